@@ -70,7 +70,7 @@ test('pictures of a run are shown where they are named, with and without a token
     const second = card.getByRole('img', { name: 'drawn.png' });
     await second.waitFor();
     assert.equal(await wide(second), 1);
-    await feed.getByText('artifact pic-3 cannot be read: the server answered 404.').waitFor();
+    await feed.getByText('Cannot read artifact pic-3: the server returned status 404.').waitFor();
     assert.equal(await feed.getByRole('img').count(), 2, 'nothing else is shown as a picture');
     assert.equal(await page.evaluate(() => window.harmed), undefined);
     assert.deepEqual(await violations(page), []);
@@ -84,10 +84,10 @@ test('a new task is held to what the form says, and runs of one session are list
   const page = await openPage(t, browser, `${server.origin}/`);
   await page.locator('#health', { hasText: 'Connected.' }).waitFor();
   await page.getByRole('button', { name: 'New task' }).click();
-  await page.getByLabel('What is to be done?').fill('Look around.');
-  await page.getByText('Where, with what and how far').click();
+  await page.getByLabel('What should the agent do?').fill('Look around.');
+  await page.getByText('Folder, tools and limits').click();
   await page.getByLabel('Title', { exact: true }).fill('only reads');
-  await page.getByLabel('It may').selectOption('only read files');
+  await page.getByLabel('Allowed tools').selectOption('read files only');
   await page.getByRole('button', { name: 'Start' }).click();
   await page.getByRole('feed').getByText('Done.').waitFor();
   const run = new URL(page.url()).hash.slice(1);
@@ -104,7 +104,7 @@ test('a new task is held to what the form says, and runs of one session are list
   await page.getByLabel('Session', { exact: true }).selectOption('the chat');
   await page.waitForFunction(() => document.querySelectorAll('#runs li').length === 1);
   assert.equal(await runs.filter({ hasText: 'only reads' }).count(), 0);
-  await page.getByLabel('Session', { exact: true }).selectOption('every session');
+  await page.getByLabel('Session', { exact: true }).selectOption('all sessions');
   await runs.nth(1).waitFor();
 });
 

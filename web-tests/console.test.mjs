@@ -120,10 +120,13 @@ test('a prompt says all that helps to decide', TEST, async (t) => {
   await prompt.waitFor();
   await holds(page, () => document.querySelector('.prompt pre').textContent.includes('folder 299'));
   const text = await prompt.textContent();
-  for (const words of ['This cannot be undone.', 'Riskhigh', 'ActionRemoves folders.', 'ConsequenceThe build starts anew.',
-    'Reasonrule 7 asks', 'Kindshell', 'Callc', 'If nobody answersreject, at']) {
+  for (const words of ['This cannot be undone.', 'Riskhigh', 'Kindshell', 'Callc', 'On timeoutreject, at']) {
     assert.ok(text.includes(words), `${words} in ${text.slice(0, 500)}`);
   }
+  // The effect and whether it can be undone come first, the reason of our policy comes last.
+  const order = ['Removes folders. The build starts anew.', 'This cannot be undone.', 'Risk', 'Input', 'Policy reasonrule 7 asks'].map((words) => text.indexOf(words));
+  assert.ok(order.every((at) => at >= 0), `${order} in ${text.slice(0, 500)}`);
+  assert.deepEqual(order, [...order].sort((one, other) => one - other));
   const { height } = await prompt.locator('pre').boundingBox();
   assert.ok(height <= 200, `${height}`);
   assert.equal(await prompt.locator('pre').getAttribute('tabindex'), '0', 'the keyboard can scroll it');
@@ -142,7 +145,7 @@ test('a prompt shows all of what the call does, or how much is missing', TEST, a
   const shown = prompt.getByLabel('Preview of the call');
   assert.equal(await shown.textContent(), preview);
   assert.equal(await shown.getAttribute('tabindex'), '0', 'the keyboard can scroll it');
-  assert.ok((await prompt.textContent()).includes('The complete preview has 70000 bytes; it is stored as artifact art_1.'));
+  assert.ok((await prompt.textContent()).includes('The complete preview has 70,000 bytes and is stored as artifact art_1.'));
 });
 
 test('a yes holds for as long as the page is told, and is given by keyboard', TEST, async (t) => {
@@ -156,7 +159,7 @@ test('a yes holds for as long as the page is told, and is given by keyboard', TE
   const reach = page.getByLabel('If approved, allow this call');
   await reach.waitFor();
   const choices = await reach.locator('option').allTextContents();
-  assert.deepEqual(choices, ['once', 'always in this run', 'always in runs of this folder'], 'the run is in no session');
+  assert.deepEqual(choices, ['once', 'always in this run', 'always for runs in this folder'], 'the run is in no session');
   await reach.focus();
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowDown');
@@ -284,7 +287,7 @@ test('who answers by keyboard is not thrown out', TEST, async (t) => {
   await second.focus();
   await page.locator('#urgent p').nth(1).waitFor({ state: 'attached' });
   assert.deepEqual(await page.locator('#urgent p').allTextContents(),
-    ['a', 'b'].map((call) => `Permission needed: do ${call}. The consequences are not known.`));
+    ['a', 'b'].map((call) => `do ${call}. The effect is not known. Allow this?`));
   await second.evaluate((button) => (window.held = button));
   await resolve(server, 'a', 'reject');
   await page.getByRole('button', { name: 'Approve: do a' }).waitFor({ state: 'detached' });
@@ -315,11 +318,11 @@ test('a question is answered in words, by a choice, and by the keyboard alone', 
   assert.deepEqual(await page.locator('#urgent p').allTextContents(),
     ['which q1?', 'which q2? Choose one of: a, seven.', 'which q3?', 'which q4?']);
   const text = await first.textContent();
-  for (const words of ['Contexttwo \\u{202e}fit', 'If nobody answersa, at']) assert.ok(text.includes(words), `${words} in ${text}`);
+  for (const words of ['Contexttwo \\u{202e}fit', 'On timeoutanswer "a", at']) assert.ok(text.includes(words), `${words} in ${text}`);
   assert.equal(await second.getByRole('textbox').count(), 0, 'only the choices are allowed');
 
   // More time shows where the prompt is, and the rest of it stays as it was.
-  const until = first.getByText('a, at');
+  const until = first.getByText('answer "a", at');
   const before = await until.textContent();
   await server.request('POST', '/v1/clarifications/q1/extend', '{"seconds":7200}');
   await page.waitForFunction(([node, text]) => node.textContent !== text, [await until.elementHandle(), before]);
@@ -412,7 +415,7 @@ test('of a long account the newest part is shown, and more of it when asked', TE
   await shows(19002, 20001);
   assert.deepEqual(await sequences(), from(19002, 1000));
   assert.equal(await focusedId(page), 'earlier');
-  assert.equal(await page.locator('#news').textContent(), '500 earlier events are shown.');
+  assert.equal(await page.locator('#news').textContent(), '500 earlier events loaded.');
 
   // What comes takes the place of what was first; nothing between is lost.
   await producer.append(notes(600));
@@ -448,7 +451,7 @@ test('on a small screen the account stands near the top and nothing is cut off',
   const failed = await createRun(server, 'failed');
   await new Producer(server, failed).append([['run.started', '{}'], FAILED(long)]);
   await page.getByRole('link', { name: 'failed' }).click();
-  await statusIs(page, 'Status: failed; code internal.');
+  await statusIs(page, 'Status: failed (code internal).');
   assert.equal(await page.locator('#run-message').textContent(), long);
   assert.equal(await narrow(), 360);
 });
@@ -492,7 +495,7 @@ test('who listens hears changes of state and prompts, not every event', TEST, as
   });
   for (const event of OUTPUT) await producer.append([event]);
   await producer.append([...ENDING.slice(0, 2), FAILED('a long story '.repeat(30))]);
-  await statusIs(page, 'Status: failed; code internal.');
+  await statusIs(page, 'Status: failed (code internal).');
   await holds(page, () => window.said.length > 0);
   assert.deepEqual(await page.evaluate(() => window.said), [`The run failed: ${'a long story '.repeat(30).trim()}`]);
 });

@@ -64,10 +64,10 @@ test('prompts interrupt, their answers do not, and errors do', TEST, async (t) =
   const { server, producer, listener } = await listening(t, 'asks');
   await producer.append(asking('a', { action: 'Remove the folder build.', consequence: 'It is made again by the next build', irreversible: true }));
   const asked = await listener.announcedWhen((phrases) => phrases.length > 0);
-  assert.deepEqual(asked, ['assertive: Permission needed: Remove the folder build. It is made again by the next build. This cannot be undone.']);
+  assert.deepEqual(asked, ['assertive: Remove the folder build. It is made again by the next build. This cannot be undone. Allow this?']);
   await server.request('POST', '/v1/approvals/appr-a/resolve', data({ decision: 'reject', comment: 'keep it' }));
   const answered = await listener.announcedWhen((phrases) => phrases.length > 1);
-  assert.match(answered[1], /^polite: .+ refused: keep it\. The action is not carried out\.$/);
+  assert.match(answered[1], /^polite: .+ rejected it: keep it\. The action is not carried out\.$/);
   await producer.append([['clarification.requested', data({ clarification_id: 'q', question: 'Which folder?', choices: ['src', 'web'] })]]);
   await listener.announcedWhen((phrases) => phrases.includes('assertive: Which folder? Choose one of: src, web.'));
   await producer.append([
@@ -121,7 +121,7 @@ test('a run and its prompt are read in order, under headings, with names', TEST,
     assert.ok(at >= 0, `${phrase} is not read in ${JSON.stringify(read)}`);
     return at;
   };
-  const order = [/^link, Skip to the run/, /^heading, Recount, level 1/, 'main', /^navigation, Runs/, /^search, Runs/, /^region, read aloud/, /^heading, read aloud, level 2/,
+  const order = [/^link, Skip to main content/, /^heading, Recount, level 1/, 'main', /^navigation, Runs/, /^search, Runs/, /^region, read aloud/, /^heading, read aloud, level 2/,
     /^group, Actions/, /^navigation, Views of this run/, /^region, Waiting for you/, /^group, Approval requested: rm -r build/, /^button, Approve: rm -r build/,
     /^feed, Transcript/, /^heading, Turn 1.*, level 3/, /^heading, Agent, level 4/, 'I tidy up.', /^heading, Approval, level 4/].map(position);
   assert.deepEqual(order, [...order].sort((a, b) => a - b), JSON.stringify(read));

@@ -47,6 +47,7 @@ test('the overview says what waits, and a key leads there', TEST, async (t) => {
   await page.locator('.counts div', { hasText: 'Finished today' }).getByText('1', { exact: true }).waitFor();
   assert.equal(await counts('Waiting for a person').innerText(), '0');
   assert.equal(await page.title(), 'Recount');
+  for (const words of ['No prompts are waiting.', 'No active runs.', 'No failed runs today.']) await page.getByText(words).waitFor();
   assert.ok(await page.getByRole('button', { name: /^Answer the next prompt/ }).isHidden());
 
   const first = await waitingRun(server, 'first', 'a');
@@ -92,7 +93,7 @@ test('the list of runs is narrowed by status, kind and words, and stays so while
   await titles(['the waiting one']);
   await server.request('POST', '/v1/approvals/appr-c/resolve', '{"decision":"reject"}');
   await titles([]);
-  await page.getByText('No run fits.').waitFor();
+  await page.getByText('No runs match the filters.').waitFor();
   await status.selectOption('');
   await page.keyboard.press('Escape');
   await page.locator('#account').focus();
@@ -119,9 +120,9 @@ test('the list of runs is narrowed to an agent and to a session, and shows who e
   await titles(['of claude', 'of codex', 'of the talk']);
   assert.match(await page.locator('#runs').innerText(), /claude 2\.1\.332[^]*codex 0\.166\.0/);
   const figures = page.locator('.counts');
-  await figures.getByText('Cost today, where known').waitFor();
-  assert.match(await figures.innerText(), /not known/);
-  const agent = page.getByLabel('Only runs of agents whose name begins with this');
+  await figures.getByText('Cost today, where reported').waitFor();
+  assert.match(await figures.innerText(), /unknown/);
+  const agent = page.getByLabel('Filter runs by the start of the agent name');
   await agent.fill('CLAU');
   await titles(['of claude', 'of the talk']);
   // What comes meanwhile is held against the filter, too.
@@ -131,7 +132,7 @@ test('the list of runs is narrowed to an agent and to a session, and shows who e
   await agent.fill('codex');
   await titles(['again of codex', 'of codex']);
   await agent.fill('nobody');
-  await page.getByText('No run fits.').waitFor();
+  await page.getByText('No runs match the filters.').waitFor();
   await agent.fill('');
   await page.getByLabel('Session', { exact: true }).selectOption(made);
   await titles(['of the talk']);
@@ -142,7 +143,7 @@ test('every dialog opens by keyboard, holds the focus and gives it back, and axe
   const server = await startServer(t);
   const page = await openPage(t, browser, `${server.origin}/`);
   await page.locator('#health', { hasText: 'Connected.' }).waitFor();
-  for (const [key, title] of [['?', 'Keys'], ['s', 'Settings'], ['n', 'New task']]) {
+  for (const [key, title] of [['?', 'Keyboard shortcuts'], ['s', 'Settings'], ['n', 'New task']]) {
     await page.locator('#open-keys').focus();
     await page.keyboard.press(key);
     const dialog = page.getByRole('dialog', { name: title });
@@ -157,7 +158,7 @@ test('every dialog opens by keyboard, holds the focus and gives it back, and axe
   }
   // What is chosen stays.
   await page.keyboard.press('s');
-  await page.getByLabel('Colours').selectOption('dark');
+  await page.getByLabel('Colour theme').selectOption('dark');
   await page.keyboard.press('Escape');
   await page.reload();
   assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme), 'dark');
@@ -168,15 +169,15 @@ test('a task goes from the form to its answer, is retried and continued', TEST, 
   const page = await openPage(t, browser, `${server.origin}/`);
   await page.locator('#health', { hasText: 'Connected.' }).waitFor();
   await page.getByRole('button', { name: 'New task' }).click();
-  await page.getByLabel('What is to be done?').fill('Find the answer.');
-  await page.getByText('Where, with what and how far').click();
+  await page.getByLabel('What should the agent do?').fill('Find the answer.');
+  await page.getByText('Folder, tools and limits').click();
   await page.getByLabel('Title', { exact: true }).fill('the question');
   page.expectStatus(422);
   await page.getByLabel('Budget in US dollars').fill('1.5');
   await page.getByRole('button', { name: 'Start' }).click();
   // The refusal is said where it can be put right.
   await page.getByRole('dialog').getByRole('alert').getByText('no configured price').waitFor();
-  assert.equal(await page.getByLabel('What is to be done?').inputValue(), 'Find the answer.');
+  assert.equal(await page.getByLabel('What should the agent do?').inputValue(), 'Find the answer.');
   await page.getByLabel('Budget in US dollars').fill('');
   await page.getByRole('button', { name: 'Start' }).click();
   const feed = page.getByRole('feed');
@@ -190,7 +191,7 @@ test('a task goes from the form to its answer, is retried and continued', TEST, 
   await page.getByRole('button', { name: 'Branch from here' }).first().click();
   await page.waitForFunction((first) => location.hash !== first, first);
   await feed.getByText('forty-two').waitFor();
-  await page.getByRole('link', { name: 'The run before it' }).waitFor();
+  await page.getByRole('link', { name: 'Previous run' }).waitFor();
   const second = new URL(page.url()).hash;
   await page.locator('#run-status', { hasText: 'finished' }).waitFor();
   await page.getByRole('button', { name: 'Continue …' }).click();
@@ -198,7 +199,7 @@ test('a task goes from the form to its answer, is retried and continued', TEST, 
   await page.getByRole('dialog').getByRole('button', { name: 'Continue' }).click();
   await page.waitForFunction((second) => location.hash !== second, second);
   await feed.getByText('And now?').filter({ visible: true }).waitFor();
-  await page.getByRole('link', { name: 'The run before it' }).click();
+  await page.getByRole('link', { name: 'Previous run' }).click();
   await page.waitForFunction((second) => location.hash === second, second);
 });
 
@@ -216,7 +217,7 @@ test('what one tab answers, and what nobody answers, goes from all tabs', TEST, 
   const late = await waitingRun(server, 'late', 'b', 2);
   await one.evaluate((late) => (location.hash = `#${late}`), late);
   await one.getByText(/left\)/).waitFor();
-  await one.getByRole('feed').getByText('nobody answered: rejected').waitFor();
+  await one.getByRole('feed').getByText('timed out: rejected').waitFor();
   await one.getByRole('region', { name: 'Waiting for you' }).waitFor({ state: 'hidden' });
 });
 
@@ -225,7 +226,7 @@ test('a run is cancelled after a question, and its events are saved', TEST, asyn
   const run = await waitingRun(server, 'long work', 'c');
   const page = await openPage(t, browser, `${server.origin}/#${run}`);
   await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-  await page.getByRole('button', { name: 'Keep it' }).click();
+  await page.getByRole('button', { name: 'Keep running' }).click();
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save events' }).click()]);
   assert.equal(download.suggestedFilename(), `${run}.jsonl`);
@@ -235,13 +236,13 @@ test('a run is cancelled after a question, and its events are saved', TEST, asyn
   assert.deepEqual(lines.map((line) => JSON.parse(line).sequence), lines.map((_, at) => at));
   assert.equal(lines.length, 6);
   await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-  await page.getByRole('button', { name: 'Cancel the run' }).click();
+  await page.getByRole('button', { name: 'Cancel run' }).click();
   await page.locator('#run-status', { hasText: 'cancelled' }).waitFor();
   await page.getByRole('feed').getByText(/^Cancelled by/).waitFor();
 });
 
 test('who has no runs yet is offered one to look at, which asks and ends', TEST, async (t) => {
-  for (const [answer, words] of [['Approve', 'The folder is tidy.'], ['Reject', 'I leave the folder as it is.']]) {
+  for (const [answer, words] of [['Approve', 'The folder is clean.'], ['Reject', 'I left the folder unchanged.']]) {
     const server = await startServer(t);
     const page = await openPage(t, browser, `${server.origin}/`);
     const play = page.getByRole('button', { name: 'Play the demo run' });

@@ -86,6 +86,6 @@ test('an approval that was decided elsewhere says so', () => {
   const outcome = (answer) => promptWords({ prompt: 'approval', state: 'cancelled', asked: {}, answer }).outcome;
   assert.equal(outcome({ by: 'claude', decided_elsewhere: 'approved' }), 'approved elsewhere by claude');
   assert.equal(outcome({ by: 'claude', decided_elsewhere: 'rejected' }), 'rejected elsewhere by claude');
-  assert.equal(outcome({ by: 'claude', decided_elsewhere: 'undecided' }), 'withdrawn here; it is decided elsewhere');
+  assert.equal(outcome({ by: 'claude', decided_elsewhere: 'undecided' }), 'withdrawn here; decided elsewhere');
   assert.equal(outcome({ by: 'claude' }), 'cancelled by claude');
 });

@@ -138,7 +138,7 @@ test('what a killed server left proposed is applied, rejected and reverted', TES
   assert.deepEqual(await violations(page), []);
 
   // The run that did it says so, and leads back.
-  await card.getByRole('link', { name: 'The run that did it: revert' }).click();
+  await card.getByRole('link', { name: 'Show the run that reverted it' }).click();
   await page.locator('#account-title', { hasText: 'Revert the patch of f3.txt' }).waitFor();
 });
 
@@ -155,7 +155,7 @@ test('a change is reverted and made again by reverting that, and drift is told',
   await card.getByText('reverted').first().waitFor();
   await assert.rejects(readFile(file), { code: 'ENOENT' });
 
-  await card.getByRole('link', { name: 'The run that did it: revert' }).click();
+  await card.getByRole('link', { name: 'Show the run that reverted it' }).click();
   await page.locator('#account-title', { hasText: 'Revert the patch of note.txt' }).waitFor();
   const inverse = page.getByRole('feed').locator('recount-call').first();
   await inverse.locator('summary').first().click();

@@ -104,7 +104,7 @@ try {
     await overview(page);
     await page.keyboard.press('s');
     await page.getByText('Server', { exact: true }).click();
-    await page.getByRole('region', { name: 'Checks of the server' }).getByText('version').waitFor();
+    await page.getByRole('region', { name: 'Server checks' }).getByText('version').waitFor();
   });
 } finally {
   await t.end();

@@ -46,7 +46,7 @@ test('the console says in words what is gone and shows what is left', TEST, asyn
   await prune(server, run, 20);
 
   const page = await openPage(t, browser, `${server.origin}/#${run}/events`);
-  await boundsSay(page, 'Showing the events from 20 on; events 0 to 19 were pruned.');
+  await boundsSay(page, 'Showing events from 20 on; events 0 to 19 were pruned.');
   await page.locator('#events', { hasText: 'Forty files.' }).waitFor();
   await page.locator('#events', { hasText: 'gap.events_pruned' }).waitFor();
   assert.equal(await page.locator('#events > *').count(), EVENTS + 1 - 20);

@@ -80,7 +80,7 @@ class Server {
       };
       const timer = setTimeout(() => fail('the server named no address in time'), START_MS_MAX);
       child.once('error', (error) => fail(`${BINARY} does not start: ${error.message}`));
-      child.once('exit', (code, signal) => fail(`the server ended with ${code ?? signal}`));
+      child.once('exit', (code, signal) => fail(`the server exited with ${code ?? signal}`));
       for (const stream of [child.stdout, child.stderr]) {
         createInterface({ input: stream }).on('line', (line) => {
           this.printed.push(line);

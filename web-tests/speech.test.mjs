@@ -48,14 +48,14 @@ test('the words are those that other listeners hear', async () => {
     ['session-completed', { agent: 'Fixer', seconds: 12, calls: 3 }, 'terse', 'Finished.'],
     ['clarification', { question: 'Which?' }, 'normal', 'Which?'],
     ['tool-invoked', { tool: 'a\u202eb\nc' }, 'normal', 'Using a\\u{202e}b c.'],
-    ['confirmation', { action: 'Do it.', consequence: 'None.', preview: 'x' }, 'detailed', 'Permission needed: Do it. None. x'],
+    ['confirmation', { action: 'Do it.', consequence: 'None.', preview: 'x' }, 'detailed', 'Do it. None. Allow this? x'],
   ]) {
     assert.equal(english.say(key, values, length), expected);
   }
   const arabic = await catalogue('ar');
   assert.equal(arabic.say('tool-invoked', { tool: 'shell_exec' }), 'يستخدم \u2068shell_exec\u2069.');
   assert.equal(new Set([0, 1, 2, 3, 11, 100].map((prompts) => arabic.say('still-awaiting-input', { prompts }))).size, 6);
-  assert.throws(() => english.say('no-such-message'), /no message no-such-message/);
+  assert.throws(() => english.say('no-such-message'), /unknown message "no-such-message"/);
 });
 
 test('the language is the one that is chosen, or the first that the browser wants', () => {
@@ -70,9 +70,9 @@ test('events as they are recorded are said in words', async () => {
   const english = await catalogue('en-US');
   const run = () => ({ agent: 'Fixer', answer: '', seconds: 1, calls: 2 });
   for (const [name, state, expected] of [
-    ['approval.resolved', '', 'operator allowed it: go ahead.'],
-    ['approval.resolved+elsewhere', '', 'claude allowed it: the agent went on with the call, which was approved outside Recount.'],
-    ['approval.timed_out', '', 'There was no answer in time. The action is not carried out.'],
+    ['approval.resolved', '', 'operator approved it: go ahead.'],
+    ['approval.resolved+elsewhere', '', 'claude approved it: the agent went on with the call, which was approved outside Recount.'],
+    ['approval.timed_out', '', 'The action is not carried out, because there was no answer in time.'],
     ['clarification.answered', '', 'operator answered: 1.22'],
     ['clarification.timed_out', '', 'There was no answer in time. The agent continues with: 1.18'],
     ['handoff.rejected', '', 'dana did not take over: not a billing matter'],
@@ -82,7 +82,7 @@ test('events as they are recorded are said in words', async () => {
     ['tool.cancelled', 'cancelled', 'tool was stopped.'],
     ['run.cancelled', '', 'The run was cancelled: wrong branch'],
     ['run.throttled', '', 'The run is number 3 in the queue: runs_active_max'],
-    ['turn.failed', '', 'The model did not answer. Trying again: no answer within 60 s'],
+    ['turn.failed', '', 'The model request failed. Trying again: no answer within 60 s'],
     ['cost.budget_warning', '', '80 percent of the budget is used.'],
   ]) {
     const event = JSON.parse(await readFile(new URL(`../testdata/events/${name}.json`, import.meta.url), 'utf8'));

@@ -171,7 +171,7 @@ test('a run of very many events opens with as little work as a short one and scr
     await producer.append(Array.from({ length: 100 }, (_, at) => call(`c-${first + at}.`)).flat());
   }
   const page = await openPage(t, browser, `${server.origin}/`);
-  await page.getByText('Live', { exact: true }).waitFor();
+  await page.getByText('Active', { exact: true }).waitFor();
   const opening = await opened(page, run, `c-${LONG_RUN_CALLS - 1}.`);
   await page.getByText(/^Loading/).waitFor({ state: 'hidden', timeout: 60_000 });
   const scrolling = await scrollUp(page, 120, 300);

@@ -3,6 +3,8 @@
 
 import { byId, element, remove, setText, trouble, wellAgain } from './page.js';
 import { NEWEST } from './src/run/feed.js';
+import { through } from './src/run/words.js';
+import { counted } from './src/time.js';
 import { announce } from './src/voice.js';
 import { beginning, said, visibleJson } from './visible.js';
 
@@ -81,7 +83,7 @@ export class EventList {
       const focused = document.activeElement === byId('earlier');
       this.showBounds();
       if (focused && byId('earlier').hidden) this.list.focus();
-      announce(`${events.length} earlier events are shown.`);
+      announce(`${counted(events.length, 'earlier event')} loaded.`);
       wellAgain('earlier');
     } catch (error) {
       if (this.shown) trouble('earlier', error);
@@ -98,7 +100,7 @@ export class EventList {
     try {
       const [event] = await this.feed.read(sequence, sequence + 1);
       if (!this.shown) return;
-      const words = event ? visibleJson(event) : `There is no event ${sequence} in this run.`;
+      const words = event ? visibleJson(event) : `Event ${sequence} not found in this run.`;
       box.replaceChildren(element('h3', `Event ${sequence}`), element('pre', words, { tabIndex: 0, dir: 'ltr' }));
       wellAgain('earlier');
     } catch (error) {
@@ -114,9 +116,9 @@ export class EventList {
     const bounds = byId('bounds');
     bounds.hidden = this.first === 0;
     const hidden = this.first - kept;
-    const earlier = hidden > 0 ? [`${hidden} earlier events are not shown`] : [];
-    const pruned = kept > 0 ? [`events 0 to ${kept - 1} were pruned`] : [];
-    setText(bounds, `Showing the events from ${this.first} on; ${[...earlier, ...pruned].join('; ')}.`);
+    const earlier = hidden > 0 ? [`${counted(hidden, 'earlier event')} not shown`] : [];
+    const pruned = kept > 0 ? [`${through(0, kept - 1)} ${kept === 1 ? 'was' : 'were'} pruned`] : [];
+    setText(bounds, `Showing events from ${this.first} on; ${[...earlier, ...pruned].join('; ')}.`);
   }
 }
 
@@ -127,7 +129,7 @@ function line({ data }) {
   const words = typeof told === 'string' ? told : JSON.stringify(told);
   // What a failed attempt said is no part of the answer.
   const cut = data.aborted === true ? 'cut off: ' : '';
-  const retried = data.will_retry === true ? ' (retried; this answer does not count)' : '';
+  const retried = data.will_retry === true ? ' (retried; this response is discarded)' : '';
   const text = `${cut}${words}${retried}`;
   const [first] = text.split('\n', 1);
   return beginning(first.length < text.length ? `${first} …` : first, LINE_LENGTH_MAX);

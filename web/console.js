@@ -91,7 +91,7 @@ async function followFeed() {
     overview.stale();
   });
   feed.onerror = () => {
-    health('Connection lost; trying again.', false);
+    health('Connection lost. Reconnecting.', false);
     if (feed.readyState === EventSource.CLOSED) followAgain();
   };
   feed.onmessage = (message) => {
@@ -118,9 +118,9 @@ function health(words, well) {
 async function describe(run) {
   heading(titleOf(run));
   const parts = [`Status: ${run.status}`];
-  if (run.status === 'failed') parts.push(`code ${run.ending}`);
+  if (run.status === 'failed') parts.push(`(code ${run.ending})`);
   if (run.status === 'cancelled') parts.push(`by ${run.ending}`);
-  const words = visible(`${parts.join('; ')}.`);
+  const words = visible(`${parts.join(' ')}.`);
   const status = byId('run-status');
   if (status.textContent !== words) {
     setText(status, words);
@@ -245,7 +245,7 @@ listenToKeys({
 });
 
 followFeed().catch(() => {
-  health('Connection lost; trying again.', false);
+  health('Connection lost. Reconnecting.', false);
   followAgain();
 });
 choose();

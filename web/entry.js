@@ -28,7 +28,7 @@ export function comeIn(why) {
       form.hidden = true;
       document.querySelector('main').inert = false;
       byId('account').focus();
-      announce('The token was sent.');
+      announce('Token sent.');
       comingIn = null;
       resolve();
     }, { once: true });

@@ -2,6 +2,7 @@
 // decide, and the form that answers. Everything else of a prompt is the same for all: see `prompts.js`.
 
 import { element } from './page.js';
+import { counted } from './src/time.js';
 import { beginning, said, visibleJson, visibleLines } from './visible.js';
 
 /// The longest words on a button; all of them stand above the buttons.
@@ -28,7 +29,7 @@ function chooser(name, choices) {
 
 /// How far a yes may reach beyond one call.
 const REACHES = [['', 'once'], ['run', 'always in this run'], ['session', 'always in this session'],
-  ['workspace', 'always in runs of this folder']];
+  ['workspace', 'always for runs in this folder']];
 
 /// JSON for the eye, which the keyboard can scroll.
 function json(name, value) {
@@ -51,21 +52,25 @@ const approval = {
   pending: (run) => run.pending_approvals,
   heading: 'Approval requested',
   words: ({ summary }) => summary,
+  effect: ({ action, consequence }) => [action, consequence].filter(Boolean).join(' '),
   warning: ({ irreversible }) => (irreversible ? 'This cannot be undone.' : ''),
+  reversal({ irreversible, consequence }) {
+    if (irreversible === undefined || irreversible === null) return 'It is not known whether this can be undone.';
+    return irreversible || /\bbe undone\b/i.test(consequence ?? '') ? '' : 'This can be undone, at least in part.';
+  },
   facts({ thing, input }, { fact, text, until }) {
     text('Risk', thing.risk_level);
-    text('Action', thing.action);
-    text('Consequence', thing.consequence);
     until(thing.default_decision);
-    text('Reason', thing.policy_reason);
-    text('Kind', thing.kind);
-    text('Call', thing.tool_call_id);
     if (thing.preview) fact(PREVIEWS[thing.preview_kind] ?? 'Preview', whole(thing.preview));
     if (thing.preview_size_bytes) {
-      text('Not shown here', `The complete preview has ${thing.preview_size_bytes} bytes; ${
-        thing.preview_artifact_id ? `it is stored as artifact ${thing.preview_artifact_id}.` : 'the rest was not stored.'}`);
+      const size = counted(thing.preview_size_bytes, 'byte');
+      text('Preview cut', thing.preview_artifact_id ? `The complete preview has ${size} and is stored as artifact ${thing.preview_artifact_id}.`
+        : `The complete preview has ${size}; the rest was not stored.`);
     }
     fact('Input', input);
+    text('Kind', thing.kind);
+    text('Call', thing.tool_call_id);
+    text('Policy reason', thing.policy_reason);
   },
   form(thing, form, { inSession }) {
     const summary = beginning(thing.summary, LABEL_LENGTH_MAX);
@@ -92,7 +97,7 @@ const clarification = {
     text('Context', thing.context);
     text('Call', thing.tool_call_id);
     const otherwise = thing.default_response;
-    until(otherwise === undefined ? 'no answer' : typeof otherwise === 'string' ? otherwise : JSON.stringify(otherwise));
+    until(otherwise === undefined ? 'no answer' : `answer ${JSON.stringify(otherwise)}`);
   },
   form(thing, form) {
     const kinds = thing.accepted_response_kinds ?? [];
@@ -127,7 +132,7 @@ const handoff = {
     text('For', [thing.target_kind, thing.target_uri].filter(Boolean).join(', '));
     text('Urgency', thing.urgency_for_handoff);
     if (thing.packaged_context) fact('Context', json('Context for the recipient', thing.packaged_context));
-    until('nobody takes over');
+    until('no handoff');
   },
   form(thing, form) {
     const words = beginning(thing.summary_terse ?? thing.reason, LABEL_LENGTH_MAX);

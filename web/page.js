@@ -23,7 +23,7 @@ export async function ask(path, body, method) {
     response = await fetch(path, options);
     answer = await response.json();
   } catch (cause) {
-    throw new Error('The server does not answer.', { cause });
+    throw new Error('The server is not responding.', { cause });
   }
   if (response.ok) return answer;
   if (response.status === 401) {

@@ -3,7 +3,7 @@
 
 import { KINDS } from './kinds.js';
 import { ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
-import { duration } from './src/time.js';
+import { duration, moment } from './src/time.js';
 import { promptMessage } from './src/run/spoken.js';
 import { tell } from './src/voice.js';
 import { said, visible, visibleJson, visibleLines } from './visible.js';
@@ -80,7 +80,7 @@ export class Prompts {
 
   add(found) {
     const prompt = { ...found, input: element('pre', undefined, { tabIndex: 0, dir: 'ltr' }), sent: false, extend: () => {}, left: () => {} };
-    prompt.input.setAttribute('aria-label', 'Input of the call');
+    prompt.input.setAttribute('aria-label', 'Call input');
     prompt.node = this.node(prompt);
     this.shown.set(prompt.key, prompt);
     this.box.append(prompt.node);
@@ -91,8 +91,8 @@ export class Prompts {
     for (const { kind, thing, input } of this.shown.values()) {
       if (kind !== KINDS.approval) continue;
       const call = this.call(thing.tool_call_id);
-      let words = 'Loading.';
-      if (call === null) words = 'This call is not among the events that were searched.';
+      let words = 'Loading …';
+      if (call === null) words = 'The call is not among the loaded events.';
       if (call) words = `${visible(call.tool_name)} ${visibleJson(call.input)}`;
       setText(input, words);
     }
@@ -108,8 +108,12 @@ export class Prompts {
     const node = element('div', title, { className: 'prompt', tabIndex: -1 });
     node.setAttribute('role', 'group');
     node.setAttribute('aria-labelledby', title.id);
+    const effect = kind.effect?.(thing);
+    if (effect) node.append(element('p', element('bdi', visibleLines(effect), { className: 'summary' })));
     const warning = kind.warning?.(thing);
     if (warning) node.append(element('p', warning, { className: 'undone' }));
+    const reversal = kind.reversal?.(thing);
+    if (reversal) node.append(element('p', reversal));
     node.append(facts(prompt), this.form(prompt));
     return node;
   }
@@ -148,16 +152,16 @@ function facts(prompt) {
     if (words) fact(name, element('bdi', visibleLines(words), { className: 'lines' }));
   };
   const expiry = (otherwise) => {
-    const words = (at) => visibleLines(`${otherwise}, at ${new Date(at).toLocaleString()}`);
+    const words = (at) => visibleLines(`${otherwise}, at ${moment(at)}`);
     const { expires_at: at } = prompt.thing;
     if (!at) return;
     const line = element('bdi', words(at), { className: 'lines' });
     const rest = element('span', '', { className: 'left' });
-    fact('If nobody answers', [line, ' ', rest]);
+    fact('On timeout', [line, ' ', rest]);
     let until = at;
     prompt.left = () => {
       const ms = Date.parse(until) - Date.now();
-      setText(rest, ms > 0 ? `(${duration(ms < 10_000 ? Math.ceil(ms / 1000) * 1000 : ms)} left)` : '(now)');
+      setText(rest, ms > 0 ? `(${duration(ms < 10_000 ? Math.ceil(ms / 1000) * 1000 : ms)} left)` : '(expired)');
     };
     prompt.extend = (later) => {
       until = later ?? at;

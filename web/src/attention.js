@@ -51,7 +51,7 @@ export class Attention {
 
   notify(run) {
     if (setting('notices') !== 'on' || !('Notification' in window) || Notification.permission !== 'granted' || document.hasFocus()) return;
-    const notice = new Notification('Recount: a person is needed', { body: visible(titleOf(run)), tag: run.id });
+    const notice = new Notification('Recount: a run needs your attention', { body: visible(titleOf(run)), tag: run.id });
     notice.onclick = () => {
       window.focus();
       this.go(run.id);

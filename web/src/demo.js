@@ -28,9 +28,9 @@ const spent = (input, output, cost) => ['cost.tick',
 
 const BEGINNING = [
   ['run.started', {}],
-  ['user.message', { text: 'Tidy this folder up.' }],
+  ['user.message', { text: 'Clean up this folder.' }],
   ['turn.started', { turn_index: 0, model: 'demo' }],
-  ...said(0, 'I look at the folder first. Then I remove what can be **built again**.'),
+  ...said(0, 'First I list the folder. Then I delete what can be **rebuilt**.'),
   ['assistant.tool_call_proposed', { ...LIST, input: { command: 'ls --color' } }],
   ['turn.completed', { turn_index: 0, stop_reason: 'tool_use', tool_calls: 1, input_tokens: 412, output_tokens: 38, cost_micros_usd: 1800 }],
   spent(412, 38, 1800),
@@ -40,20 +40,20 @@ const BEGINNING = [
   ['tool.shell.exited', { tool_call_id: 'list', exit_code: 0, signal: null, stdout_bytes: OUTPUT.length, stderr_bytes: 0, truncated: false }],
   ['tool.completed', { ...LIST, summary: '4 entries', output: OUTPUT, duration_ms: 12 }],
   ['turn.started', { turn_index: 1, model: 'demo' }],
-  ...said(1, 'The folder `build` can go. I ask before I remove it.'),
+  ...said(1, 'The folder `build` can be deleted. That needs your approval.'),
   ['assistant.tool_call_proposed', { ...CLEAN, turn_index: 1, input: { command: 'rm -r build' } }],
   ['turn.completed', { turn_index: 1, stop_reason: 'tool_use', tool_calls: 1, input_tokens: 540, output_tokens: 31, cost_micros_usd: 2100 }],
   spent(952, 69, 3900),
-  ['approval.requested', { approval_id: 'demo', tool_call_id: 'clean', kind: 'shell', summary: 'rm -r build', action: 'Remove the folder build.',
-    consequence: 'In this demo nothing is removed, whatever the answer.', risk_level: 'medium', timeout_seconds: ANSWER_SECONDS_MAX }],
+  ['approval.requested', { approval_id: 'demo', tool_call_id: 'clean', kind: 'shell', summary: 'rm -r build', action: 'Delete the folder build.',
+    consequence: 'This is a demo: nothing is deleted, whatever you answer.', irreversible: false, risk_level: 'medium', timeout_seconds: ANSWER_SECONDS_MAX }],
 ];
 
 const ending = (approved) => [
   ...(approved
-    ? [['tool.invoked', { ...CLEAN, kind: 'shell', args_summary: 'rm -r build' }], ['tool.completed', { ...CLEAN, summary: 'removed', duration_ms: 4 }]]
-    : [['tool.refused', { ...CLEAN, code: 'denied', message: 'The person said no.' }]]),
+    ? [['tool.invoked', { ...CLEAN, kind: 'shell', args_summary: 'rm -r build' }], ['tool.completed', { ...CLEAN, summary: 'deleted', duration_ms: 4 }]]
+    : [['tool.refused', { ...CLEAN, code: 'denied', message: 'The call was rejected.' }]]),
   ['turn.started', { turn_index: 2, model: 'demo' }],
-  ...said(2, approved ? 'The folder is tidy.' : 'I leave the folder as it is.'),
+  ...said(2, approved ? 'The folder is clean.' : 'I left the folder unchanged.'),
   ['turn.completed', { turn_index: 2, stop_reason: 'end_turn', input_tokens: 610, output_tokens: 9, cost_micros_usd: 1950 }],
   spent(1562, 78, 5850),
   ['run.finished', { final_status: 'completed' }],
@@ -74,7 +74,7 @@ async function report(run, events, first) {
 
 /** Creates the run and answers its id at once; it goes on by itself. */
 export async function playDemo(failed) {
-  const { data } = await ask('/v1/runs', { kind: 'external', title: 'A demo: tidy up', agent: { name: 'demo' } });
+  const { data } = await ask('/v1/runs', { kind: 'external', title: 'Demo: clean up a folder', agent: { name: 'demo' } });
   const go = async () => {
     const seq = await report(data.id, BEGINNING, 0);
     for (let waited = 0; waited < ANSWER_SECONDS_MAX * 1000; waited += LOOK_MS) {

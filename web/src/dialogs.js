@@ -34,7 +34,7 @@ export async function promptFor(title, label, yes) {
   const input = element('textarea', undefined, { id: `dialog-text-${titles}`, rows: 5, dir: 'auto', required: true });
   const content = [element('label', label, { htmlFor: input.id }), input];
   // The way out must not ask for a text.
-  const answer = dialog(title, content, [[yes, 'yes'], ['Close', '']]);
+  const answer = dialog(title, content, [[yes, 'yes'], ['Cancel', '']]);
   input.closest('form').querySelector('button[value=""]').formNoValidate = true;
   return (await answer) === 'yes' ? input.value.trim() : '';
 }

@@ -5,12 +5,12 @@ import { dialog } from './dialogs.js';
 
 /// Key, what it does; the actions are given by the page.
 const KEYS = [
-  ['p', 'Go to the next prompt that waits for a person'],
-  ['/', 'Search the runs'],
+  ['p', 'Go to the next prompt that is waiting for an answer'],
+  ['/', 'Search runs'],
   ['r', 'Go to the list of runs'],
   ['o', 'Go to the overview'],
-  ['j', 'Next item of the transcript'],
-  ['k', 'Previous item of the transcript'],
+  ['j', 'Next item in the transcript'],
+  ['k', 'Previous item in the transcript'],
   ['e', 'Go to the newest item'],
   ['1', 'Transcript'],
   ['2', 'Timeline'],
@@ -18,7 +18,7 @@ const KEYS = [
   ['4', 'Events'],
   ['n', 'New task'],
   ['s', 'Settings'],
-  ['?', 'This list'],
+  ['?', 'Keyboard shortcuts'],
 ];
 
 const TYPES_IN = 'input, textarea, select, [contenteditable]';
@@ -38,5 +38,5 @@ export function listenToKeys(actions) {
 export function showKeys() {
   const rows = KEYS.map(([key, words]) => element('tr', [element('th', element('kbd', key), { scope: 'row' }), element('td', words)]));
   const table = element('table', [element('tbody', rows)], { className: 'keys' });
-  return dialog('Keys', [table, element('p', 'Everything else is reached with Tab, Enter and Space. Escape closes a dialog.')], [['Close', '']]);
+  return dialog('Keyboard shortcuts', [table, element('p', 'Use Tab, Enter and Space for everything else. Escape closes a dialog.')], [['Close', '']]);
 }

@@ -13,9 +13,9 @@ const FILES_MAX = 16;
 const READING = ['read_file', 'glob', 'grep', 'git_status', 'git_diff', 'todo_write', 'ask_user', 'hand_off'];
 const WRITING = [...READING, 'write_file', 'edit_file', 'multi_edit'];
 const REACHES = {
-  '': ['what the policy of the server allows', null],
+  '': ['all that the server policy allows', null],
   writing: ['read and change files, no commands', WRITING],
-  reading: ['only read files', READING],
+  reading: ['read files only', READING],
 };
 
 let fields = 0;
@@ -44,7 +44,7 @@ async function upload(file) {
   const query = new URLSearchParams({ kind, name: file.name });
   const response = await fetch(`/v1/artifacts?${query}`, { method: 'POST', headers, body: file });
   const answer = await response.json();
-  if (!response.ok) throw new Error(`${file.name} was refused: ${answer.detail ?? answer.title}`);
+  if (!response.ok) throw new Error(`cannot upload “${file.name}”: ${answer.detail ?? answer.title}`);
   return { artifact_id: answer.data.id, name: file.name };
 }
 
@@ -64,45 +64,45 @@ async function order({ kind, request, title, agent, model, workspace, mode, file
   if (model.value.trim()) said.model = model.value.trim();
   if (turns.value) said.max_turns = Number(turns.value);
   const chosen = [...files.files];
-  if (chosen.length > FILES_MAX) throw new Error(`${chosen.length} files are too many; choose at most ${FILES_MAX}`);
+  if (chosen.length > FILES_MAX) throw new Error(`${chosen.length} files are selected; the limit is ${FILES_MAX}`);
   if (chosen.length > 0) said.attachments = await Promise.all(chosen.map(upload));
   return said;
 }
 
 export async function newTask() {
   const parts = {
-    kind: select([['agent_loop', 'an agent works on it'], ['shell', 'a command is run']]),
+    kind: select([['agent_loop', 'agent'], ['shell', 'shell command']]),
     request: element('textarea', undefined, { rows: 6, dir: 'auto', required: true }),
     title: text({ maxLength: 200 }),
-    agent: select([['', 'none: the model alone']]),
+    agent: select([['', 'none (model only)']]),
     model: text({ spellcheck: false }),
     workspace: text({ spellcheck: false, dir: 'ltr' }),
-    mode: select([['clone', 'on a copy of it'], ['in_place', 'on the folder itself']]),
+    mode: select([['clone', 'work on a copy'], ['in_place', 'work in the folder itself']]),
     files: element('input', undefined, { type: 'file', multiple: true }),
     turns: number({ step: 1, min: 1 }),
     dollars: number({ step: 'any' }),
     reach: select(Object.entries(REACHES).map(([value, [words]]) => [value, words])),
     network: element('input', undefined, { type: 'checkbox' }),
   };
-  const agentOnly = [field('Agent', parts.agent), field('Model', parts.model, 'As provider/model; the default one when empty.'),
-    field('Files', parts.files), field('Most turns', parts.turns),
-    field('It may', parts.reach, 'Within the policy of the server, which asks about or blocks calls as its rules say.')];
-  const request = field('What is to be done?', parts.request);
+  const agentOnly = [field('Agent', parts.agent), field('Model', parts.model, 'As provider/model. Leave empty for the default model.'),
+    field('Files', parts.files), field('Maximum turns', parts.turns),
+    field('Allowed tools', parts.reach, 'The server policy still applies: it can require approval or block calls.')];
+  const request = field('What should the agent do?', parts.request);
   const label = request.querySelector('label');
   parts.kind.addEventListener('change', () => {
     const agent = parts.kind.value === 'agent_loop';
     agentOnly.forEach((node) => {
       node.hidden = !agent;
     });
-    setText(label, agent ? 'What is to be done?' : 'Command, for sh');
+    setText(label, agent ? 'What should the agent do?' : 'Shell command (sh)');
   });
   const content = [field('Kind', parts.kind), request,
-    element('details', [element('summary', 'Where, with what and how far'), field('Title', parts.title), ...agentOnly,
-      field('Folder', parts.workspace, 'An absolute path that the server allows; an empty folder when empty.'), field('It works', parts.mode),
-      field('Commands may use the network', parts.network),
+    element('details', [element('summary', 'Folder, tools and limits'), field('Title', parts.title), ...agentOnly,
+      field('Folder', parts.workspace, 'An absolute path that the server allows. Leave empty for a new, empty folder.'), field('Folder mode', parts.mode),
+      field('Allow commands to use the network', parts.network),
       field('Budget in US dollars', parts.dollars)])];
   const why = element('p', '', { className: 'bad lines', role: 'alert' });
-  const closed = dialog('New task', [why, ...content], [['Start', 'start'], ['Close', '']]);
+  const closed = dialog('New task', [why, ...content], [['Start', 'start'], ['Cancel', '']]);
   const form = parts.request.closest('form');
   form.querySelector('button[value=""]').formNoValidate = true;
   parts.request.focus();

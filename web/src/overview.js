@@ -19,7 +19,7 @@ function costToday(runs) {
   const known = runs.filter((run) => costOf(run) !== '');
   const sum = money(known.reduce((all, run) => all + (run.cost_micros_usd ?? 0), 0));
   if (known.length === runs.length) return ['Cost today', sum, ''];
-  return ['Cost today, where known', known.length > 0 ? sum : 'not known', ''];
+  return ['Cost today, where reported', known.length > 0 ? sum : 'unknown', ''];
 }
 
 /** @type {Array<[string, string, (thing: any) => string]>} */
@@ -35,13 +35,13 @@ export class Overview {
     this.timer = null;
     this.box = byId('overview');
     this.counts = element('dl', undefined, { className: 'counts' });
-    this.waiting = section('Waiting for a person');
-    this.live = section('Running now');
-    this.failed = section('Failed today');
+    this.waiting = section('Waiting for a person', 'No prompts are waiting.');
+    this.live = section('Active runs', 'No active runs.');
+    this.failed = section('Failed today', 'No failed runs today.');
     this.note = element('p', '', { className: 'quiet' });
     const demo = element('button', 'Play the demo run', { type: 'button' });
     demo.addEventListener('click', () => this.play());
-    this.first = element('p', ['There are no runs yet. Begin with “New task”, or look at one first: ', demo], { hidden: true });
+    this.first = element('p', ['No runs yet. Start one with “New task”, or watch a demo: ', demo], { hidden: true });
     this.box.replaceChildren(this.counts, this.first, this.waiting.node, this.live.node, this.failed.node, this.note);
   }
 
@@ -88,7 +88,7 @@ export class Overview {
     const endedToday = (status) => runs.filter((run) => run.status === status && isToday(run.ended_at ?? run.created_at));
     const live = runs.filter(({ status }) => ['queued', 'running', 'waiting'].includes(status));
     const prompts = lists.flatMap((list, at) => list.map((thing) => ({ kind: PROMPTS[at][1], words: PROMPTS[at][2](thing), thing })));
-    const figures = [['Waiting for a person', count(prompts.length), prompts.length > 0 ? 'attention' : ''], ['Live', count(live.length), ''],
+    const figures = [['Waiting for a person', count(prompts.length), prompts.length > 0 ? 'attention' : ''], ['Active', count(live.length), ''],
       ['Finished today', count(endedToday('finished').length), ''],
       ['Failed today', count(endedToday('failed').length), endedToday('failed').length > 0 ? 'bad' : ''],
       costToday(today)];
@@ -100,21 +100,23 @@ export class Overview {
       element('a', [`${kind}: `, said(beginning(String(words ?? ''), 160))], { href: `#${thing.run_id}` }),
       visible(byRun.has(thing.run_id) ? titleOf(byRun.get(thing.run_id)) : thing.run_id), visible(thing.risk_level ?? thing.urgency_for_handoff ?? ''),
       thing.expires_at ? `${duration(Math.max(Date.parse(thing.expires_at) - Date.now(), 0))} left` : 'no deadline',
-    ], ['What', 'Run', 'Risk', 'Time']);
+    ], ['Prompt', 'Run', 'Risk', 'Deadline']);
     this.fill(this.live, live, (run) => this.runRow(run), ['Run', 'Agent', 'Status', 'Since', 'Cost']);
     this.fill(this.failed, endedToday('failed'), (run) => [
       element('a', said(titleOf(run)), { href: `#${run.id}` }), visible(run.ending ?? ''), moment(run.ended_at), visible(beginning(run.message ?? '', 160)),
-    ], ['Run', 'Code', 'When', 'Why']);
-    this.note.textContent = more ? `Counted over the newest ${RUNS_COUNTED} runs.` : '';
+    ], ['Run', 'Code', 'Ended', 'Message']);
+    this.note.textContent = more ? `Based on the newest ${RUNS_COUNTED} runs.` : '';
   }
 
   runRow(run) {
-    return [element('a', said(titleOf(run)), { href: `#${run.id}` }), visible(agentOf(run)), visible(run.needs_attention ? 'waits for a person' : run.status),
-      moment(run.started_at ?? run.created_at), costOf(run) || 'not known'];
+    return [element('a', said(titleOf(run)), { href: `#${run.id}` }), visible(agentOf(run)), visible(run.needs_attention ? 'waiting for a person' : run.status),
+      moment(run.started_at ?? run.created_at), costOf(run) || 'unknown'];
   }
 
-  fill({ node, body, head, more }, things, row, names) {
-    node.hidden = things.length === 0;
+  fill({ node, scroll, body, head, more, empty }, things, row, names) {
+    // Without any run the page offers a first one instead of empty lists.
+    node.hidden = things.length === 0 && !this.first.hidden;
+    scroll.hidden = things.length === 0;
     if (head.children.length === 0) head.append(element('tr', names.map((name) => element('th', name, { scope: 'col' }))));
     const rows = things.slice(0, ROWS_SHOWN).map((thing) => {
       const [first, ...others] = row(thing);
@@ -124,14 +126,15 @@ export class Overview {
     const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
     body.replaceChildren(...rows);
     if (focused) body.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
-    more.hidden = things.length <= ROWS_SHOWN;
-    more.textContent = `And ${things.length - ROWS_SHOWN} more; the list of runs has them.`;
+    more.hidden = things.length > 0 && things.length <= ROWS_SHOWN;
+    more.textContent = things.length === 0 ? empty : `${things.length - ROWS_SHOWN} more; see the list of runs.`;
   }
 }
 
 let sections = 0;
 
-function section(name) {
+/// A list under a heading, and what it says while it is empty.
+function section(name, empty) {
   sections += 1;
   const title = element('h3', name, { id: `overview-${sections}` });
   const head = element('thead');
@@ -139,7 +142,8 @@ function section(name) {
   const table = element('table', [head, body], { className: 'figures-table' });
   table.setAttribute('aria-labelledby', title.id);
   const more = element('p', '', { className: 'quiet', hidden: true });
-  const node = element('section', [title, element('div', table, { className: 'scroll' }), more], { hidden: true });
+  const scroll = element('div', table, { className: 'scroll' });
+  const node = element('section', [title, scroll, more], { hidden: true });
   node.setAttribute('aria-labelledby', title.id);
-  return { node, head, body, more };
+  return { node, scroll, head, body, more, empty };
 }

@@ -13,7 +13,10 @@ const SESSIONS_MAX = 200;
 /// How long after the last key the search begins.
 const SEARCH_MS = 250;
 
-export const titleOf = (run) => run.title || `${run.kind} run`;
+/// What kinds of runs are called; a kind of a later release has its own name.
+const KIND_WORDS = { agent_loop: 'agent', external: 'recorded' };
+export const kindOf = (run) => (Object.hasOwn(KIND_WORDS, run.kind) ? KIND_WORDS[run.kind] : String(run.kind));
+export const titleOf = (run) => run.title || `${kindOf(run)} run`;
 /// The name and version of a run's agent; empty where none is known.
 export const agentOf = (run) => [run.agent_name, run.agent_version].filter(Boolean).join(' ');
 /// What a run cost; empty where another agent's run reports no cost, so that it is not taken for free.
@@ -49,7 +52,7 @@ export class RunList {
     this.scope = scope;
     const [name] = Object.keys(scope);
     byId('scope').hidden = !name;
-    byId('scope-words').textContent = name ? `Only runs of one ${name === 'task_id' ? 'task' : 'session'}: ${visible(scope[name])}` : '';
+    byId('scope-words').textContent = name ? `Runs of ${name === 'task_id' ? 'task' : 'session'} ${visible(scope[name])}` : '';
     this.narrow();
   }
 
@@ -85,7 +88,7 @@ export class RunList {
     const { data } = await ask(`/v1/sessions?limit=${SESSIONS_MAX}`);
     const select = byId('filter-session');
     const chosen = select.value;
-    const option = ({ id, title, created_at: at }) => element('option', visible(title || `chat of ${moment(at)}`), { value: id, selected: id === chosen });
+    const option = ({ id, title, created_at: at }) => element('option', visible(title || `chat from ${moment(at)}`), { value: id, selected: id === chosen });
     select.replaceChildren(select.firstElementChild, ...data.map(option));
     select.hidden = data.length === 0;
   }
@@ -108,7 +111,7 @@ export class RunList {
       const link = this.itemOf(run.id).firstChild;
       const cost = run.cost_micros_usd ? ` · ${money(run.cost_micros_usd)}` : '';
       const state = element('span', visible(STATUS_WORDS[run.status] ?? String(run.status)), { className: 'state' });
-      const source = run.driver === 'external' ? agentOf(run) || 'recorded' : [run.model, run.kind !== 'agent_loop' && run.kind].filter(Boolean)[0] ?? run.kind;
+      const source = run.driver === 'external' ? agentOf(run) || 'recorded' : run.model || kindOf(run);
       const facts = element('small', [state, visible(` · ${moment(run.created_at)} · ${source}${cost}`)]);
       const parts = [said(titleOf(run)), facts];
       if (run.source) parts.push(element('small', visible(`recorded from ${run.source}`), { className: 'source' }));

@@ -9,15 +9,15 @@ const SCOPES = ['read', 'run', 'approve', 'ingest', 'admin'];
 /** The doctor's checks, as a table. */
 export function healthPart() {
   const body = element('tbody');
-  const table = element('table', [element('caption', 'Checks of the server'),
+  const table = element('table', [element('caption', 'Server checks'),
     element('thead', element('tr', ['Check', 'State', 'Value'].map((name) => element('th', name, { scope: 'col' })))), body], { className: 'figures-table' });
   const box = element('div', table, { className: 'scroll', tabIndex: 0 });
   box.setAttribute('role', 'region');
-  box.setAttribute('aria-label', 'Checks of the server');
+  box.setAttribute('aria-label', 'Server checks');
   const row = ({ name, status, value, advice }) => element('tr', [element('th', visible(name), { scope: 'row' }), element('td', visible(status)),
     element('td', [said(value ?? ''), ...(advice ? [element('div', said(advice), { className: 'quiet' })] : [])])]);
   ask('/admin/doctor').then(({ data }) => body.replaceChildren(...data.checks.map(row)),
-    (error) => box.replaceChildren(element('p', `The checks cannot be shown: ${visible(error.message)}`)));
+    (error) => box.replaceChildren(element('p', `Cannot load the server checks: ${visible(error.message)}`)));
   return box;
 }
 
@@ -34,14 +34,14 @@ export function tokensPart() {
     return [box, element('span', [box, ' ', element('label', scope, { htmlFor: box.id })], { className: 'pair' })];
   });
   const add = element('button', 'Create token', { type: 'button' });
-  const group = element('fieldset', [element('legend', 'New token'), element('label', 'Name of the token', { htmlFor: name.id }), name,
+  const group = element('fieldset', [element('legend', 'New token'), element('label', 'Token name', { htmlFor: name.id }), name,
     ...boxes.map(([, node]) => node), add, shown], { className: 'tokens' });
   const load = async () => {
     try {
       const { data } = await ask('/admin/tokens');
-      body.replaceChildren(...data.map(row));
+      body.replaceChildren(...(data.length > 0 ? data.map(row) : [element('tr', element('td', 'No tokens yet.', { colSpan: 4 }))]));
     } catch (error) {
-      setText(shown, visible(`The tokens cannot be shown: ${error.message}`));
+      setText(shown, visible(`Cannot load the tokens: ${error.message}`));
     }
   };
   const row = (one) => {
@@ -49,7 +49,7 @@ export function tokensPart() {
     revoke.addEventListener('click', async () => {
       try {
         await ask(`/admin/tokens/${encodeURIComponent(one.id)}`, undefined, 'DELETE');
-        setText(shown, visible(`${one.name} is revoked.`));
+        setText(shown, visible(`Token “${one.name}” revoked.`));
       } catch (error) {
         setText(shown, visible(error.message));
       }
@@ -63,7 +63,7 @@ export function tokensPart() {
     const scopes = boxes.filter(([box]) => box.checked).map(([box]) => box.value);
     try {
       const { data } = await ask('/admin/tokens', { name: name.value.trim(), scopes });
-      setText(shown, visible(`The token of ${data.name}, shown this once: ${data.secret}`));
+      setText(shown, visible(`Token “${data.name}” created. Copy it now, it is shown only once: ${data.secret}`));
       name.value = '';
       load();
     } catch (error) {

@@ -4,7 +4,7 @@
 import { ask, byId, element, setText, trouble, wellAgain } from '../page.js';
 import { visible } from '../visible.js';
 import { prose } from './run/prose.js';
-import { moment } from './time.js';
+import { counted, moment } from './time.js';
 import { announce } from './voice.js';
 
 /// How many messages a page of the server has, and how many are shown; the newest.
@@ -62,7 +62,7 @@ export class SessionView {
       }
       if (session !== this.session) return;
       const said = all.filter(({ text, role, tool_name: tool }) => (text && role !== 'tool') || tool);
-      setText(this.note, page.has_more ? `The first ${all.length} messages of a long session.` : said.length === 0 ? 'No messages yet.' : '');
+      setText(this.note, page.has_more ? `Only the first ${counted(all.length, 'message')} are loaded. Newer messages are not shown.` : said.length === 0 ? 'No messages yet.' : '');
       this.draw(said.slice(-SHOWN_MAX));
       wellAgain('session');
     } catch (error) {
@@ -78,7 +78,7 @@ export class SessionView {
 
   node({ run_id: run, sequence, at, role, text, tool_name: tool, outcome, aborted }, key) {
     const place = element('a', moment(at), { href: `#${run}/${sequence}`, className: 'place' });
-    place.setAttribute('aria-label', `${moment(at)}, event ${sequence} of its run`);
+    place.setAttribute('aria-label', `${moment(at)}, event ${sequence} of the run`);
     const node = tool
       ? element('li', [element('span', visible(`${tool}${outcome ? `: ${outcome}` : ''}`), { className: 'quiet' }), place], { className: 'tool' })
       : element('li', [element('header', [element('h3', `${ROLES[role] ?? visible(role)}${aborted ? ' (cut off)' : ''}`), place]),
@@ -93,7 +93,7 @@ export class SessionView {
     try {
       await ask(`/v1/sessions/${encodeURIComponent(this.session)}/messages`, { text });
       this.text.value = '';
-      announce('The message was sent.');
+      announce('Message sent.');
       wellAgain('session');
       this.stale();
     } catch (error) {

@@ -4,20 +4,20 @@ const KEPT = 'recount.settings';
 
 /** Every preference, what it may be, and what it is at first. */
 export const SETTINGS = {
-  theme: { name: 'Colours', choices: { auto: 'like the system', light: 'light', dark: 'dark' }, at_first: 'auto' },
-  thinking: { name: 'Thinking of the model', choices: { hidden: 'hidden', shown: 'shown' }, at_first: 'hidden' },
+  theme: { name: 'Colour theme', choices: { auto: 'same as system', light: 'light', dark: 'dark' }, at_first: 'auto' },
+  thinking: { name: 'Model thinking', choices: { hidden: 'hidden', shown: 'shown' }, at_first: 'hidden' },
   speech: {
     name: 'Announcements for screen readers',
-    choices: { quiet: 'prompts, errors and the end', answers: 'also sentences of the answer', everything: 'also every tool call' },
+    choices: { quiet: 'prompts, errors and the end of the run', answers: 'also the answer, by sentence', everything: 'also every tool call' },
     at_first: 'answers',
   },
   length: {
-    name: 'Length of announcements', choices: { terse: 'a few words', normal: 'a sentence', detailed: 'all there is to say' }, at_first: 'normal',
+    name: 'Length of announcements', choices: { terse: 'a few words', normal: 'one sentence', detailed: 'full details' }, at_first: 'normal',
   },
-  language: { name: 'Language of announcements', choices: { auto: 'like the browser', 'en-US': 'English', ar: 'العربية' }, at_first: 'auto' },
-  pace: { name: 'Least time between announcements', choices: { 0: 'none', 2: '2 seconds', 5: '5 seconds', 10: '10 seconds' }, at_first: '0' },
-  diff: { name: 'Changes of files', choices: { unified: 'one column', split: 'side by side' }, at_first: 'unified' },
-  notices: { name: 'Desktop notifications when a person is needed', choices: { off: 'off', on: 'on' }, at_first: 'off' },
+  language: { name: 'Language of announcements', choices: { auto: 'same as browser', 'en-US': 'English', ar: 'العربية' }, at_first: 'auto' },
+  pace: { name: 'Minimum time between announcements', choices: { 0: 'none', 2: '2 seconds', 5: '5 seconds', 10: '10 seconds' }, at_first: '0' },
+  diff: { name: 'File changes', choices: { unified: 'one column', split: 'side by side' }, at_first: 'unified' },
+  notices: { name: 'Desktop notifications when a run needs attention', choices: { off: 'off', on: 'on' }, at_first: 'off' },
 };
 
 function stored() {

@@ -47,7 +47,7 @@ function placeable(source, cursor) {
   const head = /\s*\$([\w-]+)\s*(->)?/y;
   head.lastIndex = cursor.at;
   const found = head.exec(source);
-  if (!found) throw new Error(`the catalogue cannot be read at ${source.slice(cursor.at, cursor.at + 40)}`);
+  if (!found) throw new Error(`cannot parse the catalogue at "${source.slice(cursor.at, cursor.at + 40)}"`);
   cursor.at = head.lastIndex;
   const [, name, selects] = found;
   const variants = [];
@@ -117,7 +117,7 @@ export class Catalogue {
    */
   say(key, values = {}, length = 'normal') {
     const message = this.messages.get(key);
-    if (!message) throw new Error(`there is no message ${key} in ${this.language}`);
+    if (!message) throw new Error(`unknown message "${key}" in the catalogue ${this.language}`);
     const form = message[length] === undefined ? 'normal' : length;
     const name = `${key}.${form}`;
     if (!this.parsed.has(name)) this.parsed.set(name, pattern(message[form], { at: 0 }));
@@ -151,7 +151,7 @@ const loaded = new Map();
 export function speech(language) {
   if (!loaded.has(language)) {
     const wanted = fetch(`/speech/${language}.ftl`).then((answer) => {
-      if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+      if (!answer.ok) throw new Error(`the server returned status ${answer.status}`);
       return answer.text();
     }).then((source) => new Catalogue(language, source));
     wanted.catch(() => loaded.delete(language));

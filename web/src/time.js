@@ -50,20 +50,17 @@ export function size(bytes) {
   return `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
 }
 
-/** The time of the day, with the day when it is another one. */
-export function moment(at, now = new Date()) {
+/** The time of the day on a clock of 24 hours, with the day when it is another one. */
+export function moment(at, now = new Date(), /** @type {Intl.DateTimeFormatOptions} */ more = {}) {
   const then = new Date(at);
   if (Number.isNaN(then.getTime())) return '';
-  const time = then.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+  const time = then.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...more, hourCycle: 'h23' });
   if (then.toDateString() === now.toDateString()) return time;
   const sameYear = then.getFullYear() === now.getFullYear();
   return `${then.toLocaleDateString(undefined, { day: 'numeric', month: 'short', ...(sameYear ? {} : { year: 'numeric' }) })}, ${time}`;
 }
 
-/** The exact time, for titles and tables. */
-export const exactly = (at) => {
-  const then = new Date(at);
-  return Number.isNaN(then.getTime()) ? '' : `${then.toLocaleTimeString(undefined, { hour12: false })}.${String(then.getMilliseconds()).padStart(3, '0')}`;
-};
+/** The same with milliseconds, for titles and tables. */
+export const exactly = (at) => moment(at, new Date(), { second: '2-digit', fractionalSecondDigits: 3 });
 
 export const isToday = (at) => new Date(at).toDateString() === new Date().toDateString();

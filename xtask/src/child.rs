@@ -1,4 +1,4 @@
-//! Programs that are started and watched: cargo and others. Must not know what they are started for.
+//! Starts cargo and other programs and waits for them. The module must not depend on their purpose.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,23 +22,22 @@ pub(crate) fn cargo_program() -> String {
 
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<bool> {
     let mut cargo = command(cargo_program(), root);
-    // Expectations are rewritten by `golden` alone.
+    // Only `golden` rewrites expectations.
     cargo.args(arguments).env_remove("RECOUNT_BLESS");
     watch(cargo)
 }
 
-/// Builds the programs as the tests have them: what these have built already is not built a second time with the fewer
-/// features that one program alone asks for.
+/// Builds the programs with the same features as the tests, so that nothing is built twice.
 pub(crate) fn build_programs(root: &Path) -> Result<bool> {
     cargo(root, &["build", "--workspace", "--bins", "--tests", "--locked"])
 }
 
-/// A child that reads nothing and writes where we write.
+/// A child with empty standard input and inherited output.
 pub(crate) fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(folder).stdin(Stdio::null());
-    // What cargo says of this program is not true of that one. Some build scripts read it, and all that depends on them would
-    // be built again after each change between `cargo xtask` and `cargo`.
+    // Cargo's variables describe this program, not the child. Some build scripts read them, and their dependents would
+    // be rebuilt after each change between `cargo xtask` and `cargo`.
     for (name, _) in std::env::vars_os() {
         let is_of_this_package = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_")

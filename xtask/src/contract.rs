@@ -1,7 +1,7 @@
-//! `cargo xtask test`, step `contract`: a real server, and a tester that reads what it published and tries it.
+//! The step `contract` of `cargo xtask test`: runs a tester for published API descriptions against a real server.
 //!
-//! What is tried and what is let pass is in `xtask/contract/`. The server runs with assertions, so a refusal
-//! that the table of routes does not name counts, too.
+//! The settings and the accepted deviations are in `xtask/contract/`. The server runs with assertions, so a refusal
+//! that is missing in the table of routes counts too.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,14 +11,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::child::{build_programs, command, target_folder, watch};
 
-/// The server, until it is dropped.
+/// The server; it is killed on drop.
 struct Server {
     child: Child,
     url: String,
 }
 
 impl Server {
-    /// Starts on a free port, on a folder that holds what `seed` says.
+    /// Starts the server on a free port, on a folder with the content of `seed`.
     fn start(binary: &Path, folder: &Path, seed: &Path) -> Result<Server> {
         if folder.exists() {
             std::fs::remove_dir_all(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
@@ -30,13 +30,13 @@ impl Server {
         let mut serve = command(binary, Path::new("."));
         serve.args(["serve", "--bind", "127.0.0.1:0", "--durability", "relaxed", "--log", "error"]);
         let mut child = serve.args(["--data", &folder]).stderr(Stdio::piped()).spawn()?;
-        let mut words = BufReader::new(child.stderr.take().context("it was asked for")?).lines();
+        let mut words = BufReader::new(child.stderr.take().context("standard error is piped")?).lines();
         let address = words.find_map(|line| Some(line.ok()?.strip_prefix("listening on ")?.to_owned()));
         let Some(url) = address else {
             let status = child.wait()?;
-            bail!("the server ended with {status} before it listened");
+            bail!("the server exited with {status} before it listened");
         };
-        // What it says from now on is of errors, and belongs into the output of the step.
+        // Later output contains errors, and belongs to the output of the step.
         std::thread::spawn(move || words.map_while(Result::ok).for_each(|line| println!("server: {line}")));
         Ok(Server { child, url })
     }
@@ -44,13 +44,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which the step has noticed.
+        // It may have ended already, which the step reports.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Whether the server keeps to `/openapi.json`. `tester` is schemathesis.
+/// Checks that the server conforms to `/openapi.json`. `tester` is schemathesis.
 pub(crate) fn run(root: &Path, tester: &Path) -> Result<bool> {
     if !build_programs(root)? {
         return Ok(false);
@@ -65,6 +65,6 @@ pub(crate) fn run(root: &Path, tester: &Path) -> Result<bool> {
     let kept = watch(test)?;
     match server.child.try_wait()? {
         None => Ok(kept),
-        Some(status) => bail!("the server ended with {status} while it was tested"),
+        Some(status) => bail!("the server exited with {status} while it was tested"),
     }
 }

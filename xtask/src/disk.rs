@@ -1,24 +1,24 @@
-//! Whether the disk has room for what the steps build: said before the first step, because a full disk ends a long run
-//! late and in the words of a linker. It refuses nothing. Look at [`report`].
+//! Warns before the first step if the disk has too little free space for the build, because a full disk ends a long run
+//! late with a linker error. It never fails a run. Start at [`report`].
 
 use std::path::Path;
 
 use crate::setup::Host;
 
-/// What all steps leave below an empty `target`, in KiB: about 9 GB, as measured.
+/// The size of `target` after all steps, in KiB: about 9 GB, as measured.
 const NEEDED_KIB: u64 = 9_000_000;
 
-/// What a run over a full `target` still writes: what changed is built again beside what was there.
+/// What a run with a full `target` still writes: rebuilt parts are stored beside the old ones.
 const NEEDED_KIB_MIN: u64 = 1_000_000;
 
-/// What the machine says of the disk that `target` is on. `None` where it does not say.
+/// The free space of the disk of `target`; `None` if it is unknown.
 #[derive(Debug, PartialEq, Eq)]
 struct Room {
     free_kib: u64,
     held_kib: u64,
 }
 
-/// The line to print, with what to do where there is too little.
+/// Builds the line to print, with advice if there is too little space.
 pub(crate) fn report(host: &impl Host, target: &Path) -> String {
     let Some(room) = room(host, target) else {
         let needed = gigabytes(NEEDED_KIB);
@@ -43,12 +43,12 @@ pub(crate) fn report(host: &impl Host, target: &Path) -> String {
 }
 
 fn room(host: &impl Host, target: &Path) -> Option<Room> {
-    // It may not be made yet.
+    // The folder may not exist yet.
     let there = target.ancestors().find(|folder| folder.is_dir())?;
-    let free = host.ask(&["df", "-Pk", there.to_str()?])?;
+    let free = host.output_of(&["df", "-Pk", there.to_str()?])?;
     let free_kib = free.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     let held_kib = if there == target {
-        let held = host.ask(&["du", "-sk", target.to_str()?])?;
+        let held = host.output_of(&["du", "-sk", target.to_str()?])?;
         held.split_whitespace().next()?.parse().ok()?
     } else {
         0
@@ -56,7 +56,7 @@ fn room(host: &impl Host, target: &Path) -> Option<Room> {
     Some(Room { free_kib, held_kib })
 }
 
-/// In units of 1,000 megabytes, rounded to a tenth.
+/// Formats as units of 1,000 megabytes, rounded to a tenth.
 fn gigabytes(kib: u64) -> String {
     format!("{:.1}", kib as f64 * 1024.0 / 1e9)
 }
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine with so much free, and so much in `target`.
+    /// A machine with this much free space, and this much in `target`.
     struct Fake(Option<u64>, u64);
 
     impl Host for Fake {
@@ -77,7 +77,7 @@ mod tests {
             None
         }
 
-        fn ask(&self, words: &[&str]) -> Option<String> {
+        fn output_of(&self, words: &[&str]) -> Option<String> {
             let Fake(free, held) = self;
             match words {
                 ["df", "-Pk", _] => free.map(|free| {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_and_what_is_needed_is_said_and_too_little_is_warned_of() {
+    fn too_little_free_space_is_reported_with_a_warning() {
         let folder = tempfile::tempdir().unwrap();
         let (there, not_yet) = (folder.path().to_owned(), folder.path().join("target"));
         for (host, target, needed, is_enough) in [
@@ -108,18 +108,18 @@ mod tests {
             (Fake(Some(8_000_000), 5_000_000), &there, "needs about 4.1 GB", true),
             (Fake(Some(900_000), 50_000_000), &there, "needs about 1.0 GB", false),
         ] {
-            let said = report(&host, target);
-            assert!(said.contains(needed), "{said}");
-            assert_eq!(said.contains("WARNING"), !is_enough, "{said}");
-            assert_eq!(said.contains("CARGO_TARGET_DIR"), !is_enough, "{said}");
+            let line = report(&host, target);
+            assert!(line.contains(needed), "{line}");
+            assert_eq!(line.contains("WARNING"), !is_enough, "{line}");
+            assert_eq!(line.contains("CARGO_TARGET_DIR"), !is_enough, "{line}");
         }
-        let said = report(&Fake(None, 0), &there);
-        assert!(said.contains("is not known") && !said.contains("WARNING"), "{said}");
+        let line = report(&Fake(None, 0), &there);
+        assert!(line.contains("is not known") && !line.contains("WARNING"), "{line}");
     }
 
     #[test]
-    fn this_machine_says_how_much_is_free() {
-        let said = report(&crate::setup::Machine, Path::new(env!("CARGO_MANIFEST_DIR")));
-        assert!(said.contains(" GB free for "), "{said}");
+    fn the_free_space_of_this_machine_is_reported() {
+        let line = report(&crate::setup::Machine, Path::new(env!("CARGO_MANIFEST_DIR")));
+        assert!(line.contains(" GB free for "), "{line}");
     }
 }

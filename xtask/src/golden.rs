@@ -1,7 +1,7 @@
-//! `cargo xtask golden`: lets the tests that hold golden files rewrite them, then shows what changed.
+//! `cargo xtask golden`: lets golden tests rewrite their files, then shows the changes.
 //!
-//! Such tests look at `RECOUNT_BLESS`, and are found by that word. Whether a change is right is for the
-//! reader of the diff.
+//! Such tests read `RECOUNT_BLESS`, and are found by that word. Whether a change is right is for the reader of the
+//! diff.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,13 +32,13 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(watch(diff)? && all_passed)
 }
 
-/// Packages, each with the selections of tests that look at the variable: one call of `cargo test` for each.
+/// Packages, each with the selections of tests that read the variable: one call of `cargo test` for each.
 fn find(root: &Path) -> Result<BTreeMap<String, Vec<Vec<String>>>> {
     let mut packages = BTreeMap::new();
     for folder in [list(&root.join("crates"))?, list(&root.join("lab"))?].concat() {
         let package = format!("recount-{}", folder.file_name().unwrap_or_default().to_string_lossy());
         let mut selections = Vec::new();
-        if speaks_of_it(&folder.join("src"))? {
+        if contains_word(&folder.join("src"))? {
             let kind = if folder.join("src/lib.rs").is_file() { "--lib" } else { "--bins" };
             selections.push(vec![kind.to_owned()]);
         }
@@ -48,11 +48,11 @@ fn find(root: &Path) -> Result<BTreeMap<String, Vec<Vec<String>>>> {
             let filters = modules.into_iter().map(|module| format!("{module}::"));
             selections.push(["--test", MERGED, "--"].map(str::to_owned).into_iter().chain(filters).collect());
         }
-        // Tests that need a process of their own.
+        // Tests that need their own process.
         let mut targets = list(&tests)?;
         targets.sort();
         for target in targets {
-            if target.is_file() && speaks_of_it(&target)? {
+            if target.is_file() && contains_word(&target)? {
                 let name = target.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 selections.push(vec!["--test".to_owned(), name]);
             }
@@ -64,7 +64,7 @@ fn find(root: &Path) -> Result<BTreeMap<String, Vec<Vec<String>>>> {
     Ok(packages)
 }
 
-/// Modules of the integration tests in this folder that look at the variable, and those that use such a module.
+/// Modules of the integration tests in this folder that read the variable, and those that use such a module.
 fn blessing_modules(folder: &Path) -> Result<BTreeSet<String>> {
     let mut texts = BTreeMap::new();
     read_modules(folder, "", &mut texts)?;
@@ -91,13 +91,13 @@ fn read_modules(folder: &Path, path: &str, texts: &mut BTreeMap<String, String>)
 }
 
 /// Whether the word is in this Rust file, or in one under this folder.
-fn speaks_of_it(path: &Path) -> Result<bool> {
+fn contains_word(path: &Path) -> Result<bool> {
     if !path.is_dir() {
         let is_rust = path.extension().is_some_and(|end| end == "rs");
         return Ok(is_rust && std::fs::read_to_string(path)?.contains(VARIABLE));
     }
     for inside in list(path)? {
-        if speaks_of_it(&inside)? {
+        if contains_word(&inside)? {
             return Ok(true);
         }
     }

@@ -1,7 +1,7 @@
-//! House-keeping of the tree: `cargo xtask <verb>`.
+//! Development commands: `cargo xtask <verb>`.
 //!
-//! Knows the shape of the workspace and nothing of the product. Verbs are in [`HELP`]; `test` is the one
-//! command that says whether the tree is good.
+//! It knows the layout of the workspace but not the product. Verbs are listed in [`HELP`]; `test` runs all checks of a
+//! change.
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 #![allow(clippy::disallowed_methods, reason = "it measures how long steps take, outside the product")]
 
@@ -28,23 +28,24 @@ cargo xtask <verb>
           Runs the checks that every change must pass: tidy, format, tests, simulation, browser.
           --full adds lints, contract (the server against /openapi.json), agents (of other vendors, recorded) and the
           tests marked `full`, with ten times the random cases. It takes hours; run it before an issue is closed.
-          Installs what only tests need where it may, and says what to install where it may not.
+          Installs what only tests need if it may; otherwise it names what to install.
           --only limits the steps, --filter the tests to those whose name contains the text.
           --skip-browser leaves out the browser; CI refuses it.
   lints   Runs clippy on libraries and programs, without tests
   bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
-          figures against yardsticks, built in release; `docs/performance.md` says what they mean
+          Measures against yardsticks, built in release; `docs/performance.md` explains the figures
   soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
        | soak --bits|--log-damage|--salvage [--minutes N] [--seed N] [--folder DIR]
        | soak --disks [--minutes N] [--seed N] | soak --conformance | soak --output [--bytes N]
-          a real server under everything at once, killed now and then; or one large store and all that can be
-          done with it; or a database damaged bit by bit, the logs of killed stores damaged, damaged folders salvaged;
-          or runs of agents on slow and failing disks, half of the time under SQLite; or our own AAEP suite with every
-          wait over each transport, four minutes; or a command that writes 1 GiB, whose memory is bounded. Promises are checked, and any that is broken ends it with status 1
-  tidy    the hard rules of STYLE.md, crate edges, heads, requirements
-  golden  runs the tests that rewrite their expectations, then shows what changed
-  package packs the libraries `recount-json` and `recount-aaep`, and runs their tests from the packages
-  help    this text
+          Loads a real server and kills it sometimes (default); runs every operation on one large store (--million);
+          damages a database bit by bit (--bits), logs of killed stores (--log-damage) or whole folders that are then
+          salvaged (--salvage); runs agents on slow and failing disks (--disks); runs our own AAEP suite with every
+          wait over each transport, four minutes (--conformance); or one command with 1 GiB of output (--output).
+          A broken promise ends it with status 1
+  tidy    Checks the hard rules of STYLE.md, crate edges, heads, requirements
+  golden  Runs the tests that rewrite their expectations, then shows what changed
+  package Packs the libraries `recount-json` and `recount-aaep`, and runs their tests from the packages
+  help    Prints this text
 ";
 
 fn main() -> ExitCode {
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all was well; an error means that it could not be found out.
+/// Returns whether all checks passed; an error means that they could not run.
 fn run() -> Result<bool> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (verb, rest) = match arguments.split_first() {
@@ -66,7 +67,7 @@ fn run() -> Result<bool> {
         None => ("help", [].as_slice()),
     };
     if !matches!(verb, "test" | "bench" | "soak") && !rest.is_empty() {
-        bail!("`{verb}` takes nothing more; see `cargo xtask help`");
+        bail!("`{verb}` takes no arguments; see `cargo xtask help`");
     }
     match verb {
         "test" => steps::run(&root()?, &steps::Plan::parse(rest, in_ci())?),
@@ -80,11 +81,11 @@ fn run() -> Result<bool> {
             print!("{HELP}");
             Ok(true)
         }
-        other => bail!("there is no verb `{other}`; see `cargo xtask help`"),
+        other => bail!("unknown verb `{other}`; see `cargo xtask help`"),
     }
 }
 
-/// The top of the tree, from wherever inside it we were called.
+/// The root of the tree, from any folder inside it.
 fn root() -> Result<PathBuf> {
     let here = std::env::current_dir().context("there is no current folder")?;
     let top = here.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file());

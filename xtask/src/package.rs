@@ -1,7 +1,7 @@
-//! `cargo xtask package`: packs the libraries that can be published, unpacks them elsewhere and runs their tests there.
+//! `cargo xtask package`: packs the publishable libraries, unpacks them elsewhere and runs their tests there.
 //!
-//! Shows that the packages need no file outside of them. Nothing is sent anywhere, and nothing is fetched that is not here
-//! already. It takes minutes, because the packages are built anew.
+//! It shows that the packages need no other files. Nothing is uploaded or downloaded. It takes minutes, because the
+//! packages are built from scratch.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::child::{cargo_program, command, watch};
 
-/// The crates that can be published, each after those it depends on.
+/// The crates that can be published, each after its dependencies.
 const LIBRARIES: [&str; 2] = ["recount-json", "recount-aaep"];
 
 /// Whether the tests of the packages passed.
@@ -21,7 +21,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     if !watch(pack)? {
         return Ok(false);
     }
-    // Above the temporary folder there is no workspace that the packages could belong to.
+    // No parent of the temporary folder is a workspace that the packages could belong to.
     let unpacked = std::env::temp_dir().join(format!("recount-packages-{}", std::process::id()));
     std::fs::create_dir_all(&unpacked).with_context(|| format!("cannot make {}", unpacked.display()))?;
     let passed = test(root, &target, &unpacked);
@@ -40,7 +40,7 @@ fn test(root: &Path, target: &Path, unpacked: &Path) -> Result<bool> {
         }
         let folder = unpacked.join(&name);
         let mut test = command(cargo_program(), &folder);
-        // A package before this one is taken from where it was unpacked, because it is not published yet.
+        // An earlier package is used from its unpacked folder, because it is not published yet.
         test.args(["test", "--offline", "--quiet"]).args(&patches).arg("--target-dir").arg(target);
         if !watch(test)? {
             return Ok(false);

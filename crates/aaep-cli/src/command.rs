@@ -11,7 +11,7 @@ mod visualize;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use recount_aaep_kit::aaep::rule;
 
 use crate::failure::{self, Failure};
@@ -21,7 +21,7 @@ use crate::invocation::Invocation;
 #[derive(Parser)]
 #[command(name = "aaep", version, max_term_width = 100, after_help = failure::EXIT_STATUSES)]
 struct CommandLine {
-    #[command(flatten, next_help_heading = "Options of every command")]
+    #[command(flatten, next_help_heading = "Global options")]
     invocation: Invocation,
     #[command(subcommand)]
     verb: Verb,
@@ -37,7 +37,7 @@ enum Verb {
     Stdio(stdio::Stdio),
     /// Check files of events against the protocol's rules
     Validate(validate::Validate),
-    /// Render a recorded session, with every broken rule marked
+    /// Render a recorded session and mark every broken rule
     Visualize(visualize::Visualize),
     /// Test producers and subscribers against the protocol's requirements
     Conformance(conformance::Conformance),
@@ -48,10 +48,30 @@ enum Verb {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let matches = CommandLine::command().get_matches();
+    let matches = with_global_options_once(CommandLine::command()).get_matches();
     let CommandLine { invocation, verb } =
         CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     failure::report(verb.run(invocation.with_sources(&matches)))
+}
+
+/// Describes the global options in the help of the program alone. The help of a verb only names them; every verb accepts
+/// them.
+fn with_global_options_once(command: Command) -> Command {
+    let global = command.get_arguments().filter(|option| option.is_global_set());
+    let hidden: Vec<Arg> = global.map(|option| option.clone().hide(true)).collect();
+    let names: Vec<String> =
+        hidden.iter().filter_map(Arg::get_long).map(|name| format!("--{name}")).collect();
+    let pointer = format!("Global options: {} (see {} help)", names.join(", "), command.get_name());
+    command.mut_subcommands(|verb| with_pointer(verb.args(&hidden), &pointer))
+}
+
+/// Ends the help of a verb, and of those below it, with a line.
+fn with_pointer(verb: Command, pointer: &str) -> Command {
+    let help = match verb.get_after_help() {
+        Some(own) => format!("{own}\n\n{pointer}"),
+        None => pointer.to_owned(),
+    };
+    verb.after_help(help).mut_subcommands(|verb| with_pointer(verb, pointer))
 }
 
 impl Verb {
@@ -90,7 +110,7 @@ impl Format {
 enum Profile {
     /// Every requirement of the specification
     Strict,
-    /// What published schemas and tests refuse, and what makes an action unsafe; other breaches are warnings
+    /// What published schemas and tests reject, and what makes an action unsafe; other violations are warnings
     Compat,
 }
 

@@ -111,19 +111,19 @@ mod tests {
 
     #[test]
     fn a_glance_sees_what_a_text_is_and_nothing_else() {
-        let said = Glance::at(r#" {"type":"subscription.accepted","subscription_id":"sub_1","x":[1e999]}"#);
-        let said = said.unwrap();
-        assert!(said.is_answer() && !said.is_event());
-        assert_eq!(said.subscription_id.as_deref(), Some("sub_1"));
-        let said = Glance::at(r#"{"type":"aaep:subscription.rejected"}"#).unwrap();
-        assert_eq!(said.kind(), Some(MessageKind::SubscriptionRejected));
-        let said = Glance::at(r#"{"type":7,"subscription_id":{},"event_id":1e999}"#).unwrap();
-        assert_eq!((said.kind(), said.subscription_id, said.event_id), (None, None, None));
-        let said =
+        let glance = Glance::at(r#" {"type":"subscription.accepted","subscription_id":"sub_1","x":[1e999]}"#);
+        let glance = glance.unwrap();
+        assert!(glance.is_answer() && !glance.is_event());
+        assert_eq!(glance.subscription_id.as_deref(), Some("sub_1"));
+        let glance = Glance::at(r#"{"type":"aaep:subscription.rejected"}"#).unwrap();
+        assert_eq!(glance.kind(), Some(MessageKind::SubscriptionRejected));
+        let glance = Glance::at(r#"{"type":7,"subscription_id":{},"event_id":1e999}"#).unwrap();
+        assert_eq!((glance.kind(), glance.subscription_id, glance.event_id), (None, None, None));
+        let glance =
             Glance::at(r#"{"type":"aaep:agent.x","type":"subscription.close","event_id":"evt\u005f1"}"#);
-        let said = said.unwrap();
-        assert_eq!(said.name.as_deref(), Some("aaep:agent.x"), "the first of two counts");
-        assert_eq!(said.event_id.as_deref(), Some("evt_1"));
+        let glance = glance.unwrap();
+        assert_eq!(glance.name.as_deref(), Some("aaep:agent.x"), "the first of two counts");
+        assert_eq!(glance.event_id.as_deref(), Some("evt_1"));
         assert!(!Glance::at(r#"{"type":"ack"}"#).unwrap().is_event());
         for none in ["", "[1]", "7", "{\"a\"", "\"x\"", "{} {}"] {
             assert!(Glance::at(none).is_none(), "{none:?}");

@@ -152,7 +152,7 @@ impl Link {
     pub async fn open(world: &World, dial: &Dial) -> Result<Link, LinkError> {
         if let Some(request) = &dial.request {
             Glance::at(request).ok_or_else(|| {
-                LinkError::Unusable("the request to open with is no JSON object; nothing was sent".to_owned())
+                LinkError::Unusable("the opening request is not a JSON object; nothing was sent".to_owned())
             })?;
         }
         match &dial.target {
@@ -205,10 +205,10 @@ impl Link {
             let url = format!("{base}/subscriptions");
             let reply = caller.post(&url, request.as_bytes()).await?;
             let text = String::from_utf8(reply.body.clone()).ok();
-            let said = text.as_deref().and_then(Glance::at);
-            match said.as_ref().and_then(Glance::kind) {
+            let glance = text.as_deref().and_then(Glance::at);
+            match glance.as_ref().and_then(Glance::kind) {
                 Some(MessageKind::SubscriptionAccepted) if reply.is_success() => {
-                    subscription = said.and_then(|said| said.subscription_id);
+                    subscription = glance.and_then(|glance| glance.subscription_id);
                     location = reply.header("location").map(str::to_owned);
                     answer = text.map(|text| (text, Some(reply.status)));
                 }
@@ -249,8 +249,8 @@ impl Link {
         let sent = link.send(request).await?;
         // Producers that answer the call itself are heard as well.
         let body = String::from_utf8(sent.body).ok();
-        let said = body.as_deref().and_then(Glance::at);
-        if said.as_ref().is_some_and(Glance::is_answer) {
+        let glance = body.as_deref().and_then(Glance::at);
+        if glance.as_ref().is_some_and(Glance::is_answer) {
             link.remember(body.map(|body| (body, sent.status)));
             return Ok(link);
         }
@@ -271,7 +271,7 @@ impl Link {
         loop {
             let Some(heard) = self.way.next().await? else {
                 return Err(LinkError::Broken {
-                    reason: "it ended before it had answered the subscription.request".to_owned(),
+                    reason: "the connection ended before the subscription.request was answered".to_owned(),
                 });
             };
             if Glance::at(&heard.text).as_ref().is_some_and(Glance::is_answer) {
@@ -288,7 +288,7 @@ impl Link {
 
     fn remember(&mut self, answer: Option<(String, Option<u16>)>) {
         let Some((text, status)) = answer else { return };
-        self.subscription = Glance::at(&text).and_then(|said| said.subscription_id);
+        self.subscription = Glance::at(&text).and_then(|glance| glance.subscription_id);
         self.answer_status = status;
         self.answer = Some(text);
     }
@@ -306,8 +306,8 @@ impl Link {
 
     /// Whether the handshake was turned down; then nothing follows.
     pub fn is_rejected(&self) -> bool {
-        let said = self.answer().and_then(Glance::at);
-        said.and_then(|said| said.kind()) == Some(MessageKind::SubscriptionRejected)
+        let glance = self.answer().and_then(Glance::at);
+        glance.and_then(|glance| glance.kind()) == Some(MessageKind::SubscriptionRejected)
     }
 
     pub fn subscription(&self) -> Option<&str> {
@@ -367,9 +367,9 @@ impl Link {
     /// what [`Link::next`] tells on the others.
     pub async fn send(&mut self, text: &str) -> Result<Sent, LinkError> {
         let began = recount_world::moment();
-        let said = Glance::at(text)
-            .ok_or_else(|| LinkError::Unusable("what is sent must be a JSON object".to_owned()))?;
-        let address = self.reply_address(said.kind(), said.name.is_some());
+        let glance = Glance::at(text)
+            .ok_or_else(|| LinkError::Unusable("the message to send must be a JSON object".to_owned()))?;
+        let address = self.reply_address(glance.kind(), glance.name.is_some());
         let patience = self.dial.patience;
         let sent = match &mut self.way {
             Way::Http(http) => {
@@ -377,10 +377,13 @@ impl Link {
                 return Ok(Sent { status: Some(reply.status), body: reply.body, took: reply.took });
             }
             Way::Socket(socket) => tokio::time::timeout(patience, socket.send(text)).await,
-            Way::Command(command) => tokio::time::timeout(patience, command.send(text, said.kind())).await,
+            Way::Command(command) => tokio::time::timeout(patience, command.send(text, glance.kind())).await,
         };
         sent.map_err(|_| LinkError::Broken {
-            reason: format!("it took nothing for {} ms; it does not read any more", patience.as_millis()),
+            reason: format!(
+                "no data was accepted for {} ms; the other side does not read",
+                patience.as_millis()
+            ),
         })??;
         Ok(Sent { status: None, body: Vec::new(), took: began.elapsed() })
     }

@@ -31,14 +31,14 @@ impl Close {
     /// The code and the reason to close with.
     pub fn frame(self) -> (u16, &'static str) {
         match self {
-            Close::Clean => (4000, "all was said"),
+            Close::Clean => (4000, "all events were sent"),
             Close::Rejected => (4001, "the subscription was rejected"),
-            Close::NoHandshake => (4004, "a subscription.request comes first, and soon"),
-            Close::Asked => (4005, "closed as asked"),
+            Close::NoHandshake => (4004, "no subscription.request arrived in time"),
+            Close::Asked => (4005, "closed on request"),
             Close::Unavailable => {
-                (1013, "the subscription is not open any more, or too many subscribers listen")
+                (1013, "the subscription is no longer open, or the limit of subscribers is reached")
             }
-            Close::Unauthenticated => (4002, "the token is not valid any more"),
+            Close::Unauthenticated => (4002, "the token is no longer valid"),
             Close::Denied => (4003, "the token does not permit this subscription"),
             Close::Shutdown => (1001, "the server is shutting down"),
             Close::NotText => (1003, "send text frames"),

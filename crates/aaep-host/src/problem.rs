@@ -41,31 +41,32 @@ impl Problem {
     /// The response where a producer has no words of its own.
     pub fn response(self) -> Response {
         match self {
-            Problem::NotFound => error(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path"),
+            Problem::NotFound => error(StatusCode::NOT_FOUND, "not_found", "no route matches this path"),
             Problem::SubscriptionMissing => error(
                 StatusCode::BAD_REQUEST,
                 "subscription_missing",
-                "say which subscription: `?subscription_id=` with the id of `subscription.accepted`",
+                "the parameter subscription_id is missing; send `?subscription_id=` with the id from \
+                 `subscription.accepted`",
             ),
             Problem::SubscriptionUnknown => error(
                 StatusCode::NOT_FOUND,
                 "subscription_unknown",
-                "there is no such subscription; it has ended or was never accepted",
+                "unknown subscription; it has ended or was never accepted",
             ),
             Problem::Full => error(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "full",
-                "too many subscribers listen already; close one",
+                "the limit of subscribers is reached; close one",
             ),
             Problem::Unavailable => error(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "unavailable",
-                "the events cannot be read at the moment; try again shortly",
+                "the events are temporarily unavailable; try again shortly",
             ),
             Problem::Malformed | Problem::NotText => error(
                 StatusCode::BAD_REQUEST,
                 "invalid_message",
-                "the body is no message that a producer takes; send one JSON object of the protocol",
+                "the body is not a message that a producer accepts; send one JSON object of the protocol",
             ),
             Problem::TooLarge => text(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -73,7 +74,7 @@ impl Problem {
             ),
             Problem::SubprotocolMissing => text(
                 StatusCode::BAD_REQUEST,
-                "say `Sec-WebSocket-Protocol: aaep.v1`; without a subprotocol there is /ws",
+                "send `Sec-WebSocket-Protocol: aaep.v1`, or use /ws without a subprotocol",
             ),
         }
     }

@@ -127,7 +127,7 @@ pub async fn capture(
     world: &World,
     plan: &Plan,
     keep: &mut dyn Keep,
-    tell: &mut dyn FnMut(CaptureNotice<'_>),
+    notify: &mut dyn FnMut(CaptureNotice<'_>),
     stop: impl Future<Output = ()>,
 ) -> Result<Summary, CaptureError> {
     let began = recount_world::moment();
@@ -135,9 +135,9 @@ pub async fn capture(
         world,
         plan,
         keep,
-        tell,
+        notify,
         began,
-        told: began,
+        reported_at: began,
         link: None,
         last_id: None,
         seen: Seen::new(limits::SEEN_EVENTS_MAX),
@@ -163,10 +163,10 @@ struct Capture<'c> {
     world: &'c World,
     plan: &'c Plan,
     keep: &'c mut dyn Keep,
-    tell: &'c mut dyn FnMut(CaptureNotice<'_>),
+    notify: &'c mut dyn FnMut(CaptureNotice<'_>),
     began: Instant,
     /// When it was last told how far things are.
-    told: Instant,
+    reported_at: Instant,
     /// Stands here, so that it can be ended in good order whatever is waited for.
     link: Option<Link>,
     /// Behind which the next connection goes on.
@@ -177,7 +177,7 @@ struct Capture<'c> {
 }
 
 /// What became of a connection.
-enum Gone {
+enum ConnectionEnd {
     /// For good.
     Ended(Ended),
     /// It may be made again.
@@ -189,34 +189,40 @@ impl Capture<'_> {
     async fn follow(&mut self) -> Result<Ended, CaptureError> {
         let mut in_vain = 0;
         loop {
-            let gone = match self.connect().await {
+            let connection_end = match self.connect().await {
                 Ok(()) => self.listen().await?,
                 Err(CaptureError::Link(why)) if self.summary.connections > 0 => match why.may_pass() {
-                    true => Gone::Broken { why: why.to_string(), was_of_use: false, was_clean: false },
-                    false => Gone::Ended(Ended::Lost(why.to_string())),
+                    true => {
+                        ConnectionEnd::Broken { why: why.to_string(), was_of_use: false, was_clean: false }
+                    }
+                    false => ConnectionEnd::Ended(Ended::Lost(why.to_string())),
                 },
                 Err(why) => return Err(why),
             };
-            let (why, was_of_use) = match gone {
-                Gone::Ended(ended) => return Ok(ended),
-                Gone::Broken { was_clean: true, .. } if !self.plan.reconnect => return Ok(Ended::ByProducer),
-                Gone::Broken { why, .. } if !self.plan.reconnect => return Ok(Ended::Lost(why)),
-                Gone::Broken { why, was_of_use, .. } => (why, was_of_use),
+            let (why, was_of_use) = match connection_end {
+                ConnectionEnd::Ended(ended) => return Ok(ended),
+                ConnectionEnd::Broken { was_clean: true, .. } if !self.plan.reconnect => {
+                    return Ok(Ended::ByProducer);
+                }
+                ConnectionEnd::Broken { why, .. } if !self.plan.reconnect => return Ok(Ended::Lost(why)),
+                ConnectionEnd::Broken { why, was_of_use, .. } => (why, was_of_use),
             };
             in_vain = if was_of_use { 0 } else { in_vain + 1 };
             if in_vain >= limits::RECONNECTS_IN_VAIN_MAX {
-                return Ok(Ended::Lost(format!("{why}; {in_vain} connections in a row brought nothing new")));
+                return Ok(Ended::Lost(format!(
+                    "{why}; {in_vain} connections in a row returned nothing new"
+                )));
             }
             let wait_ms = self.wait_ms(in_vain);
-            (self.tell)(CaptureNotice::Lost { why, wait_ms });
+            (self.notify)(CaptureNotice::Lost { why, wait_ms });
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         }
     }
 
     /// Scattered by a quarter, so that many captures do not come back in step.
     fn wait_ms(&self, in_vain: u32) -> u64 {
-        let asked = self.link.as_ref().and_then(Link::retry_ms).unwrap_or(limits::RECONNECT_WAIT_MS);
-        let wait = asked.saturating_mul(1 << in_vain.min(16)).min(limits::RECONNECT_WAIT_MS_MAX);
+        let requested_ms = self.link.as_ref().and_then(Link::retry_ms).unwrap_or(limits::RECONNECT_WAIT_MS);
+        let wait = requested_ms.saturating_mul(1 << in_vain.min(16)).min(limits::RECONNECT_WAIT_MS_MAX);
         let scatter = u64::try_from(self.world.entropy.draw() % 256).unwrap_or(0);
         wait + wait * scatter / 1_024
     }
@@ -255,7 +261,7 @@ impl Capture<'_> {
             self.put(answer, Direction::In, now, None)?;
         }
         let connection = self.summary.connections;
-        (self.tell)(CaptureNotice::Connected { connection, subscription: subscription.as_deref() });
+        (self.notify)(CaptureNotice::Connected { connection, subscription: subscription.as_deref() });
         Ok(())
     }
 
@@ -265,43 +271,45 @@ impl Capture<'_> {
     }
 
     /// Over one connection.
-    async fn listen(&mut self) -> Result<Gone, CaptureError> {
+    async fn listen(&mut self) -> Result<ConnectionEnd, CaptureError> {
         let since = recount_world::moment();
         let mut brought = false;
         loop {
-            let Some(link) = &mut self.link else { return Ok(Gone::Ended(Ended::Stopped)) };
+            let Some(link) = &mut self.link else { return Ok(ConnectionEnd::Ended(Ended::Stopped)) };
             if link.is_rejected() {
-                return Ok(Gone::Ended(Ended::Rejected(link.answer().unwrap_or_default().to_owned())));
+                return Ok(ConnectionEnd::Ended(Ended::Rejected(
+                    link.answer().unwrap_or_default().to_owned(),
+                )));
             }
             let mut was_clean = false;
             let why = match link.next().await {
                 Ok(Some(heard)) => {
                     brought |= self.take(&heard)?;
                     if self.plan.max_events.is_some_and(|most| self.summary.events >= most) {
-                        return Ok(Gone::Ended(Ended::Enough));
+                        return Ok(ConnectionEnd::Ended(Ended::Enough));
                     }
-                    let said = Glance::at(&heard.text);
-                    if said.as_ref().and_then(Glance::kind) == Some(MessageKind::SubscriptionClose) {
-                        return Ok(Gone::Ended(Ended::ByProducer));
+                    let glance = Glance::at(&heard.text);
+                    if glance.as_ref().and_then(Glance::kind) == Some(MessageKind::SubscriptionClose) {
+                        return Ok(ConnectionEnd::Ended(Ended::ByProducer));
                     }
-                    if let (Some(decision), Some(said)) = (&self.plan.auto, said) {
-                        self.answer(decision, &said).await?;
+                    if let (Some(decision), Some(glance)) = (&self.plan.auto, glance) {
+                        self.answer(decision, &glance).await?;
                     }
                     continue;
                 }
                 Err(why @ LinkError::Rpc { .. }) => {
-                    (self.tell)(CaptureNotice::Remark { why: why.to_string() });
+                    (self.notify)(CaptureNotice::Remark { why: why.to_string() });
                     continue;
                 }
-                Err(why) if !why.may_pass() => return Ok(Gone::Ended(Ended::Lost(why.to_string()))),
+                Err(why) if !why.may_pass() => return Ok(ConnectionEnd::Ended(Ended::Lost(why.to_string()))),
                 Err(why) => why.to_string(),
                 Ok(None) => match (link.closed(), &self.plan.dial.target) {
-                    (_, Target::Command { .. }) => return Ok(Gone::Ended(Ended::ByProducer)),
+                    (_, Target::Command { .. }) => return Ok(ConnectionEnd::Ended(Ended::ByProducer)),
                     // What both sides call a clean end, and what the protocol ends a subscription with.
-                    (Some((1000 | 4000, _)), _) => return Ok(Gone::Ended(Ended::ByProducer)),
+                    (Some((1000 | 4000, _)), _) => return Ok(ConnectionEnd::Ended(Ended::ByProducer)),
                     (Some((code @ 4001..=4999, reason)), _) => {
                         let why = format!("the producer closed the connection with {code} {reason:?}");
-                        return Ok(Gone::Ended(Ended::Lost(why)));
+                        return Ok(ConnectionEnd::Ended(Ended::Lost(why)));
                     }
                     _ => {
                         was_clean = true;
@@ -312,29 +320,29 @@ impl Capture<'_> {
             // One that lasted was of use, also when nothing was said.
             let lasted = since.elapsed() >= Duration::from_millis(limits::RECONNECT_WAIT_MS_MAX);
             if matches!(self.plan.dial.target, Target::Command { .. }) {
-                return Ok(Gone::Ended(Ended::Lost(why)));
+                return Ok(ConnectionEnd::Ended(Ended::Lost(why)));
             }
-            return Ok(Gone::Broken { why, was_of_use: brought || lasted, was_clean });
+            return Ok(ConnectionEnd::Broken { why, was_of_use: brought || lasted, was_clean });
         }
     }
 
     /// Keeps a message, or not. Answers whether it brought anything new.
     fn take(&mut self, heard: &Heard) -> Result<bool, CaptureError> {
-        let Some(said) = Glance::at(&heard.text) else {
+        let Some(glance) = Glance::at(&heard.text) else {
             self.summary.broken += 1;
-            (self.tell)(CaptureNotice::Broken { text: &heard.text });
+            (self.notify)(CaptureNotice::Broken { text: &heard.text });
             return Ok(true);
         };
-        if let Some(id) = heard.id.as_ref().filter(|id| !id.is_empty()).or(said.event_id.as_ref()) {
+        if let Some(id) = heard.id.as_ref().filter(|id| !id.is_empty()).or(glance.event_id.as_ref()) {
             self.last_id = Some(id.clone());
         }
         // Another event under the same id is no repetition: it is kept, for the rules to find.
-        if said.event_id.is_some() && !self.seen.is_new(&heard.text) {
+        if glance.event_id.is_some() && !self.seen.is_new(&heard.text) {
             self.summary.repeated += 1;
             return Ok(false);
         }
-        let is_event = said.is_event();
-        if is_event && !self.plan.filter.passes(&said) {
+        let is_event = glance.is_event();
+        if is_event && !self.plan.filter.passes(&glance) {
             self.summary.filtered += 1;
             return Ok(true);
         }
@@ -343,11 +351,11 @@ impl Capture<'_> {
             &heard.text,
             Direction::In,
             (heard.at, heard.at_ms),
-            said.event_id.as_deref().or(heard.id.as_deref()),
+            glance.event_id.as_deref().or(heard.id.as_deref()),
         )?;
-        if self.told.elapsed() >= limits::PROGRESS_EVERY {
-            self.told = recount_world::moment();
-            (self.tell)(CaptureNotice::Progress { summary: &self.summary });
+        if self.reported_at.elapsed() >= limits::PROGRESS_EVERY {
+            self.reported_at = recount_world::moment();
+            (self.notify)(CaptureNotice::Progress { summary: &self.summary });
         }
         Ok(true)
     }
@@ -368,20 +376,18 @@ impl Capture<'_> {
     }
 
     /// Answers a confirmation that is asked for, once, without asking anybody.
-    async fn answer(&mut self, decision: &Decision, said: &Glance) -> Result<(), CaptureError> {
-        let asks = said.event_kind();
+    async fn answer(&mut self, decision: &Decision, glance: &Glance) -> Result<(), CaptureError> {
+        let asks = glance.event_kind();
         if asks == Some(Kind::AwaitingClarification) {
-            (self.tell)(CaptureNotice::Unanswered {
-                why: "a question was asked; only confirmations are answered here",
+            (self.notify)(CaptureNotice::Unanswered {
+                why: "a clarification was requested; only confirmations are answered automatically",
             });
         }
-        if asks != Some(Kind::AwaitingConfirmation) || !self.plan.filter.is_about(said) {
+        if asks != Some(Kind::AwaitingConfirmation) || !self.plan.filter.is_about(glance) {
             return Ok(());
         }
-        let Some(token) = said.reply_token.as_deref().and_then(|token| ReplyToken::new(token).ok()) else {
-            (self.tell)(CaptureNotice::Unanswered {
-                why: "a confirmation was asked for without a reply token",
-            });
+        let Some(token) = glance.reply_token.as_deref().and_then(|token| ReplyToken::new(token).ok()) else {
+            (self.notify)(CaptureNotice::Unanswered { why: "a confirmation request has no reply token" });
             return Ok(());
         };
         if !self.answered.is_new(token.as_str()) {
@@ -398,19 +404,19 @@ impl Capture<'_> {
         let at = recount_world::moment();
         let now = Timestamp::of_millis(i64::try_from(at_ms).unwrap_or(i64::MAX));
         let mut reply = ConfirmationReply::new(token.clone(), decision.clone(), subscription, now);
-        reply.decision_rationale = Some("answered by rule, without asking anybody".to_owned());
+        reply.decision_rationale = Some("answered automatically by a rule".to_owned());
         let Ok(text) = serde_json::to_string(&reply) else { return Ok(()) };
         match link.send(&text).await {
             Ok(sent) => {
                 self.put(&text, Direction::Out, (at, at_ms), None)?;
                 self.summary.answered += 1;
-                (self.tell)(CaptureNotice::Answered {
+                (self.notify)(CaptureNotice::Answered {
                     decision,
                     reply_token: token.as_str(),
                     status: sent.status,
                 });
             }
-            Err(why) => (self.tell)(CaptureNotice::Remark {
+            Err(why) => (self.notify)(CaptureNotice::Remark {
                 why: format!("a confirmation could not be answered: {why}"),
             }),
         }

@@ -4,11 +4,11 @@
 macro_rules! faults {
     (
         #[doc = $of:literal]
-        $( $fault:ident $(= $name:literal)? $requirement:literal $level:literal : $says:literal; )*
+        $( $fault:ident $(= $name:literal)? $requirement:literal $level:literal : $description:literal; )*
     ) => {
         #[doc = $of]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Fault { $( #[doc = $says] $fault, )* }
+        pub enum Fault { $( #[doc = $description] $fault, )* }
 
         impl Fault {
             pub const ALL: &[Fault] = &[$( Fault::$fault, )*];
@@ -19,8 +19,8 @@ macro_rules! faults {
             }
 
             /// What is done wrong.
-            pub fn says(self) -> &'static str {
-                match self { $( Fault::$fault => $says, )* }
+            pub fn description(self) -> &'static str {
+                match self { $( Fault::$fault => $description, )* }
             }
 
             /// The requirement that it breaks.

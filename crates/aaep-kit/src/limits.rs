@@ -42,8 +42,8 @@ pub const SCRIPTED_LOG_MAX: usize = 4_096;
 pub const SCRIPTED_RESUME_MS: u64 = 60_000;
 
 /// Milliseconds that a subscription waits for its first reader before it no longer counts as one that can answer,
-/// and that a session waits for a stream that is opened behind its input.
-pub const SCRIPTED_ATTACH_MS: u64 = 2_000;
+/// and that a session keeps its events for a stream that is opened after its input. As long as the public suite waits for an event.
+pub const SCRIPTED_ATTACH_MS: u64 = 10_000;
 
 /// Bytes of one message to the scripted producer; a larger one is refused (413, or WebSocket code 1009).
 pub const SCRIPTED_BODY_BYTES_MAX: usize = 256 * 1024;

@@ -53,7 +53,7 @@ pub fn times_of(capture: &Path) -> PathBuf {
 
 /// Who says a message of its type.
 pub fn direction_of(text: &str) -> Direction {
-    match Glance::at(text).and_then(|said| said.kind()) {
+    match Glance::at(text).and_then(|glance| glance.kind()) {
         Some(
             MessageKind::SubscriptionRequest
             | MessageKind::SubscriptionRenegotiate

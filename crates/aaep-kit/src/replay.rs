@@ -10,11 +10,11 @@ mod hearing;
 mod listen;
 mod lock;
 mod pacing;
+mod playback;
 mod player;
 mod prompts;
 mod room;
 mod script;
-mod stage;
 mod surfaces;
 mod times;
 
@@ -31,8 +31,8 @@ pub use prompts::ReplyOutcome;
 pub use script::{ReplayScript, ScriptError};
 
 use self::listen::Bounded;
+use self::playback::Playback;
 use self::player::Player;
-use self::stage::Stage;
 use crate::limits;
 
 /// How fast it goes.
@@ -105,7 +105,7 @@ pub enum ReplayNotice<'t> {
 }
 
 /// Who is told. It is called from the replay's own tasks and must not wait.
-pub type Tell = Arc<dyn Fn(ReplayNotice<'_>) + Send + Sync>;
+pub type NoticeSink = Arc<dyn Fn(ReplayNotice<'_>) + Send + Sync>;
 
 /// A recording that is being said.
 pub struct Replay {
@@ -123,16 +123,16 @@ impl Replay {
         world: &World,
         script: ReplayScript,
         mut options: ReplayOptions,
-        tell: Tell,
+        notify: NoticeSink,
     ) -> std::io::Result<Replay> {
         options.fresh |= options.repeat;
         let listener = TcpListener::bind((options.bind, options.port)).await?;
         let address = listener.local_addr()?;
-        let stage = Stage::new(world, script, options, tell);
+        let playback = Playback::new(world, script, options, notify);
         let (close, closing) = watch::channel(false);
         let (end, ended) = watch::channel(false);
         world.tasks.spawn(Kind::Service, |shutdown| async move {
-            run(listener, stage, closing, shutdown).await;
+            run(listener, playback, closing, shutdown).await;
             end.send_replace(true);
         });
         Ok(Replay { address, close, ended })
@@ -162,21 +162,21 @@ impl Replay {
 
 async fn run(
     listener: TcpListener,
-    stage: Arc<Stage>,
+    playback: Arc<Playback>,
     mut closing: watch::Receiver<bool>,
     mut shutdown: Shutdown,
 ) {
     let (leave, mut leaving) = watch::channel(false);
-    let serving = axum::serve(Bounded::new(listener), surfaces::routes(stage.clone()))
+    let serving = axum::serve(Bounded::new(listener), surfaces::routes(playback.clone()))
         .with_graceful_shutdown(async move { drop(leaving.wait_for(|leave| *leave).await) });
     let playing = async move {
         tokio::select! {
-            () = Player::new(stage.clone()).play() => {}
+            () = Player::new(playback.clone()).play() => {}
             // Nobody to be told by means the same as being told.
             _ = closing.wait_for(|close| *close) => {}
             () = shutdown.requested() => {}
         }
-        stage.finish();
+        playback.finish();
         leave.send_replace(true);
         tokio::time::sleep(limits::REPLAY_CLOSING).await;
     };

@@ -20,7 +20,7 @@ pub use fault::Fault;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replies {
     /// Not at all.
-    Nobody,
+    Never,
     Accept,
     Reject,
 }

@@ -140,7 +140,10 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
             Ok(result) => {
                 self.write_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)).await
             }
-            Err(_) => self.fail(Some(id), INVALID_REQUEST, "the producer answered with no JSON").await,
+            Err(_) => {
+                self.fail(Some(id), INVALID_REQUEST, "the producer returned a response that is not JSON")
+                    .await
+            }
         }
     }
 
@@ -165,7 +168,7 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
                 self.subscribe(id, request).await
             }
             ("aaep.subscribe", Some(_)) => {
-                self.fail(id, INVALID_REQUEST, "there is a subscription already; close it first").await
+                self.fail(id, INVALID_REQUEST, "a subscription is already open; close it first").await
             }
             ("aaep.renegotiate" | "aaep.reply" | "aaep.close", Some(message)) => {
                 self.send(method, id, message).await
@@ -175,7 +178,7 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
             }
             (_, _) if id.is_none() => Ok(()),
             (method, _) => {
-                let message = format!("method {method:?} is unknown");
+                let message = format!("unknown method {method:?}");
                 self.fail(id, METHOD_NOT_FOUND, &message).await
             }
         }
@@ -205,7 +208,7 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
     async fn send(&mut self, method: &str, id: Option<&RawValue>, message: &str) -> std::io::Result<()> {
         let Some(subscribed) = &mut self.subscribed else {
             return self
-                .fail(id, INVALID_REQUEST, "there is no subscription; send aaep.subscribe first")
+                .fail(id, INVALID_REQUEST, "no subscription is open; send aaep.subscribe first")
                 .await;
         };
         let sent = subscribed.link.send(message).await;
@@ -240,7 +243,7 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
         }
         let refused = loop {
             if subscribed.in_vain >= limits::RECONNECTS_IN_VAIN_MAX {
-                break "the producer cannot be reached any more".to_owned();
+                break "the producer can no longer be reached".to_owned();
             }
             if subscribed.in_vain > 0 {
                 tokio::time::sleep(Duration::from_millis(limits::RECONNECT_WAIT_MS)).await;

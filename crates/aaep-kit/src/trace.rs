@@ -11,14 +11,14 @@
 //! control character, or one that reverses text, as it came.
 
 mod collect;
+mod describe;
 mod follow;
 mod html;
 mod json;
 mod live;
 mod model;
-mod said;
+mod sentence;
 mod shown;
-mod tell;
 mod text;
 mod time;
 
@@ -58,7 +58,7 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Format::ALL.into_iter().find(|format| format.name() == text);
-        known.ok_or_else(|| format!("`{text}` is no form of a trace; write text, html or json"))
+        known.ok_or_else(|| format!("unknown format `{text}`; known formats: text, html, json"))
     }
 }
 

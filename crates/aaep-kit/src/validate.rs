@@ -155,16 +155,17 @@ impl<R: Report> Validation<R> {
         let mut checker = Checker::new(self.options);
         let mut splitter = Splitter::new();
         let mut buffer = vec![0; limits::VALIDATE_READ_BYTES];
-        let mut told = Ok(());
+        let mut reported = Ok(());
         let report = &mut self.report;
-        let mut tell = |checker: &mut Checker, tally: &mut Tally, told: &mut Result<(), R::Error>| {
-            for finding in checker.take() {
-                tally.finding(&finding);
-                if told.is_ok() {
-                    *told = report.finding(path, &finding);
+        let mut report_findings =
+            |checker: &mut Checker, tally: &mut Tally, reported: &mut Result<(), R::Error>| {
+                for finding in checker.take() {
+                    tally.finding(&finding);
+                    if reported.is_ok() {
+                        *reported = report.finding(path, &finding);
+                    }
                 }
-            }
-        };
+            };
         let read = loop {
             let count = match input.read(&mut buffer) {
                 Ok(0) => break Ok(()),
@@ -174,22 +175,22 @@ impl<R: Report> Validation<R> {
             };
             splitter.push(&buffer[..count], |piece| {
                 tally.took(checker.piece(piece));
-                tell(&mut checker, tally, &mut told);
+                report_findings(&mut checker, tally, &mut reported);
             });
             // Nobody listens any more: the rest of the file is of no use.
-            if told.is_err() {
+            if reported.is_err() {
                 break Ok(());
             }
         };
-        if read.is_ok() && told.is_ok() {
+        if read.is_ok() && reported.is_ok() {
             splitter.finish(|piece| {
                 tally.took(checker.piece(piece));
-                tell(&mut checker, tally, &mut told);
+                report_findings(&mut checker, tally, &mut reported);
             });
             checker.finish();
-            tell(&mut checker, tally, &mut told);
+            report_findings(&mut checker, tally, &mut reported);
         }
-        told.map(|()| read)
+        reported.map(|()| read)
     }
 }
 

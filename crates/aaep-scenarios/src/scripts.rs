@@ -20,9 +20,9 @@ pub enum Step {
     Progress(u64),
     Tool(&'static Tool),
     /// Output in these pieces, each with what it ends.
-    Say(&'static [&'static str]),
+    Output(&'static [&'static str]),
     /// Output word by word.
-    Tell(&'static str),
+    Story(&'static str),
     Confirm(&'static Confirm),
     Clarify(&'static Clarify),
     Handoff,
@@ -33,7 +33,7 @@ pub enum Step {
 /// One call.
 pub struct Tool {
     pub name: &'static str,
-    pub says: &'static str,
+    pub summary: &'static str,
     pub args: &'static str,
     pub done: &'static str,
     pub risk: Level,
@@ -63,7 +63,7 @@ pub struct Clarify {
 
 const FETCH: Tool = Tool {
     name: "fetch_data",
-    says: "Fetching the data.",
+    summary: "Fetching the data.",
     args: "The newest figures.",
     done: "The data has arrived.",
     risk: Level::Low,
@@ -73,7 +73,7 @@ const FETCH: Tool = Tool {
 
 const SLOW: Tool = Tool {
     name: "search_archive",
-    says: "Searching the archive.",
+    summary: "Searching the archive.",
     args: "All years.",
     done: "The archive did not answer in time.",
     risk: Level::Low,
@@ -84,9 +84,9 @@ const SLOW: Tool = Tool {
 /// What came as an argument is told as that it came, never as what it is.
 const DISCREET: Tool = Tool {
     name: "data_tool",
-    says: "Calling the data tool.",
-    args: "One argument, which is kept back.",
-    done: "The data tool has answered.",
+    summary: "Calling the data tool.",
+    args: "One argument, which is hidden.",
+    done: "The data tool returned a result.",
     risk: Level::Low,
     irreversible: false,
     times_out: false,
@@ -94,7 +94,7 @@ const DISCREET: Tool = Tool {
 
 const BOOK: Tool = Tool {
     name: "book_room",
-    says: "Booking the room.",
+    summary: "Booking the room.",
     args: "The blue room, tomorrow at two.",
     done: "The room is booked.",
     risk: Level::Low,
@@ -104,7 +104,7 @@ const BOOK: Tool = Tool {
 
 const DELETE: Tool = Tool {
     name: "delete_record",
-    says: "Deleting the record.",
+    summary: "Deleting the record.",
     args: "One customer.",
     done: "The record is gone.",
     risk: Level::High,
@@ -114,7 +114,7 @@ const DELETE: Tool = Tool {
 
 const BOOKING: Confirm = Confirm {
     action: "Book the blue room for tomorrow at two.",
-    consequence: "Nobody else can have it then; you can cancel until noon.",
+    consequence: "The room is reserved for you; you can cancel until noon.",
     reversibility: Reversibility::Reversible,
     tool: &BOOK,
     twice: false,
@@ -133,11 +133,11 @@ const SENTENCES: &[&str] =
 
 /// The script of a scenario.
 pub fn script(scenario: Scenario) -> Script {
-    use Step::{Fail, Progress, Say, State, Tell, Tool as Call};
+    use Step::{Fail, Output, Progress, State, Story, Tool as Call};
     let (begins, steps, ends): (_, &[Step], _) = match scenario {
         Scenario::Brief => (
             "Answering briefly.",
-            &[State("writing_output", "Writing the answer."), Say(&["Hello."])],
+            &[State("writing_output", "Writing the answer."), Output(&["Hello."])],
             "The answer is complete.",
         ),
         Scenario::Tool => (
@@ -147,9 +147,9 @@ pub fn script(scenario: Scenario) -> Script {
                 State("calling_tool", "Calling a tool."),
                 Call(&FETCH),
                 State("writing_output", "Writing the answer."),
-                Say(&["The data says that all is well."]),
+                Output(&["The data says that all is well."]),
             ],
-            "The data was fetched and told.",
+            "The data was fetched and reported.",
         ),
         Scenario::ToolTimeout => (
             "Looking into the archive.",
@@ -158,27 +158,27 @@ pub fn script(scenario: Scenario) -> Script {
                 State("calling_tool", "Calling a tool."),
                 Call(&SLOW),
                 State("writing_output", "Writing the answer."),
-                Say(&["The archive did not answer."]),
+                Output(&["The archive did not answer."]),
             ],
-            "The archive was given up.",
+            "The archive call was abandoned.",
         ),
         Scenario::Stream => (
-            "Telling about the moon.",
+            "Describing the moon.",
             &[
                 State("thinking", "Recalling what is known."),
                 State("writing_output", "Writing the answer."),
-                Say(SENTENCES),
+                Output(SENTENCES),
             ],
-            "Three sentences were told.",
+            "Three sentences were written.",
         ),
         Scenario::LongStream => (
             "Telling a story.",
             &[
                 State("thinking", "Thinking of a story."),
                 State("writing_output", "Writing the story."),
-                Tell(STORY),
+                Story(STORY),
             ],
-            "The story is told.",
+            "The story is written.",
         ),
         Scenario::Progress => (
             "Doing many small steps.",
@@ -189,14 +189,14 @@ pub fn script(scenario: Scenario) -> Script {
             "Looking for the tool.",
             &[
                 State("thinking", "Looking for the tool."),
-                State("writing_output", "Saying what is being tried."),
-                Say(&["The tool is being looked for."]),
+                State("writing_output", "Reporting what is being tried."),
+                Output(&["The tool is being looked for."]),
                 Fail,
             ],
             "",
         ),
         Scenario::Secrets => (
-            "Calling a tool with what was given.",
+            "Calling a tool with the given argument.",
             &[State("calling_tool", "Calling a tool."), Call(&DISCREET)],
             "The tool was called.",
         ),
@@ -227,7 +227,7 @@ fn prompting_script(scenario: Scenario) -> Script {
         Scenario::Clarify => (
             "Looking up the weather.",
             &[Ask(&Clarify {
-                question: "Which city is it about?",
+                question: "Which city do you mean?",
                 context: "The weather is different everywhere.",
                 choices: &[
                     ("Lagos", "Lagos in Nigeria"),
@@ -235,12 +235,12 @@ fn prompting_script(scenario: Scenario) -> Script {
                     ("Oslo", "Oslo in Norway"),
                 ],
                 answers: "It is fine there today.",
-                unavailable: "Without a city there is no weather to tell.",
+                unavailable: "Without a city, the weather cannot be looked up.",
             })],
-            "The weather was asked for.",
+            "The weather was looked up.",
         ),
         Scenario::Handoff => (
-            "Looking at what is wanted.",
+            "Looking at the request.",
             &[State("handing_off", "Handing over to a person."), Handoff],
             "A person takes it from here.",
         ),

@@ -29,19 +29,19 @@ pub(crate) fn check(mut input: impl Read, out: &mut impl Write) -> std::io::Resu
         splitter.push(&buffer[..count], |piece| {
             checker.piece(piece);
         });
-        errors += tell(&mut checker, out)?;
+        errors += report(&mut checker, out)?;
     }
     splitter.finish(|piece| {
         checker.piece(piece);
     });
     // Sessions that are open have no ending.
     checker.finish();
-    errors += tell(&mut checker, out)?;
+    errors += report(&mut checker, out)?;
     writeln!(out, "{errors} errors")?;
     Ok(errors)
 }
 
-fn tell(checker: &mut Checker, out: &mut impl Write) -> std::io::Result<usize> {
+fn report(checker: &mut Checker, out: &mut impl Write) -> std::io::Result<usize> {
     let mut errors = 0;
     for finding in checker.take() {
         // What is so, and what to do.

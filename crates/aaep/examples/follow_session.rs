@@ -29,9 +29,9 @@ impl Reader {
         if !self.heard.insert(event.envelope.event_id.as_str().to_owned()) {
             return None;
         }
-        let said = match &event.body {
+        let spoken = match &event.body {
             Body::OutputStreaming(piece) => return self.output(piece),
-            Body::AwaitingConfirmation(prompt) => asked(prompt),
+            Body::AwaitingConfirmation(prompt) => describe_prompt(prompt),
             Body::SessionErrored(error) => {
                 let summary = event.summaries.at(&Verbosity::Normal).unwrap_or("It failed.");
                 [Some(summary), error.remediation_hint.as_deref()]
@@ -48,7 +48,7 @@ impl Reader {
             Urgency::Background => "when there is time: ",
             _ => "",
         };
-        Some(format!("{first}{said}"))
+        Some(format!("{first}{spoken}"))
     }
 
     /// Pieces are said when they come to a boundary; those without one are only held.
@@ -64,7 +64,7 @@ impl Reader {
 }
 
 /// Both what is to be done and what follows from it come before the keys.
-fn asked(prompt: &AwaitingConfirmation) -> String {
+fn describe_prompt(prompt: &AwaitingConfirmation) -> String {
     let AwaitingConfirmation { action, consequence, default_decision, timeout_seconds, .. } = prompt;
     let default = default_decision.as_str();
     format!("{action} {consequence} Press a to accept, r to reject; {default} in {timeout_seconds} seconds.")
@@ -80,8 +80,8 @@ pub(crate) fn follow(input: impl BufRead, out: &mut impl Write) -> std::io::Resu
         }
         match Message::parse(&line) {
             Ok(Message::Event(event)) => {
-                if let Some(said) = reader.hear(&event) {
-                    writeln!(out, "{said}")?;
+                if let Some(spoken) = reader.hear(&event) {
+                    writeln!(out, "{spoken}")?;
                 }
             }
             // A handshake, or a person's reply.

@@ -16,7 +16,7 @@ use recount_aaep::wire::{Body, Boundary, Level, ReplyToken, ToolStatus};
 /// Keeps what the events of a session share, and what each needs anew.
 struct Session {
     frame: Frame,
-    told: Vec<Event>,
+    events: Vec<Event>,
     /// Milliseconds since 1970.
     now: i64,
 }
@@ -24,15 +24,15 @@ struct Session {
 impl Session {
     fn begin(session_id: &str) -> Result<Session, Refused> {
         let frame = Frame::new(session_id, "retirement-planner", "en-US")?;
-        Ok(Session { frame, told: Vec::new(), now: 1_779_632_534_000 })
+        Ok(Session { frame, events: Vec::new(), now: 1_779_632_534_000 })
     }
 
     /// Tells one event, a fifth of a second behind the one before.
-    fn tell<B: Into<Body>>(&mut self, draft: Draft<B>) -> Result<(), Refused> {
+    fn push<B: Into<Body>>(&mut self, draft: Draft<B>) -> Result<(), Refused> {
         self.now += 200;
-        let number = self.told.len();
+        let number = self.events.len();
         let id = format!("evt_{number:032x}");
-        self.told.push(self.frame.numbered(&id, self.now, number as u64, draft)?);
+        self.events.push(self.frame.numbered(&id, self.now, number as u64, draft)?);
         Ok(())
     }
 }
@@ -40,8 +40,8 @@ impl Session {
 /// An answer that is streamed, and an action that a person has to allow first.
 fn session() -> Result<Vec<Event>, Refused> {
     let mut session = Session::begin("sess_2c91a7b4d23f1e88")?;
-    session.tell(build::session_started("Looking at your savings."))?;
-    session.tell(build::state_changed("idle", "writing_output", "Writing the answer."))?;
+    session.push(build::session_started("Looking at your savings."))?;
+    session.push(build::state_changed("idle", "writing_output", "Writing the answer."))?;
     let sentences = ["You have saved $12,400. ", "Moving $500 more would fill this year's allowance."];
     let mut position = 0;
     for (at, sentence) in sentences.iter().enumerate() {
@@ -49,12 +49,12 @@ fn session() -> Result<Vec<Event>, Refused> {
             true => build::last_output(*sentence, position),
             false => build::output(*sentence, position, Boundary::Sentence),
         };
-        session.tell(piece.output_id("out_1"))?;
+        session.push(piece.output_id("out_1"))?;
         // Positions count characters, not bytes.
         position += sentence.chars().count() as u64;
     }
-    session.tell(build::state_changed("writing_output", "awaiting_input", "Waiting for your word."))?;
-    session.tell(
+    session.push(build::state_changed("writing_output", "awaiting_input", "Waiting for your word."))?;
+    session.push(
         build::confirmation(
             "Transfer $500 to savings.",
             "The money moves at once and cannot be called back.",
@@ -66,20 +66,20 @@ fn session() -> Result<Vec<Event>, Refused> {
         .for_call("transfer_funds", "call_1"),
     )?;
     // Here a producer waits for `confirmation.reply`, and goes on only when it accepts.
-    session.tell(build::state_changed("awaiting_input", "calling_tool", "You allowed the transfer."))?;
-    session.tell(
+    session.push(build::state_changed("awaiting_input", "calling_tool", "You allowed the transfer."))?;
+    session.push(
         build::tool_invoked("transfer_funds", "Transferring $500.")
             .tool_call_id("call_1")
             .risk_level(Level::High)
             .irreversible(true),
     )?;
-    session.tell(
+    session.push(
         build::tool_completed("transfer_funds", ToolStatus::Success, "$500 moved to savings.")
             .tool_call_id("call_1"),
     )?;
-    session.tell(build::state_changed("calling_tool", "idle", "Done."))?;
-    session.tell(build::session_completed("Your allowance for this year is filled."))?;
-    Ok(session.told)
+    session.push(build::state_changed("calling_tool", "idle", "Done."))?;
+    session.push(build::session_completed("Your allowance for this year is filled."))?;
+    Ok(session.events)
 }
 
 /// Writes the session as JSON lines.

@@ -80,8 +80,8 @@ pub(crate) fn lines(decision: Option<Decision>) -> Result<Vec<String>, Box<dyn s
         let done = build::tool_completed("transfer_funds", ToolStatus::Success, "$500 moved to savings.");
         send(&mut lines, session.end_call(world.stamp(), call, done)?);
     }
-    let says = if allowed { "Your allowance for this year is filled." } else { "Nothing was moved." };
-    send(&mut lines, session.complete(world.stamp(), build::session_completed(says))?);
+    let summary = if allowed { "Your allowance for this year is filled." } else { "Nothing was moved." };
+    send(&mut lines, session.complete(world.stamp(), build::session_completed(summary))?);
     Ok(lines)
 }
 

@@ -68,7 +68,7 @@ pub static TOOL: Lex = Lex {
     example: "fetch_balance",
 };
 pub static ERROR_CODE: Lex = Lex {
-    name: "an error code in capitals",
+    name: "an error code in capital letters",
     test: |text| {
         let rest = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
         worded(text, 2, 64, u8::is_ascii_uppercase, rest)
@@ -149,14 +149,14 @@ pub static URI: Lex = Lex {
 };
 /// A moment with its zone, in RFC 3339; how many digits a second may have is [`TIMESTAMP`]'s matter.
 pub static MOMENT: Lex = Lex {
-    name: "a moment of RFC 3339 with `T` and a zone",
+    name: "an RFC 3339 timestamp with `T` and a time zone",
     test: |text| time::Moment::parse(text).is_some(),
     pattern: time::MOMENT_PATTERN,
     example: "2026-05-24T14:22:11.342Z",
 };
 /// A moment as the protocol words it: no fraction, or three or six digits.
 pub static TIMESTAMP: Lex = Lex {
-    name: "a timestamp with three or six digits of fraction",
+    name: "a timestamp with three or six fractional digits",
     test: |text| time::Moment::parse(text).is_some_and(|moment| matches!(moment.digits, 0 | 3 | 6)),
     pattern: time::TIMESTAMP_PATTERN,
     example: "2026-05-24T14:22:11.342Z",

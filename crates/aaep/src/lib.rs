@@ -31,7 +31,7 @@
 //! assert_eq!(event.summaries.normal.as_deref(), Some("Analysing your question."));
 //!
 //! let error = Event::parse("{\"@context\": \"x\",\n \"type\": 7, \"type\": 8}").unwrap_err();
-//! assert_eq!(error.to_string(), "the key `type` comes twice in one object; keep one (line 2 column 13, in type)");
+//! assert_eq!(error.to_string(), "the key `type` appears twice in one object; keep one (line 2 column 13, in type)");
 //! # Ok::<(), recount_aaep::ParseError>(())
 //! ```
 //!

@@ -147,20 +147,20 @@ impl Shape {
             },
         };
         if !fits {
-            wrong(node, &self.says(), amiss);
+            wrong(node, &self.expectation(), amiss);
         }
     }
 
     fn check_text<'d>(&self, node: Node<'d>, min: usize, max: usize, amiss: &mut dyn FnMut(Misfit<'d>)) {
         if node.sort() != Sort::Text {
-            return wrong(node, &self.says(), amiss);
+            return wrong(node, &self.expectation(), amiss);
         }
         // There are never more characters than bytes, so long texts alone are counted.
         let bytes = node.raw().len();
         if bytes > max || bytes == 0 || min > 1 {
             let (characters, _) = node.lengths();
             if characters < min || characters > max {
-                wrong(node, &format!("{} ({characters} characters)", self.says()), amiss);
+                wrong(node, &format!("{} ({characters} characters)", self.expectation()), amiss);
             }
         }
     }
@@ -175,19 +175,19 @@ impl Shape {
     ) {
         let count = node.items().count();
         if !counts.contains(&count) {
-            return wrong(node, &format!("{} ({count} entries)", self.says()), amiss);
+            return wrong(node, &format!("{} ({count} entries)", self.expectation()), amiss);
         }
         for (at, item) in node.items().enumerate() {
             of.check(item, amiss);
             if unique && node.items().take(at).any(|earlier| same(earlier, item)) {
-                let message = format!("`{}` comes twice", quote(item.raw()));
+                let message = format!("`{}` appears twice", quote(item.raw()));
                 amiss(Misfit { node: item, kind: MisfitKind::Wrong(message) });
             }
         }
     }
 
     /// What is expected, with its article.
-    fn says(&self) -> String {
+    fn expectation(&self) -> String {
         match self {
             Shape::Text { min: 0, max } => format!("a string of at most {max} characters"),
             Shape::Text { min, max } => format!("a string of {min} to {max} characters"),

@@ -1,6 +1,6 @@
-//! The agent: what it works with, which model and tools a run gets, and what was said before a run.
+//! The agent: its settings, the model and tools of a run, and the conversation before a run.
 //!
-//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine is in `perform`.
+//! It must not know how a run is executed. Start with [`Agent`]; `perform` implements the engine's interface.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -17,12 +17,12 @@ use tokio::time::Instant;
 
 use crate::client;
 use crate::conversation::{Conversation, Picture};
+use crate::conversation_cache::{self, CachedConversation, ConversationCache};
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::mcp::{self, McpServers};
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::Policy;
-use crate::recall::{self, Recall, Remembered};
 use crate::system::CommandFacts;
 use crate::tool::Tool;
 use crate::tools::Tools;
@@ -30,7 +30,7 @@ use crate::work_places::WorkPlaces;
 use crate::workspace::Workspaces;
 use crate::workspace::claims::Claims;
 
-/// What an agent works with.
+/// The settings of the agent.
 pub struct Settings {
     pub models: Registry,
     pub tools: Tools,
@@ -39,23 +39,24 @@ pub struct Settings {
     /// Programs that run before and after calls.
     pub hooks: Hooks,
     pub policy: Policy,
-    /// How commands are kept apart: the layer's name, and whether it keeps anything apart.
+    /// The name of the sandbox layer.
     pub sandbox_layer: String,
+    /// Whether the layer restricts commands.
     pub sandboxed: bool,
-    /// Why no command may have the network, where it would reach more than it should.
+    /// Why commands get no network access, if the sandbox cannot limit it.
     pub no_network: Option<String>,
     pub workspaces: Workspaces,
-    /// The system prompt of runs for which nothing else is said; without it [`default_system`](crate::default_system).
+    /// The system prompt of runs without one; the default is [`default_system`](crate::default_system).
     pub system: Option<String>,
-    /// Whether runs read the `AGENTS.md` files of their workspaces, unless an order says no.
+    /// Whether runs read the `AGENTS.md` files of their workspaces, unless the run turns it off.
     pub workspace_instructions: bool,
     pub experimental: Experimental,
-    /// The agents that are configured.
+    /// The configured agents.
     pub profiles: Arc<Profiles>,
 }
 
-/// Which experimental events runs may have; `docs/event-protocol-experimental.md` describes them. Runs that start runs have
-/// a tool instead of a flag here.
+/// Which experimental events are enabled; `docs/event-protocol-experimental.md` describes them. Child runs are enabled
+/// by a tool instead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Experimental {
     /// `run.branched_from`.
@@ -67,7 +68,7 @@ pub struct Experimental {
 }
 
 impl Settings {
-    /// The defaults beside what every agent needs: no commands, no policy of its own.
+    /// The default settings: no commands, no policy rules.
     pub fn new(models: Registry, tools: Tools, workspaces: Workspaces) -> Self {
         Settings {
             models,
@@ -87,36 +88,37 @@ impl Settings {
     }
 }
 
-/// See the file's head. Cheap to clone.
+/// Starts and supports runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
     pub(crate) settings: Arc<Settings>,
     pub(crate) world: World,
-    pub(crate) recall: Arc<Recall>,
-    /// The folders that changes are being brought back to, and those that are being copied.
+    pub(crate) conversation_cache: Arc<ConversationCache>,
+    /// The folders to which changes are being applied, and those that are being copied.
     pub(crate) claims: Claims,
 }
 
-/// What was said before a run.
-pub(crate) struct Past {
+/// The conversation before a run.
+pub(crate) struct EarlierConversation {
     pub(crate) conversation: Conversation,
-    /// How many runs it was said in, and whether all of them are over.
+    /// The number of runs in it.
     pub(crate) runs: usize,
-    pub(crate) is_over: bool,
-    /// When the log was read for it.
-    pub(crate) read: Instant,
+    /// Whether all of these runs have ended.
+    pub(crate) is_final: bool,
+    /// When it was read from the log.
+    pub(crate) read_at: Instant,
 }
 
-/// The model that a run asks, and who provides it.
-pub(crate) struct Chosen {
+/// The model of a run, and its provider.
+pub(crate) struct ChosenModel {
     pub(crate) provider: String,
     pub(crate) model: String,
     pub(crate) provides: Arc<dyn Model>,
-    /// What was asked for, and why a rule chose another.
+    /// The requested model and the reason, if a rule replaced it.
     pub(crate) rewrote: Option<(String, String)>,
 }
 
-impl Chosen {
+impl ChosenModel {
     pub(crate) fn can(&self, capability: Capability) -> bool {
         self.provides.can(&self.model, capability)
     }
@@ -124,7 +126,12 @@ impl Chosen {
 
 impl Agent {
     pub fn new(settings: Settings, world: World) -> Self {
-        Agent { settings: Arc::new(settings), world, recall: Arc::default(), claims: Claims::default() }
+        Agent {
+            settings: Arc::new(settings),
+            world,
+            conversation_cache: Arc::default(),
+            claims: Claims::default(),
+        }
     }
 
     pub(crate) fn workspaces(&self) -> &Workspaces {
@@ -143,7 +150,7 @@ impl Agent {
         self.settings.workspace_instructions && order.workspace_instructions != Some(false)
     }
 
-    /// How commands of a run are held, where one of these tools runs any.
+    /// How commands of a run are restricted, if one of these tools runs commands.
     pub(crate) fn command_facts(&self, order: &Order, names: &[&str]) -> Option<CommandFacts> {
         let runs = |name: &&str| self.tool(name).is_some_and(|tool| tool.kind() == "shell");
         let facts = CommandFacts { sandboxed: self.settings.sandboxed, network: order.network };
@@ -154,11 +161,12 @@ impl Agent {
         self.settings.profiles.get(name).ok()
     }
 
-    /// Whether a run needs a folder to work in: only what looks at files or runs commands does.
+    /// Whether a run needs a workspace: only tools that access files or run commands do.
     pub(crate) fn needs_workspace(&self, order: &Order) -> bool {
-        let works_there = |tool: &Arc<dyn Tool>| matches!(tool.kind(), "shell" | "git" | "file" | "search");
+        let uses_workspace =
+            |tool: &Arc<dyn Tool>| matches!(tool.kind(), "shell" | "git" | "file" | "search");
         let names = self.settings.tools.names().filter(|name| self.offers(order, name));
-        names.filter_map(|name| self.tool(name)).any(works_there)
+        names.filter_map(|name| self.tool(name)).any(uses_workspace)
             || self.settings.mcp.needs_workspace(order.tools.as_deref())
     }
 
@@ -166,7 +174,7 @@ impl Agent {
         self.settings.tools.get(name).ok()
     }
 
-    /// Whether no call of a tool changes anything.
+    /// Whether calls of a tool never change anything.
     pub(crate) fn only_reads(&self, name: &str) -> bool {
         self.tool(name).is_some_and(|tool| tool.reads_only())
     }
@@ -181,7 +189,7 @@ impl Agent {
             && order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
     }
 
-    /// The tools of a run, as a model is told of them: ours, and those that the application carries out.
+    /// The tools of a run for a model: those of the server, and those that the application executes.
     pub(crate) fn tool_specs(&self, order: &Order) -> Vec<ToolSpec> {
         let names = self.own_names(order);
         let mut specs = self.settings.tools.specs(&names).unwrap_or_default();
@@ -189,35 +197,35 @@ impl Agent {
         specs
     }
 
-    /// Those of ours, by name. Where an application came to bring one of the same name, it is the application's.
+    /// The names of the server's tools. A client tool replaces a tool with the same name.
     fn own_names(&self, order: &Order) -> Vec<&str> {
-        // One that no call of can succeed is offered where the order names it, so that the log says why it is not.
-        let works = |name: &str| {
+        // An unavailable tool is offered only if the run names it, so that the log has the reason.
+        let is_usable = |name: &str| {
             order.tools.is_some() || self.tool(name).is_some_and(|tool| tool.unavailable().is_none())
         };
         let is_own =
-            |name: &&str| self.offers(order, name) && works(name) && !client::carries_out(order, name);
+            |name: &&str| self.offers(order, name) && is_usable(name) && !client::carries_out(order, name);
         self.settings.tools.names().filter(is_own).collect()
     }
 
-    /// The name of the tool that a model means.
-    pub(crate) fn meant(&self, order: &Order, name: &str) -> Option<String> {
+    /// The client tool that a model calls by this name.
+    pub(crate) fn client_tool_of(&self, order: &Order, name: &str) -> Option<String> {
         if order.client_tools.is_empty() {
             return None;
         }
-        client::meant(order, &self.own_names(order), name)
+        client::tool_of(order, &self.own_names(order), name)
     }
 
-    /// What a turn cost, where its model has a price.
+    /// The cost of a turn, if its model has a price.
     pub(crate) fn cost(&self, provider: &str, model: &str, usage: Usage) -> Option<u64> {
         self.settings.models.prices.cost_micros_usd(&format!("{provider}/{model}"), usage)
     }
 
-    /// Who answers a run.
-    pub(crate) fn choose(&self, queued: &Queued) -> Result<Chosen, String> {
-        let named = self.name(queued.provider.as_deref(), queued.model.as_deref())?;
-        let asked = format!("{}/{}", named.provider, named.model);
-        let (name, rewrote) = match self.settings.models.rewrites.apply(&asked) {
+    /// Chooses the model of a run.
+    pub(crate) fn choose_model(&self, queued: &Queued) -> Result<ChosenModel, String> {
+        let named = self.model_name(queued.provider.as_deref(), queued.model.as_deref())?;
+        let requested = format!("{}/{}", named.provider, named.model);
+        let (name, rewrote) = match self.settings.models.rewrites.apply(&requested) {
             Some(rewritten) => (rewritten.to.parse()?, Some((named.model, rewritten.reason))),
             None => (named, None),
         };
@@ -225,11 +233,11 @@ impl Agent {
         let Some(provides) = self.settings.models.models.by_name.get(&provider).cloned() else {
             return Err(self.no_provider(&provider));
         };
-        Ok(Chosen { provider, model, provides, rewrote })
+        Ok(ChosenModel { provider, model, provides, rewrote })
     }
 
-    /// Which model is meant, by what was said of it.
-    fn name(&self, provider: Option<&str>, model: Option<&str>) -> Result<ModelName, String> {
+    /// The full name of the model, from an optional provider and an optional model.
+    fn model_name(&self, provider: Option<&str>, model: Option<&str>) -> Result<ModelName, String> {
         let known = &self.settings.models.models.by_name;
         let default = self.settings.models.default.as_ref();
         match (provider, model) {
@@ -246,37 +254,42 @@ impl Agent {
                         Ok(ModelName { provider: only.clone(), model: name.into() })
                     }
                     _ => Err(format!(
-                        "the model {name:?} names no provider that is configured; {}",
-                        self.known()
+                        "the model {name:?} has no configured provider; {}",
+                        self.known_providers()
                     )),
                 },
             },
             (Some(provider), None) => match default {
                 Some(default) if default.provider == provider => Ok(default.clone()),
-                _ => Err(format!("no model of {provider:?} is named; send provider/model")),
+                _ => Err(format!("no model of provider {provider:?} is given; send provider/model")),
             },
-            (None, None) => default
-                .cloned()
-                .ok_or_else(|| format!("no model is named, and none is the default; {}", self.known())),
+            (None, None) => default.cloned().ok_or_else(|| {
+                format!("no model is given and no default is configured; {}", self.known_providers())
+            }),
         }
     }
 
     fn no_provider(&self, name: &str) -> String {
-        format!("there is no provider {name:?}; {}", self.known())
+        format!("unknown provider {name:?}; {}", self.known_providers())
     }
 
-    /// Which providers there are, in words.
-    fn known(&self) -> String {
+    /// The list of configured providers for a message.
+    fn known_providers(&self) -> String {
         let names: Vec<&str> = self.settings.models.models.by_name.keys().map(String::as_str).collect();
         match names.as_slice() {
-            [] => "none is configured: see [models.providers] in the configuration".to_owned(),
-            names => format!("send provider/model with one of {}", names.join(", ")),
+            [] => "no providers are configured; add one under [models.providers] in the configuration"
+                .to_owned(),
+            names => format!("send provider/model; configured providers: {}", names.join(", ")),
         }
     }
 
-    /// What was said before a run: before its session began and in the earlier runs of that, or in the run that it goes
-    /// on from (`resumed`), up to that place. Fails where one of them cannot be read: nothing is left out unsaid.
-    pub(crate) async fn earlier(&self, desk: &Desk, resumed: Option<(RunId, u64)>) -> Result<Past, Left> {
+    /// The conversation before a run: the seed messages and earlier runs of its session, or the run that it resumes, up
+    /// to the event in `resumed`. An unreadable event is an error, because nothing may be left out silently.
+    pub(crate) async fn earlier_conversation(
+        &self,
+        desk: &Desk,
+        resumed: Option<(RunId, u64)>,
+    ) -> Result<EarlierConversation, Left> {
         let mut is_first = false;
         if let Some(session) = desk.state().session_id().filter(|_| resumed.is_none()) {
             let newest = match desk.previous() {
@@ -287,35 +300,37 @@ impl Agent {
                     newest.first().map(|row| row.id)
                 }
             };
-            let recalled = newest.and_then(|last| self.recall.take(session, last, recount_world::moment()));
-            if let Some(Remembered { conversation, runs, read, last: _ }) = recalled {
-                return Ok(Past { conversation, runs, read, is_over: true });
+            let cached =
+                newest.and_then(|last| self.conversation_cache.take(session, last, recount_world::moment()));
+            if let Some(CachedConversation { conversation, runs, read_at, last: _ }) = cached {
+                return Ok(EarlierConversation { conversation, runs, read_at, is_final: true });
             }
         }
-        let read = recount_world::moment();
+        let read_at = recount_world::moment();
         let mut conversation = Conversation::default();
         if let Some(session) = desk.state().session_id() {
             for message in desk.catalogue().seed(session).await? {
-                // Each was read when the session was opened.
+                // Each was validated when the session was created.
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }
-        let (before, is_over) =
-            if is_first { (Vec::new(), true) } else { self.before(desk, resumed).await? };
-        let runs = before.len();
-        for (run, until) in before {
+        let (earlier, is_final) =
+            if is_first { (Vec::new(), true) } else { self.earlier_runs(desk, resumed).await? };
+        let runs = earlier.len();
+        for (run, until) in earlier {
             each_event(desk.read(), run, until, |event| conversation.event(event)).await?;
             conversation.next_run();
         }
-        Ok(Past { conversation, runs, read, is_over })
+        Ok(EarlierConversation { conversation, runs, read_at, is_final })
     }
 
-    /// Keeps what was said in a session up to the end of this run, for the next.
-    pub(crate) fn remember(&self, desk: &Desk, past: Past) {
-        if let Some(session) = desk.state().session_id().filter(|_| past.is_over) {
-            let Past { mut conversation, runs, read, is_over: _ } = past;
+    /// Caches the conversation of a session up to the end of this run.
+    pub(crate) fn cache_conversation(&self, desk: &Desk, earlier: EarlierConversation) {
+        if let Some(session) = desk.state().session_id().filter(|_| earlier.is_final) {
+            let EarlierConversation { mut conversation, runs, read_at, is_final: _ } = earlier;
             conversation.next_run();
-            self.recall.put(session, Remembered { conversation, last: desk.run(), runs: runs + 1, read });
+            let cached = CachedConversation { conversation, last: desk.run(), runs: runs + 1, read_at };
+            self.conversation_cache.put(session, cached);
         }
     }
 
@@ -326,9 +341,9 @@ impl Agent {
         Ok(desk.catalogue().list_session_runs(session, &query).await?.items)
     }
 
-    /// The runs whose conversation goes on in this one, oldest first, each with the last event that counts; and whether
-    /// nothing will be added to them any more.
-    async fn before(
+    /// The runs that this run continues, oldest first, each with the last event to use; and whether all of them have
+    /// ended.
+    async fn earlier_runs(
         &self,
         desk: &Desk,
         resumed: Option<(RunId, u64)>,
@@ -337,26 +352,26 @@ impl Agent {
         let mut next = resumed;
         if let Some(session) = desk.state().session_id() {
             let mut listed = self.session_runs(desk, session, limits::EARLIER_RUNS_MAX).await?;
-            listed.truncate(recall::counted(listed.len()));
-            let is_over = listed.iter().all(RunRow::has_ended);
+            listed.truncate(conversation_cache::runs_to_use(listed.len()));
+            let is_final = listed.iter().all(RunRow::has_ended);
             for row in listed {
                 let until = match next {
                     Some((run, until)) if run == row.id => until,
-                    // The run behind it branched off before this one.
+                    // The later run branched off before this one.
                     Some(_) => continue,
                     None => u64::MAX,
                 };
                 if row.kind == RunKind::AgentLoop.as_str() {
                     found.push((row.id, until));
                 }
-                // Only a run that has one before it can go on from it.
+                // Only a run with a prior run can resume it.
                 next = match row.prior_run_id {
                     Some(_) => resumed_from(desk.read(), row.id).await?,
                     None => None,
                 };
             }
             found.reverse();
-            return Ok((found, is_over));
+            return Ok((found, is_final));
         }
         while let Some((run, until)) = next.take() {
             found.push((run, until));
@@ -369,10 +384,14 @@ impl Agent {
         Ok((found, false))
     }
 
-    /// The bytes of pictures, those that are there and not too large.
-    pub(crate) async fn fetch(&self, desk: &Desk, wanted: &[Picture]) -> BTreeMap<ForeignId, Bytes> {
+    /// Fetches the bytes of pictures. Missing and too large pictures are left out.
+    pub(crate) async fn fetch_pictures(
+        &self,
+        desk: &Desk,
+        pictures: &[Picture],
+    ) -> BTreeMap<ForeignId, Bytes> {
         let mut found = BTreeMap::new();
-        for picture in wanted.iter().rev().take(limits::PICTURES_MAX) {
+        for picture in pictures.iter().rev().take(limits::PICTURES_MAX) {
             if let Some(bytes) = picture_bytes(desk.read(), picture).await {
                 found.insert(picture.artifact_id.clone(), bytes);
             }
@@ -381,8 +400,8 @@ impl Agent {
     }
 }
 
-/// Gives each event of an earlier run up to a sequence, in order; none where the run was erased. What was pruned is passed
-/// over. An event that cannot be read is an error: without it what follows would look whole.
+/// Calls `each` with the events of an earlier run up to a sequence, in order. Erased runs and pruned events are
+/// skipped. An unreadable event is an error, because the rest would look complete without it.
 pub(crate) async fn each_event(
     read: &ReadHandle,
     run: RunId,
@@ -393,8 +412,8 @@ pub(crate) async fn each_event(
     loop {
         let (page, has_more) = match read.read_run(run, after, limits::EARLIER_PAGE).await {
             Ok(page) => page,
-            Err(error) if is_gone(&error) => return Ok(()),
-            Err(error) => return Err(of_run(run, error)),
+            Err(error) if is_missing(&error) => return Ok(()),
+            Err(error) => return Err(with_run(run, error)),
         };
         after = page.last().map(|(sequence, _)| *sequence).or(after);
         for (sequence, bytes) in page.iter().filter(|(sequence, _)| *sequence <= until) {
@@ -413,8 +432,8 @@ pub(crate) async fn each_event(
     }
 }
 
-/// Whether a run was removed on purpose.
-fn is_gone(error: &Error) -> bool {
+/// Whether a run was erased or never existed.
+fn is_missing(error: &Error) -> bool {
     matches!(error.code(), Code::RunErased | Code::RunNotFound)
 }
 
@@ -424,15 +443,15 @@ fn damaged(run: RunId, sequences: Option<RangeInclusive<u64>>, message: String) 
     Error::Failed(Failure { code: Code::RunDamaged, message, retry_after: None, damage })
 }
 
-/// The store may not know whose events it found damaged; the reader does.
-fn of_run(run: RunId, error: Error) -> Error {
+/// Adds the run to a read error: the store may not know whose events are damaged.
+fn with_run(run: RunId, error: Error) -> Error {
     match error.code() {
         Code::StoreCorrupt => damaged(run, None, format!("{run} cannot be read: {error}")),
         _ => error,
     }
 }
 
-/// Which events of which run are damaged, where that is why a read failed, in words.
+/// A description of the damaged events, if these caused the error.
 pub(crate) fn damaged_events(error: &Error) -> Option<String> {
     let Damage { stream: Some(run), sequences, .. } = error.damage()? else { return None };
     Some(match sequences {
@@ -441,17 +460,17 @@ pub(crate) fn damaged_events(error: &Error) -> Option<String> {
     })
 }
 
-/// The run that another goes on from, and the last of its events that counts.
+/// The run that another one resumes, and the last of its events to use.
 async fn resumed_from(read: &ReadHandle, run: RunId) -> Result<Option<(RunId, u64)>, Error> {
     match read.resumed_from(run).await {
-        Ok(resumed) => Ok(resumed.as_ref().and_then(place)),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) => Err(of_run(run, error)),
+        Ok(resumed) => Ok(resumed.as_ref().and_then(resume_point)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(with_run(run, error)),
     }
 }
 
-/// The same, as the run's first event says it.
-pub(crate) fn place(resumed: &ResumedFromEvent) -> Option<(RunId, u64)> {
+/// The run and the event in a `run.resumed_from_event` event.
+pub(crate) fn resume_point(resumed: &ResumedFromEvent) -> Option<(RunId, u64)> {
     Some((resumed.from_run_id.parse().ok()?, resumed.from_sequence))
 }
 

@@ -1,8 +1,8 @@
-//! What a task may cost: what was used is told after each turn, a warning is given once, and nothing more is asked
-//! or run when it is used up. What a provider has reported counts, however its turn ends.
+//! Budgets of tasks and runs: reports usage after each turn, warns once, and stops the run when the budget is
+//! exhausted.
 //!
-//! Budgets are only ever raised, also while a run goes on, so the task is asked anew each time. Look at
-//! [`Worker::tick`].
+//! Usage that a provider has reported counts, however the turn ends. A budget can be raised while a run is active, so
+//! each check reads the task again. It must not know providers. Start with [`Worker::tick`].
 
 use std::collections::BTreeSet;
 
@@ -10,61 +10,61 @@ use recount_event::family::cost::{BudgetExceeded, BudgetWarning, Tick};
 use recount_event::{Draft, Payload};
 use recount_run::Totals;
 
-use crate::agent::{Agent, Chosen};
+use crate::agent::{Agent, ChosenModel};
 use crate::limits;
 use crate::model::{Usage, adjusted};
-use crate::worker::{Done, Worker};
+use crate::worker::{WorkResult, Worker};
 
-/// The code of a run that ends because its budget is used up.
+/// The code of a run that ends because its budget is exhausted.
 pub(crate) const BUDGET_EXCEEDED: &str = "budget_exceeded";
 
-/// What a run may use, where anything is said of it.
+/// The limits of what a run may use; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// Of the task, all its runs together.
+    /// For all runs of the task together.
     pub(crate) micros_usd: Option<u64>,
-    /// The same.
+    /// For all runs of the task together.
     pub(crate) tokens: Option<u64>,
-    /// Of this run alone.
+    /// For this run only.
     pub(crate) turns: Option<u64>,
 }
 
-/// What was used.
+/// The usage that counts against a budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Used {
+pub(crate) struct BudgetUsage {
     pub(crate) micros_usd: u64,
     pub(crate) tokens: u64,
     pub(crate) turns: u64,
 }
 
-/// How a turn ends that is accounted for.
+/// How a turn ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnEnd {
-    /// It made calls, so another turn follows.
+    /// With calls, so another turn follows.
     Calls,
-    /// It is the run's last.
+    /// As the last turn of the run.
     Last,
-    /// It failed and is tried again.
-    Again,
-    /// It failed for good.
+    /// With a failure that is retried.
+    Retried,
+    /// With a failure that is not retried.
     Failed,
 }
 
 impl Budget {
-    /// The bound of which nothing is left, or with `beyond` the one that was crossed.
-    fn reached(self, used: Used, beyond: bool) -> Option<&'static str> {
-        let is =
+    /// The name of the limit that is reached, or with `beyond` the one that is exceeded.
+    fn reached(self, used: BudgetUsage, beyond: bool) -> Option<&'static str> {
+        let is_reached =
             |most: Option<u64>, used: u64| most.is_some_and(|most| used > most || (!beyond && used == most));
-        let bounds = [
-            ("cost_micros_usd", is(self.micros_usd, used.micros_usd)),
-            ("tokens", is(self.tokens, used.tokens)),
-            ("turns", is(self.turns, used.turns)),
+        let limits = [
+            ("cost_micros_usd", is_reached(self.micros_usd, used.micros_usd)),
+            ("tokens", is_reached(self.tokens, used.tokens)),
+            ("turns", is_reached(self.turns, used.turns)),
         ];
-        bounds.into_iter().find(|(_, reached)| *reached).map(|(name, _)| name)
+        limits.into_iter().find(|(_, reached)| *reached).map(|(name, _)| name)
     }
 
-    /// Whether it is time to warn.
-    pub(crate) fn nears_its_end(self, used: Used) -> bool {
+    /// Whether usage has reached the share at which the run warns.
+    pub(crate) fn is_near_limit(self, used: BudgetUsage) -> bool {
         let share = |most: u64, used: u64| {
             u128::from(used) * 100 >= u128::from(most) * u128::from(limits::BUDGET_WARNING_PCT)
         };
@@ -74,12 +74,12 @@ impl Budget {
 }
 
 impl Agent {
-    pub(crate) fn has_price(&self, chosen: &Chosen) -> bool {
+    pub(crate) fn has_price(&self, chosen: &ChosenModel) -> bool {
         self.cost(&chosen.provider, &chosen.model, Usage::default()).is_some()
     }
 
-    /// Refuses a budget in money that nobody could enforce: the model has no price, and nothing else bounds the run.
-    pub(crate) fn affords(&self, chosen: &Chosen, budget: Budget) -> Result<(), String> {
+    /// Rejects a cost budget that cannot be enforced: the model has no price, and there is no other limit.
+    pub(crate) fn check_budget(&self, chosen: &ChosenModel, budget: Budget) -> Result<(), String> {
         let is_bounded = budget.tokens.is_some() || budget.turns.is_some();
         if budget.micros_usd.is_none() || is_bounded || self.has_price(chosen) {
             return Ok(());
@@ -93,8 +93,8 @@ impl Agent {
 }
 
 impl Worker {
-    /// What the run may use now.
-    pub(crate) async fn budget(&self) -> Done<Budget> {
+    /// The current budget of the run.
+    pub(crate) async fn budget(&self) -> WorkResult<Budget> {
         let turns = self.order.budget_turns;
         let queued = Budget {
             micros_usd: self.queued.task_budget_micros_usd,
@@ -106,30 +106,30 @@ impl Worker {
         Ok(Budget { micros_usd: row.budget_micros_usd, tokens: row.budget_tokens, turns })
     }
 
-    /// What is used when the totals are these, and so many turns are completed.
-    pub(crate) fn used(totals: Totals, turns: u64) -> Used {
+    /// The usage of these totals and `turns` completed turns.
+    pub(crate) fn budget_usage(totals: Totals, turns: u64) -> BudgetUsage {
         let tokens = totals.input_tokens.saturating_add(totals.output_tokens);
-        Used { micros_usd: totals.cost_micros_usd, tokens, turns }
+        BudgetUsage { micros_usd: totals.cost_micros_usd, tokens, turns }
     }
 
-    /// Ends a run whose task had nothing left before it began.
-    pub(crate) async fn halts(&mut self, opening: &mut Vec<Draft>) -> Done<bool> {
+    /// Ends the run if its budget is exhausted before the next turn.
+    pub(crate) async fn end_if_exhausted(&mut self, opening: &mut Vec<Draft>) -> WorkResult<bool> {
         let state = self.desk.state();
-        let used = Worker::used(state.totals(), state.turns_completed());
+        let used = Worker::budget_usage(state.totals(), state.turns_completed());
         let budget = self.budget().await?;
-        let Some(bound) = budget.reached(used, false) else { return Ok(false) };
-        opening.push(exceeded(budget, used, bound));
+        let Some(limit) = budget.reached(used, false) else { return Ok(false) };
+        opening.push(exceeded(budget, used, limit));
         self.report(std::mem::take(opening)).await?;
         Ok(true)
     }
 
-    /// The usage of an answer, or where none was reported and a budget counts on it, an estimate.
+    /// The reported usage of a response. If none is reported and a budget needs it, an estimate.
     pub(crate) async fn usage_of(
         &self,
         reported: Usage,
         bytes_written: usize,
         adjusted: &mut BTreeSet<&'static str>,
-    ) -> Done<Usage> {
+    ) -> WorkResult<Usage> {
         if reported.is_reported() {
             return Ok(reported);
         }
@@ -143,19 +143,19 @@ impl Worker {
         Ok(Usage { input_tokens, output_tokens, ..reported }.bounded())
     }
 
-    /// What the open turn has used, in tokens and money, and not less than was told of it before.
-    pub(crate) fn spent(&self, chosen: &Chosen, usage: Usage) -> Totals {
+    /// Tokens and cost of the open turn, at least what the log already has.
+    pub(crate) fn spent(&self, chosen: &ChosenModel, usage: Usage) -> Totals {
         let cost = self.agent.cost(&chosen.provider, &chosen.model, usage).unwrap_or(0);
-        let told = self.desk.state().open_turn_used();
+        let logged = self.desk.state().open_turn_used();
         Totals {
-            input_tokens: usage.input_tokens.max(told.input_tokens),
-            output_tokens: usage.output_tokens.max(told.output_tokens),
-            cost_micros_usd: cost.min(limits::TURN_COST_MICROS_MAX).max(told.cost_micros_usd),
+            input_tokens: usage.input_tokens.max(logged.input_tokens),
+            output_tokens: usage.output_tokens.max(logged.output_tokens),
+            cost_micros_usd: cost.min(limits::TURN_COST_MICROS_MAX).max(logged.cost_micros_usd),
         }
     }
 
-    /// Tells what the open turn has used so far.
-    pub(crate) async fn open_turn_tick(&self, chosen: &Chosen, usage: Usage) -> Done<Draft> {
+    /// The event with the usage of the open turn so far.
+    pub(crate) async fn open_turn_tick(&self, chosen: &ChosenModel, usage: Usage) -> WorkResult<Draft> {
         let budget = self.budget().await?;
         Ok(self.tick_of(budget, self.spent(chosen, usage), true))
     }
@@ -164,11 +164,11 @@ impl Worker {
         self.tick_with(budget, spent, Totals::default(), is_open)
     }
 
-    /// The same with what a run has used that this one started and that has just ended.
+    /// The event with the usage, including that of a child run that has just ended.
     pub(crate) fn tick_with(&self, budget: Budget, spent: Totals, child: Totals, is_open: bool) -> Draft {
         let state = self.desk.state();
         let totals = state.totals_of_closed_turns().plus(spent).plus(child);
-        let used = Worker::used(totals, 0);
+        let used = Worker::budget_usage(totals, 0);
         let mut tick = Tick::new(totals.input_tokens, totals.output_tokens, totals.cost_micros_usd);
         tick.task_budget_micros_usd = budget.micros_usd;
         tick.task_budget_remaining_micros_usd =
@@ -189,28 +189,33 @@ impl Worker {
         Payload::CostTick(Box::new(tick)).into()
     }
 
-    /// Tells what was used up to the end of a turn, and answers whether that is the end of the run: where something is
-    /// still to be done, when nothing is left of the budget, and else only when more was used than it allows.
-    pub(crate) async fn tick(&self, drafts: &mut Vec<Draft>, spent: Totals, end: TurnEnd) -> Done<bool> {
+    /// Adds the usage at the end of a turn, and returns whether the budget ends the run. If work is left, the run ends
+    /// when a limit is reached; otherwise only when it is exceeded.
+    pub(crate) async fn tick(
+        &self,
+        drafts: &mut Vec<Draft>,
+        spent: Totals,
+        end: TurnEnd,
+    ) -> WorkResult<bool> {
         let state = self.desk.state();
         let budget = self.budget().await?;
-        let completes = matches!(end, TurnEnd::Calls | TurnEnd::Last);
-        let turns = state.turns_completed() + u64::from(completes);
-        let used = Worker::used(state.totals_of_closed_turns().plus(spent), turns);
-        drafts.push(self.tick_of(budget, spent, !completes));
+        let is_completed = matches!(end, TurnEnd::Calls | TurnEnd::Last);
+        let turns = state.turns_completed() + u64::from(is_completed);
+        let used = Worker::budget_usage(state.totals_of_closed_turns().plus(spent), turns);
+        drafts.push(self.tick_of(budget, spent, !is_completed));
         let beyond = matches!(end, TurnEnd::Last | TurnEnd::Failed);
-        if let Some(bound) = budget.reached(used, beyond) {
-            drafts.push(exceeded(budget, used, bound));
+        if let Some(limit) = budget.reached(used, beyond) {
+            drafts.push(exceeded(budget, used, limit));
             return Ok(true);
         }
         drafts.extend(self.warning(budget, used));
         Ok(false)
     }
 
-    /// The warning that is due when so much is used, once.
-    pub(crate) fn warning(&self, budget: Budget, used: Used) -> Option<Draft> {
-        let was_given = self.desk.state().budget_warned(limits::BUDGET_WARNING_PCT);
-        if was_given || !budget.nears_its_end(used) {
+    /// The warning, if it is due and was not sent before.
+    pub(crate) fn warning(&self, budget: Budget, used: BudgetUsage) -> Option<Draft> {
+        let was_sent = self.desk.state().budget_warned(limits::BUDGET_WARNING_PCT);
+        if was_sent || !budget.is_near_limit(used) {
             return None;
         }
         let most = budget.micros_usd.unwrap_or(0);
@@ -219,10 +224,10 @@ impl Worker {
     }
 }
 
-fn exceeded(budget: Budget, used: Used, bound: &str) -> Draft {
+fn exceeded(budget: Budget, used: BudgetUsage, limit: &str) -> Draft {
     let most = budget.micros_usd.unwrap_or(0);
     let mut exceeded = BudgetExceeded::new(used.micros_usd, most, "halted".to_owned());
-    exceeded.exhausted = Some(bound.to_owned());
+    exceeded.exhausted = Some(limit.to_owned());
     Payload::CostBudgetExceeded(Box::new(exceeded)).into()
 }
 
@@ -231,21 +236,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_used_up_at_its_figure_and_crossed_beyond_it() {
+    fn a_limit_is_reached_at_its_value_and_exceeded_above_it() {
         let budget = Budget { micros_usd: Some(1_000), ..Budget::default() };
-        let used = |micros_usd| Used { micros_usd, tokens: 9_999, turns: 9 };
+        let used = |micros_usd| BudgetUsage { micros_usd, tokens: 9_999, turns: 9 };
         assert_eq!(budget.reached(used(999), false), None);
         assert_eq!(budget.reached(used(1_000), false), Some("cost_micros_usd"));
         assert_eq!(budget.reached(used(1_000), true), None);
         assert_eq!(budget.reached(used(1_001), true), Some("cost_micros_usd"));
-        assert!(!budget.nears_its_end(used(799)) && budget.nears_its_end(used(800)));
+        assert!(!budget.is_near_limit(used(799)) && budget.is_near_limit(used(800)));
         let tokens = Budget { tokens: Some(10), ..Budget::default() };
-        assert_eq!(tokens.reached(Used { tokens: 10, ..Used::default() }, false), Some("tokens"));
+        assert_eq!(
+            tokens.reached(BudgetUsage { tokens: 10, ..BudgetUsage::default() }, false),
+            Some("tokens")
+        );
         let turns = Budget { turns: Some(3), ..Budget::default() };
-        assert_eq!(turns.reached(Used { turns: 3, ..Used::default() }, false), Some("turns"));
-        let all = Used { micros_usd: u64::MAX, tokens: u64::MAX, turns: u64::MAX };
+        assert_eq!(turns.reached(BudgetUsage { turns: 3, ..BudgetUsage::default() }, false), Some("turns"));
+        let all = BudgetUsage { micros_usd: u64::MAX, tokens: u64::MAX, turns: u64::MAX };
         assert_eq!(Budget::default().reached(all, false), None);
         let none = Budget { micros_usd: Some(0), ..Budget::default() };
-        assert_eq!(none.reached(Used::default(), false), Some("cost_micros_usd"));
+        assert_eq!(none.reached(BudgetUsage::default(), false), Some("cost_micros_usd"));
     }
 }

@@ -1,7 +1,7 @@
-//! The inputs of calls while the model writes them: pieces of JSON text, with secrets masked within each string.
+//! Deltas of call inputs while the model writes them: pieces of JSON text, with secrets masked in each string.
 //!
-//! A string is read as what it says, masked, and written again, so that an escape hides nothing. What cannot be JSON ends the
-//! pieces of its call. Look at [`CallInputs`]. Pure. It must not know how events are reported.
+//! Each string is decoded, masked and encoded again, so an escape cannot hide a secret. The first character that cannot
+//! be JSON ends the deltas of its call. Pure. It must not know how events are reported. Start with [`CallInputs`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::limits;
 pub(crate) struct CallInputs {
     turn_index: u64,
     redactor: Arc<Redactor>,
-    /// By the place of the call in the answer.
+    /// By the index of the call in the response.
     calls: BTreeMap<usize, OpenInput>,
 }
 
-/// One input on its way.
+/// One input that the model is writing.
 struct OpenInput {
     id: Option<ForeignId>,
     redactor: Arc<Redactor>,
-    at: At,
+    at: JsonPosition,
     /// Bytes that the model wrote.
     bytes: usize,
-    /// Nothing more is logged of it.
+    /// Whether its deltas have ended.
     is_over: bool,
     ready: String,
 }
 
-/// Where in the JSON text the next character stands.
-enum At {
+/// The position of the next character in the JSON text.
+enum JsonPosition {
     Outside,
     Inside(Box<OpenString>),
 }
@@ -41,7 +41,7 @@ enum At {
 struct OpenString {
     masking: StreamRedactor,
     escape: Escape,
-    /// The first half of a character that JSON writes in two escapes.
+    /// The first half of a surrogate pair.
     high: Option<u16>,
 }
 
@@ -56,8 +56,8 @@ impl CallInputs {
         CallInputs { turn_index, redactor, calls: BTreeMap::new() }
     }
 
-    /// Takes in what the model wrote next of the input of a call, by its place in the answer.
-    pub(crate) fn piece(&mut self, call: usize, text: &str) {
+    /// Adds the next piece of the input of a call, by the index of the call in the response.
+    pub(crate) fn push(&mut self, call: usize, text: &str) {
         if call >= limits::MODEL_CALLS_MAX {
             return;
         }
@@ -65,7 +65,7 @@ impl CallInputs {
         let input = self.calls.entry(call).or_insert_with(|| OpenInput {
             id: None,
             redactor: redactor.clone(),
-            at: At::Outside,
+            at: JsonPosition::Outside,
             bytes: 0,
             is_over: false,
             ready: String::new(),
@@ -76,17 +76,16 @@ impl CallInputs {
             if input.is_over {
                 return;
             }
-            input.letter(letter);
+            input.push_char(letter);
         }
     }
 
-    /// Whether something can be logged.
-    pub(crate) fn has_more(&self) -> bool {
+    pub(crate) fn has_deltas(&self) -> bool {
         self.calls.values().any(|input| !input.ready.is_empty())
     }
 
-    /// What can be logged, each call under its id, which is made when it is first needed.
-    pub(crate) fn take(&mut self, mint: impl Fn() -> ForeignId) -> Vec<Draft> {
+    /// Takes the deltas. The id of a call is generated with its first delta.
+    pub(crate) fn take_drafts(&mut self, mint: impl Fn() -> ForeignId) -> Vec<Draft> {
         let mut drafts = Vec::new();
         for input in self.calls.values_mut().filter(|input| !input.ready.is_empty()) {
             let id = input.id.get_or_insert_with(&mint).clone();
@@ -96,34 +95,37 @@ impl CallInputs {
         drafts
     }
 
-    /// The id under which pieces of a call were logged.
+    /// The id of a call that has logged deltas.
     pub(crate) fn id(&self, call: usize) -> Option<ForeignId> {
         self.calls.get(&call)?.id.clone()
     }
 }
 
 impl OpenInput {
-    fn letter(&mut self, letter: char) {
+    fn push_char(&mut self, letter: char) {
         match &mut self.at {
-            At::Outside if letter == '"' => {
+            JsonPosition::Outside if letter == '"' => {
                 let masking = StreamRedactor::new(self.redactor.clone());
                 self.ready.push('"');
-                self.at = At::Inside(Box::new(OpenString { masking, escape: Escape::None, high: None }));
+                self.at =
+                    JsonPosition::Inside(Box::new(OpenString { masking, escape: Escape::None, high: None }));
             }
-            At::Outside if "{}[]:,+-.eE \t\r\ntruefalsn".contains(letter) || letter.is_ascii_digit() => {
+            JsonPosition::Outside
+                if "{}[]:,+-.eE \t\r\ntruefalsn".contains(letter) || letter.is_ascii_digit() =>
+            {
                 self.ready.push(letter);
             }
-            At::Outside => self.is_over = true,
-            At::Inside(string) => match string.letter(letter) {
-                Some(said) => {
-                    let certain = string.masking.push(&said);
+            JsonPosition::Outside => self.is_over = true,
+            JsonPosition::Inside(string) => match string.push_char(letter) {
+                Some(text) => {
+                    let certain = string.masking.push(&text);
                     self.ready.push_str(&quoted(&certain));
                 }
                 None if letter == '"' && matches!(string.escape, Escape::None) => {
                     let rest = string.masking.finish();
                     self.ready.push_str(&quoted(&rest));
                     self.ready.push('"');
-                    self.at = At::Outside;
+                    self.at = JsonPosition::Outside;
                 }
                 None => {}
             },
@@ -132,8 +134,8 @@ impl OpenInput {
 }
 
 impl OpenString {
-    /// What the string says with this letter, if it says anything yet. Nothing at its end.
-    fn letter(&mut self, letter: char) -> Option<String> {
+    /// The decoded text that the character completes, if any. `None` at the end of the string.
+    fn push_char(&mut self, letter: char) -> Option<String> {
         match &mut self.escape {
             Escape::None if letter == '"' => None,
             Escape::None if letter == '\\' => {
@@ -147,7 +149,7 @@ impl OpenString {
             }
             Escape::Open => {
                 self.escape = Escape::None;
-                let said = match letter {
+                let decoded = match letter {
                     'b' => '\u{8}',
                     'f' => '\u{c}',
                     'n' => '\n',
@@ -155,7 +157,7 @@ impl OpenString {
                     't' => '\t',
                     other => other,
                 };
-                Some(said.to_string())
+                Some(decoded.to_string())
             }
             Escape::Digits(digits) => {
                 digits.push(letter);
@@ -164,12 +166,12 @@ impl OpenString {
                 }
                 let unit = u16::from_str_radix(digits, 16).unwrap_or(0xfffd);
                 self.escape = Escape::None;
-                self.unit(unit)
+                self.push_unit(unit)
             }
         }
     }
 
-    fn unit(&mut self, unit: u16) -> Option<String> {
+    fn push_unit(&mut self, unit: u16) -> Option<String> {
         let units: Vec<u16> = self.high.take().into_iter().chain([unit]).collect();
         if units.len() == 1 && (0xd800..0xdc00).contains(&unit) {
             self.high = Some(unit);
@@ -179,7 +181,7 @@ impl OpenString {
     }
 }
 
-/// A text as it stands within a JSON string.
+/// A text as part of a JSON string.
 fn quoted(text: &str) -> String {
     let json = serde_json::to_string(text).expect("text can be written as JSON");
     json[1..json.len() - 1].to_owned()
@@ -195,24 +197,24 @@ mod tests {
         CallInputs::new(0, Arc::new(Redactor::shapes()))
     }
 
-    /// All that is logged of an input that comes in pieces of so many letters.
+    /// The logged deltas of an input that arrives in pieces of `letters` characters.
     fn logged(text: &str, letters: usize) -> String {
         let mut inputs = inputs();
-        let mut said = String::new();
+        let mut logged = String::new();
         let all: Vec<char> = text.chars().collect();
         for piece in all.chunks(letters) {
-            inputs.piece(0, &piece.iter().collect::<String>());
-            for draft in inputs.take(|| ForeignId::parse("call_1").unwrap()) {
+            inputs.push(0, &piece.iter().collect::<String>());
+            for draft in inputs.take_drafts(|| ForeignId::parse("call_1").unwrap()) {
                 let Payload::AssistantToolCallInputDelta(delta) = draft.payload else { panic!() };
                 assert_eq!((delta.turn_index, delta.tool_call_id.as_str()), (0, "call_1"));
-                said.push_str(&delta.delta);
+                logged.push_str(&delta.delta);
             }
         }
-        said
+        logged
     }
 
     #[test]
-    fn the_pieces_are_the_input() {
+    fn the_deltas_join_to_the_input() {
         let input = json!({ "path": "a\"b\\c\n", "edits": [{ "n": -1.5e3, "ok": true, "no": null }], "é": "😀\u{1}" });
         let escaped = r#"{"path":"a\u0022b\u005cc\u000a","edits":[{"n":-1.5e3,"ok":true,"no":null}],"\u00e9":"\ud83d\ude00\u0001"}"#;
         for text in [input.to_string(), escaped.to_owned()] {
@@ -229,8 +231,8 @@ mod tests {
         let hidden: String = secret.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
         for written in [secret, &hidden] {
             for letters in [1, 5, 1_000] {
-                let said = logged(&format!(r#"{{"command":"echo {written} > f"}}"#), letters);
-                let read: Value = serde_json::from_str(&said).unwrap();
+                let deltas = logged(&format!(r#"{{"command":"echo {written} > f"}}"#), letters);
+                let read: Value = serde_json::from_str(&deltas).unwrap();
                 let command = read["command"].as_str().unwrap();
                 assert!(!command.contains(secret) && command.starts_with("echo "), "{command}");
             }
@@ -238,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_and_what_is_too_long_ends_the_pieces() {
+    fn invalid_json_and_the_size_limit_end_the_deltas() {
         assert_eq!(logged(r#"{"a":1} ghp_secret"#, 3), r#"{"a":1} "#);
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(limits::CALL_INPUT_DELTAS_BYTES_MAX));
         assert!(logged(&long, 1_000).len() <= limits::CALL_INPUT_DELTAS_BYTES_MAX);
         let mut inputs = inputs();
-        inputs.piece(limits::MODEL_CALLS_MAX, "{}");
-        assert!(!inputs.has_more());
+        inputs.push(limits::MODEL_CALLS_MAX, "{}");
+        assert!(!inputs.has_deltas());
     }
 }

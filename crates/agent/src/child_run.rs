@@ -1,9 +1,8 @@
-//! Calls that start a run: the run's id is written down, the run is started under it, and its ending is the outcome of
-//! the call.
+//! Child runs: a call starts a run, waits for its ending, and returns the outcome.
 //!
-//! Nothing here is kept in memory alone: after a restart the log says which run a call started, and the worker waits for
-//! that one again. A run that is started works in the folder of the one above, with no more rights and no more budget
-//! than that has, and ends with it. Look at [`Worker::carry_out_child`]. It must not know how a run is carried out.
+//! The id of the child is logged before it starts, so after a restart the worker waits for the same run again. A child
+//! works in the workspace of its parent, has at most the rights and the budget of the parent, and ends with it. It must
+//! not know how a run is executed. Start with [`Worker::carry_out_child`].
 
 use recount_engine::{Error, NewTask, Order, RunRow, SpawnedBy};
 use recount_event::family::run::{ChildStarted, Queued, RunKind};
@@ -16,15 +15,15 @@ use crate::agent::{self, Agent};
 use crate::execute::{ReadyCall, outcome_failed};
 use crate::limits;
 use crate::tool::Outcome;
-use crate::tools::ending::{self, Stop};
-use crate::tools::spawn_run::{SPAWN_RUN, WantedRun};
-use crate::worker::{Done, Worker};
+use crate::tools::ending::{self, CallFailure};
+use crate::tools::spawn_run::{ChildRunInput, SPAWN_RUN};
+use crate::worker::{WorkResult, Worker};
 
-/// Why a run was cancelled whose starter has ended.
-const STARTER_ENDED: &str = "the run that started it has ended";
+/// The reason for cancelling a run whose parent has ended.
+const PARENT_ENDED: &str = "the parent run has ended";
 
 impl Agent {
-    /// Whether a run lies so deep below others that it may start none.
+    /// Whether a run is at the maximum depth and cannot start child runs.
     pub(crate) fn is_too_deep(order: &Order, tool: &str) -> bool {
         tool == SPAWN_RUN
             && order.spawned_by.as_ref().is_some_and(|above| above.depth >= limits::CHILD_RUN_DEPTH_MAX)
@@ -32,29 +31,29 @@ impl Agent {
 }
 
 impl Worker {
-    /// Whether a call starts a run, or has started one.
-    pub(crate) fn is_of_child(&self, id: &ForeignId) -> bool {
+    /// Whether a call starts a child run, or has started one.
+    pub(crate) fn is_child_call(&self, id: &ForeignId) -> bool {
         let name = self.desk.state().call(id).and_then(|call| call.tool_name.clone());
         self.children.contains_key(id)
             || name.is_some_and(|name| self.tool(&name).is_some_and(|tool| tool.spawns()))
     }
 
-    /// Starts the run of a call, or finds the one that was started, and waits for its ending.
-    pub(crate) async fn carry_out_child(&mut self, id: &ForeignId) -> Done<()> {
-        let began = recount_world::moment();
+    /// Starts the child run of a call, or finds the started one, and waits for its ending.
+    pub(crate) async fn carry_out_child(&mut self, id: &ForeignId) -> WorkResult<()> {
+        let started_at = recount_world::moment();
         let known = self.children.get(id).copied();
-        // A run that is there counts, also where the tool is switched off since.
-        let is_there = match known {
+        // An existing child counts even if the tool is disabled now.
+        let exists = match known {
             Some(run) => self.desk.read().tail(run).await?.is_some(),
             None => false,
         };
-        let (child, mut ended) = match known.filter(|_| is_there) {
+        let (child, mut ended) = match known.filter(|_| exists) {
             Some(run) => {
-                self.leave_servers().await;
-                (run, self.ended_of(id))
+                self.close_servers().await;
+                (run, self.ended_draft(id))
             }
             None => {
-                let Some((ready, _)) = self.make_ready(id).await? else { return Ok(()) };
+                let Some((ready, _)) = self.prepare_call(id).await? else { return Ok(()) };
                 let ReadyCall { input, ended, .. } = ready;
                 match self.start_child(id, &input, known).await? {
                     Ok(run) => (run, ended),
@@ -63,17 +62,17 @@ impl Worker {
             }
         };
         let Some(row) = self.child_ended(child).await? else {
-            let gone = outcome_failed("child_gone", format!("{child} was erased"));
-            return self.settle(ended, gone).await;
+            let erased = outcome_failed("child_gone", format!("{child} was erased"));
+            return self.settle(ended, erased).await;
         };
-        ended.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+        ended.duration_ms = u64::try_from(started_at.elapsed().as_millis()).ok();
         let mut outcome = self.child_outcome(child, &row).await?;
         outcome.events = self.charge_child(&row).await?;
         self.settle(ended, outcome).await
     }
 
-    /// The beginning of the outcome of a call that is under way.
-    fn ended_of(&self, id: &ForeignId) -> Ended {
+    /// The fields of the end of a call that are known before its outcome.
+    fn ended_draft(&self, id: &ForeignId) -> Ended {
         let call = self.desk.state().call(id);
         let name = call.and_then(|call| call.tool_name.as_deref()).unwrap_or(SPAWN_RUN);
         let mut ended = Ended::new(id.clone(), name.to_owned());
@@ -82,22 +81,22 @@ impl Worker {
         ended
     }
 
-    /// Writes the id of the run down and starts it. `Err`: it cannot be, and nothing was started.
+    /// Logs the id of the child run and starts it. `Err`: the outcome of a call whose child could not be started.
     async fn start_child(
         &mut self,
         id: &ForeignId,
         input: &Value,
         known: Option<RunId>,
-    ) -> Done<Result<RunId, Outcome>> {
-        let wanted: WantedRun = match self.wanted_run(id, input) {
-            Ok(wanted) => wanted,
-            Err(stop) => return Ok(Err(stop.into())),
+    ) -> WorkResult<Result<RunId, Outcome>> {
+        let child: ChildRunInput = match self.child_input(id, input) {
+            Ok(child) => child,
+            Err(failure) => return Ok(Err(failure.into())),
         };
         let refused = |why: String| Ok(Err(outcome_failed("child_refused", why)));
         if !self.order.secrets.is_empty() {
-            return refused("a run under a secret key of its session cannot start another".to_owned());
+            return refused("a run that uses its session's secret key cannot start other runs".to_owned());
         }
-        let tools = match self.tools_of_child(wanted.tools.as_ref()) {
+        let tools = match self.child_tools(child.tools.as_ref()) {
             Ok(tools) => tools,
             Err(why) => return refused(why),
         };
@@ -105,66 +104,71 @@ impl Worker {
             Some(run) => run,
             None if self.children_started >= limits::CHILD_RUNS_MAX => {
                 return refused(format!(
-                    "this run has started {} runs, the most it may",
+                    "this run has started {} runs, which is the limit",
                     limits::CHILD_RUNS_MAX
                 ));
             }
-            None => self.announce_child(id, &wanted).await?,
+            None => self.announce_child(id, &child).await?,
         };
-        let (task, queued) = self.child_order(id, wanted, tools).await?;
-        // It may need their place, and runs that keep theirs while they wait for others could keep all.
-        self.leave_servers().await;
+        let (task, queued) = self.child_config(id, child, tools).await?;
+        // The child may need the slot of the MCP servers. Waiting parents could otherwise hold all slots.
+        self.close_servers().await;
         match self.desk.write().start_child(run, task, queued).await {
             Ok(()) => Ok(Ok(run)),
-            Err(Error::Rejected(why)) => refused(format!("the run was refused: {why}")),
+            Err(Error::Rejected(why)) => refused(format!("the run was rejected: {why}")),
             Err(failed) => Err(failed.into()),
         }
     }
 
-    /// What the log says that is wanted: what was masked there is masked for the run, too.
-    fn wanted_run(&self, id: &ForeignId, input: &Value) -> Result<WantedRun, Stop> {
+    /// The input of the call from the log. Text that is masked there stays masked for the child run.
+    fn child_input(&self, id: &ForeignId, input: &Value) -> Result<ChildRunInput, CallFailure> {
         let logged = self.desk.state().call(id).and_then(|call| call.input.clone());
         let logged = logged.and_then(|input| serde_json::from_str(input.text()).ok());
-        WantedRun::read(logged.as_ref().unwrap_or(input))
+        ChildRunInput::read(logged.as_ref().unwrap_or(input))
     }
 
-    /// The tools of the run: of those that this one has, but for those of an application.
-    fn tools_of_child(&self, wanted: Option<&Vec<String>>) -> Result<Option<Vec<String>>, String> {
-        let Some(wanted) = wanted else { return Ok(self.order.tools.clone()) };
+    /// The tools of the child run, out of the tools of this run without client tools.
+    fn child_tools(&self, requested: Option<&Vec<String>>) -> Result<Option<Vec<String>>, String> {
+        let Some(requested) = requested else { return Ok(self.order.tools.clone()) };
         let is_own = |name: &String| self.tool(name).is_some() && self.agent.offers(&self.order, name);
-        match wanted.iter().find(|name| !is_own(name)) {
-            Some(name) => Err(format!("{name:?} is not among the tools of this run; name others or none")),
-            None => Ok(Some(wanted.clone())),
+        match requested.iter().find(|name| !is_own(name)) {
+            Some(name) => Err(format!(
+                "the tool {name:?} is not available in this run; name other tools or leave `tools` out"
+            )),
+            None => Ok(Some(requested.clone())),
         }
     }
 
-    async fn announce_child(&mut self, id: &ForeignId, wanted: &WantedRun) -> Done<RunId> {
+    async fn announce_child(&mut self, id: &ForeignId, child: &ChildRunInput) -> WorkResult<RunId> {
         let minted = self.desk.mint("run_");
-        let run: RunId = minted.as_str().parse().expect("it was minted as the id of a run");
+        let run: RunId = minted.as_str().parse().expect("it was generated as a run id");
         let mut started = ChildStarted::new(run.to_string());
         started.tool_call_id = Some(id.clone());
-        started.summary = Some(ending::first_line(wanted.title.as_ref().unwrap_or(&wanted.prompt)));
+        started.summary = Some(ending::first_line(child.title.as_ref().unwrap_or(&child.prompt)));
         self.report(vec![Payload::ChildRunStarted(Box::new(started)).into()]).await?;
         Ok(run)
     }
 
-    /// The task and the run, with what is left of this run's budget.
-    async fn child_order(
+    /// The task and the configuration of the child run, with the remaining budget of this run.
+    async fn child_config(
         &self,
         id: &ForeignId,
-        wanted: WantedRun,
+        child: ChildRunInput,
         tools: Option<Vec<String>>,
-    ) -> Done<(NewTask, Queued)> {
+    ) -> WorkResult<(NewTask, Queued)> {
         let state = self.desk.state();
         let budget = self.budget().await?;
-        let used = Worker::used(state.totals(), state.turns_completed());
-        let least = |asked: Option<u64>, most: Option<u64>| asked.into_iter().chain(most).min();
-        let left = |most: Option<u64>, used: u64| most.map(|most| most.saturating_sub(used));
-        let title = wanted.title.unwrap_or_else(|| ending::first_line(&wanted.prompt));
+        let used = Worker::budget_usage(state.totals(), state.turns_completed());
+        let smaller = |requested: Option<u64>, most: Option<u64>| requested.into_iter().chain(most).min();
+        let remaining = |most: Option<u64>, used: u64| most.map(|most| most.saturating_sub(used));
+        let title = child.title.unwrap_or_else(|| ending::first_line(&child.prompt));
         let task = NewTask {
             title: Some(title.clone()),
-            budget_micros_usd: least(wanted.budget_micros_usd, left(budget.micros_usd, used.micros_usd)),
-            budget_tokens: least(wanted.budget_tokens, left(budget.tokens, used.tokens)),
+            budget_micros_usd: smaller(
+                child.budget_micros_usd,
+                remaining(budget.micros_usd, used.micros_usd),
+            ),
+            budget_tokens: smaller(child.budget_tokens, remaining(budget.tokens, used.tokens)),
         };
         let depth = self.order.spawned_by.as_ref().map_or(0, |above| above.depth) + 1;
         let spawned_by = SpawnedBy { run_id: self.desk.run(), tool_call_id: id.clone(), depth };
@@ -172,7 +176,7 @@ impl Worker {
             system: self.order.system.clone(),
             workspace_instructions: self.order.workspace_instructions,
             tools,
-            max_turns: least(wanted.max_turns, left(budget.turns, used.turns)).or(self.order.max_turns),
+            max_turns: smaller(child.max_turns, remaining(budget.turns, used.turns)).or(self.order.max_turns),
             max_output_tokens: self.order.max_output_tokens,
             workspace_source: self.order.workspace_source.clone(),
             copy_ignored: self.order.copy_ignored,
@@ -187,7 +191,7 @@ impl Worker {
         };
         let mut queued = Queued::new(RunKind::AgentLoop);
         queued.title = Some(title);
-        queued.request_text = Some(wanted.prompt);
+        queued.request_text = Some(child.prompt);
         queued.requested_by = Some(self.desk.run().to_string());
         queued.agent = self.queued.agent.clone();
         (queued.model, queued.provider) = (self.queued.model.clone(), self.queued.provider.clone());
@@ -198,8 +202,8 @@ impl Worker {
         Ok((task, queued))
     }
 
-    /// Waits for the ending of a run that this one started, and ends it when this one ends before. `None`: it was erased.
-    async fn child_ended(&mut self, child: RunId) -> Done<Option<RunRow>> {
+    /// Waits for the ending of a child run, and cancels the child if this run ends first. `None`: the child was erased.
+    async fn child_ended(&mut self, child: RunId) -> WorkResult<Option<RunRow>> {
         let end = match self.desk.read().run_end(child).await {
             Ok(end) => end,
             Err(Error::Rejected(_)) => return Ok(None),
@@ -213,30 +217,34 @@ impl Worker {
             () = async { end.reached().await; place.take_back().await } => true,
         };
         if !has_ended {
-            let command = Command::Cancel { by: CancelledBy::System, reason: STARTER_ENDED.to_owned() };
+            let command = Command::Cancel { by: CancelledBy::System, reason: PARENT_ENDED.to_owned() };
             if let Err(error) = self.desk.write().submit(child, command).await {
-                // It has ended, or looks for this run itself before its next turn.
-                tracing::debug!(%child, %error, "a run whose starter ended was not cancelled from there");
+                // It has ended, or checks its parent before its next turn.
+                tracing::debug!(%child, %error, "a child run was not cancelled when its parent ended");
             }
             return Err(recount_engine::Left::Ended);
         }
         Ok(self.desk.catalogue().run(child).await?)
     }
 
-    /// What the model is told of a run that ended.
-    async fn child_outcome(&self, child: RunId, row: &RunRow) -> Done<Outcome> {
-        let answer = match self.last_words(child).await {
-            Ok(answer) => answer,
+    /// The outcome of the call for the model, from the ended child run.
+    async fn child_outcome(&self, child: RunId, row: &RunRow) -> WorkResult<Outcome> {
+        let message = match self.last_message(child).await {
+            Ok(message) => message,
             Err(error) => match agent::damaged_events(&error) {
-                Some(damaged) => format!("(Its answer cannot be read: {damaged}.)"),
+                Some(damaged) => format!("(The final message cannot be read: {damaged}.)"),
                 None => return Err(error.into()),
             },
         };
         let turns = row.turns;
         if row.status == Status::Finished.as_str() {
-            let answer = if answer.is_empty() { "It gave no answer.".to_owned() } else { answer };
+            let message = if message.is_empty() {
+                "The run ended without a final message.".to_owned()
+            } else {
+                message
+            };
             return Ok(ending::completed(
-                answer,
+                message,
                 format!("{child} finished after {turns} turns"),
                 Vec::new(),
             ));
@@ -245,14 +253,14 @@ impl Worker {
         let is_cancelled = row.status == Status::Cancelled.as_str();
         let code = if is_cancelled { "child_cancelled" } else { "child_failed" };
         let mut failed = outcome_failed(code, format!("{child} {} after {turns} turns: {why}", row.status));
-        if !answer.is_empty() {
-            failed.output = format!("{}\nIts last words:\n{answer}", failed.output);
+        if !message.is_empty() {
+            failed.output = format!("{}\nLast message of the run:\n{message}", failed.output);
         }
         Ok(failed)
     }
 
-    /// The texts of a run's last turn that said something.
-    async fn last_words(&self, run: RunId) -> Result<String, Error> {
+    /// The texts of the last turn that has any.
+    async fn last_message(&self, run: RunId) -> Result<String, Error> {
         let (mut last, mut turn) = (String::new(), None);
         agent::each_event(self.desk.read(), run, u64::MAX, |event| {
             if let Payload::AssistantTextComplete(text) = event.payload()
@@ -268,8 +276,8 @@ impl Worker {
         Ok(last)
     }
 
-    /// Adds what a run used to the totals of this one.
-    async fn charge_child(&self, row: &RunRow) -> Done<Vec<Draft>> {
+    /// The events that add the usage of a child run to this run.
+    async fn charge_child(&self, row: &RunRow) -> WorkResult<Vec<Draft>> {
         let state = self.desk.state();
         let used = Totals {
             input_tokens: row.input_tokens,
@@ -278,18 +286,18 @@ impl Worker {
         };
         let budget = self.budget().await?;
         let mut drafts = vec![self.tick_with(budget, Totals::default(), used, false)];
-        drafts.extend(self.warning(budget, Worker::used(state.totals().plus(used), 0)));
+        drafts.extend(self.warning(budget, Worker::budget_usage(state.totals().plus(used), 0)));
         Ok(drafts)
     }
 
-    /// Ends this run when the one that started it has ended, which may have been while no server ran.
-    pub(crate) async fn ends_with_starter(&mut self) -> Done<()> {
-        let Some(above) = &self.order.spawned_by else { return Ok(()) };
-        let starter = self.desk.catalogue().run(above.run_id).await?;
-        if starter.is_some_and(|row| !row.has_ended()) {
+    /// Ends this run if its parent has ended, possibly while no server ran.
+    pub(crate) async fn end_with_parent(&mut self) -> WorkResult<()> {
+        let Some(spawned_by) = &self.order.spawned_by else { return Ok(()) };
+        let parent = self.desk.catalogue().run(spawned_by.run_id).await?;
+        if parent.is_some_and(|row| !row.has_ended()) {
             return Ok(());
         }
-        let command = Command::Cancel { by: CancelledBy::System, reason: STARTER_ENDED.to_owned() };
+        let command = Command::Cancel { by: CancelledBy::System, reason: PARENT_ENDED.to_owned() };
         match self.desk.write().submit(self.desk.run(), command).await {
             Ok(_) | Err(Error::Rejected(_)) => Err(recount_engine::Left::Ended),
             Err(failed) => Err(failed.into()),

@@ -1,6 +1,6 @@
-//! Tools that an application brings and carries out itself: their names and schemas for a model, and which are refused.
+//! Client tools, which an application defines and executes: their names and schemas for a model, and their validation.
 //!
-//! Pure, and knows no run: `calls` hands a call of one over. Look at [`specs`] and [`check`].
+//! Pure. It must not know runs: `calls` passes a call to the application. Start with [`specs`] and [`check`].
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::limits;
 use crate::model::{ToolSpec, plain_name};
 
-/// What a model is told of an order's client tools; `ours` are the names that it is told of beside them.
+/// The client tools of a run for a model; `ours` are the names of the server's tools.
 pub(crate) fn specs(order: &Order, ours: &[&str]) -> impl Iterator<Item = ToolSpec> {
     names(order, ours).into_iter().map(|(name, tool)| ToolSpec {
         name,
@@ -20,7 +20,7 @@ pub(crate) fn specs(order: &Order, ours: &[&str]) -> impl Iterator<Item = ToolSp
     })
 }
 
-/// Providers want to be told that an input is an object, whatever else is said of it.
+/// The input schema. Providers require the type `object`.
 fn schema(tool: &ClientTool) -> Value {
     let mut schema: Value = serde_json::from_str(tool.parameters.text()).unwrap_or_default();
     if let Value::Object(schema) = &mut schema {
@@ -29,12 +29,12 @@ fn schema(tool: &ClientTool) -> Value {
     schema
 }
 
-/// What a model calls each tool of the application: by its name where every provider takes that, else by one like it.
+/// The client tools with a name that every provider accepts.
 fn names<'a>(order: &'a Order, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
     let mut taken: BTreeSet<String> = ours.iter().map(|name| (*name).to_owned()).collect();
-    let tools = || order.client_tools.iter().filter(|tool| may_be_called(&tool.name));
+    let tools = || order.client_tools.iter().filter(|tool| is_allowed_name(&tool.name));
     taken.extend(tools().map(|tool| tool.name.clone()));
-    let named = |tool: &'a ClientTool| {
+    let with_name = |tool: &'a ClientTool| {
         let plain = plain_name(&tool.name);
         let mut name = plain.clone();
         let mut number = 2;
@@ -45,26 +45,26 @@ fn names<'a>(order: &'a Order, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
         }
         (name, tool)
     };
-    tools().map(named).collect()
+    tools().map(with_name).collect()
 }
 
-/// The tool that a model means by a name.
-pub(crate) fn meant(order: &Order, ours: &[&str], name: &str) -> Option<String> {
-    let found = names(order, ours).into_iter().find(|(told, _)| told == name);
+/// The client tool that has this name for the model.
+pub(crate) fn tool_of(order: &Order, ours: &[&str], name: &str) -> Option<String> {
+    let found = names(order, ours).into_iter().find(|(plain, _)| plain == name);
     found.map(|(_, tool)| tool.name.clone())
 }
 
-/// The names of what asks people belong to this server in every run.
-fn may_be_called(name: &str) -> bool {
+/// Whether a client tool may have this name. The names of prompting tools are reserved in every run.
+fn is_allowed_name(name: &str) -> bool {
     !ASKING_TOOLS.contains(&name)
 }
 
-/// Whether the application carries out the calls of a tool.
+/// Whether the application executes the calls of a tool.
 pub(crate) fn carries_out(order: &Order, name: &str) -> bool {
-    may_be_called(name) && order.client_tools.iter().any(|tool| tool.name == name)
+    is_allowed_name(name) && order.client_tools.iter().any(|tool| tool.name == name)
 }
 
-/// Refuses client tools that cannot be told from others or from ours; `ours` are those that the run may use.
+/// Rejects invalid and duplicate client tools; `ours` are the server's tools of the run.
 pub(crate) fn check(order: &Order, ours: &[&str]) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for tool in &order.client_tools {
@@ -76,17 +76,19 @@ pub(crate) fn check(order: &Order, ours: &[&str]) -> Result<(), String> {
         {
             let most = limits::CLIENT_TOOL_NAME_CHARS_MAX;
             return Err(format!(
-                "{shown:?} cannot be the name of a tool; send 1 to {most} characters without control characters"
+                "{shown:?} is not a valid tool name; send 1 to {most} characters without control characters"
             ));
         }
         if !names.insert(tool.name.as_str()) {
-            return Err(format!("two tools of the application are called {shown:?}; call each otherwise"));
+            return Err(format!("two tools of the application have the name {shown:?}; rename one"));
         }
-        if ours.contains(&tool.name.as_str()) || !may_be_called(&tool.name) {
-            return Err(format!("{shown:?} is the name of a tool of this server; call yours otherwise"));
+        if ours.contains(&tool.name.as_str()) || !is_allowed_name(&tool.name) {
+            return Err(format!("the server has a tool named {shown:?}; rename yours"));
         }
         if !matches!(serde_json::from_str(tool.parameters.text()), Ok(Value::Object(_))) {
-            return Err(format!("the parameters of the tool {shown:?} are no JSON Schema; send an object"));
+            return Err(format!(
+                "the parameters of the tool {shown:?} are not a JSON Schema; send an object"
+            ));
         }
     }
     Ok(())

@@ -1,17 +1,17 @@
-//! What a model has to be told of the past: a pure fold of what was said before a session began and of events, of one
-//! run after another.
+//! The conversation of a session as a model sees it: a pure fold of the seed messages and of the events of one run
+//! after another.
 //!
-//! Aborted texts, failed turns and what was only thought are left out; every call that is told of has its result.
-//! Look at [`Conversation::event`] and [`Conversation::messages`]. It must never know a provider: pictures stay
-//! named by their artifact until a client fetches them.
+//! Aborted texts, failed turns and thinking are left out. Each call has its result. It must never depend on a provider:
+//! pictures are named by their artifact until the caller fetches them. Start with [`Conversation::event`] and
+//! [`Conversation::messages`].
 
 mod compact;
 pub mod limits;
 mod messages;
 mod packed;
+mod parts;
 mod seed;
 mod trim;
-mod words;
 
 use recount_event::family::assistant::ToolCallProposed;
 use recount_event::family::tool::Ended;
@@ -21,53 +21,53 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits::BYTES_PER_TOKEN;
-use words::Words;
-pub use words::{Picture, Shown};
+use parts::StoredPart;
+pub use parts::{Picture, VisiblePictures};
 
 /// See the file's head.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// What was said to the model before all else, beside its agent's own words.
+    /// System messages of the seed, in addition to the system prompt of the agent.
     system: Vec<String>,
-    /// What stands for all that was said before.
-    extract: Option<String>,
-    said: Vec<Placed>,
-    /// The turn that is open: what it said and called so far.
+    /// The summary of the messages that compaction removed.
+    summary: Option<String>,
+    history: Vec<HistoryEntry>,
+    /// The open turn: its texts and calls so far.
     open: ModelTurn,
     /// Pictures of calls that have not ended.
-    brought: Vec<(ForeignId, Picture)>,
-    /// Pictures that stand among the texts of the last message, and need not be told again as attached.
-    placed: Vec<ForeignId>,
+    pending_pictures: Vec<(ForeignId, Picture)>,
+    /// Pictures in the content blocks of the last message. Their attachment events add nothing.
+    inline_pictures: Vec<ForeignId>,
 }
 
-/// Where something is in the log: its run and the last event that is part of it. Runs that go on from others are
-/// younger, so places are in the order in which things were said.
-type Place = (RunId, u64);
+/// The run and the sequence of an event. A run that continues another one has a later id, so these references are in
+/// the order of the conversation.
+type EventRef = (RunId, u64);
 
-/// Something that was said, and where; nowhere when it was said before the session began.
+/// One item of the conversation, and the last event that is part of it. Seed messages have no event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Placed {
-    said: Said,
-    #[serde(with = "packed::place")]
-    at: Option<Place>,
+struct HistoryEntry {
+    item: HistoryItem,
+    #[serde(with = "packed::event_ref")]
+    at: Option<EventRef>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum Said {
-    User(Vec<Words>),
+enum HistoryItem {
+    User(Vec<StoredPart>),
     Turn(ModelTurn),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct ModelTurn {
     texts: Vec<String>,
-    calls: Vec<Asked>,
+    calls: Vec<HistoryCall>,
 }
 
-/// A call, and what came of it.
+/// A call and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Asked {
-    /// Of a call that the log tells of.
+struct HistoryCall {
+    /// `None` for a call of the seed messages.
     tool_call_id: Option<ForeignId>,
     provider_call_id: String,
     name: String,
@@ -78,37 +78,37 @@ struct Asked {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredResult {
-    words: Vec<Words>,
+    parts: Vec<StoredPart>,
     is_error: bool,
 }
 
 impl Conversation {
-    /// Takes the next event in.
+    /// Adds the next event of the log.
     pub fn event(&mut self, event: &Event) {
-        self.take(event.payload(), (event.run_id, event.sequence));
+        self.apply(event.payload(), (event.run_id, event.sequence));
     }
 
-    /// The same of what is not in the log yet, and will stand there.
-    pub(crate) fn take(&mut self, payload: &Payload, place: Place) {
+    /// Adds an event that may not be in the log yet.
+    pub(crate) fn apply(&mut self, payload: &Payload, at: EventRef) {
         match payload {
-            Payload::UserMessage(message) => self.message(message, place),
-            // What stands among the texts of its message is told there.
+            Payload::UserMessage(message) => self.add_message(message, at),
+            // A picture in the content blocks of its message is already there.
             Payload::UserAttachment(attached)
-                if attached.kind == "image" && !self.placed.contains(&attached.artifact_id) =>
+                if attached.kind == "image" && !self.inline_pictures.contains(&attached.artifact_id) =>
             {
                 let picture =
                     Picture { artifact_id: attached.artifact_id.clone(), mime: attached.mime.clone() };
-                self.attached(Words::Image(picture), Some(place));
+                self.add_attachment(StoredPart::Image(picture), at);
             }
             Payload::TurnStarted(_) => self.open = ModelTurn::default(),
             Payload::AssistantTextComplete(text) if text.aborted != Some(true) => {
                 self.open.texts.push(text.text.clone());
             }
-            Payload::AssistantToolCallProposed(proposed) => self.open.calls.push(asked(proposed)),
+            Payload::AssistantToolCallProposed(proposed) => self.open.calls.push(proposed_call(proposed)),
             Payload::TurnCompleted(_) => {
                 let turn = std::mem::take(&mut self.open);
                 if !turn.texts.is_empty() || !turn.calls.is_empty() {
-                    self.push(Said::Turn(turn), Some(place));
+                    self.push(HistoryItem::Turn(turn), Some(at));
                 }
             }
             Payload::TurnFailed(_) => self.open = ModelTurn::default(),
@@ -123,131 +123,130 @@ impl Conversation {
                 if let Some(call) = &created.tool_call_id {
                     let mime = created.mime.clone().unwrap_or_default();
                     let picture = Picture { artifact_id: created.artifact_id.clone(), mime };
-                    self.brought.push((call.clone(), picture));
+                    self.pending_pictures.push((call.clone(), picture));
                 }
             }
             Payload::ToolRefused(refused) => {
-                let words = vec![Words::Text(refused.message.clone())];
-                self.settle(&refused.tool_call_id, words, true, place);
+                let parts = vec![StoredPart::Text(refused.message.clone())];
+                self.set_result(&refused.tool_call_id, parts, true, at);
             }
-            Payload::ToolCompleted(ended) => self.ended(ended, false, place),
+            Payload::ToolCompleted(ended) => self.end_call(ended, false, at),
             Payload::ToolFailed(ended) | Payload::ToolCancelled(ended) | Payload::ToolTimedOut(ended) => {
-                self.ended(ended, true, place);
+                self.end_call(ended, true, at);
             }
             _ => {}
         }
     }
 
-    /// An ended run follows: what was left open in it stays so.
+    /// Starts the next run. Calls of the previous run that are still open get no result.
     pub fn next_run(&mut self) {
         self.open = ModelTurn::default();
-        self.brought.clear();
-        self.placed.clear();
+        self.pending_pictures.clear();
+        self.inline_pictures.clear();
     }
 
-    /// What is told before all else, beside the agent's own words.
+    /// The system messages of the seed.
     pub(crate) fn system(&self) -> &[String] {
         &self.system
     }
 
-    fn push(&mut self, said: Said, at: Option<Place>) {
-        self.said.push(Placed { said, at });
+    fn push(&mut self, item: HistoryItem, at: Option<EventRef>) {
+        self.history.push(HistoryEntry { item, at });
     }
 
-    fn message(&mut self, message: &Message, place: Place) {
-        self.placed.clear();
-        let mut words: Vec<Words> = Vec::new();
+    fn add_message(&mut self, message: &Message, at: EventRef) {
+        self.inline_pictures.clear();
+        let mut parts: Vec<StoredPart> = Vec::new();
         for block in message.blocks.iter().flatten() {
-            words.extend(serde_json::from_str(block.text()).ok().and_then(|block| words::block(&block)));
+            parts.extend(serde_json::from_str(block.text()).ok().and_then(|block| parts::of_block(&block)));
         }
-        if words.is_empty() {
-            words.push(Words::Text(message.text.clone()));
+        if parts.is_empty() {
+            parts.push(StoredPart::Text(message.text.clone()));
         }
-        for word in &words {
-            if let Words::Image(picture) = word {
-                self.placed.push(picture.artifact_id.clone());
+        for part in &parts {
+            if let StoredPart::Image(picture) = part {
+                self.inline_pictures.push(picture.artifact_id.clone());
             }
         }
-        self.push(Said::User(words), Some(place));
+        self.push(HistoryItem::User(parts), Some(at));
     }
 
-    /// What comes along with the message before it, or is one of its own where there is none.
-    fn attached(&mut self, words: Words, at: Option<Place>) {
-        match self.said.last_mut() {
-            Some(Placed { said: Said::User(parts), at: place }) => {
-                parts.push(words);
-                *place = at;
+    /// Adds an attachment to the user message before it, or as a message of its own.
+    fn add_attachment(&mut self, part: StoredPart, at: EventRef) {
+        match self.history.last_mut() {
+            Some(HistoryEntry { item: HistoryItem::User(parts), at: last }) => {
+                parts.push(part);
+                *last = Some(at);
             }
-            _ => self.push(Said::User(vec![words]), at),
+            _ => self.push(HistoryItem::User(vec![part]), Some(at)),
         }
     }
 
-    fn ended(&mut self, ended: &Ended, is_error: bool, place: Place) {
-        let told = match (&ended.output, &ended.error) {
-            (Some(output), _) => words::told(output),
-            (None, Some(error)) => vec![Words::Text(error.clone())],
-            (None, None) => vec![Words::Text(ended.summary.clone().unwrap_or_default())],
+    fn end_call(&mut self, ended: &Ended, is_error: bool, at: EventRef) {
+        let parts = match (&ended.output, &ended.error) {
+            (Some(output), _) => parts::of_output(output),
+            (None, Some(error)) => vec![StoredPart::Text(error.clone())],
+            (None, None) => vec![StoredPart::Text(ended.summary.clone().unwrap_or_default())],
         };
-        self.settle(&ended.tool_call_id, told, is_error, place);
+        self.set_result(&ended.tool_call_id, parts, is_error, at);
     }
 
-    fn settle(&mut self, id: &ForeignId, mut words: Vec<Words>, is_error: bool, place: Place) {
-        self.brought.retain(|(call, picture)| {
-            let is_its_own = call == id;
-            if is_its_own {
-                words.push(Words::Image(picture.clone()));
+    fn set_result(&mut self, id: &ForeignId, mut parts: Vec<StoredPart>, is_error: bool, at: EventRef) {
+        self.pending_pictures.retain(|(call, picture)| {
+            let is_of_call = call == id;
+            if is_of_call {
+                parts.push(StoredPart::Image(picture.clone()));
             }
-            !is_its_own
+            !is_of_call
         });
-        let told = Some(StoredResult { words, is_error });
-        let is_it = |asked: &&mut Asked| asked.tool_call_id.as_ref() == Some(id);
-        if let Some(asked) = self.open.calls.iter_mut().find(is_it) {
-            asked.result = told;
+        let result = Some(StoredResult { parts, is_error });
+        let has_id = |call: &&mut HistoryCall| call.tool_call_id.as_ref() == Some(id);
+        if let Some(call) = self.open.calls.iter_mut().find(has_id) {
+            call.result = result;
             return;
         }
-        for placed in self.said.iter_mut().rev() {
-            let Said::Turn(turn) = &mut placed.said else { continue };
-            if let Some(asked) = turn.calls.iter_mut().find(is_it) {
-                asked.result = told;
-                placed.at = Some(place);
+        for entry in self.history.iter_mut().rev() {
+            let HistoryItem::Turn(turn) = &mut entry.item else { continue };
+            if let Some(call) = turn.calls.iter_mut().find(has_id) {
+                call.result = result;
+                entry.at = Some(at);
                 return;
             }
         }
     }
 
-    /// Everything that people and tools said.
-    fn words(&self) -> impl Iterator<Item = &Words> {
-        self.said.iter().flat_map(|placed| placed.said.words())
+    /// The parts of all user messages and results.
+    fn parts(&self) -> impl Iterator<Item = &StoredPart> {
+        self.history.iter().flat_map(|entry| entry.item.parts())
     }
 
-    /// The pictures it speaks of by artifact.
+    /// The pictures that are named by artifact.
     pub fn pictures(&self) -> Vec<Picture> {
-        let picture = |words: &Words| match words {
-            Words::Image(picture) => Some(picture.clone()),
+        let picture = |part: &StoredPart| match part {
+            StoredPart::Image(picture) => Some(picture.clone()),
             _ => None,
         };
-        self.words().filter_map(picture).collect()
+        self.parts().filter_map(picture).collect()
     }
 
-    /// Whether there is any picture to be seen.
     pub(crate) fn has_pictures(&self) -> bool {
-        self.words().any(Words::is_picture)
+        self.parts().any(StoredPart::is_picture)
     }
 
-    /// About how many tokens it has.
+    /// An estimate of its tokens.
     pub fn tokens_estimate(&self) -> u64 {
         tokens(self.bytes())
     }
 
-    /// The same where more was said.
+    /// An estimate of the tokens of both conversations together.
     pub(crate) fn tokens_estimate_with(&self, more: &Conversation) -> u64 {
         tokens(self.bytes() + more.bytes())
     }
 
     /// Bytes of all its texts.
     fn bytes(&self) -> usize {
-        let extract = self.extract.as_deref().map_or(0, str::len);
-        extract + self.said.iter().map(|placed| placed.said.bytes()).sum::<usize>()
+        let summary = self.summary.as_deref().map_or(0, str::len);
+        summary + self.history.iter().map(|entry| entry.item.bytes()).sum::<usize>()
     }
 }
 
@@ -255,32 +254,32 @@ fn tokens(bytes: usize) -> u64 {
     (bytes / BYTES_PER_TOKEN) as u64
 }
 
-impl Said {
-    fn words(&self) -> impl Iterator<Item = &Words> {
-        let (words, calls): (&[Words], &[Asked]) = match self {
-            Said::User(words) => (words, &[]),
-            Said::Turn(turn) => (&[], &turn.calls),
+impl HistoryItem {
+    fn parts(&self) -> impl Iterator<Item = &StoredPart> {
+        let (parts, calls): (&[StoredPart], &[HistoryCall]) = match self {
+            HistoryItem::User(parts) => (parts, &[]),
+            HistoryItem::Turn(turn) => (&[], &turn.calls),
         };
-        words
+        parts
             .iter()
-            .chain(calls.iter().filter_map(|asked| asked.result.as_ref()).flat_map(|told| &told.words))
+            .chain(calls.iter().filter_map(|call| call.result.as_ref()).flat_map(|result| &result.parts))
     }
 
     /// Bytes of its texts.
     fn bytes(&self) -> usize {
         let (texts, inputs): (&[String], usize) = match self {
-            Said::Turn(turn) => (&turn.texts, turn.input_bytes()),
-            Said::User(_) => (&[], 0),
+            HistoryItem::Turn(turn) => (&turn.texts, turn.input_bytes()),
+            HistoryItem::User(_) => (&[], 0),
         };
         inputs
             + texts.iter().map(String::len).sum::<usize>()
-            + self.words().map(|words| words.text().len()).sum::<usize>()
+            + self.parts().map(|part| part.text().len()).sum::<usize>()
     }
 }
 
-fn asked(proposed: &ToolCallProposed) -> Asked {
+fn proposed_call(proposed: &ToolCallProposed) -> HistoryCall {
     let id = proposed.tool_call_id.clone();
-    Asked {
+    HistoryCall {
         provider_call_id: proposed.provider_call_id.clone().unwrap_or_else(|| id.to_string()),
         tool_call_id: Some(id),
         name: proposed.tool_name.clone(),

@@ -1,4 +1,6 @@
-//! How runs begin and end: `run.started` with what was asked for, and one truthful ending.
+//! Starts and ends runs: reports `run.started` with the request of the user, and exactly one ending.
+//!
+//! It must not know how turns and calls run. Start with [`Worker::start`] and [`Worker::conclude`].
 
 use recount_engine::{Desk, Error, Left};
 use recount_event::family::run::{BranchedFrom, Cancelled, Failed, Finished, RunKind, Started};
@@ -8,20 +10,20 @@ use recount_event::{Draft, Payload, time};
 use recount_run::{CancelledBy, Totals};
 
 use crate::budget::BUDGET_EXCEEDED;
-use crate::worker::{CallEnd, Done, Worker};
+use crate::worker::{CallEnd, WorkResult, Worker};
 
 impl Worker {
-    /// Claims a run that no worker has started, or goes on with one that is one call.
-    pub(crate) async fn start(&mut self) -> Done<()> {
+    /// Starts a run that no worker has claimed. A run of a single call also executes the call.
+    pub(crate) async fn start(&mut self) -> WorkResult<()> {
         let is_loop = self.desk.state().kind() == RunKind::AgentLoop;
         if self.desk.state().claim().is_none() {
             let mut drafts = vec![self.started()];
             drafts.extend(self.branched_from());
             if is_loop {
-                if let Err(missing) = self.request(&mut drafts).await? {
+                if let Err(missing) = self.add_request(&mut drafts).await? {
                     drafts.push(self.failed("attachment_missing", missing, false));
                 } else if !self.lacks_workspace() {
-                    // Nothing happens outside before the model is asked, so that one append tells of both.
+                    // Nothing external happens before the turn starts, so one append holds both.
                     return self.turn(drafts).await;
                 }
             }
@@ -30,11 +32,11 @@ impl Worker {
         match is_loop {
             true => Ok(()),
             false if self.is_for_patches() => self.patch_call().await,
-            false => self.only_call().await,
+            false => self.start_single_call().await,
         }
     }
 
-    /// That the run is a branch of the one that it goes on from, where that is logged.
+    /// The event that names the run from which this one branches, if branches are logged.
     fn branched_from(&self) -> Option<Draft> {
         let reason = self.order.branch.clone().filter(|_| self.agent.settings.experimental.branches)?;
         let (run, sequence) = self.resumed?;
@@ -49,9 +51,9 @@ impl Worker {
         Payload::RunStarted(Box::new(started)).into()
     }
 
-    /// What a person asked for, and what came with it, which belongs to the run from now on. `Err`: some of it is not
-    /// there any more.
-    async fn request(&self, drafts: &mut Vec<Draft>) -> Done<Result<(), String>> {
+    /// Adds the request of the user with its attachments, which belong to the run from now on. `Err`: an attachment is
+    /// missing.
+    async fn add_request(&self, drafts: &mut Vec<Draft>) -> WorkResult<Result<(), String>> {
         let text = self.queued.request_text.clone().unwrap_or_default();
         let blocks = self.order.blocks.clone();
         if !text.is_empty() || !blocks.is_empty() {
@@ -63,9 +65,9 @@ impl Worker {
         for attached in &self.order.attachments {
             let id = attached.artifact_id.clone();
             match self.desk.write().attach(self.desk.run(), &id).await {
-                Ok(kept) => drafts.push(kept.created),
-                Err(Error::Rejected(gone)) => {
-                    return Ok(Err(format!("what was attached cannot be had: {gone}")));
+                Ok(stored) => drafts.push(stored.created),
+                Err(Error::Rejected(missing)) => {
+                    return Ok(Err(format!("an attachment is not available: {missing}")));
                 }
                 Err(failed) => return Err(failed.into()),
             }
@@ -76,10 +78,10 @@ impl Worker {
         Ok(Ok(()))
     }
 
-    /// Writes the ending when nothing is left to do.
-    pub(crate) async fn conclude(&mut self) -> Done<()> {
+    /// Reports the ending of a run without outstanding work.
+    pub(crate) async fn conclude(&mut self) -> WorkResult<()> {
         if self.desk.state().budget_exceeded() {
-            let message = "the task's budget is used up; raise it and run again".to_owned();
+            let message = "the task's budget is exhausted; raise it and run again".to_owned();
             return self.fail(BUDGET_EXCEEDED, message, false).await;
         }
         match self.desk.state().kind() {
@@ -91,13 +93,13 @@ impl Worker {
         }
     }
 
-    async fn conclude_call(&mut self) -> Done<()> {
+    async fn conclude_call(&mut self) -> WorkResult<()> {
         let Some(last) = self.last_call.take() else {
-            return self.fail("tool_failed", "nothing is known of how the call ended".to_owned(), true).await;
+            return self.fail("tool_failed", "the outcome of the call is unknown".to_owned(), true).await;
         };
         self.settle_files(&last.ended).await?;
         match last.ended {
-            CallEnd::Well => match last.exit_code {
+            CallEnd::Succeeded => match last.exit_code {
                 Some(code) if code != 0 => {
                     self.fail("exit_status", format!("the command ended with status {code}"), false).await
                 }
@@ -106,7 +108,7 @@ impl Worker {
                     self.report(vec![finished]).await
                 }
             },
-            CallEnd::Badly { code, error } => {
+            CallEnd::Failed { code, error } => {
                 let retriable = !matches!(
                     code.as_str(),
                     "invalid_input" | "output_cap" | "signal" | "vetoed" | "patch_drift" | "patch_unusable"
@@ -122,8 +124,8 @@ impl Worker {
         }
     }
 
-    /// The figures as they are with what is reported together with the ending: turns that were completed, and what the
-    /// open turn has used.
+    /// The figures for an ending that is reported together with a turn: `turns` more completed turns, and the usage of
+    /// the open turn.
     fn figures_after(&self, turns: u64, spent: Totals) -> (Option<u64>, Option<u64>, Option<u64>) {
         let state = self.desk.state();
         let (completed, cost, duration) = self.figures();
@@ -142,7 +144,7 @@ impl Worker {
         Payload::RunFinished(Box::new(ending)).into()
     }
 
-    /// The ending behind a turn that is reported with it: one turn more, and what it used.
+    /// The ending of a run that is reported together with its last turn.
     pub(crate) fn finished_with_turn(&self, stop: StopReason, spent: Totals) -> Draft {
         let final_status = match stop {
             StopReason::MaxTokens => "truncated",
@@ -161,8 +163,8 @@ impl Worker {
         Payload::RunFailed(Box::new(failed)).into()
     }
 
-    /// The same behind a turn that is reported with it.
-    pub(crate) fn failed_after(
+    /// The failure of a run that is reported together with its last turn.
+    pub(crate) fn failed_with_turn(
         &self,
         turns: u64,
         spent: Totals,
@@ -176,25 +178,30 @@ impl Worker {
         Payload::RunFailed(Box::new(failed)).into()
     }
 
-    pub(crate) async fn fail(&mut self, code: &str, message: String, retriable: bool) -> Done<()> {
+    pub(crate) async fn fail(&mut self, code: &str, message: String, retriable: bool) -> WorkResult<()> {
         let failed = self.failed(code, message, retriable);
         self.report(vec![failed]).await
     }
 
-    /// The same where something is to be reported first.
-    pub(crate) async fn fail_behind(&mut self, opening: Vec<Draft>, code: &str, message: String) -> Done<()> {
+    /// Reports `opening`, then the failure of the run.
+    pub(crate) async fn fail_after(
+        &mut self,
+        opening: Vec<Draft>,
+        code: &str,
+        message: String,
+    ) -> WorkResult<()> {
         if !opening.is_empty() {
             self.report(opening).await?;
         }
         self.fail(code, message, false).await
     }
 
-    /// Fails a run that this server cannot go on with.
+    /// Fails a run that this server cannot continue.
     pub(crate) async fn give_up(mut desk: Desk, message: &str) -> Option<Desk> {
         match desk.fail("internal", message.to_owned(), false).await {
             Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(desk),
             Err(left) => {
-                tracing::warn!(run = %desk.run(), %left, "the run cannot be failed, and is tried again");
+                tracing::warn!(run = %desk.run(), %left, "the run's failure could not be recorded; retrying");
                 None
             }
         }

@@ -1,6 +1,6 @@
-//! What the policy says about calls that other agents make, and that are only recorded here.
+//! Applies the policy to MCP calls of external agents, which the server only records.
 //!
-//! Look at [`Agent::judged`]. It must not know how such calls are recorded.
+//! It must not know how these calls are recorded. Start with [`Agent::judge_foreign_call`].
 
 use recount_engine::{ForeignFate, ForeignMcpCall, ForeignVerdict};
 use serde_json::Value;
@@ -11,14 +11,14 @@ use crate::policy::{Setting, Verdict, WorkspaceMode};
 use crate::tool::{Approval, McpOrigin};
 
 impl Agent {
-    /// As a call of our own would be judged: by the rules, and by what the configuration says of a server of that name.
-    /// Of a server that is not configured the rules alone decide; where none fits, its calls need an approval.
-    pub(crate) fn judged(&self, call: &ForeignMcpCall) -> ForeignVerdict {
+    /// Judges the call like one of an own run: by the rules, and by the configuration of the MCP server with this name.
+    /// For a server that is not configured only the rules count; without a matching rule its calls need an approval.
+    pub(crate) fn judge_foreign_call(&self, call: &ForeignMcpCall) -> ForeignVerdict {
         let ForeignMcpCall { server, tool, destroys } = call;
         let name = tool_name(server, tool);
         // A call of an MCP server names no path, host or command, so its input changes no verdict.
         let assessment = assess_call(server, tool, (*destroys, false), &Value::Null);
-        // Where another agent works is unknown.
+        // The workspace of an external agent is unknown.
         let setting = Setting {
             workspace_mode: WorkspaceMode::InPlace,
             root: "/".into(),
@@ -32,8 +32,13 @@ impl Agent {
         let (mut risk, mut reversibility) = (assessment.risk, assessment.reversibility);
         let fate = match verdict {
             Verdict::Allow => ForeignFate::Allowed,
-            Verdict::Ask { risk: said, reversibility: said_too, policy_reason: reason, .. } => {
-                (risk, reversibility) = (said, said_too);
+            Verdict::Ask {
+                risk: judged_risk,
+                reversibility: judged_reversibility,
+                policy_reason: reason,
+                ..
+            } => {
+                (risk, reversibility) = (judged_risk, judged_reversibility);
                 ForeignFate::Asked { reason }
             }
             Verdict::Block { policy_id, reason } => ForeignFate::Blocked { policy_id, reason },
@@ -58,14 +63,15 @@ mod tests {
     fn agent(rules: &str, servers: &str) -> Agent {
         let workspaces = Workspaces { home: "/w".into(), allowed: [].into(), forbidden: [].into() };
         let mut settings = Settings::new(Registry::default(), Tools::standard(), workspaces);
-        settings.policy = Policy::parse(rules).expect("the rules are good");
-        let servers: McpSettings = toml::from_str(servers).expect("the servers are good");
-        settings.mcp = McpServers::build(&servers, &|_| None, "/".as_ref()).expect("they can be built");
+        settings.policy = Policy::parse(rules).expect("the rules are valid");
+        let servers: McpSettings = toml::from_str(servers).expect("the servers are valid");
+        settings.mcp =
+            McpServers::build(&servers, &|_| None, "/".as_ref()).expect("the servers can be built");
         Agent::new(settings, World::real())
     }
 
     #[test]
-    fn rules_decide_then_what_is_configured_then_a_person() {
+    fn rules_come_first_then_the_configuration_then_approval() {
         const RULES: &str = r#"
             rules = [
                 { id = "read", tool = "mcp__files__read", action = "allow" },
@@ -82,33 +88,33 @@ mod tests {
         let agent = agent(RULES, SERVERS);
         for (server, tool, destroys, expected) in [
             ("files", "read", false, "allow"),
-            // What is grave is asked about, whatever a rule says.
+            // Grave calls always need an approval.
             (
                 "files",
                 "read",
                 true,
-                "ask: the rule `read` allows it, but what is not to be undone is always asked about",
+                "ask: the policy rule `read` allows it, but calls that cannot be undone always need approval",
             ),
             ("files", "hide", false, "block by hide: no"),
-            ("files", "other", false, "ask: calls of the server files need an approval"),
+            ("files", "other", false, "ask: calls of the MCP server files need approval"),
             ("a", "x", false, "allow"),
-            ("a", "x", true, "ask: what is not to be undone is always asked about"),
+            ("a", "x", true, "ask: calls that cannot be undone always need approval"),
             (
                 "a",
                 "drop",
                 false,
-                "block by mcp.servers.a: the configuration blocks the tool drop of the server a",
+                "block by mcp.servers.a: the configuration blocks the tool drop of the MCP server a",
             ),
-            ("b", "x", false, "ask: calls of the server b need an approval"),
+            ("b", "x", false, "ask: calls of the MCP server b need approval"),
         ] {
             let call = ForeignMcpCall { server: server.to_owned(), tool: tool.to_owned(), destroys };
-            let judged = agent.judged(&call);
-            let said = match judged.fate {
+            let judged = agent.judge_foreign_call(&call);
+            let verdict = match judged.fate {
                 ForeignFate::Allowed => "allow".to_owned(),
                 ForeignFate::Asked { reason } => format!("ask: {reason}"),
                 ForeignFate::Blocked { policy_id, reason } => format!("block by {policy_id}: {reason}"),
             };
-            assert_eq!(said, expected, "{call:?}");
+            assert_eq!(verdict, expected, "{call:?}");
             assert!(judged.policy_digest.is_some());
         }
     }

@@ -1,9 +1,10 @@
-//! How git is run so that nothing runs which a repository names: no filter, hook, pager, helper, alias or driver.
+//! Runs git so that it executes nothing that a repository configures: no filter, hook, pager, helper, alias or driver.
 //!
-//! Look at [`BEFORE`], [`environment`] and [`overrides`]: what git is told before a verb, and what takes the place of each
-//! setting that names a program. Names of filters and drivers are the repository's own, so its settings are listed first
-//! ([`LISTING`]), which runs nothing. [`Repository`] is for calls of our own, outside of any run. It must never know
-//! tools.
+//! It must never know tools.
+//!
+//! Start at [`GLOBAL_OPTIONS`], [`environment`] and [`overrides`], which replace each setting that names a program.
+//! Filters and drivers have names that the repository chooses, so its settings are listed first ([`LIST_SETTINGS`]),
+//! which runs nothing. [`Repository`] is for the server's own calls, outside of any run.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -17,8 +18,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::limits;
 
-/// Said before every verb.
-pub(crate) const BEFORE: &[&str] = &[
+/// Options before every verb.
+pub(crate) const GLOBAL_OPTIONS: &[&str] = &[
     "--no-pager",
     "--no-optional-locks",
     "-c",
@@ -65,14 +66,14 @@ pub(crate) const BEFORE: &[&str] = &[
     "diff.ignoreSubmodules=dirty",
 ];
 
-/// Lists the names of all settings, those of files that are included as well. It runs nothing.
-pub(crate) const LISTING: &[&str] = &["config", "--list", "--name-only", "-z"];
+/// Lists the names of all settings, including those of included files. Runs nothing.
+pub(crate) const LIST_SETTINGS: &[&str] = &["config", "--list", "--name-only", "-z"];
 
-/// The same of the submodules that a repository names.
-pub(crate) const LISTING_OF_SUBMODULES: &[&str] =
+/// The same for the submodules that a repository names.
+pub(crate) const LIST_SUBMODULE_SETTINGS: &[&str] =
     &["config", "--file", ".gitmodules", "--no-includes", "--list", "--name-only", "-z"];
 
-/// What git finds in its environment beside what every command has.
+/// The environment of git, in addition to that of every command.
 pub(crate) fn environment() -> Vec<(String, String)> {
     [
         ("GIT_TERMINAL_PROMPT", "0"),
@@ -85,20 +86,20 @@ pub(crate) fn environment() -> Vec<(String, String)> {
         ("GIT_MERGE_AUTOEDIT", "no"),
         ("GIT_SSH_COMMAND", "ssh"),
         ("GIT_PROXY_COMMAND", ""),
-        // An object that is missing is missing: what would fetch it is the repository's to name.
+        // A missing object is not fetched: the repository could name the program that fetches it.
         ("GIT_NO_LAZY_FETCH", "1"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .to_vec()
 }
 
-/// No transport at all, for verbs that need none.
+/// Disables all transports, for verbs that need none.
 pub(crate) fn without_transport() -> (String, String) {
     ("GIT_ALLOW_PROTOCOL".to_owned(), String::new())
 }
 
-/// What a setting is replaced by, where it names a program. `name` is as git lists it: the section and the last part in
-/// lower case.
+/// The replacement value of a setting that names a program. `name` is as git lists it: section and last part in lower
+/// case.
 fn replacement(name: &str) -> Option<&'static str> {
     let (section, rest) = name.split_once('.')?;
     let last = rest.rsplit('.').next().unwrap_or(rest);
@@ -106,7 +107,7 @@ fn replacement(name: &str) -> Option<&'static str> {
     Some(match (section, last) {
         ("filter", "clean" | "smudge" | "process") => "",
         ("filter", "required") => "false",
-        // A driver without a command cannot be said; this one shows the file as it is.
+        // A driver without a command cannot be expressed; this one shows the file unchanged.
         ("diff", "textconv") => "cat",
         ("diff", "command" | "external") => "false",
         ("merge", "driver") => "false",
@@ -137,14 +138,14 @@ fn replacement(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The variables that replace each of the settings listed, ends of names being zeros. `Err`: there are more than are
-/// replaced, or a name that no variable can hold.
+/// The variables that override the listed settings, whose names end with NUL bytes. `Err`: there are too many, or a
+/// name is not UTF-8.
 pub(crate) fn overrides(listed: &[u8]) -> Result<Vec<(String, String)>, String> {
     let mut replaced: BTreeSet<(String, &'static str)> = BTreeSet::new();
     for name in listed.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         let Ok(name) = std::str::from_utf8(name) else {
             return Err(format!(
-                "the setting {:?} has a name that is not UTF-8",
+                "the name of the git setting {:?} is not UTF-8",
                 String::from_utf8_lossy(name)
             ));
         };
@@ -163,7 +164,7 @@ pub(crate) fn overrides(listed: &[u8]) -> Result<Vec<(String, String)>, String> 
     }
     if replaced.len() > limits::GIT_OVERRIDES_MAX {
         return Err(format!(
-            "the repository names {} programs in its settings, and at most {} are kept from running",
+            "the repository's settings name {} programs; at most {} can be disabled",
             replaced.len(),
             limits::GIT_OVERRIDES_MAX
         ));
@@ -176,8 +177,8 @@ pub(crate) fn overrides(listed: &[u8]) -> Result<Vec<(String, String)>, String> 
     Ok(variables)
 }
 
-/// Options that keep a verb from what only an option can keep it from; they go right behind it.
-pub(crate) fn behind(verb: &str) -> &'static [&'static str] {
+/// Options that restrict a verb; they must directly follow it.
+pub(crate) fn options_after(verb: &str) -> &'static [&'static str] {
     match verb {
         "diff" | "diff-files" | "diff-index" => {
             &["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--submodule=short"]
@@ -189,12 +190,12 @@ pub(crate) fn behind(verb: &str) -> &'static [&'static str] {
     }
 }
 
-/// How many words stand before the verb: options of git itself and what belongs to them.
-pub(crate) fn before_the_verb<S: AsRef<str>>(words: &[S]) -> usize {
+/// The number of words before the verb: git's global options and their values.
+pub(crate) fn options_before_verb<S: AsRef<str>>(args: &[S]) -> usize {
     let mut at = 0;
-    while let Some(word) = words.get(at).map(AsRef::as_ref).filter(|word| word.starts_with('-')) {
+    while let Some(arg) = args.get(at).map(AsRef::as_ref).filter(|arg| arg.starts_with('-')) {
         let takes_another = matches!(
-            word,
+            arg,
             "-C" | "-c"
                 | "--git-dir"
                 | "--work-tree"
@@ -205,16 +206,16 @@ pub(crate) fn before_the_verb<S: AsRef<str>>(words: &[S]) -> usize {
         );
         at += if takes_another { 2 } else { 1 };
     }
-    at.min(words.len())
+    at.min(args.len())
 }
 
-/// A repository that we look at or write to ourselves.
+/// A repository that the server itself reads or writes.
 pub(crate) struct Repository {
     folder: PathBuf,
     environment: Vec<(OsString, OsString)>,
 }
 
-/// What became of a call.
+/// The result of a git call.
 pub(crate) struct GitOutput {
     pub(crate) ok: bool,
     pub(crate) stdout: Vec<u8>,
@@ -231,7 +232,7 @@ impl Repository {
         let ours = self::environment().into_iter().chain([without_transport()]);
         environment.extend(ours.map(|(name, value)| (name.into(), value.into())));
         let mut repository = Repository { folder: folder.to_owned(), environment };
-        let listed = repository.call(LISTING, None)?;
+        let listed = repository.call(LIST_SETTINGS, None)?;
         if !listed.ok {
             return Err(io::Error::other(listed.stderr));
         }
@@ -244,12 +245,12 @@ impl Repository {
         self.environment.push((name.into(), value.into()));
     }
 
-    /// Runs a verb. Blocks, no longer than [`limits::OWN_GIT_TIME_MAX`].
-    pub(crate) fn call<S: AsRef<OsStr>>(&self, words: &[S], input: Option<File>) -> io::Result<GitOutput> {
+    /// Runs a verb. Blocks, at most for [`limits::OWN_GIT_TIME_MAX`].
+    pub(crate) fn call<S: AsRef<OsStr>>(&self, args: &[S], input: Option<File>) -> io::Result<GitOutput> {
         let mut command = Command::new("git");
         let mut safe = OsString::from("safe.directory=");
         safe.push(&self.folder);
-        command.args(BEFORE).arg("-c").arg(safe).args(words);
+        command.args(GLOBAL_OPTIONS).arg("-c").arg(safe).args(args);
         command.current_dir(&self.folder).env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(input.map_or_else(Stdio::null, Stdio::from));
@@ -271,7 +272,7 @@ impl Repository {
     }
 }
 
-/// Reads both to their ends, within the bounds.
+/// Reads both pipes to their ends, within the limits.
 fn read_both(
     out: &mut Option<std::process::ChildStdout>,
     stdout: &mut Vec<u8>,
@@ -279,17 +280,17 @@ fn read_both(
     stderr: &mut Vec<u8>,
 ) -> io::Result<()> {
     let deadline = recount_world::moment() + limits::OWN_GIT_TIME_MAX;
-    let mut room = vec![0_u8; limits::READ_AT_ONCE_BYTES];
+    let mut buffer = vec![0_u8; limits::READ_AT_ONCE_BYTES];
     while out.is_some() || err.is_some() {
-        let left = deadline.saturating_duration_since(recount_world::moment());
-        if left.is_zero() {
+        let remaining = deadline.saturating_duration_since(recount_world::moment());
+        if remaining.is_zero() {
             let most = limits::OWN_GIT_TIME_MAX.as_secs();
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("git took longer than {most} s")));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("git ran longer than {most} s")));
         }
         let mut polled = Vec::new();
         polled.extend(out.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         polled.extend(err.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
-        let pause = Timespec::try_from(left).map_err(io::Error::other)?;
+        let pause = Timespec::try_from(remaining).map_err(io::Error::other)?;
         match rustix::event::poll(&mut polled, Some(&pause)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(why) => return Err(why.into()),
@@ -299,10 +300,10 @@ fn read_both(
         let mut ready = ready.into_iter();
         let (out_is_ready, err_is_ready) =
             (out.is_some() && ready.next().unwrap_or(false), err.is_some() && ready.next().unwrap_or(false));
-        if out_is_ready && take(out.as_mut(), &mut room, stdout)? {
+        if out_is_ready && read_available(out.as_mut(), &mut buffer, stdout)? {
             *out = None;
         }
-        if err_is_ready && take(err.as_mut(), &mut room, stderr)? {
+        if err_is_ready && read_available(err.as_mut(), &mut buffer, stderr)? {
             *err = None;
         }
         if stdout.len().max(stderr.len()) > limits::OWN_GIT_OUTPUT_BYTES_MAX {
@@ -313,12 +314,16 @@ fn read_both(
     Ok(())
 }
 
-/// Whether this was the end.
-fn take(pipe: Option<&mut impl io::Read>, room: &mut [u8], into: &mut Vec<u8>) -> io::Result<bool> {
+/// Reads once. Returns whether the pipe has ended.
+fn read_available(
+    pipe: Option<&mut impl io::Read>,
+    buffer: &mut [u8],
+    into: &mut Vec<u8>,
+) -> io::Result<bool> {
     let Some(pipe) = pipe else { return Ok(true) };
-    match pipe.read(room) {
+    match pipe.read(buffer) {
         Ok(count) => {
-            into.extend_from_slice(&room[..count]);
+            into.extend_from_slice(&buffer[..count]);
             Ok(count == 0)
         }
         Err(why) if why.kind() == io::ErrorKind::Interrupted => Ok(false),
@@ -326,17 +331,17 @@ fn take(pipe: Option<&mut impl io::Read>, room: &mut [u8], into: &mut Vec<u8>) -
     }
 }
 
-/// The files in a folder that git keeps although it is told to ignore them; none where git cannot say. Blocks.
-pub(crate) fn tracked_although_ignored(folder: &Path) -> BTreeSet<PathBuf> {
-    let words = ["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"];
-    let answer = Repository::open(folder).and_then(|repository| repository.call(&words, None));
-    match answer {
-        Ok(answer) if answer.ok => paths(&answer.stdout),
+/// The files in a folder that git tracks although they are ignored; empty if git fails. Blocks.
+pub(crate) fn tracked_but_ignored(folder: &Path) -> BTreeSet<PathBuf> {
+    let args = ["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"];
+    let output = Repository::open(folder).and_then(|repository| repository.call(&args, None));
+    match output {
+        Ok(output) if output.ok => paths(&output.stdout),
         _ => BTreeSet::new(),
     }
 }
 
-/// Paths with zeros behind them.
+/// Parses paths that end with NUL bytes.
 pub(crate) fn paths(listed: &[u8]) -> BTreeSet<PathBuf> {
     let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     names.map(|name| PathBuf::from(OsString::from_vec(name.to_vec()))).collect()
@@ -365,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_is_refused() {
+    fn settings_that_cannot_be_replaced_are_refused() {
         assert!(overrides(b"filter.\xff.clean\0").is_err());
         let many: String = (0..=limits::GIT_OVERRIDES_MAX).map(|n| format!("alias.a{n}\0")).collect();
         assert!(overrides(many.as_bytes()).unwrap_err().contains("at most"));

@@ -1,6 +1,6 @@
-//! Headers of the configuration whose values are secrets: for MCP servers and for hosts of the web.
+//! Reads configured HTTP headers with secret values, for MCP servers and web hosts.
 //!
-//! Look at [`SecretHeaders`]. It must not know where they are sent.
+//! It must not know where the headers are sent. Start with [`SecretHeaders`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::limits;
 use crate::model::Secret;
 
-/// Where a section of the configuration has its headers.
+/// The settings of one section that define headers.
 pub(crate) struct HeaderSources<'a> {
     pub(crate) headers: &'a BTreeMap<String, Secret>,
-    /// By header: the variable that holds its value.
+    /// By header: the environment variable with its value.
     pub(crate) headers_env: &'a BTreeMap<String, String>,
-    /// By header: the file that holds its value.
+    /// By header: the file with its value.
     pub(crate) headers_file: &'a BTreeMap<String, PathBuf>,
 }
 
-/// Headers that are sent and never shown.
+/// Headers whose values are never displayed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SecretHeaders(pub(crate) HeaderMap);
 
 impl SecretHeaders {
-    /// `reserved`: names in lower case that the protocol sets itself. `Err`: the key that is wrong, and why.
+    /// Reads the headers. `reserved`: lower-case names that the protocol sets itself. `Err`: the invalid key, and why.
     pub(crate) fn read(
         sources: &HeaderSources<'_>,
         reserved: &[&str],
@@ -46,7 +46,7 @@ impl SecretHeaders {
             let size = std::fs::metadata(&path).map_err(|error| why(error.to_string()))?.len();
             if size > limits::HEADER_FILE_BYTES_MAX {
                 return Err(why(format!(
-                    "it has {size} bytes, and a header has at most {}",
+                    "it has {size} bytes; the limit for a header is {}",
                     limits::HEADER_FILE_BYTES_MAX
                 )));
             }
@@ -62,19 +62,20 @@ impl SecretHeaders {
         if reserved.contains(&name.to_ascii_lowercase().as_str()) {
             return Err(format!("{name} is set by the protocol; remove it"));
         }
-        let wrong = || {
+        let invalid = || {
             format!(
-                "the header {name:?} cannot be sent; its name or value holds characters that no header can carry"
+                "the header {name:?} cannot be sent; its name or value has characters that are not allowed \
+                 in headers"
             )
         };
-        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
         value.set_sensitive(true);
         self.0.insert(key, value);
         Ok(())
     }
 
-    /// The values, and of one such as `Bearer TOKEN` the token.
+    /// The values as secrets. Of a value such as `Bearer TOKEN` only the token.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         let values = self.0.values().filter_map(|value| value.to_str().ok());
         values.map(|value| Secret::new(value.rsplit(' ').next().unwrap_or_default())).collect()

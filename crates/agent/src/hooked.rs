@@ -1,7 +1,7 @@
 //! Runs the hooks of a worker's calls, with the events as they are stored.
 //!
-//! Look at [`Worker::hooks_before`] and [`Worker::hooks_after`]. What a hook is asked and what it may answer is in
-//! `hooks`; when it runs is up to `execute` and `together`.
+//! Start at [`Worker::hooks_before`] and [`Worker::hooks_after`]. `hooks` defines what a hook receives and returns;
+//! `execute` and `together` decide when it runs.
 
 use bytes::Bytes;
 use recount_event::family::tool::Ended;
@@ -9,47 +9,47 @@ use recount_event::{Draft, Event, ForeignId, Payload};
 use recount_run::CallStage;
 use serde_json::Value;
 
-use crate::hooks::{HookEvent, HookPlace, HookedCall};
-use crate::worker::{Done, Worker};
+use crate::hooks::{HookContext, HookEvent, HookedCall};
+use crate::worker::{WorkResult, Worker};
 
 impl Worker {
-    /// A call that was invoked, and the hooks that run before it.
+    /// The hooks to run before an invoked call.
     pub(crate) async fn hooks_before(&self, id: &ForeignId, tool: &str) -> Option<HookedCall> {
-        let mut hooked = self.hooked(HookEvent::PreToolUse, id, tool)?;
+        let mut hooked = self.hooked_call(HookEvent::PreToolUse, id, tool)?;
         hooked.event = match self.invoked.get(id) {
             Some(sequence) => self.stored(*sequence).await,
-            None => Err("its sequence number is not known".to_owned()),
+            None => Err("its sequence number is unknown".to_owned()),
         };
         Some(hooked)
     }
 
-    /// A call that is about to end, and the hooks that run after it.
+    /// The hooks to run after a call that is about to end.
     pub(crate) fn hooks_after(&self, ended: &Ended) -> Option<HookedCall> {
-        self.hooked(HookEvent::PostToolUse, &ended.tool_call_id, &ended.tool_name)
+        self.hooked_call(HookEvent::PostToolUse, &ended.tool_call_id, &ended.tool_name)
     }
 
-    /// The same for all calls that are invoked.
+    /// The hooks to run after all invoked calls.
     pub(crate) fn hooks_after_all(&self) -> Vec<HookedCall> {
         let open = self.desk.state().open_calls();
         let invoked = open.filter(|(_, call)| matches!(call.stage, CallStage::Invoked(_)));
         let hooked = invoked.filter_map(|(id, call)| {
-            self.hooked(HookEvent::PostToolUse, id, call.tool_name.as_deref().unwrap_or_default())
+            self.hooked_call(HookEvent::PostToolUse, id, call.tool_name.as_deref().unwrap_or_default())
         });
         hooked.collect()
     }
 
-    /// Adds the stored event that ended a call, which is among these.
+    /// Adds the stored event that ended the call, which is one of `events`.
     pub(crate) async fn with_end(&self, mut hooked: HookedCall, events: &[Event]) -> HookedCall {
         let end = events.iter().rev().find(|event| ends(event, &hooked.call));
         hooked.event = match end {
             Some(event) => self.stored(event.sequence).await,
-            None => Err("it is not among those that were appended".to_owned()),
+            None => Err("it is not one of the appended events".to_owned()),
         };
         hooked
     }
 
-    /// Waits for the hooks after a call, while the run goes on, and appends which of them failed.
-    pub(crate) async fn run_hooks_after(&mut self, hooked: HookedCall) -> Done<()> {
+    /// Waits for the hooks after a call while the run goes on, and appends which of them failed.
+    pub(crate) async fn run_hooks_after(&mut self, hooked: HookedCall) -> WorkResult<()> {
         let mut watch = self.desk.watch();
         let notes: Vec<Draft> = tokio::select! {
             biased;
@@ -59,7 +59,7 @@ impl Worker {
         if notes.is_empty() { Ok(()) } else { self.report(notes).await }
     }
 
-    fn hooked(&self, event: HookEvent, id: &ForeignId, tool: &str) -> Option<HookedCall> {
+    fn hooked_call(&self, event: HookEvent, id: &ForeignId, tool: &str) -> Option<HookedCall> {
         let hooks = self.agent.settings.hooks.about(event, tool);
         if hooks.is_empty() {
             return None;
@@ -70,12 +70,12 @@ impl Worker {
         let logged = call.and_then(|call| call.input.as_ref());
         let input = match logged {
             Some(input) => serde_json::from_str(input.text()).unwrap_or_default(),
-            // Of a run that is one call the order says it, as the log has it.
-            None => self.only_input().map_or(Value::Null, |(_, input)| input),
+            // In a run that is one call, the order has the input, as the log holds it.
+            None => self.single_call_input().map_or(Value::Null, |(_, input)| input),
         };
         Some(HookedCall {
             hooks,
-            place: HookPlace {
+            place: HookContext {
                 run: self.desk.run(),
                 session: session.unwrap_or_else(|| self.desk.run().to_string()),
                 root: self.terms().map(|terms| terms.root).unwrap_or_default(),
@@ -88,12 +88,12 @@ impl Worker {
         })
     }
 
-    /// An event as the store has it, which are the bytes that every reader gets.
+    /// The stored bytes of an event, as every reader gets them.
     async fn stored(&self, sequence: u64) -> Result<Bytes, String> {
         let page = self.desk.read().read_run(self.desk.run(), sequence.checked_sub(1), 1).await;
         let (page, _) = page.map_err(|error| error.to_string())?;
         let found = page.into_iter().find(|(found, _)| *found == sequence);
-        found.map(|(_, bytes)| bytes).ok_or_else(|| format!("there is no event {sequence}"))
+        found.map(|(_, bytes)| bytes).ok_or_else(|| format!("event {sequence} does not exist"))
     }
 }
 

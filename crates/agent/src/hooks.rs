@@ -1,10 +1,10 @@
-//! Hooks: programs of the operator that are run before and after tool calls (`PreToolUse`, `PostToolUse`).
+//! Hooks: programs of the operator that run before and after tool calls (`PreToolUse`, `PostToolUse`).
 //!
 //! A hook before a call may veto it. A hook after a call changes nothing. Both read the stored bytes of the call's
-//! event, or the JSON object of Claude Code's hooks, see [`claude`]. Look at [`Hooks`], what is configured, and at
-//! [`HookedCall`], one call and the hooks that are about it.
+//! event, or the JSON object of Claude Code's hooks, see [`claude`]. Start at [`Hooks`], the configured hooks, and at
+//! [`HookedCall`], one call and its hooks.
 //!
-//! It must never know workers.
+//! The module must not depend on workers.
 
 mod call;
 mod claude;
@@ -16,6 +16,6 @@ mod process;
 mod ruling;
 mod settings;
 
-pub(crate) use self::call::{HookPlace, HookedCall};
+pub(crate) use self::call::{HookContext, HookedCall};
 pub use self::hook::Hooks;
 pub use self::settings::{HookCommand, HookEvent, HookSettings, HookSettingsError, HookStyle, OnFailure};

@@ -1,12 +1,12 @@
-//! The agent: does what our own runs are owed. Asks models, runs tools in a sandbox, asks people first where
-//! the policy says so, and keeps to the budget.
+//! The agent: executes own runs. It sends requests to models, runs tools in a sandbox, requests approvals as the policy
+//! requires, and enforces budgets.
 //!
-//! [`model`] is what every provider looks like from here, [`tool`] what every tool does. It reports what it
-//! did to the engine and learns from the log what comes next; it holds no truth of its own.
-//!
-//! It must never know faces or stores.
+//! It reports results to the engine and reads the next step from the log; it has no state of its own that is not in the
+//! log. It must never depend on faces or stores. Start with `worker`; [`model`] is the interface to providers, and
+//! [`tool`] the interface to tools.
 
 mod agent;
+mod approval_request;
 mod approved;
 mod budget;
 mod call_input;
@@ -14,17 +14,16 @@ mod calls;
 mod child_run;
 mod client;
 pub mod conversation;
+mod conversation_cache;
 mod ending;
 mod execute;
 mod foreign;
 mod git;
-mod given;
 mod headers;
 mod held;
 mod hooked;
 pub mod hooks;
 mod instructions;
-mod leave;
 pub mod limits;
 pub mod mcp;
 pub mod model;
@@ -37,10 +36,9 @@ pub mod policy;
 mod provision;
 mod reach;
 mod read_back;
-mod recall;
 mod refused_context;
 mod request;
-mod said;
+mod response_blocks;
 pub mod sandbox;
 pub mod schema;
 mod sweep;
@@ -50,6 +48,7 @@ mod together;
 pub mod tool;
 pub mod tools;
 mod turn;
+mod turn_instructions;
 pub mod web;
 mod work_places;
 mod worker;

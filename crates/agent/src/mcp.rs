@@ -1,10 +1,9 @@
-//! Tools of MCP servers: programs that a run starts in its sandbox, and servers on the network.
+//! Tools of MCP servers: processes that a run starts in its sandbox, and servers on the network.
 //!
-//! Look at [`McpServers`], what is configured, and `session`, the servers of one run. A server is reached when a turn
-//! first needs its list of tools, and belongs to that run alone until the worker leaves it. No task reads beside a call:
-//! what a server sends between calls waits in its pipe.
+//! Start at [`McpServers`], the configured servers, and `session`, the servers of one run. A run connects to a server
+//! when a turn first needs its list of tools. A connection belongs to one run and ends with its worker.
 //!
-//! It must never know workers, policy or what models there are.
+//! The module must not depend on workers, policy or models.
 
 mod connection;
 mod content;

@@ -1,7 +1,7 @@
-//! What a model is asked and what it says, the same for every provider.
+//! The interface to models: requests, streamed responses and failures, the same for every provider.
 //!
-//! Look at [`Model`]: one attempt at one answer, told piece by piece. It must never know runs, events of the log
-//! or how often an attempt is made again: the caller decides that, by [`Failure`].
+//! A [`Model`] makes one attempt at one response, and returns it piece by piece. It must never depend on runs, events
+//! of the log or retries: the caller decides about retries by the [`Failure`]. Start with [`Model`].
 
 pub mod anthropic;
 mod failure;
@@ -36,18 +36,18 @@ use futures_util::future::BoxFuture;
 use recount_event::family::turn::StopReason;
 use serde_json::Value;
 
-/// A conversation to go on with.
+/// A request for the next response of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// As the provider calls it.
+    /// The name at the provider.
     pub model: String,
     pub system: Option<String>,
     pub messages: Vec<Message>,
     pub tools: Vec<ToolSpec>,
     pub max_output_tokens: u32,
-    /// Whether inputs of calls are wanted piece by piece, too.
-    pub wants_inputs: bool,
-    /// Instead of the provider's own.
+    /// Whether to stream the inputs of calls, too.
+    pub streams_call_inputs: bool,
+    /// Replaces the API key of the provider.
     pub key: Option<Secret>,
 }
 
@@ -60,8 +60,7 @@ pub struct ToolSpec {
     pub schema: Value,
 }
 
-/// One message of a conversation. Messages alternate as providers want it: what was called is answered by the
-/// next message.
+/// One message of a conversation. The results of calls are in the message after the calls.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     User(Vec<Part>),
@@ -69,7 +68,7 @@ pub enum Message {
     Results(Vec<CallResult>),
 }
 
-/// A part of what a person or a tool says.
+/// A part of a user message or a result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     Text(String),
@@ -77,11 +76,11 @@ pub enum Part {
         mime: String,
         bytes: Bytes,
     },
-    /// A picture at an address, which the provider looks at, never this server.
+    /// A picture by its URL, which the provider fetches, never the server.
     ImageUrl(String),
 }
 
-/// A call that the model made before. `id` is the provider's own.
+/// An earlier call. `id` comes from the provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     pub id: String,
@@ -89,7 +88,7 @@ pub struct Call {
     pub input: Value,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallResult {
     pub call_id: String,
@@ -97,56 +96,56 @@ pub struct CallResult {
     pub is_error: bool,
 }
 
-/// What a model says next.
+/// The next piece of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     Text(String),
-    /// What it thinks, where the provider tells.
+    /// Thinking, if the provider returns it.
     Thinking(String),
-    /// A call, whole. `input` is what it wrote, which need not be JSON.
+    /// A complete call. `input` is the text of the model, which may not be JSON.
     Call {
         provider_call_id: String,
         name: String,
         input: String,
     },
-    /// What comes next of the input of a call that is not whole yet, where that was asked for. `call` counts the calls of
-    /// the answer from 0.
+    /// The next part of the input of an incomplete call, if the request streams these. `call` is the index of the call
+    /// in the response.
     CallInput {
         call: usize,
         text: String,
     },
-    /// An image that it made.
+    /// A generated image.
     Image {
         mime: String,
         bytes: Bytes,
     },
-    /// What the provider says that the answer has used so far. Totals; a later one replaces an earlier one.
+    /// The usage of the response so far. A later total replaces an earlier one.
     Usage(Usage),
-    /// Something of the answer is not passed on as it was sent; the word for it in `turn.completed`.
+    /// Part of the response was changed. The value is its name in `turn.completed`.
     Adjusted(&'static str),
-    /// The answer is over; nothing follows.
+    /// The end of the response.
     Finish {
         stop: StopReason,
         usage: Usage,
     },
 }
 
-/// What an answer used.
+/// The usage of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// All of the input, what came out of a cache included.
+    /// All input tokens, including cached ones.
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cached_input_tokens: u64,
 }
 
 impl Usage {
-    /// Whether anything was reported at all.
+    /// Whether the provider reported any usage.
     pub(crate) fn is_reported(self) -> bool {
         self.input_tokens > 0 || self.output_tokens > 0
     }
 
-    /// The larger of both figures, each for itself: what was reported is never taken back.
+    /// The maximum of each figure, because reported usage never decreases.
     pub(crate) fn at_least(self, other: Usage) -> Usage {
         Usage {
             input_tokens: self.input_tokens.max(other.input_tokens),
@@ -155,7 +154,7 @@ impl Usage {
         }
     }
 
-    /// The same with each figure no larger than a model can have.
+    /// The usage with each figure limited to what a model can have.
     pub(crate) fn bounded(self) -> Usage {
         let most = limits::MODEL_TOKENS_MAX;
         Usage {
@@ -166,7 +165,7 @@ impl Usage {
     }
 }
 
-/// Words for what of an answer is not recorded as it was sent, as `turn.completed` has them.
+/// The names of changes to a response in `turn.completed`.
 pub(crate) mod adjusted {
     pub(crate) const CALL_ID_REPLACED: &str = "call_id_replaced";
     pub(crate) const IMAGE_DROPPED: &str = "image_dropped";
@@ -177,24 +176,24 @@ pub(crate) mod adjusted {
     pub(crate) const USAGE_UNREADABLE: &str = "usage_unreadable";
 }
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// Stable and lower case: `model_unreachable`, `model_timeout`, `model_overloaded`, `model_rate_limited`,
-    /// `model_failed` (the provider's own fault), `model_malformed`, `model_cut` (it ended without a finish),
-    /// `model_unauthorized`, `model_not_found`, `model_refused` (the request is at fault), `model_context_full`.
+    /// `model_failed` (an error of the provider), `model_malformed`, `model_cut` (an incomplete response),
+    /// `model_unauthorized`, `model_not_found`, `model_refused` (an error of the request), `model_context_full`.
     pub code: &'static str,
     pub message: String,
-    /// What the provider answered, where it did.
+    /// The HTTP status of the provider, if there is one.
     pub status: Option<u16>,
-    /// Whether another attempt may do better.
+    /// Whether a retry may succeed.
     pub retriable: bool,
-    /// How long the provider wants to be left alone.
+    /// The wait that the provider requests before a retry.
     pub retry_after: Option<Duration>,
 }
 
-/// What a model may be able to do.
+/// A capability of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     Tools,
@@ -203,22 +202,21 @@ pub enum Capability {
 
 /// A provider of models.
 pub trait Model: Send + Sync + 'static {
-    /// Begins one attempt. Dropping the reply breaks it off.
+    /// Starts one attempt. Dropping the reply cancels it.
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply>;
 
-    /// Whether a model of this provider can do something; what is not known is assumed.
+    /// Whether a model has a capability; an unknown one is assumed.
     fn can(&self, model: &str, capability: Capability) -> bool;
 
-    /// The most tokens of conversation that a model is to be sent, where that is configured.
+    /// The configured maximum of conversation tokens for a model.
     fn context_tokens(&self, _model: &str) -> Option<u64> {
         None
     }
 }
 
-/// An answer on its way.
+/// A response that is being received.
 pub trait Reply: Send {
-    /// The next piece. After [`Piece::Finish`] or a failure nothing more is asked. Dropping the future loses
-    /// nothing.
+    /// The next piece. The caller stops after [`Piece::Finish`] or a failure. Dropping the future loses nothing.
     fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>>;
 }
 

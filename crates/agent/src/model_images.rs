@@ -1,7 +1,7 @@
-//! Images that a model makes: kept as artifacts of the run, and named in its log.
+//! Stores images that a model generates as artifacts of the run, and names them in its log.
 //!
-//! Only where the setting is on; otherwise they are dropped, and `turn.completed` says so. Look at [`ModelImages`]. It must
-//! not know providers.
+//! Without the setting they are dropped, and `turn.completed` reports it. It must not know providers. Start with
+//! [`ModelImages`].
 
 use bytes::Bytes;
 use recount_engine::Keep;
@@ -11,47 +11,47 @@ use recount_event::{Draft, Payload};
 use crate::limits;
 use crate::worker::Worker;
 
-/// What a client without images shows.
-const SUMMARY: &str = "an image that the model made";
+/// The text for clients that do not show images.
+const SUMMARY: &str = "an image from the model";
 
-/// The types of images that are kept.
+/// The accepted image types.
 const MIMES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 /// The images of one turn.
 #[derive(Default)]
 pub(crate) struct ModelImages {
     is_on: bool,
-    kept: Vec<(String, Bytes)>,
+    accepted: Vec<(String, Bytes)>,
 }
 
 impl ModelImages {
     pub(crate) fn new(is_on: bool) -> Self {
-        ModelImages { is_on, kept: Vec::new() }
+        ModelImages { is_on, accepted: Vec::new() }
     }
 
-    /// Takes an image in. `false`: it is dropped.
-    pub(crate) fn take(&mut self, mime: String, bytes: Bytes) -> bool {
+    /// Adds an image. `false`: it is dropped.
+    pub(crate) fn add(&mut self, mime: String, bytes: Bytes) -> bool {
         let fits = self.is_on
-            && self.kept.len() < limits::MODEL_IMAGES_MAX
+            && self.accepted.len() < limits::MODEL_IMAGES_MAX
             && (1..=limits::PICTURE_BYTES_MAX).contains(&bytes.len())
             && MIMES.contains(&mime.as_str());
         if fits {
-            self.kept.push((mime, bytes));
+            self.accepted.push((mime, bytes));
         }
         fits
     }
 }
 
 impl Worker {
-    /// Keeps the images of a turn, and adds what names them. `false`: one could not be kept.
-    pub(crate) async fn keep_model_images(
+    /// Stores the images of a turn and adds their events. `false`: at least one could not be stored.
+    pub(crate) async fn store_model_images(
         &self,
         turn_index: u64,
         images: ModelImages,
         drafts: &mut Vec<Draft>,
     ) -> bool {
-        let mut all = true;
-        for (mime, bytes) in images.kept {
+        let mut all_stored = true;
+        for (mime, bytes) in images.accepted {
             let keep = Keep {
                 kind: "image".to_owned(),
                 mime: mime.clone(),
@@ -63,19 +63,22 @@ impl Worker {
                 target: None,
             };
             match self.desk.write().keep(self.desk.run(), keep).await {
-                Ok(kept) => {
-                    drafts.push(kept.created);
-                    let mut block = ImageBlock::new(turn_index, kept.id);
+                Ok(stored) => {
+                    drafts.push(stored.created);
+                    let mut block = ImageBlock::new(turn_index, stored.id);
                     (block.mime, block.summary) = (Some(mime), Some(SUMMARY.to_owned()));
                     drafts.push(Payload::AssistantImageBlock(Box::new(block)).into());
                 }
                 Err(error) => {
-                    tracing::warn!(run = %self.desk.run(), %error, "an image of the model could not be kept");
-                    all = false;
+                    tracing::warn!(
+                        run = %self.desk.run(), %error,
+                        "an image from the model could not be stored"
+                    );
+                    all_stored = false;
                 }
             }
         }
-        all
+        all_stored
     }
 }
 
@@ -84,17 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_many_images_of_known_types_are_kept_and_none_without_the_setting() {
-        let take = |images: &mut ModelImages, mime: &str, bytes: usize| {
-            images.take(mime.to_owned(), Bytes::from(vec![0; bytes]))
+    fn images_beyond_the_limit_or_of_unknown_types_are_dropped() {
+        let add = |images: &mut ModelImages, mime: &str, bytes: usize| {
+            images.add(mime.to_owned(), Bytes::from(vec![0; bytes]))
         };
         let mut images = ModelImages::new(true);
-        assert!(!take(&mut images, "image/svg+xml", 9) && !take(&mut images, "image/png", 0));
-        assert!(!take(&mut images, "image/png", limits::PICTURE_BYTES_MAX + 1));
+        assert!(!add(&mut images, "image/svg+xml", 9) && !add(&mut images, "image/png", 0));
+        assert!(!add(&mut images, "image/png", limits::PICTURE_BYTES_MAX + 1));
         for _ in 0..limits::MODEL_IMAGES_MAX {
-            assert!(take(&mut images, "image/png", 9));
+            assert!(add(&mut images, "image/png", 9));
         }
-        assert!(!take(&mut images, "image/png", 9));
-        assert!(!take(&mut ModelImages::new(false), "image/png", 9));
+        assert!(!add(&mut images, "image/png", 9));
+        assert!(!add(&mut ModelImages::new(false), "image/png", 9));
     }
 }

@@ -1,8 +1,10 @@
-//! Unified diffs as values: parsed, applied in memory, inverted and written, for `diff`, `git diff` and `git diff --binary`.
+//! Unified diffs as values: parsed, applied in memory, inverted and written, for `diff`, `git diff` and `git diff
+//! --binary`.
 //!
-//! Look at [`TreePatch`]. Everything is bytes: line endings, a missing last newline and text in any encoding stay as they
-//! are. A hunk fits only at the line that it names, and nothing is guessed. Pure: it must never know folders, runs or
-//! artifacts.
+//! Pure: it must never know folders, runs or artifacts.
+//!
+//! Start at [`TreePatch`]. Everything is bytes, so line endings, a missing last newline and any text encoding are
+//! preserved. A hunk fits only at the line that it names; there is no fuzzy matching.
 
 mod apply;
 mod binary;
@@ -16,13 +18,13 @@ use std::path::PathBuf;
 pub(crate) use apply::{ReadTree, TreeFile, TreeResult};
 use binary::BinaryPiece;
 
-/// What a diff says of one or more files.
+/// A diff of one or more files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TreePatch {
     pub(crate) files: Vec<FilePatch>,
 }
 
-/// What it says of one file.
+/// The part of a diff for one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilePatch {
     /// `None`: the file is added.
@@ -30,30 +32,30 @@ pub(crate) struct FilePatch {
     /// `None`: the file is deleted.
     pub(crate) new: Option<PatchSide>,
     pub(crate) content: PatchContent,
-    /// Whether it has the header that git writes.
-    is_gits: bool,
-    /// The names of the content before and after, which git needs for binary content.
+    /// Whether it has a `diff --git` header.
+    has_git_header: bool,
+    /// The object names before and after, which git needs for binary content.
     index: Option<(String, String)>,
 }
 
-/// A file before or after.
+/// The path and mode of a file before or after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PatchSide {
     pub(crate) path: PathBuf,
-    /// `None`: nothing is said of it.
+    /// `None`: the diff does not name it.
     pub(crate) mode: Option<FileMode>,
 }
 
-/// What git knows of a file's mode.
+/// The file modes that git distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileMode {
     Plain,
     Executable,
-    /// A symbolic link; its content is what it points to.
+    /// A symbolic link; its content is its target.
     Link,
 }
 
-/// How the content changes.
+/// The change of the content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PatchContent {
     Same,
@@ -61,16 +63,16 @@ pub(crate) enum PatchContent {
     Binary { forward: BinaryPiece, back: Option<BinaryPiece> },
 }
 
-/// Lines that change, with lines around them that do not.
+/// Changed lines with their context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hunk {
-    /// How many lines come before it, in the old and in the new content.
+    /// The number of lines before the hunk, in the old and in the new content.
     old_before: usize,
     new_before: usize,
     lines: Vec<HunkLine>,
 }
 
-/// A line with its end, which the last line of a file may lack.
+/// A line with its newline, which the last line of a file may lack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HunkLine {
     mark: Mark,
@@ -91,15 +93,15 @@ pub(crate) enum TreePatchError {
     Malformed { line: usize, what: String },
     #[error("{0}")]
     Unsupported(String),
-    /// The files are not those that it was made for.
-    #[error("{}", drift(.0))]
+    /// The files differ from those that the diff was made for.
+    #[error("{}", drift_message(.0))]
     Drift(Vec<(PathBuf, String)>),
     /// A file could not be read.
     #[error("{0}")]
     Unreadable(String),
 }
 
-fn drift(found: &[(PathBuf, String)]) -> String {
+fn drift_message(found: &[(PathBuf, String)]) -> String {
     let each: Vec<String> = found.iter().map(|(path, why)| format!("{}: {why}", path.display())).collect();
     each.join("; ")
 }
@@ -116,7 +118,7 @@ impl FileMode {
     fn parse(word: &[u8]) -> Option<Self> {
         match word {
             b"120000" => Some(FileMode::Link),
-            // Older diffs have the other bits, too; as for git, only one counts.
+            // Older diffs also have the other mode bits. Like git, only this one counts.
             [b'1', b'0', b'0', user, ..] if word.len() == 6 && user.is_ascii_digit() => {
                 Some(if (user - b'0') & 1 == 1 { FileMode::Executable } else { FileMode::Plain })
             }
@@ -126,13 +128,13 @@ impl FileMode {
 }
 
 impl TreePatch {
-    /// What takes this back. Refused where the diff does not say all of it.
+    /// The patch that reverts this one. An error if the diff does not contain everything that is needed.
     pub(crate) fn inverse(&self) -> Result<TreePatch, TreePatchError> {
         let files = self.files.iter().rev().map(FilePatch::inverse).collect::<Result<_, _>>()?;
         Ok(TreePatch { files })
     }
 
-    /// Added lines, removed lines, and changed places.
+    /// The numbers of added lines, removed lines and hunks.
     pub(crate) fn figures(&self) -> [u64; 3] {
         let mut figures = [0; 3];
         for file in &self.files {
@@ -162,7 +164,7 @@ impl TreePatch {
 }
 
 impl FilePatch {
-    /// The file that it is about, by its name afterwards if it has one.
+    /// The path of the file: the new one if it has one.
     fn path(&self) -> PathBuf {
         self.new.as_ref().or(self.old.as_ref()).map(|side| side.path.clone()).unwrap_or_default()
     }
@@ -176,7 +178,7 @@ impl FilePatch {
             }
             PatchContent::Binary { back: None, .. } => {
                 let path = self.path();
-                let why = "the diff does not hold the binary content that was before";
+                let why = "the diff does not contain the earlier binary content";
                 return Err(TreePatchError::Unsupported(format!("{}: {why}", path.display())));
             }
         };
@@ -184,7 +186,7 @@ impl FilePatch {
             old: self.new.clone(),
             new: self.old.clone(),
             content,
-            is_gits: self.is_gits,
+            has_git_header: self.has_git_header,
             index: self.index.clone().map(|(old, new)| (new, old)),
         })
     }
@@ -194,7 +196,7 @@ impl Hunk {
     fn inverse(&self) -> Hunk {
         let mut lines = Vec::with_capacity(self.lines.len());
         let mut added = Vec::new();
-        // Removed lines come before added ones, as everywhere.
+        // Removed lines come before added ones, as in every unified diff.
         for line in &self.lines {
             let text = line.text.clone();
             match line.mark {

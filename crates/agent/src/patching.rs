@@ -1,7 +1,7 @@
-//! Runs that apply, reject or revert patches of an ended run: one call each, which writes files together or not at all.
+//! Runs that apply, reject or revert patches of an ended run. Such a run is one call that writes all files or none.
 //!
-//! Look at [`Worker::patch_call`]. The request of a client that may approve is the approval; what a policy blocks stays
-//! blocked. Whether a patch fits is in `workspace::patched`.
+//! Start at [`Worker::patch_call`]. The request of a client with the `approve` scope is the approval; a policy can
+//! still block the call. `workspace::patched` checks whether a patch fits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use recount_event::{Draft, ForeignId, Json, Payload, time};
 use recount_world::Kind;
 
 use crate::policy::Verdict;
-use crate::tool::{Assessment, Keep, Keeper as _, Outcome};
+use crate::tool::{ArtifactStore as _, Assessment, NewArtifact, Outcome};
 use crate::tools::change::status_changed;
-use crate::tools::ending::{Stop, completed};
+use crate::tools::ending::{CallFailure, completed};
 use crate::tools::input;
-use crate::worker::{CallEnd, Done, Worker};
+use crate::worker::{CallEnd, WorkResult, Worker};
 use crate::workspace::IN_PLACE;
-use crate::workspace::claims::{Sort, StillHeld};
+use crate::workspace::claims::{ClaimMode, StillClaimed};
 use crate::workspace::patched::{self, NotPatched, PatchStep};
 
 const KIND: &str = "file";
 
-/// What the call is named.
+/// The tool name of the call.
 fn tool_name(action: PatchAction) -> &'static str {
     match action {
         PatchAction::Apply => "apply_patch",
@@ -36,23 +36,23 @@ fn tool_name(action: PatchAction) -> &'static str {
     }
 }
 
-/// Something that came of a patch; the code is the call's.
-fn stop(why: NotPatched) -> Stop {
+/// The failure of the call; the code is the call's.
+fn call_failure(why: NotPatched) -> CallFailure {
     match why {
-        NotPatched::Drift(why) => Stop::failed("patch_drift", format!("nothing was written: {why}")),
-        NotPatched::Unusable(why) => Stop::failed("patch_unusable", why),
-        NotPatched::Failed(why) => Stop::failed("patch_failed", why),
+        NotPatched::Drift(why) => CallFailure::failed("patch_drift", format!("nothing was written: {why}")),
+        NotPatched::Unusable(why) => CallFailure::failed("patch_unusable", why),
+        NotPatched::Failed(why) => CallFailure::failed("patch_failed", why),
     }
 }
 
 impl Worker {
-    /// Whether the run is there for patches.
+    /// Whether the run applies, rejects or reverts patches.
     pub(crate) fn is_for_patches(&self) -> bool {
         self.queued.action.is_some()
     }
 
-    /// The one call of such a run.
-    pub(crate) async fn patch_call(&mut self) -> Done<()> {
+    /// Executes the one call of such a run.
+    pub(crate) async fn patch_call(&mut self) -> WorkResult<()> {
         let order = match self.patch_order().await? {
             Ok(order) => order,
             Err((code, message)) => return self.fail(&code, message, false).await,
@@ -61,7 +61,7 @@ impl Worker {
         let mut opening = Vec::new();
         if action != PatchAction::Reject {
             if let Some((blocked, reason)) = self.blocked(&order) {
-                let failed = self.failed("blocked", format!("a rule forbids it: {reason}"), false);
+                let failed = self.failed("blocked", format!("blocked by a rule: {reason}"), false);
                 return self.report(vec![blocked, failed]).await;
             }
             if !self.provision(&mut opening).await? {
@@ -79,7 +79,7 @@ impl Worker {
         opening.push(Payload::ToolInvoked(Box::new(invoked)).into());
         opening.push(Payload::ToolStarted(Box::new(started)).into());
         self.report(opening).await?;
-        let began = recount_world::moment();
+        let start = recount_world::moment();
         let mut ended = Ended::new(id.clone(), name);
         ended.kind = Some(KIND.to_owned());
         let outcome = match action {
@@ -88,20 +88,22 @@ impl Worker {
                 self.patch_files(&id, order).await?.unwrap_or_else(Outcome::from)
             }
         };
-        ended.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+        ended.duration_ms = u64::try_from(start.elapsed().as_millis()).ok();
         self.settle(ended, outcome).await
     }
 
-    /// The patches, as they stand now. `Err`: the code and the reason why the run fails.
-    async fn patch_order(&self) -> Done<Result<PatchOrder, (String, String)>> {
-        let no = |error: Error| match error {
-            Error::Rejected(no) => Ok(Err((no.code.as_str().to_owned(), no.to_string()))),
+    /// Reads the patches in their current state. `Err`: the code and the reason why the run fails.
+    async fn patch_order(&self) -> WorkResult<Result<PatchOrder, (String, String)>> {
+        let refuse = |error: Error| match error {
+            Error::Rejected(rejection) => {
+                Ok(Err((rejection.code.as_str().to_owned(), rejection.to_string())))
+            }
             failed => Err(failed.into()),
         };
         let Some(action) = self.queued.action.as_deref().and_then(PatchAction::parse) else {
             return Ok(Err((
                 "order_refused".to_owned(),
-                "the run does not say what to do with patches".to_owned(),
+                "the run does not name an operation for patches".to_owned(),
             )));
         };
         let prior = self.queued.prior_run_id.as_deref().and_then(|run| run.parse().ok());
@@ -117,13 +119,13 @@ impl Worker {
             };
             match found.await {
                 Ok(patch) => patches.push(patch),
-                Err(error) => return no(error),
+                Err(error) => return refuse(error),
             }
         }
         Ok(Ok(PatchOrder { action, patches }))
     }
 
-    /// What a rule of the policy says against it.
+    /// The policy rule that blocks the call, if there is one.
     fn blocked(&self, order: &PatchOrder) -> Option<(Draft, String)> {
         let name = tool_name(order.action);
         let paths: Vec<String> = order.patches.iter().filter_map(|patch| patch.row.path.clone()).collect();
@@ -147,32 +149,35 @@ impl Worker {
         (root, self.queued.workspace_mode.as_deref() == Some(IN_PLACE))
     }
 
-    /// Applies or reverts. No other run begins to work in the folder meanwhile.
-    async fn patch_files(&mut self, call: &ForeignId, order: PatchOrder) -> Done<Result<Outcome, Stop>> {
+    /// Applies or reverts. No other run may start in the folder meanwhile.
+    async fn patch_files(
+        &mut self,
+        call: &ForeignId,
+        order: PatchOrder,
+    ) -> WorkResult<Result<Outcome, CallFailure>> {
         let (root, is_real) = self.patched_root();
         let mut watch = self.desk.watch();
-        let claim = self.agent.claims.claim(vec![root.clone()], Sort::Sole);
+        let claim = self.agent.claims.claim(vec![root.clone()], ClaimMode::Exclusive);
         let claim = tokio::select! {
             biased;
             () = watch.ended() => return Err(recount_engine::Left::Ended),
             claim = claim => claim,
         };
-        let Ok(claim) = claim.map(Arc::new).map_err(|StillHeld| ()) else {
-            let why =
-                format!("a tool of a run still works in {}; try again when it has ended", root.display());
-            return Ok(Err(Stop::failed("workspace_busy", why)));
+        let Ok(claim) = claim.map(Arc::new).map_err(|StillClaimed| ()) else {
+            let why = format!("a tool is still running in {}; try again when it has ended", root.display());
+            return Ok(Err(CallFailure::failed("workspace_busy", why)));
         };
         let action = order.action;
-        let together = self.made_together(&order).await?;
+        let together = self.multi_edit_patches(&order).await?;
         let held = claim.clone();
         let work = move || {
             let _held = held;
             patched::recover(&root, is_real)?;
             patched::plan(&root, is_real, &order)
         };
-        let plan = match self.beside(work).await {
+        let plan = match self.run_blocking(work).await {
             Ok(plan) => plan,
-            Err(why) => return Ok(Err(stop(why))),
+            Err(why) => return Ok(Err(call_failure(why))),
         };
         let inverses = match action {
             PatchAction::Revert => match self.announce(call, &plan.steps).await? {
@@ -185,64 +190,65 @@ impl Worker {
             return Err(recount_engine::Left::Ended);
         }
         let events = self.patch_events(call, action, &plan.steps, &inverses, &together);
-        let summary = plan.steps.iter().map(PatchStep::words).collect::<Vec<_>>().join(", ");
+        let summary = plan.steps.iter().map(PatchStep::title).collect::<Vec<_>>().join(", ");
         let id = self.desk.world().entropy.draw();
         let write = move || {
             let _held = claim;
             plan.write(id)
         };
-        Ok(match self.beside(write).await {
+        Ok(match self.run_blocking(write).await {
             Ok(()) => Ok(completed("done", summary, events)),
             Err(why) => {
-                let gone = inverses.iter().map(|id| status_changed(id, "rejected"));
-                Err(stop(why).with(gone.collect()))
+                let rejected_patches = inverses.iter().map(|id| status_changed(id, "rejected"));
+                Err(call_failure(why).with_events(rejected_patches.collect()))
             }
         })
     }
 
-    async fn beside<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, NotPatched> + Send + 'static,
     ) -> Result<T, NotPatched> {
         let done = self.desk.world().tasks.block(Kind::Effect, work).await;
-        done.unwrap_or_else(|_| Err(NotPatched::Failed("looking at the files broke off".to_owned())))
+        done.unwrap_or_else(|_| Err(NotPatched::Failed("reading the files was interrupted".to_owned())))
     }
 
-    /// Keeps what takes the patches back and reports it, so that the log has it before a file is touched.
+    /// Stores and reports the inverse patches, so that the log has them before a file is changed.
     async fn announce(
         &mut self,
         call: &ForeignId,
         steps: &[PatchStep],
-    ) -> Done<Result<Vec<ForeignId>, Stop>> {
-        let keeper = self.keeper();
+    ) -> WorkResult<Result<Vec<ForeignId>, CallFailure>> {
+        let artifacts = self.artifacts();
         let (mut ids, mut drafts) = (Vec::new(), Vec::new());
         for step in steps {
-            let keep = Keep {
+            let keep = NewArtifact {
                 kind: "patch",
                 mime: "text/x-diff".to_owned(),
-                summary: Some(step.words()),
+                summary: Some(step.title()),
                 bytes: step.diff.clone().into(),
                 call: Some(call.clone()),
                 target: Some(step.target.clone()),
             };
-            let kept = match keeper.keep(keep).await {
-                Ok(kept) => kept,
+            let stored = match artifacts.store(keep).await {
+                Ok(stored) => stored,
                 Err(error) => {
-                    let why = format!("the inverse patch could not be kept, so nothing was changed: {error}");
-                    return Ok(Err(Stop::failed("not_kept", why)));
+                    let why =
+                        format!("the inverse patch could not be stored, so nothing was changed: {error}");
+                    return Ok(Err(CallFailure::failed("not_kept", why)));
                 }
             };
-            let mut proposed = file::Proposed::new(call.clone(), step.target.path.clone(), kept.id.clone());
+            let mut proposed = file::Proposed::new(call.clone(), step.target.path.clone(), stored.id.clone());
             proposed.summary = Some(step.summary.clone());
             proposed.auto_apply = Some(true);
-            drafts.extend([kept.created, Payload::ToolEditProposed(Box::new(proposed)).into()]);
-            ids.push(kept.id);
+            drafts.extend([stored.created, Payload::ToolEditProposed(Box::new(proposed)).into()]);
+            ids.push(stored.id);
         }
         self.report(drafts).await?;
         Ok(Ok(ids))
     }
 
-    /// What is to be reported once the files are written.
+    /// The events to report once the files are written.
     fn patch_events(
         &self,
         call: &ForeignId,
@@ -288,7 +294,8 @@ impl Worker {
         drafts
     }
 
-    /// Of a patch that was made with others in one call. The others stay, so it names itself alone.
+    /// The event for reverting one patch of a `multi_edit` call. Names only this patch, because the others stay
+    /// applied.
     fn reverted_together(&self, call: &ForeignId, patch: &ForeignId) -> Draft {
         let mut reverted = file::MultiReverted::new(vec![patch.clone()]);
         reverted.tool_call_id = Some(call.clone());
@@ -297,15 +304,15 @@ impl Worker {
         Payload::ToolMultiEditReverted(Box::new(reverted)).into()
     }
 
-    /// Those of the patches to be reverted that `multi_edit` proposed, as the events of their run say.
-    async fn made_together(&self, order: &PatchOrder) -> Done<Vec<ForeignId>> {
+    /// Those of the patches to revert that a `multi_edit` call proposed, according to the events of their run.
+    async fn multi_edit_patches(&self, order: &PatchOrder) -> WorkResult<Vec<ForeignId>> {
         let mut together = Vec::new();
         if order.action != PatchAction::Revert {
             return Ok(together);
         }
         for patch in &order.patches {
             let mut events = self.desk.read().follow_events(patch.row.run_id, None).await?;
-            // The run has ended, so its events do.
+            // The run has ended, so the event stream ends.
             'run: while let Some(page) = events.next().await? {
                 for event in page {
                     match event.payload() {
@@ -328,31 +335,33 @@ impl Worker {
         Ok(together)
     }
 
-    /// Puts back what a worker that was lost had half written, before the run fails for it. The next apply would do the
-    /// same; runs that work in the folder before that would find it half changed.
-    pub(crate) async fn settle_files(&mut self, ended: &CallEnd) -> Done<()> {
-        let is_lost = matches!(ended, CallEnd::Badly { code, .. } if code == "interrupted");
+    /// Undoes a partial write of a lost worker before the run fails. The next apply would also undo it, but runs that
+    /// start before that would see half-changed files.
+    pub(crate) async fn settle_files(&mut self, ended: &CallEnd) -> WorkResult<()> {
+        let is_lost = matches!(ended, CallEnd::Failed { code, .. } if code == "interrupted");
         let Some(path) = self.queued.workspace_path.clone().filter(|_| is_lost && self.is_for_patches())
         else {
             return Ok(());
         };
         let root = PathBuf::from(path);
         let is_real = self.queued.workspace_mode.as_deref() == Some(IN_PLACE);
-        let Ok(claim) = self.agent.claims.claim(vec![root.clone()], Sort::Sole).await else { return Ok(()) };
+        let Ok(claim) = self.agent.claims.claim(vec![root.clone()], ClaimMode::Exclusive).await else {
+            return Ok(());
+        };
         let work = move || {
             let _held = claim;
             if patched::is_unsettled(&root) { patched::recover(&root, is_real) } else { Ok(0) }
         };
-        if let Err(why) = self.beside(work).await {
-            tracing::warn!(run = %self.desk.run(), ?why, "an apply that was cut off could not be undone");
+        if let Err(why) = self.run_blocking(work).await {
+            tracing::warn!(run = %self.desk.run(), ?why, "an interrupted apply could not be undone");
         }
         Ok(())
     }
 }
 
 impl PatchStep {
-    /// The file and the figures.
-    fn words(&self) -> String {
+    /// The path and the summary.
+    fn title(&self) -> String {
         format!("{}: {}", self.target.path, self.summary)
     }
 }
@@ -371,7 +380,7 @@ fn rejected(order: &PatchOrder) -> Outcome {
 
 fn reverted_at(id: &ForeignId, at: &str) -> Draft {
     let json = |text: &str| Json::parse(text).expect("it is JSON");
-    let quoted = Json::of(&at).expect("a text can be said in JSON");
+    let quoted = Json::of(&at).expect("a text is valid JSON");
     let updated =
         recount_event::family::artifact::Updated::new(id.clone(), "reverted_at".into(), json("null"), quoted);
     Payload::ArtifactUpdated(Box::new(updated)).into()

@@ -1,7 +1,6 @@
-//! What the agent promises the engine: which runs it accepts, how it begins to work at one, and what it does to
-//! workspaces on behalf of others.
+//! Implements the engine's `Performer`: accepts runs, starts workers, and compares and applies workspaces for clients.
 //!
-//! Look at `impl Performer`. What is done for a run is in `worker`.
+//! Start at `impl Performer`. `worker` executes a run.
 
 use std::path::PathBuf;
 
@@ -19,29 +18,29 @@ use crate::budget::Budget;
 use crate::client;
 use crate::mcp;
 use crate::worker::Worker;
-use crate::workspace::claims::{Sort, StillHeld};
+use crate::workspace::claims::{ClaimMode, StillClaimed};
 
-fn broke_off() -> Unacceptable {
-    Unacceptable { code: Code::Internal, message: "comparing the folders broke off".to_owned() }
+fn interrupted() -> Unacceptable {
+    Unacceptable { code: Code::Internal, message: "comparing the folders was interrupted".to_owned() }
 }
 
 impl Agent {
-    fn settle_workspace(&self, new: &mut NewRun, order: &mut Order) -> Result<(), Unacceptable> {
+    fn assign_workspace(&self, new: &mut NewRun, order: &mut Order) -> Result<(), Unacceptable> {
         let lone = || format!("lone_{:032x}", self.world.entropy.draw());
-        self.settings.workspaces.settle(new, order.workspace_source.as_mut(), lone)
+        self.settings.workspaces.assign_folder(new, order.workspace_source.as_mut(), lone)
     }
 }
 
 fn read_order(new: &NewRun) -> Result<Order, Unacceptable> {
     Order::read(new.queued.config.as_ref()).map_err(|why| Unacceptable {
         code: Code::OrderRefused,
-        message: format!("what is asked of the run cannot be read: {why}"),
+        message: format!("the run's request cannot be read: {why}"),
     })
 }
 
 impl Performer for Agent {
     fn judge_mcp_call(&self, call: &ForeignMcpCall) -> Option<ForeignVerdict> {
-        Some(self.judged(call))
+        Some(self.judge_foreign_call(call))
     }
 
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
@@ -49,10 +48,10 @@ impl Performer for Agent {
         let mut order = read_order(new)?;
         if new.queued.kind == RunKind::AgentLoop {
             let chosen = self
-                .choose(&new.queued)
+                .choose_model(&new.queued)
                 .map_err(|message| Unacceptable { code: Code::ModelUnknown, message })?;
-            let asked = chosen.rewrote.map_or(chosen.model, |(from, _)| from);
-            (new.queued.provider, new.queued.model) = (Some(chosen.provider), Some(asked));
+            let requested = chosen.rewrote.map_or(chosen.model, |(from, _)| from);
+            (new.queued.provider, new.queued.model) = (Some(chosen.provider), Some(requested));
         }
         let command = match new.queued.kind {
             RunKind::Shell => Some("shell_exec"),
@@ -61,11 +60,12 @@ impl Performer for Agent {
         };
         if command.is_some_and(|name| self.settings.tools.get(name).is_err()) {
             let kind = new.queued.kind.as_str();
-            let why = "no sandbox works here, so no command can run; recount doctor says why";
-            return Err(refused(format!("a run of kind {kind} cannot be: {why}")));
+            let why = "no sandbox works on this machine, so commands cannot run; `recount doctor` shows the \
+                       reason";
+            return Err(refused(format!("a run of kind {kind} is not possible: {why}")));
         }
         if let Some(why) = self.settings.no_network.as_ref().filter(|_| order.network) {
-            return Err(refused(format!("network cannot be granted: {why}")));
+            return Err(refused(format!("network access cannot be granted: {why}")));
         }
         for tool in order.tools.iter().flatten() {
             if tool.starts_with(mcp::PREFIX) {
@@ -80,14 +80,14 @@ impl Performer for Agent {
         if let Some(file) = &order.file {
             let tool = self.settings.tools.get(&file.tool).map_err(|unknown| refused(unknown.to_string()))?;
             if !matches!(tool.kind(), "file" | "search") {
-                return Err(refused(format!("{} is not a tool for files; send a file tool", file.tool)));
+                return Err(refused(format!("{} is not a file tool; name a file tool", file.tool)));
             }
             let input = serde_json::from_str(file.input.text())
                 .map_err(|why| refused(format!("file.input cannot be read: {why}")))?;
             crate::schema::check(&tool.schema(), &input)
-                .map_err(|why| refused(format!("file.input does not fit {}: {why}", file.tool)))?;
+                .map_err(|why| refused(format!("file.input is not valid for {}: {why}", file.tool)))?;
         }
-        self.settle_workspace(new, &mut order)?;
+        self.assign_workspace(new, &mut order)?;
         order.sandbox = Some(self.settings.sandbox_layer.clone());
         order.policy = self.settings.policy.digest().map(str::to_owned);
         new.queued.config = Some(order.written());
@@ -96,7 +96,7 @@ impl Performer for Agent {
 
     fn accept_workspace(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
         let mut order = read_order(new)?;
-        self.settle_workspace(new, &mut order)?;
+        self.assign_workspace(new, &mut order)?;
         new.queued.config = Some(order.written());
         Ok(())
     }
@@ -106,16 +106,16 @@ impl Performer for Agent {
             return Ok(());
         }
         let refused = |code| move |message: String| Unacceptable { code, message };
-        let chosen = self.choose(queued).map_err(refused(Code::ModelUnknown))?;
+        let chosen = self.choose_model(queued).map_err(refused(Code::ModelUnknown))?;
         let order = Order::read(queued.config.as_ref()).map_err(|why| {
-            refused(Code::OrderRefused)(format!("the order of the run cannot be read: {why}"))
+            refused(Code::OrderRefused)(format!("the configuration of the run cannot be read: {why}"))
         })?;
         let budget = Budget {
             micros_usd: queued.task_budget_micros_usd,
             tokens: queued.task_budget_tokens,
             turns: order.budget_turns,
         };
-        self.affords(&chosen, budget).map_err(refused(Code::BudgetUnpriced))
+        self.check_budget(&chosen, budget).map_err(refused(Code::BudgetUnpriced))
     }
 
     fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>> {
@@ -126,7 +126,7 @@ impl Performer for Agent {
         let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
         Box::pin(async move {
             let work = move || workspaces.changes(copy.mode.as_deref(), &copy.path);
-            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
+            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(interrupted()))
         })
     }
 
@@ -134,7 +134,7 @@ impl Performer for Agent {
         let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
         Box::pin(async move {
             let find = move || workspaces.both_folders(copy.mode.as_deref(), &copy.path);
-            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(broke_off()))?;
+            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(interrupted()))?;
             Ok(found.to_vec())
         })
     }
@@ -144,12 +144,12 @@ impl Performer for Agent {
         let claims = self.claims.clone();
         Box::pin(async move {
             let find = move || workspaces.both_folders(copy.mode.as_deref(), &copy.path);
-            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(broke_off()))?;
-            let claim = claims.claim(found.to_vec(), Sort::Sole).await.map_err(|StillHeld| {
+            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(interrupted()))?;
+            let claim = claims.claim(found.to_vec(), ClaimMode::Exclusive).await.map_err(|StillClaimed| {
                 let [copy, source] = found.each_ref().map(|folder| folder.display());
                 let message = format!(
-                    "a tool of a run still works in {copy}, or in {source} or in a folder above or below it; try again when \
-                     it has ended"
+                    "a tool is still running in {copy}, in {source}, or in a parent or subfolder of it; try \
+                     again when it has ended"
                 );
                 Unacceptable { code: Code::RunActive, message }
             })?;
@@ -166,12 +166,12 @@ impl Performer for Agent {
         let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
         let id = world.entropy.draw();
         Box::pin(async move {
-            // Held until the work is done, also when nobody waits for it any more.
+            // Held until the work is done, even if the caller no longer waits.
             let work = move || {
                 let _held = held;
-                workspaces.bring_back(copy.mode.as_deref(), &copy.path, &to, id)
+                workspaces.apply_changes(copy.mode.as_deref(), &copy.path, &to, id)
             };
-            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
+            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(interrupted()))
         })
     }
 
@@ -183,7 +183,7 @@ impl Performer for Agent {
         let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
         Box::pin(async move {
             let work = move || workspaces.check_patches(workspace.mode.as_deref(), &workspace.path, &order);
-            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
+            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(interrupted()))
         })
     }
 
@@ -191,8 +191,8 @@ impl Performer for Agent {
         let agent = self.clone();
         match whose {
             // Its runs may be part of any session.
-            Whose::Task(_) => self.recall.forget_all(),
-            Whose::Session(session) => self.recall.forget(session),
+            Whose::Task(_) => self.conversation_cache.forget_all(),
+            Whose::Session(session) => self.conversation_cache.forget(session),
         }
         Box::pin(async move {
             let name = match whose {
@@ -202,7 +202,7 @@ impl Performer for Agent {
             let workspaces = agent.settings.workspaces.clone();
             let removed = agent.world.tasks.block(Kind::Effect, move || workspaces.remove(&name)).await;
             if let Ok(Err(error)) = removed {
-                tracing::warn!(?whose, %error, "a workspace could not be taken away");
+                tracing::warn!(?whose, %error, "a workspace could not be deleted");
             }
         })
     }

@@ -1,10 +1,10 @@
-//! Whether a call is carried out, asked about or blocked.
+//! Decides whether a tool call is allowed, needs approval, or is blocked.
 //!
-//! Look at [`Policy::judge`]. Rules come from a file, in order, and the first that fits decides; where none does, a
-//! cautious default holds. Above all rules stands one that no rule undoes: what is grave (of high risk, or not to be
-//! undone) is asked about, and when nobody answers it is not done. `docs/policy.md` is for people who write rules.
+//! Start at [`Policy::judge`]. Rules come from a file in order, and the first matching rule decides. Without one, a
+//! cautious default applies. No rule can override this: a grave call (high risk or irreversible) needs approval, and a
+//! timeout rejects it. `docs/policy.md` is for people who write rules.
 //!
-//! Pure. It must never know how people are asked or how calls are carried out.
+//! Pure. The module must not depend on how approval is requested or how calls run.
 
 mod command;
 pub mod limits;
@@ -21,39 +21,39 @@ pub use command::quoted;
 pub use read::PolicyError;
 pub use risk::{Risk, command_risk};
 
-use crate::paths::Place;
+use crate::paths::WorkspacePath;
 use crate::policy::command::CommandLine;
 use crate::tool::{Approval, Assessment, McpOrigin};
 
-/// Rules in force. The default has none of its own.
+/// The rules. The default has no rules.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
     digest: Option<String>,
 }
 
-/// Where a run works.
+/// The folder in which a run works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkspaceMode {
-    /// In a copy of its own.
+    /// In its own copy.
     Clone,
-    /// In the folder itself.
+    /// In the original folder.
     InPlace,
 }
 
-/// What holds for the run whose call is judged.
+/// The context of the run whose call is judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     pub workspace_mode: WorkspaceMode,
-    /// The workspace's folder; absolute paths in calls are meant from here.
+    /// The workspace's folder; absolute paths in calls are resolved against it.
     pub root: PathBuf,
-    /// Whether commands are held back by a sandbox that was seen to work.
+    /// Whether commands run in a sandbox that passed its test.
     pub sandboxed: bool,
     /// Whether commands may use the network.
     pub network: bool,
 }
 
-/// What becomes of a call.
+/// The decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Allow,
@@ -70,17 +70,17 @@ pub enum Verdict {
     },
 }
 
-/// Why a call is asked about that no rule would ask about.
-const UNTRUSTED: &str = "the application enabled this tool without trusting it";
+/// The reason why a call needs approval although no rule requires it.
+const UNTRUSTED: &str = "the application enabled this tool with approval required";
 
 impl Verdict {
-    /// The same for a tool that may only be called with a person's leave: what the policy blocks stays blocked, what
-    /// it asks about is asked about on its terms, and without an answer nothing is done.
-    pub fn only_with_leave(self, assessment: &Assessment) -> Verdict {
-        self.asked_first(assessment, UNTRUSTED)
+    /// The verdict for a tool that always needs approval: a blocked call stays blocked, the terms of an `ask` rule
+    /// stay, and a timeout rejects the call.
+    pub fn with_approval(self, assessment: &Assessment) -> Verdict {
+        self.require_approval(assessment, UNTRUSTED)
     }
 
-    fn asked_first(self, assessment: &Assessment, why: &str) -> Verdict {
+    fn require_approval(self, assessment: &Assessment, why: &str) -> Verdict {
         let default_decision = DefaultDecision::Reject;
         match self {
             Verdict::Allow => Verdict::Ask {
@@ -99,7 +99,7 @@ impl Verdict {
     }
 }
 
-/// One rule, read and found good.
+/// One validated rule.
 #[derive(Debug, Clone)]
 struct Rule {
     id: String,
@@ -114,7 +114,7 @@ struct Rule {
     timeout_seconds: Option<u64>,
     default_decision: Option<DefaultDecision>,
     reason: Option<String>,
-    /// Whether its MCP server is only recorded, so that it need not be configured.
+    /// Whether its MCP server is only recorded, so that it may be missing in the configuration.
     recorded: bool,
 }
 
@@ -126,7 +126,7 @@ enum Action {
     Block,
 }
 
-/// A name, or the beginning of names when it ended in `*`.
+/// A tool name, or a prefix of names if it ended in `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ToolPattern {
     Name(String),
@@ -134,15 +134,15 @@ enum ToolPattern {
 }
 
 impl ToolPattern {
-    fn fits(&self, tool: &str) -> bool {
+    fn matches(&self, tool: &str) -> bool {
         match self {
             ToolPattern::Name(name) => name == tool,
             ToolPattern::Prefix(prefix) => tool.starts_with(prefix.as_str()),
         }
     }
 
-    /// Whether it fits any name that begins so.
-    fn may_fit(&self, beginning: &str) -> bool {
+    /// Whether it can match a name with this prefix.
+    fn can_match_prefix(&self, beginning: &str) -> bool {
         match self {
             ToolPattern::Name(name) => name.len() > beginning.len() && name.starts_with(beginning),
             ToolPattern::Prefix(prefix) => {
@@ -152,7 +152,7 @@ impl ToolPattern {
     }
 }
 
-/// Tools that only look, keep a list or speak to people, whatever a command of theirs is called.
+/// Tools that only read, keep a list or communicate with people, regardless of the commands in their input.
 const READING: &[&str] = &[
     "read_file",
     "glob",
@@ -166,18 +166,18 @@ const READING: &[&str] = &[
 ];
 
 impl Policy {
-    /// A digest of the text that the rules were read from; nothing for the default.
+    /// A digest of the rules' text; `None` for the default.
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
     }
 
-    /// Whether a rule decides on a call.
+    /// Whether a rule decides this call.
     pub fn has_rule(&self, tool: &str, assessment: &Assessment, setting: &Setting) -> bool {
         let call = JudgedCall::new(tool, assessment, setting);
-        self.rules.iter().any(|rule| rule.fits(&call))
+        self.rules.iter().any(|rule| rule.matches(&call))
     }
 
-    /// Judges a call. `origin`: of a tool of an MCP server, for which the configuration says what its calls need.
+    /// Judges a call. `origin` is the configured approval of a tool of an MCP server.
     pub fn judge(
         &self,
         tool: &str,
@@ -186,35 +186,35 @@ impl Policy {
         origin: Option<&McpOrigin>,
     ) -> Verdict {
         let call = JudgedCall::new(tool, assessment, setting);
-        let rule = self.rules.iter().find(|rule| rule.fits(&call));
+        let rule = self.rules.iter().find(|rule| rule.matches(&call));
         let by_rule = || rule.map(|rule| rule.judge(&call));
-        let Some(origin) = origin else { return by_rule().unwrap_or_else(|| by_default(&call)) };
+        let Some(origin) = origin else { return by_rule().unwrap_or_else(|| default_verdict(&call)) };
         match origin.approval {
             Approval::Block => Verdict::Block {
                 policy_id: format!("mcp.servers.{}", origin.server),
                 reason: format!(
-                    "the configuration blocks the tool {} of the server {}",
+                    "the configuration blocks the tool {} of the MCP server {}",
                     origin.tool, origin.server
                 ),
             },
             Approval::RequireApproval => {
-                let why = format!("calls of the server {} need an approval", origin.server);
-                by_rule().unwrap_or(Verdict::Allow).asked_first(assessment, &why)
+                let why = format!("calls of the MCP server {} need approval", origin.server);
+                by_rule().unwrap_or(Verdict::Allow).require_approval(assessment, &why)
             }
             Approval::Auto => by_rule().unwrap_or_else(|| {
                 let grave = is_grave(call.risk(), assessment.reversibility);
-                if grave { by_default(&call) } else { Verdict::Allow }
+                if grave { default_verdict(&call) } else { Verdict::Allow }
             }),
         }
     }
 }
 
-/// A call as rules look at it.
+/// A call in the form that rules match.
 struct JudgedCall<'a> {
     tool: &'a str,
     assessment: &'a Assessment,
     setting: &'a Setting,
-    /// As places in the workspace; what is outside stays as it was named.
+    /// Paths relative to the workspace; paths outside stay unchanged.
     paths: Vec<PathBuf>,
     line: Option<CommandLine>,
 }
@@ -222,7 +222,7 @@ struct JudgedCall<'a> {
 impl<'a> JudgedCall<'a> {
     fn new(tool: &'a str, assessment: &'a Assessment, setting: &'a Setting) -> Self {
         let meant = |path: &String| {
-            Place::parse(&setting.root, path)
+            WorkspacePath::parse(&setting.root, path)
                 .map_or_else(|_| PathBuf::from(path), |place| place.as_path().to_owned())
         };
         JudgedCall {
@@ -236,58 +236,59 @@ impl<'a> JudgedCall<'a> {
 }
 
 impl JudgedCall<'_> {
-    /// Why the call cannot be judged in full, where it cannot.
+    /// Why the call cannot be judged completely, if so.
     fn unjudged(&self) -> Option<&'static str> {
         self.line.as_ref().and_then(|line| line.unjudged)
     }
 
-    /// What cannot be judged in full is of high risk, whatever the tool says.
+    /// A call that cannot be judged completely has high risk, regardless of the tool's assessment.
     fn risk(&self) -> RiskLevel {
         if self.unjudged().is_some() { RiskLevel::High } else { self.assessment.risk }
     }
 }
 
 fn in_part(why: &str) -> String {
-    format!("what cannot be judged in full is always asked about: {why}")
+    format!("commands that cannot be judged completely always need approval ({why})")
 }
 
 impl Rule {
-    /// What allows must fit all of a call; for what asks or blocks a part of it is enough.
-    fn fits(&self, call: &JudgedCall<'_>) -> bool {
+    /// A rule that allows must match all parts of a call; for a rule that asks or blocks, one part is enough.
+    fn matches(&self, call: &JudgedCall<'_>) -> bool {
         let all = self.action == Action::Allow;
-        self.tool.fits(call.tool)
+        self.tool.matches(call.tool)
             && self.risk_at_least.is_none_or(|least| call.risk() >= least)
-            && self.path.as_ref().is_none_or(|glob| some(all, &call.paths, |path| glob.is_match(path)))
-            && self
-                .host
-                .as_ref()
-                .is_none_or(|host| some(all, &call.assessment.targets.hosts, |named| host_fits(host, named)))
+            && self.path.as_ref().is_none_or(|glob| all_or_any(all, &call.paths, |path| glob.is_match(path)))
+            && self.host.as_ref().is_none_or(|host| {
+                all_or_any(all, &call.assessment.targets.hosts, |named| host_matches(host, named))
+            })
             && self.command_prefix.as_ref().is_none_or(|prefix| {
                 call.line.as_ref().is_some_and(|line| {
                     if !all {
-                        return some(false, &line.commands, |command| may_begin(&command.words, prefix));
+                        return all_or_any(false, &line.commands, |command| {
+                            may_have_prefix(&command.words, prefix)
+                        });
                     }
                     let shown = line.unjudged.is_none() && !line.twisted && line.redirects.is_empty();
-                    let fits = |command: &command::Command| {
-                        begins(&command.words, prefix) && !command.raised && command.sets.is_empty()
+                    let matches = |command: &command::Command| {
+                        has_prefix(&command.words, prefix) && !command.raised && command.sets.is_empty()
                     };
-                    shown && some(true, &line.commands, fits)
+                    shown && all_or_any(true, &line.commands, matches)
                 })
             })
     }
 
     fn judge(&self, call: &JudgedCall<'_>) -> Verdict {
-        // A rule may call a call graver than its tool does, never less grave.
+        // A rule may raise the risk of a call, never lower it.
         let risk = self.risk.map_or(call.risk(), |risk| risk.max(call.risk()));
         let reversibility = self
             .reversibility
-            .map_or(call.assessment.reversibility, |said| said.max(call.assessment.reversibility));
+            .map_or(call.assessment.reversibility, |level| level.max(call.assessment.reversibility));
         let grave = is_grave(risk, reversibility);
         let reason = self.reason.clone();
         match self.action {
             Action::Block => Verdict::Block {
                 policy_id: self.id.clone(),
-                reason: reason.unwrap_or_else(|| format!("the rule `{}` of the policy blocks it", self.id)),
+                reason: reason.unwrap_or_else(|| format!("the policy rule `{}` blocks this call", self.id)),
             },
             Action::Allow if !grave => Verdict::Allow,
             Action::Allow | Action::Ask => Verdict::Ask {
@@ -300,70 +301,71 @@ impl Rule {
                 },
                 policy_reason: match (self.action, reason) {
                     (Action::Allow, _) => match call.unjudged() {
-                        Some(why) => format!("the rule `{}` allows it, but {}", self.id, in_part(why)),
+                        Some(why) => format!("the policy rule `{}` allows it, but {}", self.id, in_part(why)),
                         None => format!(
-                            "the rule `{}` allows it, but what is {} is always asked about",
+                            "the policy rule `{}` allows it, but {} always need approval",
                             self.id,
                             gravely(risk, reversibility)
                         ),
                     },
                     (_, Some(reason)) => reason,
-                    (_, None) => format!("the rule `{}` of the policy asks", self.id),
+                    (_, None) => format!("the policy rule `{}` requires approval", self.id),
                 },
             },
         }
     }
 }
 
-/// Whether a mistake could not be put right.
+/// Whether a mistake could not be undone.
 pub(crate) fn is_grave(risk: RiskLevel, reversibility: Reversibility) -> bool {
     risk == RiskLevel::High || reversibility == Reversibility::Irreversible
 }
 
 fn gravely(risk: RiskLevel, reversibility: Reversibility) -> &'static str {
     match (risk, reversibility) {
-        (RiskLevel::High, Reversibility::Irreversible) => "of high risk and cannot be undone",
-        (RiskLevel::High, _) => "of high risk",
-        _ => "not to be undone",
+        (RiskLevel::High, Reversibility::Irreversible) => "high-risk calls that cannot be undone",
+        (RiskLevel::High, _) => "high-risk calls",
+        _ => "calls that cannot be undone",
     }
 }
 
-/// Whether something is there and all of it, or one, is as wanted.
-fn some<T>(all: bool, things: &[T], wanted: impl Fn(&T) -> bool) -> bool {
-    !things.is_empty() && if all { things.iter().all(wanted) } else { things.iter().any(wanted) }
+/// Whether the list is not empty, and all of its items, or one, match.
+fn all_or_any<T>(all: bool, items: &[T], matches_item: impl Fn(&T) -> bool) -> bool {
+    !items.is_empty() && if all { items.iter().all(matches_item) } else { items.iter().any(matches_item) }
 }
 
-/// Word by word: `git push` begins `git push origin` and not `git pushy`. An installed program fits by its name alone.
-fn begins(words: &[command::Word], prefix: &[String]) -> bool {
+/// Compares word by word: `git push` is a prefix of `git push origin` and not of `git pushy`. An installed program
+/// matches by its base name.
+fn has_prefix(words: &[command::Word], prefix: &[String]) -> bool {
     words.len() >= prefix.len()
-        && words.iter().zip(prefix).enumerate().all(|(at, (word, wanted))| {
+        && words.iter().zip(prefix).enumerate().all(|(at, (word, expected))| {
             !word.is_dynamic()
-                && (**word == **wanted
+                && (**word == **expected
                     || (at == 0
-                        && !wanted.contains('/')
+                        && !expected.contains('/')
                         && command::is_installed(word)
-                        && command::base(word) == wanted))
+                        && command::base(word) == expected))
         })
 }
 
-/// The same where a word that is only known when the command runs may be the one that is wanted, or several, or none.
-fn may_begin(words: &[command::Word], prefix: &[String]) -> bool {
-    for (at, wanted) in prefix.iter().enumerate() {
+/// Whether the prefix may match, where a dynamic word can become any word, several words or none.
+fn may_have_prefix(words: &[command::Word], prefix: &[String]) -> bool {
+    for (at, expected) in prefix.iter().enumerate() {
         let Some(word) = words.get(at) else { return false };
         if word.is_dynamic() {
-            // A command of an unknown name is asked about in any case.
+            // A command with an unknown name needs approval in any case.
             return at > 0;
         }
-        let named = at == 0 && !wanted.contains('/') && command::base(word) == wanted;
-        if **word != **wanted && !named {
+        let named = at == 0 && !expected.contains('/') && command::base(word) == expected;
+        if **word != **expected && !named {
             return false;
         }
     }
     true
 }
 
-/// The host itself, or with `*.` those below it.
-fn host_fits(pattern: &str, named: &str) -> bool {
+/// Matches a host, or with `*.` its subdomains.
+fn host_matches(pattern: &str, named: &str) -> bool {
     let host = named.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     let host = host.map_or(named, |(host, _)| host).trim_end_matches('.').to_ascii_lowercase();
     match pattern.strip_prefix("*.") {
@@ -372,33 +374,33 @@ fn host_fits(pattern: &str, named: &str) -> bool {
     }
 }
 
-/// Where no rule fits.
-fn by_default(call: &JudgedCall<'_>) -> Verdict {
+/// The verdict if no rule matches.
+fn default_verdict(call: &JudgedCall<'_>) -> Verdict {
     let (risk, reversibility) = (call.risk(), call.assessment.reversibility);
     let grave = is_grave(risk, reversibility);
     let in_place = call.setting.workspace_mode == WorkspaceMode::InPlace;
     let why = if let Some(why) = call.unjudged() {
         in_part(why)
     } else if grave {
-        format!("what is {} is always asked about", gravely(risk, reversibility))
+        format!("{} always need approval", gravely(risk, reversibility))
     } else if READING.contains(&call.tool) {
         return Verdict::Allow;
     } else if call.assessment.targets.command.is_some() {
         if in_place {
-            "commands that work in the folder itself are asked about".to_owned()
+            "commands that run in your own folder need approval".to_owned()
         } else if !call.setting.sandboxed {
-            "commands that no sandbox holds back are asked about".to_owned()
+            "commands that run without a sandbox need approval".to_owned()
         } else if call.setting.network {
-            "commands that may use the network are asked about".to_owned()
+            "commands with network access need approval".to_owned()
         } else {
             return Verdict::Allow;
         }
     } else if !call.assessment.targets.hosts.is_empty() {
-        "calls that use the network are asked about".to_owned()
+        "calls that use the network need approval".to_owned()
     } else if !call.assessment.writes || !in_place {
         return Verdict::Allow;
     } else {
-        "changes of the folder itself are asked about".to_owned()
+        "changes in your own folder need approval".to_owned()
     };
     Verdict::Ask {
         risk,
@@ -409,7 +411,8 @@ fn by_default(call: &JudgedCall<'_>) -> Verdict {
     }
 }
 
-/// A pattern of paths in the workspace: `*` stays in its folder, `**` does not; without a `/` it fits in any folder.
+/// A path pattern relative to the workspace: `*` matches within a folder, `**` across folders. A pattern without `/`
+/// matches in any folder.
 fn path_glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let anywhere = if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") };

@@ -1,6 +1,6 @@
-//! The workspace of a run: makes it ready before the first call, and says on which terms calls work in it.
+//! Prepares the workspace of a run before its first call, and provides the settings that its calls work with.
 //!
-//! Look at [`Worker::provision`]. `workspace` makes a copy.
+//! Start at [`Worker::provision`]. `workspace` makes the copy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,34 +14,35 @@ use recount_world::Kind;
 use crate::limits;
 use crate::policy::{Setting, Verdict, WorkspaceMode};
 use crate::tool::{HostJudge, HostVerdict, Terms};
-use crate::worker::{Done, Worker};
-use crate::workspace::claims::Sort;
-use crate::workspace::{CLONE, IN_PLACE, NoWorkspace};
+use crate::worker::{WorkResult, Worker};
+use crate::workspace::claims::ClaimMode;
+use crate::workspace::{CLONE, IN_PLACE, WorkspaceError};
 
 impl Worker {
-    /// Makes the run's workspace ready, unless it is. `false`: it could not be, and the run has failed for it.
-    pub(crate) async fn provision(&mut self, opening: &mut Vec<Draft>) -> Done<bool> {
+    /// Makes the run's workspace ready, if it is not yet. `false`: that failed, and so did the run.
+    pub(crate) async fn provision(&mut self, opening: &mut Vec<Draft>) -> WorkResult<bool> {
         if self.terms.is_some() {
             return Ok(true);
         }
         let mode = self.queued.workspace_mode.clone().unwrap_or_else(|| CLONE.to_owned());
         let Some(path) = self.queued.workspace_path.clone() else {
-            let none = NoWorkspace::new("workspace_failed", "the run names no workspace");
-            return self.no_workspace(opening, mode, none).await;
+            let error = WorkspaceError::new("workspace_failed", "the run has no workspace");
+            return self.fail_without_workspace(opening, mode, error).await;
         };
-        let began = recount_world::moment();
+        let started = recount_world::moment();
         let workspaces = self.agent.settings.workspaces.clone();
         let source = self.order.workspace_source.clone().map(PathBuf::from);
         let root = PathBuf::from(&path);
         let (mode_of, root_of, run) = (mode.clone(), root.clone(), self.desk.run());
         let ignored_too = self.order.copy_ignored;
-        // Nothing is applied to a folder while it is copied, and no run begins in one that something is applied to.
+        // Nothing is applied to a folder while it is copied, and no run starts in a folder while changes are applied to
+        // it.
         let folders = [Some(root.clone()), source.clone()].into_iter().flatten().collect();
-        let Ok(claim) = self.agent.claims.claim(folders, Sort::Shared).await else {
-            let why = format!(
-                "changes are applied to {path} or what it is made of, and that goes on; try again later"
-            );
-            return self.no_workspace(opening, mode, NoWorkspace::new("workspace_failed", why)).await;
+        let Ok(claim) = self.agent.claims.claim(folders, ClaimMode::Shared).await else {
+            let why = format!("changes are being applied to {path} or to its source; try again later");
+            return self
+                .fail_without_workspace(opening, mode, WorkspaceError::new("workspace_failed", why))
+                .await;
         };
         let ready = self
             .desk
@@ -49,18 +50,20 @@ impl Worker {
             .tasks
             .block(Kind::Effect, move || {
                 let _claim = claim;
-                workspaces.ready(&mode_of, &root_of, source.as_deref(), ignored_too, run)
+                workspaces.prepare(&mode_of, &root_of, source.as_deref(), ignored_too, run)
             })
             .await
-            .unwrap_or_else(|_| Err(NoWorkspace::new("workspace_failed", "making it ready broke off")));
-        let made = match ready {
-            Ok(ready) => ready.made,
-            Err(none) => return self.no_workspace(opening, mode, none).await,
+            .unwrap_or_else(|_| {
+                Err(WorkspaceError::new("workspace_failed", "preparing the workspace was interrupted"))
+            });
+        let copied = match ready {
+            Ok(ready) => ready.copied,
+            Err(error) => return self.fail_without_workspace(opening, mode, error).await,
         };
-        if made.is_some() || !self.provisioned {
-            let made = made.unwrap_or_default();
-            let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let mut provisioned = Provisioned::new(mode, path, made.files, made.bytes, took);
+        if copied.is_some() || !self.provisioned {
+            let copied = copied.unwrap_or_default();
+            let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let mut provisioned = Provisioned::new(mode, path, copied.files, copied.bytes, took);
             provisioned.source = self.order.workspace_source.clone();
             opening.push(Payload::WorkspaceProvisioned(Box::new(provisioned)).into());
         }
@@ -68,7 +71,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// What holds for calls that work in a folder.
+    /// The settings of calls that work in a folder.
     fn terms_in(&self, root: PathBuf) -> Terms {
         let timeout = self.order.timeout_seconds.map_or(limits::COMMAND_TIMEOUT_DEFAULT, Duration::from_secs);
         let output = self.order.output_bytes_max.unwrap_or(limits::COMMAND_OUTPUT_DEFAULT);
@@ -81,29 +84,29 @@ impl Worker {
         }
     }
 
-    /// What the policy says of hosts that calls come to.
+    /// The policy for hosts that appear during calls.
     fn host_judge(&self) -> HostJudge {
         let (agent, setting) = (self.agent.clone(), self.setting());
         let ask_first = self.order.ask_first.clone();
         HostJudge::new(move |tool, assessment| {
             let mut verdict = agent.policy().judge(tool, assessment, &setting, None);
             if ask_first.iter().any(|name| name == tool) {
-                verdict = verdict.only_with_leave(assessment);
+                verdict = verdict.with_approval(assessment);
             }
             match verdict {
                 Verdict::Allow => HostVerdict::Allowed,
-                Verdict::Ask { policy_reason, .. } => HostVerdict::Asks(policy_reason),
+                Verdict::Ask { policy_reason, .. } => HostVerdict::NeedsApproval(policy_reason),
                 Verdict::Block { reason, .. } => HostVerdict::Blocked(reason),
             }
         })
     }
 
-    /// What holds for calls: nothing while a workspace is needed and not there. Tools that need none are given no folder.
+    /// The settings of calls: `None` while a needed workspace is missing. Tools that need no workspace get no folder.
     pub(crate) fn terms(&self) -> Option<Terms> {
         if self.needs_workspace() { self.terms.clone() } else { Some(self.terms_in(PathBuf::new())) }
     }
 
-    /// Whether there has to be a workspace and is none yet.
+    /// Whether the run needs a workspace and has none yet.
     pub(crate) fn lacks_workspace(&self) -> bool {
         self.terms.is_none() && self.needs_workspace()
     }
@@ -112,31 +115,31 @@ impl Worker {
         self.desk.state().kind() != RunKind::AgentLoop || self.agent.needs_workspace(&self.order)
     }
 
-    async fn no_workspace(
+    async fn fail_without_workspace(
         &mut self,
         opening: &mut Vec<Draft>,
         mode: String,
-        none: NoWorkspace,
+        error: WorkspaceError,
     ) -> Result<bool, Left> {
         let mut drafts = std::mem::take(opening);
-        let mut failed = Failed::new(mode, none.code.to_owned(), none.message.clone());
+        let mut failed = Failed::new(mode, error.code.to_owned(), error.message.clone());
         failed.path = self.queued.workspace_path.clone();
         failed.source = self.order.workspace_source.clone();
         drafts.push(Payload::WorkspaceFailed(Box::new(failed)).into());
-        // Calls that wait to be carried out cannot be any more.
+        // Waiting calls can no longer be executed.
         let hooked = self.hooks_after_all();
-        drafts.extend(self.refuse_all(none.code, &none.message));
-        drafts.push(self.failed(none.code, none.message, false));
+        drafts.extend(self.refuse_all(error.code, &error.message));
+        drafts.push(self.failed(error.code, error.message, false));
         let events = self.desk.report(drafts).await?;
-        self.see(&events);
+        self.apply_events(&events);
         for hooked in hooked {
-            // The run has ended, so the log says no more of a hook that failed.
+            // The run has ended, so failed hooks are no longer recorded.
             self.with_end(hooked, &events).await.report_end().await;
         }
         Ok(false)
     }
 
-    /// What policy looks at beside the call.
+    /// The facts that the policy considers besides the call.
     pub(crate) fn setting(&self) -> Setting {
         let in_place = self.queued.workspace_mode.as_deref() == Some(IN_PLACE);
         Setting {

@@ -1,6 +1,8 @@
-//! Reads what a call was answered from the log again: of this run, or of one that it continues.
+//! Reads the stored result of a call from the log, of this run or of a run that it continues.
 //!
-//! Look at [`result`]. What is masked in the log stays masked. It must never know models or tools.
+//! It must never know models or tools.
+//!
+//! Start at [`result`]. What is masked in the log stays masked.
 
 use recount_engine::{ArtifactContent, Error, FoundArtifact, ReadHandle};
 use recount_event::family::tool::Ended;
@@ -10,7 +12,7 @@ use serde_json::Value;
 use crate::limits;
 use crate::tool::{ResultPart, ResultRange};
 
-/// A part of a call's result, or why there is none.
+/// A part of a call's result, or the reason why there is none.
 pub(crate) async fn result(
     read: &ReadHandle,
     run: RunId,
@@ -26,10 +28,10 @@ pub(crate) async fn result(
         let row = read.catalogue().run(run).await.map_err(|why| why.to_string())?;
         next = row.and_then(|row| row.prior_run_id).and_then(|prior| prior.parse().ok());
     }
-    Err(format!("no call {call} has ended in this run or in those that it continues; call its tool again"))
+    Err(format!("no finished call {call} in this run or in the runs that it continues; call the tool again"))
 }
 
-/// How a call of this run ended.
+/// The end of a call in this run.
 async fn ended_in(read: &ReadHandle, run: RunId, call: &ForeignId) -> Result<Option<Box<Ended>>, Error> {
     let Some(tail) = read.tail(run).await? else { return Ok(None) };
     let mut events = read.follow_events(run, None).await?;
@@ -53,7 +55,7 @@ async fn ended_in(read: &ReadHandle, run: RunId, call: &ForeignId) -> Result<Opt
     Ok(None)
 }
 
-/// From the artifact that holds the whole of it where there is one, else from the event.
+/// Reads from the artifact with the complete result if there is one, otherwise from the event.
 async fn part_of(
     read: &ReadHandle,
     run: RunId,
@@ -84,7 +86,7 @@ async fn part_of(
     Ok(cut(text.as_bytes(), range))
 }
 
-/// What a model was answered with is text; pictures and patches are not.
+/// Results are text; images and patches are not.
 fn is_text_of(found: &FoundArtifact, run: RunId) -> bool {
     matches!(found, FoundArtifact::OfRun(row) if row.run_id == run)
         && matches!(found.kind(), "command_output" | "tool_result_blob" | "fetched_resource")
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_lies_within_its_result() {
+    fn a_part_stays_within_its_result() {
         let cases =
             [((0, 3), "abc"), ((2, 100), "cdef"), ((6, 1), ""), ((9, 1), ""), ((u64::MAX, u64::MAX), "")];
         for ((offset, limit), text) in cases {

@@ -1,7 +1,7 @@
-//! What a model is asked in a turn: who is told what, with which pictures, under whose key, and what it cannot do.
+//! Builds the request of a turn: model, system prompt, messages, pictures, tools and API key.
 //!
-//! Look at [`Worker::prepare`], which says what is to be written down before the turn begins, and
-//! [`Worker::request_for`], which makes the request when that is there.
+//! It must not know how a provider encodes a request. Start with [`Worker::prepare`], which adds the events before the
+//! turn, and [`Worker::request_for`], which builds the request after these are in the log.
 
 use std::sync::Arc;
 
@@ -11,58 +11,58 @@ use recount_event::family::policy::ModelRewrote;
 use recount_event::family::turn::Failed;
 use recount_event::{Code, Draft, Payload};
 
-use crate::agent::Chosen;
+use crate::agent::ChosenModel;
 use crate::conversation::Conversation;
 use crate::limits;
 use crate::model::{Capability, Failure, Message, Part, Request, Secret, ToolSpec};
 use crate::refused_context::CONTEXT_FULL;
-use crate::worker::{Done, Worker};
+use crate::worker::{WorkResult, Worker};
 
 impl Worker {
-    /// Adds what is to be told before a turn begins: who answers instead of whom, what they cannot do, and what of a long
-    /// conversation they are told only in short. Answers about how many tokens the model will be sent.
-    pub(crate) fn prepare(&mut self, chosen: &Chosen, opening: &mut Vec<Draft>) -> u64 {
-        if !self.model_told {
-            self.model_told = true;
+    /// Adds the events before a turn: a rewritten model, missing capabilities, and a shortened conversation. Returns an
+    /// estimate of the tokens to send.
+    pub(crate) fn prepare(&mut self, chosen: &ChosenModel, opening: &mut Vec<Draft>) -> u64 {
+        if !self.is_model_logged {
+            self.is_model_logged = true;
             opening.extend(chosen.rewrote.as_ref().map(|(from, reason)| {
                 let rewrote = ModelRewrote::new(from.clone(), chosen.model.clone(), reason.clone());
                 Draft::from(Payload::PolicyModelRewrote(Box::new(rewrote)))
             }));
         }
-        let said = self.taking(Conversation::default(), opening);
-        let mut tokens = self.conversation.tokens_estimate_with(&said);
-        let has_pictures = self.conversation.has_pictures() || said.has_pictures();
-        // Only a long one is looked at as a whole: it would have to be copied for it.
-        if let Some(above) = self.context_bound(chosen).filter(|above| tokens > *above) {
-            let events = self.taking(self.conversation.clone(), opening).shortening(above);
+        let added = self.with_drafts(Conversation::default(), opening);
+        let mut tokens = self.conversation.tokens_estimate_with(&added);
+        let has_pictures = self.conversation.has_pictures() || added.has_pictures();
+        // Only a long conversation is copied.
+        if let Some(above) = self.context_limit(chosen).filter(|above| tokens > *above) {
+            let events = self.with_drafts(self.conversation.clone(), opening).shortening(above);
             opening.extend(events.into_iter().map(Draft::from));
-            tokens = self.taking(self.conversation.clone(), opening).tokens_estimate();
+            tokens = self.with_drafts(self.conversation.clone(), opening).tokens_estimate();
         }
         if !chosen.can(Capability::Tools) && !self.tool_specs().is_empty() {
-            self.missing(chosen, "tool_use", "answers_without_tools", opening);
+            self.report_missing(chosen, "tool_use", "answers_without_tools", opening);
         }
         if has_pictures && !chosen.can(Capability::Images) {
-            self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
+            self.report_missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
         }
         tokens
     }
 
-    /// The most tokens that the model is sent: what the order and the model's settings say, and less than what its
-    /// provider refused.
-    fn context_bound(&self, chosen: &Chosen) -> Option<u64> {
+    /// The maximum tokens to send: the limit of the run and of the model's settings, and less than the provider
+    /// rejected.
+    fn context_limit(&self, chosen: &ChosenModel) -> Option<u64> {
         let refused = self.refused.tokens.map(|tokens| tokens.saturating_sub(1));
         let budget = chosen.provides.context_tokens(&chosen.model);
         self.order.compact_above.into_iter().chain(budget).chain(refused).min()
     }
 
-    /// Whether a turn starts again with a shorter conversation after its provider refused this one as too long. If so,
-    /// the turn has failed in the log, from which the next worker learns the bound, too.
-    pub(crate) async fn shortens_after(
+    /// Fails the turn in the log if its provider rejected the conversation as too long and it can be shortened. Returns
+    /// whether it did. The logged failure gives the limit to the next worker, too.
+    pub(crate) async fn shorten_after(
         &mut self,
-        chosen: &Chosen,
+        chosen: &ChosenModel,
         index: u64,
         failure: &Failure,
-    ) -> Done<bool> {
+    ) -> WorkResult<bool> {
         let tokens = self.conversation.tokens_estimate();
         let is_last = self.refused.in_a_row + 1 >= limits::CONTEXT_REFUSALS_MAX;
         if failure.code != CONTEXT_FULL
@@ -81,57 +81,63 @@ impl Worker {
         Ok(true)
     }
 
-    /// A conversation with what is about to be reported.
-    fn taking(&self, mut conversation: Conversation, opening: &[Draft]) -> Conversation {
+    /// A conversation with the events that are about to be reported.
+    fn with_drafts(&self, mut conversation: Conversation, opening: &[Draft]) -> Conversation {
         let (run, next) = (self.desk.run(), self.desk.state().next_sequence());
         for (draft, sequence) in opening.iter().zip(next..) {
-            conversation.take(&draft.payload, (run, sequence));
+            conversation.apply(&draft.payload, (run, sequence));
         }
         conversation
     }
 
-    /// What the model is asked. What it cannot do is left out.
-    pub(crate) async fn request_for(&self, chosen: &Chosen, key: Option<Secret>) -> Arc<Request> {
+    /// The request to the model, without content for which it lacks the capability.
+    pub(crate) async fn request_for(&self, chosen: &ChosenModel, key: Option<Secret>) -> Arc<Request> {
         let mut pictures = None;
         if chosen.can(Capability::Images) {
-            pictures = Some(self.agent.fetch(&self.desk, &self.conversation.pictures()).await);
+            pictures = Some(self.agent.fetch_pictures(&self.desk, &self.conversation.pictures()).await);
         }
-        let instructions = self.workspace_words().map(|words| Message::User(vec![Part::Text(words)]));
+        let instructions = self.workspace_message().map(|text| Message::User(vec![Part::Text(text)]));
         let messages = instructions.into_iter().chain(self.conversation.messages(pictures.as_ref()));
         Arc::new(Request {
             model: chosen.model.clone(),
-            system: self.system(),
+            system: self.system_prompt(),
             messages: messages.collect(),
             tools: self.tools_for(chosen),
-            wants_inputs: self.agent.settings.experimental.input_deltas,
+            streams_call_inputs: self.agent.settings.experimental.input_deltas,
             max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
             key,
         })
     }
 
-    pub(crate) fn tools_for(&self, chosen: &Chosen) -> Vec<ToolSpec> {
+    pub(crate) fn tools_for(&self, chosen: &ChosenModel) -> Vec<ToolSpec> {
         if chosen.can(Capability::Tools) { self.tool_specs() } else { Vec::new() }
     }
 
-    /// What the model is told before the conversation: its agent's words, then what the session began with.
-    fn system(&self) -> Option<String> {
-        let words: Vec<String> =
-            self.own_system().into_iter().chain(self.conversation.system().iter().cloned()).collect();
-        (!words.is_empty()).then(|| words.join("\n\n"))
+    /// The base system prompt, then the system messages of the seed.
+    fn system_prompt(&self) -> Option<String> {
+        let texts: Vec<String> =
+            self.base_system_prompt().into_iter().chain(self.conversation.system().iter().cloned()).collect();
+        (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
-    /// Tells, once a run, what the model cannot do.
-    fn missing(&mut self, chosen: &Chosen, capability: &str, fallback: &str, opening: &mut Vec<Draft>) {
-        if self.missing_told.insert(capability.to_owned()) {
+    /// Reports, once per run, a capability that the model lacks.
+    fn report_missing(
+        &mut self,
+        chosen: &ChosenModel,
+        capability: &str,
+        fallback: &str,
+        opening: &mut Vec<Draft>,
+    ) {
+        if self.missing_logged.insert(capability.to_owned()) {
             let mut missing = ModelCapabilityMissing::new(chosen.model.clone(), capability.to_owned());
             missing.fallback_strategy = Some(fallback.to_owned());
             opening.push(Payload::ErrorModelCapabilityMissing(Box::new(missing)).into());
         }
     }
 
-    /// The key under which the provider is asked, where it is not the provider's own: what was chosen for the session,
-    /// or else what the agent says. `Err`: it was chosen and cannot be read any more.
-    pub(crate) async fn key(&self) -> Done<Result<Option<Secret>, String>> {
+    /// The API key of the session or of its agent, if it replaces the key of the provider. `Err`: the key of the
+    /// session can no longer be read.
+    pub(crate) async fn key(&self) -> WorkResult<Result<Option<Secret>, String>> {
         let Some(option) = self.order.secrets.get(&Purpose::ApiKey) else { return Ok(Ok(None)) };
         let mut chosen = None;
         if let Some(session) = self.desk.state().session_id() {
@@ -141,7 +147,7 @@ impl Worker {
                     let run = self.desk.run();
                     tracing::warn!(%run, option, why = failure.message, "a secret option cannot be read");
                     return Ok(Err(format!(
-                        "the value of the option {option} cannot be read any more; set it anew"
+                        "the value of the option {option} can no longer be read; set it again"
                     )));
                 }
                 Err(error) => return Err(error.into()),

@@ -1,10 +1,10 @@
-//! Where commands run: what they may see, write and reach, and what they may use.
+//! Runs commands in a sandbox that restricts files, network, processes, memory and disk use.
 //!
-//! Look at [`Sandbox`]. [`Sandbox::probe`] finds out once, by running something, which layer holds here;
-//! [`Sandbox::start`] runs a command in it. `docs/sandbox.md` says what each layer enforces and what it does not.
+//! Start at [`Sandbox`]. [`Sandbox::probe`] runs a test command once to find the layer that works on this machine, and
+//! [`Sandbox::start`] runs a command in it. `docs/sandbox.md` lists what each layer enforces.
 //!
-//! Commands are started by a warden, which is this program started again: a program that wants sandboxes calls
-//! [`entrance`] before anything else. It must never know tools, runs or policy.
+//! A warden starts each command. The warden is this same program started again, so a program that uses sandboxes calls
+//! [`entrance`] before anything else. The module must not depend on tools, runs or policy.
 
 #[cfg(not(target_os = "linux"))]
 mod absent;
@@ -15,12 +15,13 @@ mod calls;
 #[cfg(target_os = "linux")]
 mod confine;
 #[cfg(target_os = "linux")]
-pub(crate) mod crowd;
+pub(crate) mod control_groups;
 #[cfg(target_os = "linux")]
 mod delegated;
 mod gaps;
 #[cfg(target_os = "linux")]
 mod hierarchies;
+mod host_paths;
 pub(crate) mod known;
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -29,11 +30,10 @@ pub mod limits;
 mod measure;
 #[cfg(target_os = "linux")]
 mod modes;
-mod places;
 pub(crate) mod plan;
 pub mod process;
 #[cfg(target_os = "linux")]
-mod room;
+mod quota;
 #[cfg(target_os = "linux")]
 mod seccomp;
 mod settings;
@@ -58,77 +58,77 @@ use tokio::net::unix::pipe;
 #[cfg(not(target_os = "linux"))]
 use self::absent as warden;
 pub use self::gaps::Gap;
+use self::host_paths::HostPaths;
 use self::known::KnownWorkspaces;
-use self::places::Places;
 pub use self::plan::Layer;
-use self::plan::{RoomPlan, SandboxPlan};
+use self::plan::{QuotaPlan, SandboxPlan};
 use self::process::{Exit, Process, StartError};
 pub use self::settings::{Mode, SandboxSettings};
-pub(crate) use self::warden::WORD;
+pub(crate) use self::warden::WARDEN_ARGUMENT;
 
-/// Whether this program would know what to do when it is started as a warden.
+/// Whether this program calls [`entrance`], so that it can be started as a warden.
 static HAS_ENTRANCE: AtomicBool = AtomicBool::new(false);
 
-/// The first thing a program does: when it was started as a warden, this does a warden's work and answers how it
-/// ended, and nothing else may be done.
+/// Must be called first in `main`. When the program was started as a warden, this does the warden's work and returns
+/// its exit code, and the caller must exit with it. Otherwise returns `None`.
 pub fn entrance() -> Option<ExitCode> {
     HAS_ENTRANCE.store(cfg!(target_os = "linux"), Ordering::Relaxed);
     warden::enter()
 }
 
-/// What surrounds the sandbox.
+/// The folders and the helper program that a sandbox depends on.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
-    /// The data folder, which no command sees.
+pub struct SandboxContext {
+    /// The data folder, which commands must not see.
     pub data: Option<PathBuf>,
-    /// The home of the user that runs the server; `HOME` when it is not set.
+    /// The home of the user that runs the server. Default: `HOME`.
     pub home: Option<PathBuf>,
-    /// A program with an [`entrance`]; this one when it is not said.
+    /// A program that calls [`entrance`]. Default: this program.
     pub helper: Option<PathBuf>,
 }
 
-/// The layer that holds here.
+/// A sandbox with the layer that works on this machine.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     layer: Layer,
     detail: String,
     settings: SandboxSettings,
-    places: Places,
+    host_paths: HostPaths,
     helper: Option<PathBuf>,
     bwrap: Option<PathBuf>,
     known: KnownWorkspaces,
-    /// Whether the kernel bounds the memory of a command as a whole.
-    memory_is_kept: bool,
-    _bounds: warden::Bounds,
+    /// Whether the kernel limits the memory of a command as a whole.
+    kernel_limits_memory: bool,
+    _group_guard: warden::ControlGroupGuard,
 }
 
-/// A command to run.
+/// A command to run in a sandbox.
 #[derive(Debug, Clone)]
-pub struct Order<'a> {
+pub struct SandboxCommand<'a> {
     pub argv: Vec<String>,
-    /// The workspace, which may be written; the command begins there.
+    /// The workspace: writable, and the command's working directory.
     pub root: &'a Path,
     pub network: bool,
-    /// Variables besides those that every command has.
+    /// Variables in addition to those that every command has.
     pub environment: Vec<(String, String)>,
 }
 
-/// No layer holds here.
+/// No layer works on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no sandbox works here, so no command can run: {why}; {remedy}")]
+#[error("no sandbox works on this machine, so commands cannot run: {why}; {remedy}")]
 pub struct Unavailable {
-    /// What was tried, and what came of it.
+    /// The layers that were tried, and why each failed.
     pub why: String,
-    /// Whether another set-up of this machine could have one.
+    /// What the operator can do about it.
     pub remedy: Remedy,
 }
 
 /// What an operator can do about a missing sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Install bubblewrap, or go without.
+    /// Install bubblewrap, or run without a sandbox.
     Install,
-    /// The operating system has nothing that Recount could use: run the server on Linux, or go without.
+    /// The operating system has no supported sandbox: run the server on Linux, or run without a sandbox.
     OtherSystem,
 }
 
@@ -138,17 +138,17 @@ impl std::fmt::Display for Remedy {
             Remedy::Install => "install bubblewrap",
             Remedy::OtherSystem => "run the server on Linux",
         })?;
-        f.write_str(", or say `--sandbox off` to run commands with all the rights of this server")
+        f.write_str(", or use `--sandbox off` to run commands with all rights of this server")
     }
 }
 
 impl Sandbox {
-    /// Finds the layer that is wanted and works. Really runs commands for that.
-    pub async fn probe(settings: SandboxSettings, around: Surroundings) -> Result<Sandbox, Unavailable> {
+    /// Finds the first layer that the settings allow and that works. Runs a test command for each.
+    pub async fn probe(settings: SandboxSettings, context: SandboxContext) -> Result<Sandbox, Unavailable> {
         let own = HAS_ENTRANCE.load(Ordering::Relaxed).then(std::env::current_exe).and_then(Result::ok);
-        let helper = around.helper.clone().or(own).and_then(|path| path.canonicalize().ok());
-        let places =
-            Places::find(&settings, &around).map_err(|why| Unavailable { why, remedy: Remedy::Install })?;
+        let helper = context.helper.clone().or(own).and_then(|path| path.canonicalize().ok());
+        let host_paths = HostPaths::find(&settings, &context)
+            .map_err(|why| Unavailable { why, remedy: Remedy::Install })?;
         let candidates: &[Layer] = match settings.mode {
             Mode::Auto => &[Layer::Bwrap, Layer::Landlock],
             Mode::Bubblewrap => &[Layer::Bwrap],
@@ -159,70 +159,74 @@ impl Sandbox {
             let why = format!("Recount has no sandbox for {}", std::env::consts::OS);
             return Err(Unavailable { why, remedy: Remedy::OtherSystem });
         }
-        let mut tried = Vec::new();
-        let bounds =
-            if settings.mode == Mode::Off { warden::Bounds::default() } else { warden::take_bounds() };
+        let mut failures = Vec::new();
+        let group_guard = if settings.mode == Mode::Off {
+            warden::ControlGroupGuard::default()
+        } else {
+            warden::acquire_group_guard()
+        };
         for layer in candidates {
-            let bwrap = places::program("bwrap");
+            let bwrap = host_paths::program("bwrap");
             let mut sandbox = Sandbox {
                 layer: *layer,
                 detail: String::new(),
                 settings: settings.clone(),
-                places: places.clone(),
+                host_paths: host_paths.clone(),
                 helper: helper.clone(),
                 bwrap,
                 known: KnownWorkspaces::default(),
-                memory_is_kept: *layer != Layer::Off && warden::bounds_memory(),
-                _bounds: bounds.clone(),
+                kernel_limits_memory: *layer != Layer::Off && warden::limits_memory(),
+                _group_guard: group_guard.clone(),
             };
-            let mut tried_out = sandbox.try_out().await;
-            if tried_out.is_err() && sandbox.memory_is_kept {
-                // A group that can be made and not joined bounds nothing, and the label must say so.
-                sandbox.memory_is_kept = false;
-                tried_out = sandbox.try_out().await;
+            let mut outcome = sandbox.run_test_command().await;
+            if outcome.is_err() && sandbox.kernel_limits_memory {
+                // A control group that can be created but not joined limits nothing, and the label must show that.
+                sandbox.kernel_limits_memory = false;
+                outcome = sandbox.run_test_command().await;
             }
-            let tried_out = tried_out.and_then(|()| sandbox.is_strict_enough());
-            match tried_out {
+            let outcome = outcome.and_then(|()| sandbox.check_strict());
+            match outcome {
                 Ok(()) => {
                     sandbox.detail = sandbox.describe();
                     return Ok(sandbox);
                 }
-                Err(why) => tried.push(format!("{}: {why}", layer.name())),
+                Err(why) => failures.push(format!("{}: {why}", layer.name())),
             }
         }
-        Err(Unavailable { why: tried.join("; "), remedy: Remedy::Install })
+        Err(Unavailable { why: failures.join("; "), remedy: Remedy::Install })
     }
 
-    /// Runs a command that succeeds only where the layer holds.
-    async fn try_out(&self) -> Result<(), String> {
+    /// Runs a command that succeeds only if the layer works.
+    async fn run_test_command(&self) -> Result<(), String> {
         if self.layer == Layer::Bwrap && self.bwrap.is_none() {
-            return Err("there is no bwrap on the search path".into());
+            return Err("bwrap is not on the PATH".into());
         }
         if self.layer != Layer::Off && self.helper.is_none() {
             return Err("this program has no entrance for sandboxes".into());
         }
-        let ground = places::Ground::make().map_err(|error| format!("no folder to try it in: {error}"))?;
-        // What lies beside the workspace must not be seen, what lies in it must be written.
+        let folder = host_paths::ProbeFolder::create()
+            .map_err(|error| format!("cannot create a folder for the test: {error}"))?;
+        // A file beside the workspace must be hidden, and the workspace must be writable.
         let script = match self.layer {
             Layer::Off => "exit 42".to_owned(),
-            _ => format!("cat '{}' && exit 1; echo > here && exit 42", ground.secret().display()),
+            _ => format!("cat '{}' && exit 1; echo > here && exit 42", folder.secret().display()),
         };
-        let order = Order {
+        let command = SandboxCommand {
             argv: vec!["/bin/sh".into(), "-c".into(), script],
-            root: &ground.workspace(),
+            root: &folder.workspace(),
             network: false,
             environment: Vec::new(),
         };
-        let mut process = self.start(order).await.map_err(|error| error.to_string())?;
+        let mut process = self.start(command).await.map_err(|error| error.to_string())?;
         match process.ended().await {
             Exit { code: Some(42), .. } => Ok(()),
-            Exit { code: Some(1), .. } => Err("what must be hidden was seen".into()),
-            exit => Err(format!("a command in it ended with {exit:?}")),
+            Exit { code: Some(1), .. } => Err("a hidden file was visible in the sandbox".into()),
+            exit => Err(format!("a test command ended with {exit:?}")),
         }
     }
 
-    /// Whether a layer that works keeps in all that the settings ask for.
-    fn is_strict_enough(&self) -> Result<(), String> {
+    /// Checks that the layer has no gaps if the settings are strict.
+    fn check_strict(&self) -> Result<(), String> {
         match self.gaps() {
             gaps if self.settings.strict && !gaps.is_empty() => {
                 let gaps: Vec<_> = gaps.iter().map(|gap| gap.describe()).collect();
@@ -232,12 +236,12 @@ impl Sandbox {
         }
     }
 
-    /// What the layer does not keep in on this machine.
+    /// What the layer does not isolate on this machine.
     pub fn gaps(&self) -> Vec<Gap> {
-        let sockets = !self.settings.strict && !self.places.granted.is_empty();
-        // Landlock allows all that lies below what may be written.
-        let is_below = |path: &PathBuf| places::WRITTEN.iter().any(|folder| path.starts_with(folder));
-        let landlock = warden::has_landlock() && !self.places.granted.iter().any(is_below);
+        let sockets = !self.settings.strict && !self.host_paths.granted.is_empty();
+        // Landlock allows everything below a writable folder.
+        let is_below = |path: &PathBuf| host_paths::WRITTEN.iter().any(|folder| path.starts_with(folder));
+        let landlock = warden::has_landlock() && !self.host_paths.granted.iter().any(is_below);
         Gap::of(self.layer, landlock, sockets)
     }
 
@@ -245,12 +249,12 @@ impl Sandbox {
         self.layer
     }
 
-    /// What is enforced, for people.
+    /// A description of what is enforced, to show to a person.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The value of `sandbox_layer`: the layer's name, and after it what is less than the layer promises.
+    /// The value of `sandbox_layer`: the layer's name, followed by what is weaker than the layer's default.
     pub fn label(&self, network: bool) -> String {
         if self.layer == Layer::Off {
             return self.layer.name().to_owned();
@@ -258,11 +262,12 @@ impl Sandbox {
         let network = if network { " network=host" } else { "" };
         let open: Vec<_> = self.gaps().iter().map(|gap| gap.name()).collect();
         let open = if open.is_empty() { String::new() } else { format!(" open={}", open.join(",")) };
-        let memory = if self.memory_is_kept { "" } else { " memory=watched" };
+        let memory = if self.kernel_limits_memory { "" } else { " memory=watched" };
         format!("{}{network}{memory}{open}", self.layer.name())
     }
 
-    /// Whether commands reach servers on this machine, so that a token must keep them from answering for people.
+    /// Whether commands can connect to servers on this machine. If so, approvals need a token, or a command could
+    /// approve itself.
     pub fn reaches_loopback(&self, network: bool) -> bool {
         network || self.layer == Layer::Off
     }
@@ -271,14 +276,14 @@ impl Sandbox {
         &self.settings
     }
 
-    /// The shell that commands are given to.
+    /// The shell that runs commands.
     pub fn shell(&self) -> &str {
-        &self.places.shell
+        &self.host_paths.shell
     }
 
-    /// The names of the variables that a command finds.
-    pub fn variables(&self, order: &Order<'_>) -> Vec<String> {
-        let mut names: Vec<String> = self.environment(order).into_iter().map(|(name, _)| name).collect();
+    /// The names of the environment variables of a command.
+    pub fn variables(&self, command: &SandboxCommand<'_>) -> Vec<String> {
+        let mut names: Vec<String> = self.environment(command).into_iter().map(|(name, _)| name).collect();
         if self.layer == Layer::Landlock {
             names.extend(["HOME", "TMPDIR"].map(str::to_owned));
         }
@@ -287,61 +292,69 @@ impl Sandbox {
         names
     }
 
-    /// Starts a command that reads nothing.
-    pub async fn start(&self, order: Order<'_>) -> Result<Process, StartError> {
-        self.start_reading(order, None).await
+    /// Starts a command with an empty standard input.
+    pub async fn start(&self, command: SandboxCommand<'_>) -> Result<Process, StartError> {
+        self.start_reading(command, None).await
     }
 
-    /// Starts a command that reads what is written to the second value, and sees its end when that is dropped.
-    pub async fn start_with_input(&self, order: Order<'_>) -> Result<(Process, pipe::Sender), StartError> {
-        let program = order.argv.first().cloned().unwrap_or_default();
+    /// Starts a command whose standard input is written through the returned sender. Dropping the sender closes the
+    /// input.
+    pub async fn start_with_input(
+        &self,
+        command: SandboxCommand<'_>,
+    ) -> Result<(Process, pipe::Sender), StartError> {
+        let program = command.argv.first().cloned().unwrap_or_default();
         let spawn = |source| StartError::Spawn { program: program.clone(), source };
         let (read, write) = std::io::pipe().map_err(spawn)?;
         let input = pipe::Sender::from_owned_fd(OwnedFd::from(write)).map_err(spawn)?;
-        Ok((self.start_reading(order, Some(OwnedFd::from(read))).await?, input))
+        Ok((self.start_reading(command, Some(OwnedFd::from(read))).await?, input))
     }
 
-    async fn start_reading(&self, order: Order<'_>, input: Option<OwnedFd>) -> Result<Process, StartError> {
-        let plan = self.plan(&order)?;
+    async fn start_reading(
+        &self,
+        command: SandboxCommand<'_>,
+        input: Option<OwnedFd>,
+    ) -> Result<Process, StartError> {
+        let plan = self.plan(&command)?;
         match (&self.helper, self.layer) {
             (Some(helper), _) => {
-                Process::warded(helper, &plan, self.known.workspace(&plan.workspace), input).await
+                Process::start_with_warden(helper, &plan, self.known.workspace(&plan.workspace), input).await
             }
-            (None, Layer::Off) => Process::grouped(&plan, input),
+            (None, Layer::Off) => Process::start_in_group(&plan, input),
             (None, _) => Err(StartError::Refused("this program has no entrance for sandboxes".into())),
         }
     }
 
-    fn plan(&self, order: &Order<'_>) -> Result<SandboxPlan, StartError> {
-        if order.argv.is_empty() {
-            return Err(StartError::Refused("there is no command".into()));
+    fn plan(&self, command: &SandboxCommand<'_>) -> Result<SandboxPlan, StartError> {
+        if command.argv.is_empty() {
+            return Err(StartError::Refused("the command is empty".into()));
         }
-        let workspace = order.root.canonicalize().map_err(|error| {
-            StartError::Refused(format!("the workspace {} is missing: {error}", order.root.display()))
+        let workspace = command.root.canonicalize().map_err(|error| {
+            StartError::Refused(format!("the workspace {} is missing: {error}", command.root.display()))
         })?;
         if self.layer != Layer::Off {
-            self.places.check(&workspace).map_err(StartError::Refused)?;
+            self.host_paths.check(&workspace).map_err(StartError::Refused)?;
         }
         Ok(SandboxPlan {
             layer: self.layer,
-            argv: order.argv.clone(),
+            argv: command.argv.clone(),
             cwd: workspace.clone(),
-            environment: self.environment(order),
-            room: RoomPlan {
+            environment: self.environment(command),
+            room: QuotaPlan {
                 bytes: self.settings.workspace_bytes,
                 entries: limits::COMMAND_WORKSPACE_ENTRIES,
-                in_place: !self.places.is_copy(&workspace),
+                in_place: !self.host_paths.is_copy(&workspace),
                 known: self.known.of(&workspace),
             },
             workspace,
-            readable: self.places.readable(order.network),
-            hidden: self.places.hidden.clone(),
-            granted: self.places.granted.clone(),
-            links: self.places.links.clone(),
-            network: order.network,
+            readable: self.host_paths.readable(command.network),
+            hidden: self.host_paths.hidden.clone(),
+            granted: self.host_paths.granted.clone(),
+            links: self.host_paths.links.clone(),
+            network: command.network,
             strict: self.settings.strict,
             memory_bytes: self.settings.memory_bytes,
-            memory_is_kept: self.memory_is_kept,
+            memory_is_kept: self.kernel_limits_memory,
             processes: self.settings.processes,
             file_bytes: self.settings.file_bytes,
             tmp_bytes: self.settings.tmp_bytes,
@@ -350,55 +363,59 @@ impl Sandbox {
         })
     }
 
-    /// Later ones of the same name win.
-    fn environment(&self, order: &Order<'_>) -> Vec<(String, String)> {
-        let mut all = self.places.environment.clone();
+    /// A later entry overrides an earlier one of the same name.
+    fn environment(&self, command: &SandboxCommand<'_>) -> Vec<(String, String)> {
+        let mut all = self.host_paths.environment.clone();
         match self.layer {
             Layer::Bwrap => {
-                all.push(("HOME".into(), places::BWRAP_HOME.into()));
+                all.push(("HOME".into(), host_paths::BWRAP_HOME.into()));
                 all.push(("TMPDIR".into(), "/tmp".into()));
             }
-            // The warden makes the folder, so it says where.
+            // The warden creates these folders and sets the variables.
             Layer::Landlock => {}
             Layer::Off => {
-                if let Some(home) = self.places.home.as_ref().and_then(|home| home.to_str()) {
+                if let Some(home) = self.host_paths.home.as_ref().and_then(|home| home.to_str()) {
                     all.push(("HOME".into(), home.to_owned()));
                 }
             }
         }
         all.extend(self.settings.environment.clone());
-        all.extend(order.environment.iter().cloned());
+        all.extend(command.environment.iter().cloned());
         all
     }
 
     fn describe(&self) -> String {
-        // Under bubblewrap even root's command is a user whose processes the kernel counts.
-        let kept =
-            warden::bounds_processes() || self.layer == Layer::Bwrap || !rustix::process::geteuid().is_root();
-        let bounds = format!(
-            "at most {} processes, bounded {}, {} MiB of memory, bounded {}, and {} MiB in a \
-             workspace, bounded by looking",
+        // Under bubblewrap even a command of root runs as a user whose processes the kernel counts.
+        let processes_by_kernel =
+            warden::limits_processes() || self.layer == Layer::Bwrap || !rustix::process::geteuid().is_root();
+        let limits_text = format!(
+            "at most {} processes (enforced {}), {} MiB of memory (enforced {}) and {} MiB per workspace \
+             (enforced by polling)",
             self.settings.processes,
-            if kept { "by the kernel" } else { "by looking" },
+            if processes_by_kernel { "by the kernel" } else { "by polling" },
             self.settings.memory_bytes >> 20,
-            if self.memory_is_kept { "by the kernel" } else { "by looking, files in memory not counted" },
+            if self.kernel_limits_memory {
+                "by the kernel"
+            } else {
+                "by polling; files in memory are not counted"
+            },
             self.settings.workspace_bytes >> 20,
         );
         let open: Vec<_> = self.gaps().iter().map(|gap| gap.describe()).collect();
         let open =
-            if open.is_empty() { String::new() } else { format!("; not kept in: {}", open.join("; ")) };
-        let user = if warden::drops_root() { "a user of their own without rights; " } else { "" };
+            if open.is_empty() { String::new() } else { format!("; not isolated: {}", open.join("; ")) };
+        let user = if warden::drops_root() { "separate user without rights; " } else { "" };
         match self.layer {
             Layer::Bwrap => format!(
-                "bubblewrap: own mounts, processes, network, users; {user}listed system calls only; no \
-                 capabilities; {bounds}{open}"
+                "bubblewrap: separate mounts, processes, network and users; {user}only listed system calls; \
+                 no capabilities; {limits_text}{open}"
             ),
             Layer::Landlock => format!(
-                "Landlock: paths, signals and sockets; listed system calls only, no network; no capabilities; \
-                 {bounds}{open}"
+                "Landlock: restricted paths, signals and sockets; only listed system calls; no network; no \
+                 capabilities; {limits_text}{open}"
             ),
             Layer::Off if self.helper.is_some() => {
-                "nothing is enforced; what a command leaves behind is killed".to_owned()
+                "nothing is enforced; background processes are killed when the command ends".to_owned()
             }
             Layer::Off => "nothing is enforced; the process group of a command is killed".to_owned(),
         }

@@ -1,14 +1,13 @@
-//! Holds the input of a call against the tool's schema, and says what is wrong so that a model can correct it.
+//! Validates the input of a call against the tool's schema, with messages that let a model correct it.
 //!
-//! Look at [`check`]. It knows the part of JSON Schema that our tools use (the words of [`KEYWORDS`]) and no more:
-//! a schema with another word is a mistake in a tool, which a test finds. Counting and equality are as the
-//! specification has them: lengths in characters, `1.0` is an integer.
+//! Start at [`check`]. It supports the part of JSON Schema that the tools use ([`KEYWORDS`]). A test finds schemas with
+//! other keywords. Counting and equality follow the specification: lengths count characters, and `1.0` is an integer.
 
 use serde_json::{Map, Value};
 
 use crate::limits;
 
-/// What a schema of ours may say.
+/// The supported keywords.
 pub const KEYWORDS: &[&str] = &[
     "type",
     "properties",
@@ -25,17 +24,17 @@ pub const KEYWORDS: &[&str] = &[
     "description",
 ];
 
-/// Why an input does not fit, for the model.
+/// Why an input is invalid, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Misfit(String);
 
-/// Whether an input fits a schema; the first thing that does not is told.
+/// Validates an input; returns the first violation.
 pub fn check(schema: &Value, input: &Value) -> Result<(), Misfit> {
     InputPath(Vec::new()).check(schema, input).map_err(Misfit)
 }
 
-/// Where in the input we are.
+/// The current path in the input.
 struct InputPath<'a>(Vec<PathStep<'a>>);
 
 enum PathStep<'a> {
@@ -62,18 +61,19 @@ impl std::fmt::Display for InputPath<'_> {
 
 impl<'a> InputPath<'a> {
     fn check(&mut self, schema: &'a Value, input: &Value) -> Result<(), String> {
-        if let Some(wanted) = schema.get("type").and_then(Value::as_str)
-            && !is_of_type(wanted, input)
+        if let Some(expected) = schema.get("type").and_then(Value::as_str)
+            && !is_of_type(expected, input)
         {
-            return Err(format!("{self} is {} and must be {}", described(input), article(wanted)));
+            return Err(format!("{self} is {}; it must be {}", described(input), article(expected)));
         }
         if let Some(Value::Array(words)) = schema.get("enum")
             && !words.iter().any(|word| same(word, input))
         {
-            let near = input.as_str().and_then(|said| nearest(said, words.iter().filter_map(Value::as_str)));
+            let near =
+                input.as_str().and_then(|given| nearest(given, words.iter().filter_map(Value::as_str)));
             let near = near.map_or_else(String::new, |word| format!("; did you mean \"{word}\"?"));
             let words = words.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
-            return Err(format!("{self} is {} and must be one of {words}{near}", shown(input)));
+            return Err(format!("{self} is {}; it must be one of {words}{near}", shown(input)));
         }
         match input {
             Value::String(text) => self.text(schema, text),
@@ -93,12 +93,12 @@ impl<'a> InputPath<'a> {
         if let Some(least) = bound("minimum")
             && less(number, least)
         {
-            return Err(format!("{self} is {number} and must be at least {least}"));
+            return Err(format!("{self} is {number}; it must be at least {least}"));
         }
         if let Some(most) = bound("maximum")
             && less(most, number)
         {
-            return Err(format!("{self} is {number} and must be at most {most}"));
+            return Err(format!("{self} is {number}; it must be at most {most}"));
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl<'a> InputPath<'a> {
     }
 
     fn unknown(&self, name: &str, known: &Map<String, Value>, given: &Map<String, Value>) -> String {
-        // What is given already is not what was meant.
+        // A property that is already given is not suggested.
         let missing = known.keys().map(String::as_str).filter(|name| !given.contains_key(*name));
         let near = nearest(name, missing);
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
@@ -159,19 +159,19 @@ impl<'a> InputPath<'a> {
         if let Some(least) = bound(min)
             && (count as u64) < least
         {
-            return Err(format!("{self} has {count} {what} and must have at least {least}"));
+            return Err(format!("{self} has {count} {what}; it must have at least {least}"));
         }
         if let Some(most) = bound(max)
             && count as u64 > most
         {
-            return Err(format!("{self} has {count} {what} and may have at most {most}"));
+            return Err(format!("{self} has {count} {what}; it must have at most {most}"));
         }
         Ok(())
     }
 }
 
-fn is_of_type(wanted: &str, input: &Value) -> bool {
-    match (wanted, input) {
+fn is_of_type(expected: &str, input: &Value) -> bool {
+    match (expected, input) {
         ("string", Value::String(_))
         | ("boolean", Value::Bool(_))
         | ("array", Value::Array(_))
@@ -216,7 +216,7 @@ fn shown(input: &Value) -> String {
     text.chars().take(limits::NAMED_CHARS_MAX).collect()
 }
 
-/// Numbers are the same when they are worth the same.
+/// Numbers are equal if their values are equal.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => !less(a, b) && !less(b, a),
@@ -224,7 +224,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Compares without rounding where both are integers.
+/// Compares without rounding if both are integers.
 fn less(a: &serde_json::Number, b: &serde_json::Number) -> bool {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
         return a < b;
@@ -232,23 +232,23 @@ fn less(a: &serde_json::Number, b: &serde_json::Number) -> bool {
     matches!((a.as_f64(), b.as_f64()), (Some(a), Some(b)) if a < b)
 }
 
-/// The name that is most like what was said, when one is like it at all.
-pub(crate) fn nearest<'a>(said: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let said: Vec<char> = said.chars().take(limits::NAMED_CHARS_MAX).map(plain).collect();
+/// Returns the name that is most similar to the given text, if one is similar enough.
+pub(crate) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let given: Vec<char> = given.chars().take(limits::NAMED_CHARS_MAX).map(plain).collect();
     let scored = names.filter_map(|name| {
         let name_chars: Vec<char> = name.chars().map(plain).collect();
-        let apart = distance(&said, &name_chars);
-        (apart * 2 <= said.len().max(name_chars.len()) && apart < name_chars.len()).then_some((apart, name))
+        let apart = distance(&given, &name_chars);
+        (apart * 2 <= given.len().max(name_chars.len()) && apart < name_chars.len()).then_some((apart, name))
     });
     scored.min().map(|(_, name)| name)
 }
 
-/// `filePath`, `file-path` and `file_path` are alike.
+/// Treats `filePath`, `file-path` and `file_path` as similar.
 fn plain(char: char) -> char {
     if char == '-' { '_' } else { char.to_ascii_lowercase() }
 }
 
-/// How many letters must be put in, taken out or changed to make one of the other.
+/// The edit distance: insertions, deletions and replacements.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.iter().enumerate() {

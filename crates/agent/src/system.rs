@@ -1,29 +1,28 @@
-//! The default system prompt: what a model is given before the conversation when neither the run, its agent nor the
-//! session says anything else.
+//! The default system prompt of runs whose agent, session and configuration set none.
 //!
-//! `docs/agents.md` shows the text, and a test holds the page against this file. Pure; it must never know events,
-//! providers or a path of the host. Entry point: [`default_system`].
+//! `docs/agents.md` shows the text, and a test compares the page with this file. Pure. It must never depend on events,
+//! providers or paths of the host. Start with [`default_system`].
 
 use std::fmt::Write as _;
 
-/// What the text depends on.
+/// The facts that the text depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemFacts<'a> {
     /// Names of the tools that the model may call.
     pub tools: &'a [&'a str],
     pub workspace: WorkspaceFacts,
-    /// What is known of commands, where one of the tools runs them.
+    /// How commands run, if one of the tools runs commands.
     pub commands: Option<CommandFacts>,
 }
 
-/// Where a run works.
+/// The workspace of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkspaceFacts {
-    /// No tool looks at files.
+    /// No tool accesses files.
     None,
     /// A copy of a folder.
     Copy,
-    /// A folder of the run's own, empty at first.
+    /// A new, empty folder.
     Empty,
     /// The user's folder itself.
     InPlace,
@@ -36,50 +35,48 @@ pub struct CommandFacts {
     pub network: bool,
 }
 
-/// The default system prompt for a run of which these facts hold.
+/// The default system prompt for a run with these facts.
 pub fn default_system(facts: &SystemFacts<'_>) -> String {
     let mut text =
-        "You are an agent that Recount runs. Do what the user asks, and answer in plain text.\n".to_owned();
+        "You are an agent run by Recount. Do what the user asks and reply in plain text.\n".to_owned();
     match facts.tools {
-        [] => text.push_str("\nTools: none. Answer from the conversation alone.\n"),
+        [] => text.push_str("\nTools: none. Use only this conversation.\n"),
         names => {
             let names = names.join(", ");
-            writeln!(text, "\nTools: {names}. Look before you claim, and check what you changed.")
-                .expect("a string takes everything");
+            writeln!(text, "\nTools: {names}. Check facts before you state them, and verify your changes.")
+                .expect("writing to a string cannot fail");
         }
     }
     text.push_str(match facts.workspace {
         WorkspaceFacts::None => "",
         WorkspaceFacts::Copy => {
-            "Workspace: a copy of the user's folder. The original does not change; the user decides what to take over. \
-             Paths are relative to the workspace.\n"
+            "Workspace: a copy of the user's folder. The original does not change; the user decides which \
+             changes to apply. Paths are relative to the workspace.\n"
         }
-        WorkspaceFacts::Empty => {
-            "Workspace: a folder of this run's own, empty at first. Paths are relative to it.\n"
-        }
+        WorkspaceFacts::Empty => "Workspace: a new, empty folder for this run. Paths are relative to it.\n",
         WorkspaceFacts::InPlace => {
-            "Workspace: the user's own folder. Changes take effect at once. Paths are relative to it.\n"
+            "Workspace: the user's own folder. Changes take effect immediately. Paths are relative to it.\n"
         }
     });
     if let Some(CommandFacts { sandboxed, network }) = facts.commands {
         let sandbox = if sandboxed { "in a sandbox" } else { "without a sandbox" };
         let network = if network { "with network access" } else { "without network access" };
-        // Outside of a sandbox nothing keeps a command from the network.
+        // Without a sandbox the network is never restricted.
         let network = if sandboxed { format!(", {network}") } else { String::new() };
-        writeln!(text, "Commands run {sandbox}{network}.").expect("a string takes everything");
+        writeln!(text, "Commands run {sandbox}{network}.").expect("writing to a string cannot fail");
     }
     if !facts.tools.is_empty() {
         text.push_str(
-            "Approvals: a policy decides on each call. A call may be refused, or wait until a person approves it. Do not \
-             try to get around a refusal; say what you could not do.\n",
+            "Approvals: a policy checks every call. A call can be refused, or wait until a person approves \
+             it. Do not try to work around a refusal; report what you could not do.\n",
         );
     }
     text.push_str(
-        "Record: what you say, each call and its result are kept in a permanent log that people read.\n\
-         Context: older parts of a long conversation may be left out or shortened. Call a tool again when you need its \
-         result.\n",
+        "Record: your messages, calls and their results are stored in a permanent log that people \
+         read.\nContext: older parts of a long conversation can be omitted or shortened. Call a tool again \
+         if you need its result.\n",
     );
-    text.push_str("\nAt the end, say what you did, what failed and what you did not check.");
+    text.push_str("\nAt the end, report what you did, what failed and what you did not verify.");
     text
 }
 
@@ -88,30 +85,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_holds_and_nothing_else() {
+    fn the_prompt_has_only_the_lines_of_the_given_facts() {
         let facts = SystemFacts {
             tools: &["grep", "shell_exec"],
             workspace: WorkspaceFacts::InPlace,
             commands: Some(CommandFacts { sandboxed: true, network: false }),
         };
         let text = default_system(&facts);
-        for words in
+        for part in
             ["Tools: grep, shell_exec.", "the user's own folder", "in a sandbox, without network access."]
         {
-            assert!(text.contains(words), "{words}: {text}");
+            assert!(text.contains(part), "{part}: {text}");
         }
         let none = SystemFacts { tools: &[], workspace: WorkspaceFacts::None, commands: None };
         let text = default_system(&none);
-        for words in ["Workspace", "Commands", "Approvals"] {
-            assert!(!text.contains(words), "{words}: {text}");
+        for part in ["Workspace", "Commands", "Approvals"] {
+            assert!(!text.contains(part), "{part}: {text}");
         }
         let open = SystemFacts { commands: Some(CommandFacts { sandboxed: false, network: false }), ..facts };
         assert!(default_system(&open).contains("Commands run without a sandbox.\n"));
     }
 
-    /// The page shows the text for a copy with all of its lines.
+    /// The page shows the text for a workspace copy.
     #[test]
-    fn the_page_shows_it() {
+    fn the_docs_page_shows_the_prompt() {
         let page = include_str!("../../../docs/agents.md");
         let facts = SystemFacts {
             tools: &["read_file", "grep", "shell_exec"],
@@ -125,7 +122,10 @@ mod tests {
         );
         for other in [WorkspaceFacts::Empty, WorkspaceFacts::InPlace] {
             let other = default_system(&SystemFacts { workspace: other, ..facts });
-            let line = other.lines().find(|line| line.starts_with("Workspace:")).expect("it has one");
+            let line = other
+                .lines()
+                .find(|line| line.starts_with("Workspace:"))
+                .expect("the prompt has a workspace line");
             assert!(page.contains(line), "docs/agents.md does not show: {line}");
         }
     }

@@ -1,6 +1,6 @@
-//! Makes a run wait where too much is at work, and says so in its log.
+//! Throttles runs: waits for a free slot to run a tool or MCP servers, and logs the wait as `run.throttled`.
 //!
-//! Look at [`Worker::tool_place`] and [`Worker::server_place`]. It must not know what is done in a place.
+//! It must not know what runs in a slot. Start with [`Worker::tool_place`] and [`Worker::server_place`].
 
 use recount_engine::Left;
 use recount_event::family::run::Throttled;
@@ -9,21 +9,21 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::limits;
 use crate::work_places::{Waiting, WorkPlaces};
-use crate::worker::{Done, Worker};
+use crate::worker::{WorkResult, Worker};
 
-/// What waiting for a tool's place is called in `run.throttled`.
+/// The reason in `run.throttled` for a wait for a tool slot.
 const TOOLS: &str = "tools_at_once";
-/// What waiting with MCP servers that are commands is called there.
+/// The reason in `run.throttled` for a wait to start MCP servers that are commands.
 const SERVERS: &str = "mcp_at_once";
 
 impl Worker {
     /// Waits until a tool may run.
-    pub(crate) async fn tool_place(&mut self) -> Done<OwnedSemaphorePermit> {
+    pub(crate) async fn tool_place(&mut self) -> WorkResult<OwnedSemaphorePermit> {
         let places = self.agent.tool_places().clone();
         if let Some(place) = places.try_take() {
             return Ok(place);
         }
-        let waiting = self.held(&places, TOOLS, &mut Vec::new()).await?;
+        let waiting = self.join_queue(&places, TOOLS, &mut Vec::new()).await?;
         let mut watch = self.desk.watch();
         tokio::select! {
             biased;
@@ -32,9 +32,9 @@ impl Worker {
         }
     }
 
-    /// Waits until the run may have processes of MCP servers. It has the place until it leaves them. The wait may be long, so
-    /// others may work instead of it, as long as not too many wait so: each is in memory.
-    pub(crate) async fn server_place(&mut self, opening: &mut Vec<Draft>) -> Done<()> {
+    /// Waits until the run may start MCP server processes. It holds the slot until it stops them. The wait may be long,
+    /// so the run lends its work slot to other runs. Waiting runs use memory, so their number is limited.
+    pub(crate) async fn server_place(&mut self, opening: &mut Vec<Draft>) -> WorkResult<()> {
         let servers = &self.agent.settings.mcp;
         if self.server_place.is_some() || !servers.starts_any(self.order.tools.as_deref()) {
             return Ok(());
@@ -44,7 +44,7 @@ impl Worker {
         if self.server_place.is_some() {
             return Ok(());
         }
-        let waiting = self.held(&places, SERVERS, opening).await?;
+        let waiting = self.join_queue(&places, SERVERS, opening).await?;
         let mut watch = self.desk.watch();
         let lent = (waiting.place <= limits::MCP_LENDERS_MAX).then(|| self.desk.lend_place());
         let place = tokio::select! {
@@ -62,8 +62,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes a place in a queue, and says so in the log after what was to be said before.
-    async fn held(&mut self, places: &WorkPlaces, reason: &str, opening: &mut Vec<Draft>) -> Done<Waiting> {
+    /// Joins the queue, and reports `opening` and `run.throttled`.
+    async fn join_queue(
+        &mut self,
+        places: &WorkPlaces,
+        reason: &str,
+        opening: &mut Vec<Draft>,
+    ) -> WorkResult<Waiting> {
         let waiting = places.queue();
         let throttled = Throttled::new(reason.to_owned(), waiting.place);
         let mut drafts = std::mem::take(opening);

@@ -1,8 +1,10 @@
-//! Runs several read-only calls of a turn side by side.
+//! Runs several read-only calls of a turn concurrently.
 //!
-//! The calls share one desk: what each reports is appended in the order in which it comes, and its own events stay in
-//! order. A call that changes anything is never run here. Look at [`Worker::carry_out_together`]; the order in which
-//! the model is told of results is that of its calls, see `conversation`.
+//! A call that changes anything is never run here.
+//!
+//! Start at [`Worker::carry_out_together`]. The calls share one desk. Events are appended in the order of their
+//! arrival, and the events of one call stay in order. The model sees the results in the order of the calls; see
+//! `conversation`.
 
 use std::collections::VecDeque;
 
@@ -16,51 +18,51 @@ use tokio::time::Instant;
 
 use crate::execute::{ReadyCall, first_sequence, without_output};
 use crate::limits;
-use crate::tool::{Cancel, Gone, Job, Outcome, Rewritten, Teller};
-use crate::worker::{Done, Worker};
+use crate::tool::{Cancel, EventReporter, FileRevisions, Job, Outcome, RunLost};
+use crate::worker::{WorkResult, Worker};
 
-/// Events of one call, and where it waits until they are durable.
+/// Events of one call, and the channel that confirms that they are durable.
 struct CallDrafts {
     drafts: Vec<Draft>,
-    done: oneshot::Sender<Result<u64, Gone>>,
+    reply_to: oneshot::Sender<Result<u64, RunLost>>,
 }
 
-/// Passes the events of one call to the worker.
-struct LineTeller(mpsc::Sender<CallDrafts>);
+/// Sends the events of one call to the worker.
+struct ChannelReporter(mpsc::Sender<CallDrafts>);
 
-impl Teller for LineTeller {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
+impl EventReporter for ChannelReporter {
+    fn report(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, RunLost>> {
         Box::pin(async move {
-            let (done, told) = oneshot::channel();
-            self.0.send(CallDrafts { drafts, done }).await.map_err(|_| Gone)?;
-            told.await.unwrap_or(Err(Gone))
+            let (reply_to, reply) = oneshot::channel();
+            self.0.send(CallDrafts { drafts, reply_to }).await.map_err(|_| RunLost)?;
+            reply.await.unwrap_or(Err(RunLost))
         })
     }
 }
 
-/// What happens next.
+/// The next thing to handle.
 enum Next {
     RunEnded,
-    Tell(CallDrafts),
+    Report(CallDrafts),
     Ended(usize, Outcome, Instant),
-    /// The hooks after a call have run; which of them failed.
+    /// The hooks after a call have run. Holds the events about failed hooks.
     Hooked(Vec<Draft>),
-    PatienceIsOver,
+    GraceElapsed,
 }
 
 impl Worker {
-    /// Runs invoked calls that only read, all to their ends.
-    pub(crate) async fn carry_out_together(&mut self, ids: &[ForeignId]) -> Done<()> {
+    /// Runs invoked read-only calls to their ends.
+    pub(crate) async fn carry_out_together(&mut self, ids: &[ForeignId]) -> WorkResult<()> {
         let mut calls: Vec<ReadyCall> = Vec::new();
         let mut terms = None;
         for id in ids {
-            if let Some((ready, holds)) = self.make_ready(id).await? {
+            if let Some((ready, call_terms)) = self.prepare_call(id).await? {
                 calls.push(ready);
-                terms = Some(holds);
+                terms = Some(call_terms);
             }
         }
         let Some(terms) = terms else { return Ok(()) };
-        // The first waits for its place. Those that find none take the place of one that has ended.
+        // The first call waits for a place. Calls that find none take the place of a call that has ended.
         let mut places = vec![self.tool_place().await?];
         while places.len() < calls.len()
             && let Some(place) = self.agent.tool_places().try_take()
@@ -81,96 +83,97 @@ impl Worker {
             hooked.push(self.hooks_before(&call.id, &call.name).await);
         }
         let outcomes: Vec<_> = calls.iter().map(|call| call.ended.clone()).collect();
-        let (world, redactor, keeper) =
-            (self.desk.world().clone(), self.desk.redactor().clone(), self.keeper());
-        let (tell_cancel, cancel) = Cancel::new();
-        let (line, mut told) = mpsc::channel(limits::READS_TELLING);
+        let (world, redactor, artifacts) =
+            (self.desk.world().clone(), self.desk.redactor().clone(), self.artifacts());
+        let (cancel_sender, cancel) = Cancel::new();
+        let (sender, mut reports) = mpsc::channel(limits::READ_REPORTS_QUEUED_MAX);
         let start = |at: usize| {
-            let (call, hooked, mut cancel, line) = (&calls[at], &hooked[at], cancel.clone(), line.clone());
-            let (terms, keeper, redactor, world) = (&terms, &keeper, &redactor, &world);
+            let (call, hooked, mut cancel, sender) =
+                (&calls[at], &hooked[at], cancel.clone(), sender.clone());
+            let (terms, artifacts, redactor, world) = (&terms, &artifacts, &redactor, &world);
             async move {
-                let mut teller = LineTeller(line);
-                let asked = recount_world::moment();
+                let mut reporter = ChannelReporter(sender);
+                let started = recount_world::moment();
                 if let Some(hooked) = hooked
-                    && let Some(vetoed) = hooked.admit(&mut teller, &mut cancel).await
+                    && let Some(vetoed) = hooked.admit(&mut reporter, &mut cancel).await
                 {
-                    return (at, vetoed, asked);
+                    return (at, vetoed, started);
                 }
-                let began = recount_world::moment();
+                let started = recount_world::moment();
                 let job = Job {
                     call: &call.id,
                     tool_name: &call.name,
                     turn_index: call.ended.turn_index,
                     input: &call.input,
-                    // These only read.
+                    // Read-only calls need no approval.
                     approved: None,
-                    rewritten: Rewritten::default(),
+                    revisions: FileRevisions::default(),
                     terms,
-                    teller: &mut teller,
-                    keeper,
+                    reporter: &mut reporter,
+                    artifacts,
                     redactor,
                     cancel,
                     world,
                 };
-                (at, call.tool.run(job).await, began)
+                (at, call.tool.run(job).await, started)
             }
         };
         let mut running: FuturesUnordered<_> = (0..places.len()).map(&start).collect();
         let mut waiting: VecDeque<usize> = (places.len()..calls.len()).collect();
         let mut after: FuturesUnordered<BoxFuture<'static, Vec<Draft>>> = FuturesUnordered::new();
         let mut watch = self.desk.watch();
-        // Why nothing more is reported, and how long the calls that are left may take to end.
-        let mut left: Option<(Left, Instant)> = None;
+        // Why nothing more is reported, and how long the remaining calls may take to end.
+        let mut stopping: Option<(Left, Instant)> = None;
         while !running.is_empty() || !after.is_empty() {
-            let patience = left.as_ref().map(|(_, until)| *until);
+            let deadline = stopping.as_ref().map(|(_, until)| *until);
             let next = tokio::select! {
                 biased;
-                () = watch.ended(), if patience.is_none() => Next::RunEnded,
-                () = until(patience) => Next::PatienceIsOver,
-                Some(telling) = told.recv() => Next::Tell(telling),
-                Some((at, outcome, began)) = running.next() => Next::Ended(at, outcome, began),
+                () = watch.ended(), if deadline.is_none() => Next::RunEnded,
+                () = until(deadline) => Next::GraceElapsed,
+                Some(report) = reports.recv() => Next::Report(report),
+                Some((at, outcome, started)) = running.next() => Next::Ended(at, outcome, started),
                 Some(notes) = after.next() => Next::Hooked(notes),
             };
-            let gone = match next {
+            let reason = match next {
                 Next::RunEnded => Some(Left::Ended),
-                Next::PatienceIsOver => break,
-                Next::Tell(CallDrafts { drafts, done }) if left.is_some() => {
-                    drop((drafts, done));
+                Next::GraceElapsed => break,
+                Next::Report(CallDrafts { drafts, reply_to }) if stopping.is_some() => {
+                    drop((drafts, reply_to));
                     None
                 }
-                Next::Tell(telling) => self.append(telling).await.err(),
-                Next::Ended(..) | Next::Hooked(_) if left.is_some() => None,
+                Next::Report(report) => self.append(report).await.err(),
+                Next::Ended(..) | Next::Hooked(_) if stopping.is_some() => None,
                 Next::Hooked(notes) if notes.is_empty() => None,
                 Next::Hooked(notes) => self.report(notes).await.err(),
-                Next::Ended(at, outcome, began) => {
+                Next::Ended(at, outcome, started) => {
                     let mut ended = outcomes[at].clone();
-                    ended.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+                    ended.duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
                     match self.record_end(ended, outcome).await {
                         Ok(hooked) => {
                             after.extend(hooked.map(|hooked| hooked.report_end().boxed()));
                             running.extend(waiting.pop_front().map(&start));
                             None
                         }
-                        Err(gone) => Some(gone),
+                        Err(reason) => Some(reason),
                     }
                 }
             };
-            if let Some(gone) = gone {
-                tell_cancel.send_replace(true);
+            if let Some(reason) = reason {
+                cancel_sender.send_replace(true);
                 after.clear();
-                left = Some((gone, recount_world::moment() + limits::CANCEL_PATIENCE));
+                stopping = Some((reason, recount_world::moment() + limits::CANCEL_PATIENCE));
             }
         }
-        left.map_or(Ok(()), |(left, _)| Err(left))
+        stopping.map_or(Ok(()), |(stopping, _)| Err(stopping))
     }
 
-    /// Appends what one call did, and lets it go on.
-    async fn append(&mut self, CallDrafts { drafts, done }: CallDrafts) -> Done<()> {
+    /// Appends the events of one call, and confirms them.
+    async fn append(&mut self, CallDrafts { drafts, reply_to }: CallDrafts) -> WorkResult<()> {
         let appended = self.desk.report(drafts).await;
-        // A call that does not wait any more has ended.
-        done.send(appended.as_ref().map(|events| first_sequence(events)).map_err(|_| Gone)).ok();
+        // A call that no longer waits has ended.
+        reply_to.send(appended.as_ref().map(|events| first_sequence(events)).map_err(|_| RunLost)).ok();
         let events: Vec<_> = without_output(appended?).collect();
-        self.see(&events);
+        self.apply_events(&events);
         Ok(())
     }
 }

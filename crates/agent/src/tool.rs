@@ -1,7 +1,8 @@
-//! What every tool is: how it is described to a model, what harm a call can do, and how it is carried out.
+//! The interface of every tool: its description for the model, the risk of a call, and its execution.
 //!
-//! Look at [`Tool`]. A tool reports its own typed events; `tool.invoked` and the outcome are written by who runs
-//! it. It must never know models, policy or faces.
+//! It must never know models, policy or faces.
+//!
+//! Start at [`Tool`]. A tool reports its own typed events. Its caller writes `tool.invoked` and the outcome.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::approved;
-pub use crate::approved::{Approved, FileChange, Rewritten};
+pub use crate::approved::{ApprovedCall, FileChange, FileRevisions};
 
 /// One tool.
 pub trait Tool: Send + Sync + 'static {
@@ -31,57 +32,56 @@ pub trait Tool: Send + Sync + 'static {
     /// For the model.
     fn description(&self) -> &str;
 
-    /// A JSON Schema of its input: an object that admits no unknown property.
+    /// The JSON Schema of the input: an object without additional properties.
     fn schema(&self) -> Value;
 
-    /// Why no call can be made, where the server lacks what it needs.
+    /// The reason why the tool cannot be called on this server, if there is one.
     fn unavailable(&self) -> Option<&'static str> {
         None
     }
 
-    /// Of a tool of an MCP server: where it is from, and what the configuration says of its calls.
+    /// For a tool of an MCP server: the server, and whether its calls need approval.
     fn origin(&self) -> Option<&McpOrigin> {
         None
     }
 
-    /// Whether no call ever changes anything, so that several may run side by side.
+    /// Whether no call ever changes anything, so that several calls may run concurrently.
     fn reads_only(&self) -> bool {
         false
     }
 
-    /// Whether a call starts a run, whose ending is the outcome. The worker does that.
+    /// Whether a call starts a child run. The worker starts it, and the run's ending is the outcome.
     fn spawns(&self) -> bool {
         false
     }
 
-    /// What a call would do. Pure; `input` fits the schema.
+    /// Describes what a call would do. Pure; `input` is valid for the schema.
     fn assess(&self, input: &Value) -> Assessment;
 
-    /// What a person reads before allowing a call: all of what it will do. May read files of the workspace, and waits
-    /// for them.
+    /// The complete text that a person reads before allowing a call. May read files of the workspace, so it may block.
     fn preview(&self, input: &Value, _root: &Path) -> Preview {
         Preview::of_input(input)
     }
 
-    /// A tool that asks a person is not run: this is asked instead, and the answer is its output.
-    fn asks(&self, _call: &ForeignId, _input: &Value) -> Option<Ask> {
+    /// The prompt of a tool that asks a person. Such a tool is not run; the response is its output.
+    fn prompt(&self, _call: &ForeignId, _input: &Value) -> Option<ToolPrompt> {
         None
     }
 
-    /// Carries a call out. `tool.invoked` is durable by now. Must end soon after `job.cancel` says so.
+    /// Executes a call. `tool.invoked` is already durable. Must end soon after `job.cancel` is set.
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome>;
 }
 
-/// Where a tool of an MCP server is from.
+/// The MCP server that a tool comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpOrigin {
     pub server: String,
-    /// As the server calls it.
+    /// The name that the server uses.
     pub tool: String,
     pub approval: Approval,
 }
 
-/// What calls of a server's tools need, beside the policy.
+/// Whether calls of a server's tools need approval, in addition to the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
@@ -92,36 +92,36 @@ pub enum Approval {
     Block,
 }
 
-/// What a person is asked. The ids of the prompt are the call's own, with another prefix, set by who asks.
+/// A prompt for a person. Its id is a copy of the call's id; the worker replaces it by an id of its own.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ask {
+pub enum ToolPrompt {
     Clarification(Box<clarification::Requested>),
     Handoff(Box<handoff::Requested>),
 }
 
-/// What harm a call can do, and what it is about.
+/// The risk of a call, and its targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assessment {
     pub risk: RiskLevel,
     pub reversibility: Reversibility,
     /// The call in one line, such as the command or the path.
     pub summary: String,
-    /// What will be done, in a sentence.
+    /// The effect, in one sentence.
     pub action: String,
-    /// What follows from it, in a sentence.
+    /// The consequence, in one sentence.
     pub consequence: String,
     pub targets: Targets,
-    /// Whether it changes anything outside of memory.
+    /// Whether the call changes anything outside of memory.
     pub writes: bool,
 }
 
-/// What a call will do, whole.
+/// The complete effect of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
     /// `command`, `diff` or `input`.
     pub kind: &'static str,
     pub text: String,
-    /// Of a difference: the files that it changes.
+    /// For a diff: the files that it changes.
     pub changes: Vec<FileChange>,
 }
 
@@ -130,13 +130,13 @@ impl Preview {
         Preview { kind: "command", text: line.to_owned(), changes: Vec::new() }
     }
 
-    /// The input, for tools that have nothing better to show.
+    /// The input, for tools without a better preview.
     pub fn of_input(input: &Value) -> Self {
         let text = serde_json::to_string_pretty(input).unwrap_or_else(|_| input.to_string());
         Preview { kind: "input", text, changes: Vec::new() }
     }
 
-    /// What an approval is bound to: of a difference the files as they are and what becomes of them.
+    /// The text that an approval is bound to. For a diff: the current revisions of the files and the changed lines.
     pub fn binding(&self) -> String {
         if self.kind != approved::DIFF {
             return self.text.clone();
@@ -145,7 +145,7 @@ impl Preview {
     }
 }
 
-/// What rules of a policy look at.
+/// The values that policy rules match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
     /// As the call names them.
@@ -154,51 +154,51 @@ pub struct Targets {
     pub command: Option<String>,
 }
 
-/// A call to be carried out, and all it may use.
+/// A call to execute, and everything that it may use.
 pub struct Job<'a> {
     pub call: &'a ForeignId,
     pub tool_name: &'a str,
     pub turn_index: Option<u64>,
     pub input: &'a Value,
-    /// What a person allowed of it, where one was asked: files are changed so and not otherwise.
-    pub approved: Option<Approved>,
-    /// The files that calls of this run changed, to which it adds its own.
-    pub rewritten: Rewritten,
+    /// The approval of this call, if it needed one. Files may only be changed as approved.
+    pub approved: Option<ApprovedCall>,
+    /// The revisions that calls of this run wrote. The call adds its own.
+    pub revisions: FileRevisions,
     pub terms: &'a Terms,
-    pub teller: &'a mut dyn Teller,
-    pub keeper: &'a dyn Keeper,
+    pub reporter: &'a mut dyn EventReporter,
+    pub artifacts: &'a dyn ArtifactStore,
     pub redactor: &'a Arc<Redactor>,
     pub cancel: Cancel,
     pub world: &'a World,
 }
 
-/// What holds for all calls of a run.
+/// The settings that hold for all calls of a run.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// The workspace's folder, which exists and is no symlink.
+    /// The workspace folder. It exists and is not a symbolic link.
     pub root: PathBuf,
     /// Whether commands may use the network.
     pub network: bool,
-    /// How long a command may take when its call does not say; it may say less.
+    /// The timeout of commands. A call may set a shorter one.
     pub command_timeout: std::time::Duration,
     /// Bytes of output that a command may write before it is stopped.
     pub output_bytes_max: u64,
-    /// What the policy says of hosts that a call did not name.
+    /// The policy for hosts that the call did not name.
     pub hosts: HostJudge,
 }
 
-/// Asks the policy about a host that a call comes to while it runs, such as that of a redirect. Cheap to clone.
+/// Asks the policy about a host that appears during a call, for example through a redirect. Cheap to clone.
 #[derive(Clone)]
 pub struct HostJudge(Arc<JudgeHost>);
 
 type JudgeHost = dyn Fn(&str, &Assessment) -> HostVerdict + Send + Sync;
 
-/// What it says.
+/// The decision about a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostVerdict {
     Allowed,
-    /// Only with an approval, of which this call has none: why.
-    Asks(String),
+    /// The host needs an approval, which this call does not have. Holds the reason.
+    NeedsApproval(String),
     Blocked(String),
 }
 
@@ -207,7 +207,7 @@ impl HostJudge {
         HostJudge(Arc::new(judge))
     }
 
-    /// Judges what a tool is about to do.
+    /// Decides whether the tool may do what `assessment` describes.
     pub fn judge(&self, tool: &str, assessment: &Assessment) -> HostVerdict {
         (self.0)(tool, assessment)
     }
@@ -219,54 +219,54 @@ impl std::fmt::Debug for HostJudge {
     }
 }
 
-/// Where events are told that come while a call runs. Answers when they are durable, with the sequence of the first, or
-/// of an event right before it.
-pub trait Teller: Send {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>>;
+/// Appends events while a call runs. Returns when they are durable, with the sequence of the first one or of an event
+/// directly before it.
+pub trait EventReporter: Send {
+    fn report(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, RunLost>>;
 }
 
-/// The run has ended or belongs to another worker: stop, and report nothing more.
+/// The run has ended or belongs to another worker. Stop, and report nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the run goes on without this worker, or has ended")]
-pub struct Gone;
+#[error("another worker owns the run, or the run has ended")]
+pub struct RunLost;
 
-/// Where bytes are kept that are too large for the log, or that are worth keeping apart.
-pub trait Keeper: Send + Sync {
-    /// Keeps bytes and answers their name and the `artifact.created` that must be reported before the name is used.
-    fn keep(&self, thing: Keep) -> BoxFuture<'_, Result<Kept, String>>;
+/// Stores artifacts: bytes that are too large for the log or that are worth storing separately.
+pub trait ArtifactStore: Send + Sync {
+    /// Stores bytes. Returns their id and the `artifact.created` event, which must be reported before the id is used.
+    fn store(&self, artifact: NewArtifact) -> BoxFuture<'_, Result<StoredArtifact, String>>;
 
-    /// The same for the output of a command, which was told already and is not stored again.
-    fn keep_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<Kept, String>>;
+    /// Like `store`, for the output of a command. The log already has it, so it is not stored again.
+    fn store_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<StoredArtifact, String>>;
 
-    /// Some of what a call of this run was answered, or of a run that it continues, as the log has it.
+    /// Reads a part of the stored result of a call, of this run or of a run that it continues.
     fn result<'a>(
         &'a self,
         call: &'a ForeignId,
         _range: ResultRange,
     ) -> BoxFuture<'a, Result<ResultPart, String>> {
-        Box::pin(async move { Err(format!("nothing is known of {call}")) })
+        Box::pin(async move { Err(format!("unknown call {call}")) })
     }
 }
 
-/// Which bytes of a result are wanted.
+/// The byte range to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultRange {
     pub offset: u64,
     pub limit: u64,
 }
 
-/// Some of a result.
+/// A part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultPart {
     pub text: String,
-    /// Bytes of the whole result.
+    /// The size of the whole result in bytes.
     pub total: u64,
 }
 
-/// Something to keep.
+/// Content to store.
 #[derive(Debug, Clone)]
-pub struct Keep {
-    /// `patch`, `file_snapshot`, `image` or another word of the protocol.
+pub struct NewArtifact {
+    /// `patch`, `file_snapshot`, `image` or another kind of the protocol.
     pub kind: &'static str,
     pub mime: String,
     pub summary: Option<String>,
@@ -276,9 +276,9 @@ pub struct Keep {
     pub target: Option<Target>,
 }
 
-/// What was kept.
+/// A stored artifact.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct StoredArtifact {
     pub id: ForeignId,
     pub created: Draft,
 }
@@ -286,24 +286,24 @@ pub struct Kept {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    pub how: How,
-    /// What the model is told, whole. Who reports it keeps what is too long for the log as an artifact.
+    pub status: OutcomeStatus,
+    /// The complete output for the model. The caller stores output that is too long for the log as an artifact.
     pub output: String,
     /// One line for people.
     pub summary: String,
     /// The tool's last typed events, written in the same append as the outcome, before it.
     pub events: Vec<Draft>,
-    /// Where the whole output is kept, when the tool has kept it itself.
+    /// The artifact with the complete output, if the tool stored it itself.
     pub artifact: Option<ForeignId>,
-    /// An image that the model is shown, by artifact: `(mime, bytes)`.
+    /// An image to show to the model, stored as an artifact: `(mime, bytes)`.
     pub image: Option<(String, Bytes)>,
 }
 
-/// Well, badly, out of time, or cut off.
+/// The status of an ended call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
+pub enum OutcomeStatus {
     Completed,
-    /// `code` is stable and lower case; `error` for people.
+    /// `code` is stable and lower case; `error` is for people.
     Failed {
         code: &'static str,
         error: String,
@@ -315,26 +315,28 @@ pub enum How {
     Cancelled,
 }
 
-/// The code of a call of an MCP server's tool that was carried out, and of which the tool says that it failed.
+/// The code of a call of an MCP tool that was executed and whose result is marked as an error.
 pub const TOOL_ERROR: &str = "tool_error";
 
-impl How {
-    /// The outcome of a call of an MCP server's tool, as its event has it.
+impl OutcomeStatus {
+    /// The `result` field of the event of an MCP call.
     pub fn mcp_result(&self) -> &'static str {
         match self {
-            How::Completed => "dispatched",
-            How::Failed { code: TOOL_ERROR, .. } => TOOL_ERROR,
-            How::Failed { .. } | How::TimedOut { .. } | How::Cancelled => "failed",
+            OutcomeStatus::Completed => "dispatched",
+            OutcomeStatus::Failed { code: TOOL_ERROR, .. } => TOOL_ERROR,
+            OutcomeStatus::Failed { .. } | OutcomeStatus::TimedOut { .. } | OutcomeStatus::Cancelled => {
+                "failed"
+            }
         }
     }
 }
 
-/// Whether a call is to be broken off. Cheap to clone.
+/// Tells a call whether to stop. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Cancel(watch::Receiver<bool>);
 
 impl Cancel {
-    /// A way to say so, and the listener.
+    /// Returns a sender that cancels, and its receiver.
     pub fn new() -> (watch::Sender<bool>, Cancel) {
         let (sender, receiver) = watch::channel(false);
         (sender, Cancel(receiver))
@@ -344,10 +346,10 @@ impl Cancel {
         *self.0.borrow()
     }
 
-    /// Returns when the call is to be broken off, which includes that nobody listens any more.
+    /// Returns when the call is cancelled, or when the sender was dropped.
     pub async fn cancelled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
-            // The worker that ran the call is gone.
+            // The worker that ran the call no longer exists.
         }
     }
 }

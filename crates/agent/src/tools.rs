@@ -1,9 +1,9 @@
-//! The tools we have, by name.
-//!
-//! Look at [`Tools`]. One file each below `tools/`; what they share is how a call ends (`ending`), and for those
-//! that change files one course (`editor`) and how a change is kept, made and taken back (`change`).
+//! The registry of built-in tools, by name.
 //!
 //! It must never know models or policy.
+//!
+//! Start at [`Tools`]. Each tool is a file below `tools/`. Shared parts: the end of a call (`ending`), the common steps
+//! of tools that change files (`editor`), and storing, making and reverting a change (`change`).
 
 mod ask_user;
 pub(crate) mod change;
@@ -43,14 +43,14 @@ use crate::schema;
 use crate::tool::Tool;
 use crate::work_places::WorkPlaces;
 
-/// The tools of [`Tools::add_commands`], which exist only where commands can be run.
+/// The tools that [`Tools::add_commands`] adds. They exist only where a sandbox can run commands.
 pub const COMMAND_TOOLS: &[&str] = &["git_diff", "git_exec", "git_status", "shell_exec"];
 
-/// Tools by name.
+/// The registered tools.
 #[derive(Clone)]
 pub struct Tools {
     by_name: BTreeMap<String, Arc<dyn Tool>>,
-    /// Shared by all clones.
+    /// Limits concurrent calls; shared by all clones.
     places: WorkPlaces,
 }
 
@@ -60,9 +60,13 @@ impl Default for Tools {
     }
 }
 
-/// Nobody has a tool of this name.
+/// No tool has the requested name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no tool `{}`{}; there are {known}", shortened(name), nearest.as_ref().map_or_else(String::new, |name| format!(", did you mean `{name}`?")))]
+#[error(
+    "unknown tool `{0}`; available tools: {known}{1}",
+    shortened(name),
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+)]
 pub struct UnknownTool {
     pub name: String,
     pub nearest: Option<String>,
@@ -70,8 +74,8 @@ pub struct UnknownTool {
 }
 
 impl UnknownTool {
-    /// What is said where there are only these.
-    pub(crate) fn among<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+    /// The error for a name that is not one of `known`.
+    pub(crate) fn for_names<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         let nearest = schema::nearest(name, known.iter().copied()).map(str::to_owned);
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -80,7 +84,7 @@ impl UnknownTool {
 }
 
 impl Tools {
-    /// All that are built in.
+    /// All built-in tools that need no sandbox.
     pub fn standard() -> Self {
         let mut tools = Tools::default();
         tools.add(ask_user::AskUser);
@@ -96,7 +100,7 @@ impl Tools {
         tools
     }
 
-    /// Those that run commands, which needs somewhere to run them.
+    /// Adds the tools that run commands in a sandbox.
     pub fn add_commands(&mut self, sandbox: &Arc<Sandbox>) {
         let commands: [Arc<dyn Tool>; COMMAND_TOOLS.len()] = [
             Arc::new(git_diff::GitDiff::new(sandbox.clone())),
@@ -110,7 +114,7 @@ impl Tools {
         }
     }
 
-    /// The tool that starts runs, which is experimental.
+    /// Adds the experimental tool that starts child runs.
     pub fn add_child_runs(&mut self) {
         self.add(spawn_run::SpawnRun);
     }
@@ -119,7 +123,7 @@ impl Tools {
         self.by_name.insert(tool.name().to_owned(), Arc::new(tool));
     }
 
-    /// Bounds how many of these run at once, over all who share the set from now on.
+    /// Sets how many calls run at once. The limit holds for all clones made from now on.
     pub fn set_at_once(&mut self, at_once: usize) {
         self.places = WorkPlaces::new(at_once);
     }
@@ -129,7 +133,7 @@ impl Tools {
     }
 
     pub fn get(&self, name: &str) -> Result<&Arc<dyn Tool>, UnknownTool> {
-        self.by_name.get(name).ok_or_else(|| UnknownTool::among(name, self.names()))
+        self.by_name.get(name).ok_or_else(|| UnknownTool::for_names(name, self.names()))
     }
 
     /// In alphabetical order.
@@ -137,13 +141,13 @@ impl Tools {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// Those of which calls can be made, in alphabetical order.
+    /// The tools that can be called, in alphabetical order.
     pub fn available(&self) -> impl Iterator<Item = &str> {
         let tools = self.by_name.iter().filter(|(_, tool)| tool.unavailable().is_none());
         tools.map(|(name, _)| name.as_str())
     }
 
-    /// What a model is told of these tools, in this order.
+    /// The descriptions that are sent to a model, in the given order.
     pub fn specs(&self, names: &[impl AsRef<str>]) -> Result<Vec<ToolSpec>, UnknownTool> {
         names.iter().map(|name| self.get(name.as_ref()).map(|tool| spec(&**tool))).collect()
     }
@@ -157,7 +161,7 @@ pub(crate) fn spec(tool: &dyn Tool) -> ToolSpec {
     }
 }
 
-/// The beginning of a text, marked when something was left out.
+/// Truncates a text to at most `most` bytes and marks the cut with `…`.
 pub(crate) fn cut_bytes(mut text: String, most: usize) -> String {
     if text.len() > most {
         let mut end = most;
@@ -170,7 +174,7 @@ pub(crate) fn cut_bytes(mut text: String, most: usize) -> String {
     text
 }
 
-/// Names come from outside and go into messages.
+/// Limits a name from outside before it goes into a message.
 fn shortened(name: &str) -> String {
     name.chars().take(NAMED_CHARS_MAX).collect()
 }

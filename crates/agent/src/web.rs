@@ -1,8 +1,8 @@
-//! Requests to other computers on behalf of a model: which addresses may be reached, how a request is sent and a redirect
-//! followed, and how a page becomes text.
+//! Web tools: `web_fetch`, `http_request` and `web_search`, with the checks of addresses, redirects and sizes that they
+//! share.
 //!
-//! Look at [`Web`], which the web tools share, and [`Web::add_to`]. It must not know runs, models or the policy: what the
-//! policy says of a host is asked through the call's terms.
+//! Start at [`Web`], the shared configuration, and [`Web::add_to`]. The module must not depend on runs, models or the
+//! policy: the policy's verdict on a host is requested through the call.
 
 mod addresses;
 mod call;
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use self::guard::GuardError;
 use self::guard::{WebGuard, WebUrl};
-pub use self::private::{PrivateHost, WrongPrivateHost};
+pub use self::private::{InvalidPrivateHost, PrivateHost};
 use self::provider::SearchProvider;
 use self::request::RESERVED;
 use self::resolve::{NameResolver, SystemResolver};
@@ -39,28 +39,28 @@ use crate::tools::Tools;
 /// The tools of [`Web::add_to`], in alphabetical order.
 pub const WEB_TOOLS: &[&str] = &["http_request", "web_fetch", "web_search"];
 
-/// The one that needs a provider.
+/// The tool that needs a search provider.
 pub const WEB_SEARCH: &str = "web_search";
 
-/// What the web tools share. Cheap to clone.
+/// The configuration that the web tools share. Cheap to clone.
 #[derive(Clone)]
 pub struct Web {
     guard: WebGuard,
     resolver: Arc<dyn NameResolver>,
-    /// Headers for requests to a host, by its origin.
+    /// Headers for requests, by origin.
     hosts: Arc<[(WebUrl, SecretHeaders)]>,
     search: Option<Arc<SearchProvider>>,
     patience: WebPatience,
 }
 
-/// How long others may take.
+/// Timeouts of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WebPatience {
-    /// To resolve a name, and to accept a connection.
+    /// For DNS resolution, and for connecting.
     pub(crate) connect: Duration,
-    /// Without a byte.
+    /// Between two received bytes.
     pub(crate) silence: Duration,
-    /// For all of a request, with its redirects.
+    /// For the whole request with its redirects.
     pub(crate) whole: Duration,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Debug for Web {
 }
 
 impl Web {
-    /// Makes it of settings. `environment` is asked for variables; files lie relative to `folder`.
+    /// Builds the configuration from settings. `environment` looks up variables; file paths are relative to `folder`.
     pub fn build(
         settings: &WebSettings,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -101,15 +101,15 @@ impl Web {
     ) -> Result<Web, WebSettingsError> {
         let count = settings.hosts.len();
         if count > limits::WEB_HOSTS_MAX {
-            let why =
-                format!("{count} hosts are configured, and there may be at most {}", limits::WEB_HOSTS_MAX);
+            let why = format!("{count} hosts are configured; the limit is {}", limits::WEB_HOSTS_MAX);
             return Err(WebSettingsError::new("hosts", why));
         }
         let mut hosts = Vec::new();
         for (name, host) in &settings.hosts {
             let key = |key: &str| format!("hosts.{name:?}.{key}");
             let origin = origin_of(name).ok_or_else(|| {
-                let why = "it is no host; write api.example.com, or http://10.0.0.5:8080 where there is no encryption";
+                let why = "it is not a valid host; write api.example.com, or http://10.0.0.5:8080 for a host \
+                           without TLS";
                 WebSettingsError::new(format!("hosts.{name:?}"), why)
             })?;
             let sources = HeaderSources {
@@ -130,32 +130,32 @@ impl Web {
         })
     }
 
-    /// The same, which never reaches this machine: `why` not.
+    /// Forbids requests to this machine, for the reason `why`.
     pub fn without_loopback(mut self, why: &str) -> Self {
         self.guard = self.guard.without_loopback(why);
         self
     }
 
-    /// Adds [`WEB_TOOLS`].
+    /// Adds the tools of [`WEB_TOOLS`].
     pub fn add_to(&self, tools: &mut Tools) {
         tools.add(http_tool::HttpRequest(self.clone()));
         tools.add(fetch_tool::WebFetch(self.clone()));
         tools.add(search_tool::WebSearch(self.clone()));
     }
 
-    /// What must not be shown.
+    /// Secrets that must be masked.
     pub fn secrets(&self) -> Vec<Secret> {
         let of_hosts = self.hosts.iter().flat_map(|(_, headers)| headers.secrets());
         let of_search = self.search.iter().flat_map(|search| search.secrets());
         of_hosts.chain(of_search).collect()
     }
 
-    /// The provider of searches, without what is secret.
+    /// A description of the search provider, without secrets.
     pub fn search_in_words(&self) -> Option<String> {
         self.search.as_ref().map(|search| search.host().to_owned())
     }
 
-    /// Headers that the operator has for requests to an address.
+    /// The configured headers for requests to a URL.
     fn headers_for(&self, url: &WebUrl) -> Option<&SecretHeaders> {
         self.hosts.iter().find(|(origin, _)| origin.is_same_origin(url)).map(|(_, headers)| headers)
     }
@@ -169,7 +169,7 @@ impl Web {
     }
 }
 
-/// A host, which is reached with encryption, or a whole origin.
+/// Parses a host (which means `https`) or an origin.
 fn origin_of(text: &str) -> Option<WebUrl> {
     let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
     let url = WebUrl::read(&text).ok()?;

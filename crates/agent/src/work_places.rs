@@ -1,7 +1,8 @@
-//! Bounds how much is at work at a time. Processes, files and memory are what a busy server pays for; a run that waits
-//! for its model takes no place. Begin with [`WorkPlaces`].
+//! Limits concurrent work: processes, files and memory. A run that waits for its model needs no place.
 //!
-//! It must never know runs or tools. Places are given in the order in which they were asked for.
+//! It must never know runs or tools.
+//!
+//! Start at [`WorkPlaces`]. Places are given in the order of the requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +15,10 @@ pub(crate) struct WorkPlaces {
     waiting: Arc<AtomicU64>,
 }
 
-/// A place in the queue; dropping it leaves the queue.
+/// A position in the queue; dropping it leaves the queue.
 pub(crate) struct Waiting {
     places: WorkPlaces,
-    /// 1 is the next.
+    /// 1 is next.
     pub(crate) place: u64,
 }
 
@@ -39,7 +40,7 @@ impl WorkPlaces {
 impl Waiting {
     pub(crate) async fn take(self) -> OwnedSemaphorePermit {
         let taken = self.places.free.clone().acquire_owned().await;
-        taken.expect("the semaphore of places is never closed")
+        taken.expect("the semaphore is never closed")
     }
 }
 

@@ -1,7 +1,8 @@
-//! One run at work: looks what the run is owed, does it, and looks again, until nothing is owed.
+//! Executes one run: reads the run's state, does the next outstanding work, reports the outcome, and repeats until no
+//! work is outstanding.
 //!
-//! What comes next always follows from the run's state, never from what this worker remembers, so a worker that is
-//! lost is replaced by another that reads the log. Look at [`Worker::work`].
+//! The next step follows only from the state of the run, never from the memory of the worker, so another worker can
+//! take over with the log alone. It must not know providers or how tools work. Start with [`Worker::work`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,98 +18,100 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::agent::{self, Agent, Past};
-use crate::approved::{AllowedCall, Rewritten};
+use crate::agent::{self, Agent, EarlierConversation};
+use crate::approved::{AllowedCall, FileRevisions};
 use crate::conversation::Conversation;
 use crate::mcp::McpSession;
 use crate::refused_context::RefusedContext;
 use crate::tool::Terms;
 use crate::workspace::claims::Claim;
 
-/// See the file's head.
+/// The execution of one run.
 pub(crate) struct Worker {
     pub(crate) agent: Agent,
     pub(crate) desk: Desk,
     pub(crate) queued: Arc<Queued>,
     pub(crate) order: Order,
     pub(crate) conversation: Conversation,
-    /// How many runs were said before this one, and whether all are over; when the log was read for them.
-    pub(crate) past: Option<(usize, bool, Instant)>,
-    /// The sequence behind the last event that was taken in.
-    pub(crate) seen: u64,
-    /// What calls were really asked to do, where the log holds it masked. Of calls that are not settled.
+    /// The number of earlier runs in the conversation, whether all have ended, and when the log was read.
+    pub(crate) earlier: Option<(usize, bool, Instant)>,
+    /// The sequence after the last applied event.
+    pub(crate) next_sequence: u64,
+    /// Unmasked inputs of unsettled calls whose logged input is masked.
     pub(crate) originals: HashMap<ForeignId, Value>,
-    /// Where `tool.invoked` stands of calls that are not settled.
+    /// The sequences of `tool.invoked` of unsettled calls.
     pub(crate) invoked: HashMap<ForeignId, u64>,
-    /// Calls that an allowance lets through. Of calls that are not settled.
+    /// Unsettled calls that an allowance permits.
     pub(crate) allowed: HashMap<ForeignId, AllowedCall>,
-    /// What holds for calls, once there is a workspace.
+    /// The conditions for calls, once there is a workspace.
     pub(crate) terms: Option<Terms>,
     /// Files that allowed calls changed.
-    pub(crate) rewritten: Rewritten,
-    /// How the last call ended, for runs that are one call.
+    pub(crate) revisions: FileRevisions,
+    /// The end of the last call, for runs of a single call.
     pub(crate) last_call: Option<LastCall>,
-    pub(crate) model_told: bool,
+    /// Whether the log names the model.
+    pub(crate) is_model_logged: bool,
     /// Whether a turn completed after the last checkpoint.
     pub(crate) completed_since_checkpoint: bool,
-    /// What the model cannot do, as far as the log says it.
-    pub(crate) missing_told: HashSet<String>,
-    /// Whether the log says that there is a workspace.
+    /// The missing capabilities of the model that the log names.
+    pub(crate) missing_logged: HashSet<String>,
+    /// Whether the log has `workspace.provisioned`.
     pub(crate) provisioned: bool,
-    /// What was refused as too long.
+    /// The context sizes that providers rejected.
     pub(crate) refused: RefusedContext,
-    /// What the model is given before the conversation, once the log says it.
+    /// The recorded instructions before the conversation.
     pub(crate) instructions: Option<Vec<Instruction>>,
-    /// The MCP servers of the run, as far as they were reached.
+    /// The connected MCP servers of the run.
     pub(crate) mcp: McpSession,
-    /// The runs that calls have started. Of calls that are not settled.
+    /// The child runs of unsettled calls.
     pub(crate) children: HashMap<ForeignId, RunId>,
-    /// How many there were in all.
+    /// The number of child runs started so far.
     pub(crate) children_started: u64,
-    /// Where in another run this one goes on from.
+    /// The event of another run that this run resumes.
     pub(crate) resumed: Option<(RunId, u64)>,
-    /// That their processes work in the run's folder.
+    /// The claim on the workspace while MCP server processes use it.
     pub(crate) server_claim: Option<Claim>,
-    /// That there may be such processes.
+    /// The permit to run MCP server processes.
     pub(crate) server_place: Option<OwnedSemaphorePermit>,
 }
 
-/// How a call ended.
+/// The end of the last call.
 #[derive(Debug, Clone)]
 pub(crate) struct LastCall {
     pub(crate) ended: CallEnd,
     pub(crate) exit_code: Option<i64>,
 }
 
-/// What settled it.
+/// How a call ended.
 #[derive(Debug, Clone)]
 pub(crate) enum CallEnd {
-    Well,
-    Badly { code: String, error: String },
+    Succeeded,
+    Failed { code: String, error: String },
     Refused { code: String, message: String },
 }
 
-/// A call that nobody has seen to yet.
-pub(crate) struct Open {
+/// A call without a decision.
+pub(crate) struct OpenCall {
     pub(crate) id: ForeignId,
     pub(crate) name: String,
     pub(crate) turn_index: Option<u64>,
 }
 
-/// Why a worker leaves before the run has nothing left to do.
-pub(crate) type Done<T> = Result<T, Left>;
+/// `Err`: why the worker stops before the work is done.
+pub(crate) type WorkResult<T> = Result<T, Left>;
 
 impl Worker {
-    /// Works until the run is owed nothing more. Gives the desk back when it left in good order.
+    /// Works until no work is outstanding. Returns the desk unless the run has to be retried.
     pub(crate) async fn work(agent: Agent, desk: Desk) -> Option<Desk> {
         let run = desk.run();
         let Some(queued) = desk.state().queued().cloned() else { return Some(desk) };
         let order = match Order::read(queued.config.as_ref()) {
             Ok(order) => order,
             Err(why) => {
-                // Only this server writes it, so it was another release.
-                tracing::warn!(%run, %why, "the order of a run cannot be read; the run fails");
-                return Worker::give_up(desk, &format!("its order cannot be read: {why}")).await;
+                // Only the server writes it, so another release did.
+                tracing::warn!(%run, %why, "the configuration of a run cannot be read; the run fails");
+                return Worker::give_up(desk, &format!("the configuration of the run cannot be read: {why}"))
+                    .await;
             }
         };
         let mut worker = Worker {
@@ -117,17 +120,17 @@ impl Worker {
             queued,
             order,
             conversation: Conversation::default(),
-            past: None,
-            seen: 0,
+            earlier: None,
+            next_sequence: 0,
             originals: HashMap::new(),
             invoked: HashMap::new(),
             allowed: HashMap::new(),
             terms: None,
-            rewritten: Rewritten::default(),
+            revisions: FileRevisions::default(),
             last_call: None,
-            model_told: false,
+            is_model_logged: false,
             completed_since_checkpoint: false,
-            missing_told: HashSet::new(),
+            missing_logged: HashSet::new(),
             provisioned: false,
             refused: RefusedContext::default(),
             instructions: None,
@@ -138,107 +141,108 @@ impl Worker {
             server_claim: None,
             server_place: None,
         };
-        let worked = worker.work_on().await;
-        worker.leave_servers().await;
-        match worked {
+        let result = worker.run_loop().await;
+        worker.close_servers().await;
+        match result {
             Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.hand_back()),
             Err(Left::Refused(rejection)) => {
                 let sequence = worker.desk.state().next_sequence();
                 tracing::error!(%run, sequence, %rejection, rule = ?rejection.rule, type_name = ?rejection.type_name,
                     "a report breaks the rules; the run fails");
-                let message = format!("the server's own report was refused: {rejection}");
+                let message = format!("an event of the server itself was rejected: {rejection}");
                 Worker::give_up(worker.desk, &message).await
             }
             Err(Left::Failed(error)) => {
-                tracing::warn!(%run, %error, "a run cannot go on now, and is tried again");
+                tracing::warn!(%run, %error, "a run cannot continue now; retrying");
                 None
             }
         }
     }
 
-    async fn work_on(&mut self) -> Done<()> {
-        if self.has_luggage() {
+    async fn run_loop(&mut self) -> WorkResult<()> {
+        if self.needs_setup() {
             self.desk.settled().await?;
         }
-        self.remember().await?;
+        self.load_history().await?;
         loop {
             let work = outstanding(self.desk.state()).work;
             match work.first() {
                 None => return Ok(()),
                 Some(Work::Start) => self.start().await?,
-                Some(Work::RunTool { .. }) => self.see_to_calls().await?,
+                Some(Work::RunTool { .. }) => self.advance_calls().await?,
                 Some(Work::CallModel) => self.turn(Vec::new()).await?,
                 Some(Work::Conclude) => self.conclude().await?,
             }
         }
     }
 
-    /// Whether something is to be fetched or made before the first report: what came with the run, or a place to work.
-    fn has_luggage(&self) -> bool {
+    /// Whether the run needs its attachments, its secrets or a workspace before the first report.
+    fn needs_setup(&self) -> bool {
         self.lacks_workspace() || !self.order.secrets.is_empty() || !self.order.attachments.is_empty()
     }
 
-    /// Reads what came before.
-    async fn remember(&mut self) -> Done<()> {
+    /// Reads the earlier conversation and the events of the run.
+    async fn load_history(&mut self) -> WorkResult<()> {
         let mut events = Vec::new();
         self.desk.history(|event| events.push(event.clone())).await?;
         if self.desk.state().kind() == RunKind::AgentLoop {
             let resumed = events.first().and_then(|event| match event.payload() {
-                Payload::RunResumedFromEvent(resumed) => agent::place(resumed),
+                Payload::RunResumedFromEvent(resumed) => agent::resume_point(resumed),
                 _ => None,
             });
             self.resumed = resumed;
-            match self.agent.earlier(&self.desk, resumed).await {
-                Ok(Past { conversation, runs, is_over, read }) => {
-                    (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
+            match self.agent.earlier_conversation(&self.desk, resumed).await {
+                Ok(EarlierConversation { conversation, runs, is_final, read_at }) => {
+                    (self.conversation, self.earlier) = (conversation, Some((runs, is_final, read_at)));
                 }
-                Err(left) => return self.lacks_earlier(left).await,
+                Err(left) => return self.fail_if_damaged(left).await,
             }
         }
-        self.see(&events);
+        self.apply_events(&events);
         Ok(())
     }
 
-    /// Fails the run where a part of the conversation before it is damaged: the model would answer without it, and
-    /// nothing would say so. Reads that failed in another way are tried again.
-    async fn lacks_earlier(&mut self, left: Left) -> Done<()> {
+    /// Fails the run if the earlier conversation is damaged, because the model would silently respond without it. Other
+    /// read errors are retried.
+    async fn fail_if_damaged(&mut self, left: Left) -> WorkResult<()> {
         let Left::Failed(error) = &left else { return Err(left) };
         let Some(damaged) = agent::damaged_events(error) else { return Err(left) };
         let run = self.desk.run();
         tracing::error!(%run, %error, "the conversation before a run is damaged; the run fails");
         let message = format!(
-            "the conversation before this run cannot be read: {damaged}; restore the store from a backup, or start a new \
-             session"
+            "the conversation before this run cannot be read: {damaged}; restore the store from a backup, or start \
+             a new session"
         );
         self.desk.fail(Code::RunDamaged.as_str(), message, false).await
     }
 
-    /// Gives the desk back. What was said up to the end of the run is kept for the next one of its session.
+    /// Returns the desk. Caches the conversation of an ended run for the next run of its session.
     fn hand_back(self) -> Desk {
-        let Worker { agent, desk, conversation, past, seen, .. } = self;
-        let is_whole = desk.state().is_ended() && seen == desk.state().next_sequence();
-        if let Some((runs, is_over, read)) = past.filter(|_| is_whole) {
-            agent.remember(&desk, Past { conversation, runs, is_over, read });
+        let Worker { agent, desk, conversation, earlier, next_sequence, .. } = self;
+        let is_complete = desk.state().is_ended() && next_sequence == desk.state().next_sequence();
+        if let Some((runs, is_final, read_at)) = earlier.filter(|_| is_complete) {
+            let earlier = EarlierConversation { conversation, runs, is_final, read_at };
+            agent.cache_conversation(&desk, earlier);
         }
         desk
     }
 
-    /// Takes in what happened.
-    pub(crate) fn see(&mut self, events: &[Event]) {
+    /// Updates the worker's memory with events of the run.
+    pub(crate) fn apply_events(&mut self, events: &[Event]) {
         for event in events {
-            self.seen = event.sequence + 1;
+            self.next_sequence = event.sequence + 1;
             self.conversation.event(event);
-            self.refused.see(event.payload());
+            self.refused.event(event.payload());
             match event.payload() {
                 Payload::ErrorModelCapabilityMissing(missing) => {
-                    self.missing_told.insert(missing.missing_capability.clone());
+                    self.missing_logged.insert(missing.missing_capability.clone());
                 }
                 Payload::WorkspaceProvisioned(_) => self.provisioned = true,
                 Payload::TurnStarted(started) => {
-                    self.model_told = true;
+                    self.is_model_logged = true;
                     self.instructions.get_or_insert_with(|| started.instructions.clone().unwrap_or_default());
                 }
-                Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
+                Payload::RunContinued(continued) => self.apply_config_change(continued.config.as_ref()),
                 Payload::TurnCompleted(_) => self.completed_since_checkpoint = true,
                 Payload::RunCheckpointSaved(_) => self.completed_since_checkpoint = false,
                 Payload::ToolInvoked(invoked) => {
@@ -250,29 +254,29 @@ impl Worker {
                     self.children.extend(started.tool_call_id.clone().zip(run));
                 }
                 Payload::ToolShellExited(exited) => {
-                    let ended = CallEnd::Well;
+                    let ended = CallEnd::Succeeded;
                     self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });
                 }
-                Payload::ToolCompleted(_) => self.ended(CallEnd::Well),
+                Payload::ToolCompleted(_) => self.record_call_end(CallEnd::Succeeded),
                 Payload::ToolFailed(end) | Payload::ToolTimedOut(end) | Payload::ToolCancelled(end) => {
                     let code = end.code.clone().unwrap_or_else(|| "tool_failed".to_owned());
                     let error = end.error.clone().or_else(|| end.summary.clone()).unwrap_or_default();
-                    self.ended(CallEnd::Badly { code, error });
+                    self.record_call_end(CallEnd::Failed { code, error });
                 }
                 Payload::ToolRefused(refused) => {
                     let (code, message) = (refused.code.as_str().to_owned(), refused.message.clone());
-                    self.ended(CallEnd::Refused { code, message });
+                    self.record_call_end(CallEnd::Refused { code, message });
                 }
                 Payload::ApprovalResolved(resolved) if resolved.decision != Decision::Approved => {
                     let message = match &resolved.comment {
-                        Some(comment) => format!("{} did not allow it: {comment}", resolved.by),
-                        None => format!("{} did not allow it", resolved.by),
+                        Some(comment) => format!("rejected by {}: {comment}", resolved.by),
+                        None => format!("rejected by {}", resolved.by),
                     };
-                    self.ended(CallEnd::Refused { code: "denied".to_owned(), message });
+                    self.record_call_end(CallEnd::Refused { code: "denied".to_owned(), message });
                 }
                 Payload::ApprovalTimedOut(missed) if missed.decision != Some(Decision::Approved) => {
-                    let message = "nobody allowed it in time".to_owned();
-                    self.ended(CallEnd::Refused { code: "timed_out".to_owned(), message });
+                    let message = "no approval was given in time".to_owned();
+                    self.record_call_end(CallEnd::Refused { code: "timed_out".to_owned(), message });
                 }
                 _ => {}
             }
@@ -284,38 +288,41 @@ impl Worker {
         self.children.retain(|call, _| state.call(call).is_some());
     }
 
-    /// What holds from here on, where who answered chose anew.
-    fn go_on_with(&mut self, config: Option<&Json>) {
+    /// Applies changed settings of the application.
+    fn apply_config_change(&mut self, config: Option<&Json>) {
         let Some(config) = config else { return };
         match OrderChange::read(config) {
             Ok(mut change) => {
                 if let Some(model) = change.model.take() {
                     let queued = Arc::make_mut(&mut self.queued);
                     if queued.model.as_ref() != Some(&model) {
-                        // Its name says whose it is.
+                        // The model name contains the provider.
                         (queued.provider, queued.model) = (None, Some(model));
-                        self.model_told = false;
-                        // Another model may take more.
+                        self.is_model_logged = false;
+                        // Another model may have a larger context.
                         self.refused = RefusedContext::default();
                     }
                 }
                 self.order = self.order.changed(change);
-                // Tools and words may be others.
+                // Tools and system prompt may have changed.
                 self.instructions = None;
             }
             Err(why) => {
                 let run = self.desk.run();
-                tracing::warn!(%run, %why, "what an application chose anew cannot be read; what was chosen before holds");
+                tracing::warn!(
+                    %run, %why,
+                    "changed settings of an application cannot be read; the earlier settings stay in effect"
+                );
             }
         }
     }
 
-    fn ended(&mut self, ended: CallEnd) {
+    fn record_call_end(&mut self, ended: CallEnd) {
         let exit_code = self.last_call.take().and_then(|last| last.exit_code);
         self.last_call = Some(LastCall { ended, exit_code });
     }
 
-    /// Refuses what was proposed, and gives up what was invoked, because the run cannot go on.
+    /// Refuses proposed calls and fails invoked ones, because the run cannot continue.
     pub(crate) fn refuse_all(&self, code: &'static str, message: &str) -> Vec<Draft> {
         let mut drafts = Vec::new();
         for (id, call) in self.desk.state().open_calls() {
@@ -336,10 +343,10 @@ impl Worker {
         drafts
     }
 
-    /// Reports, and takes in what came of it.
-    pub(crate) async fn report(&mut self, drafts: Vec<Draft>) -> Done<()> {
+    /// Reports events and applies them.
+    pub(crate) async fn report(&mut self, drafts: Vec<Draft>) -> WorkResult<()> {
         let events = self.desk.report(drafts).await?;
-        self.see(&events);
+        self.apply_events(&events);
         Ok(())
     }
 }

@@ -1,8 +1,10 @@
-//! The folder that a run works in: a copy of its own, or the folder that was named.
+//! The workspace of a run: a copy of a folder, or the folder itself.
 //!
-//! Look at [`Workspaces`]. Copies lie under one folder, one for each task, session or lone run, and live until that
-//! is deleted or they have not been used for long. What was made is marked when it is whole, so a copy that a crash
-//! cut off is made again. It must never know what runs do in it.
+//! It must never know what runs do in it.
+//!
+//! Start at [`Workspaces`]. Copies are in one folder, one for each task, session or separate run. They are deleted with
+//! it, or when they were unused for long. A complete copy gets a mark, so a copy that a crash interrupted is made
+//! again.
 
 mod apply;
 mod back;
@@ -12,7 +14,7 @@ mod changes;
 pub(crate) mod claims;
 mod copy;
 mod folder;
-mod gits;
+mod git_folders;
 mod ignored;
 mod limits;
 pub(crate) mod patched;
@@ -27,90 +29,90 @@ use recount_engine::{NewRun, PatchOrder, Unacceptable};
 use recount_event::{Code, RunId};
 
 use self::base::Base;
-use self::copy::Copied;
+use self::copy::CopyCounts;
 use self::patched::NotPatched;
 
 pub(crate) const CLONE: &str = "clone";
 pub(crate) const IN_PLACE: &str = "in_place";
 
-/// The folder with what is worked in, and the mark that it is whole.
+/// In the folder of a workspace: the folder that the run works in, and the mark of a complete copy.
 const TREE: &str = "tree";
-const MADE: &str = "made";
+const READY_MARK: &str = "made";
 
-/// Where workspaces are, and what they may be made of.
+/// Where workspaces are stored, and which folders they may be copied from.
 #[derive(Debug, Clone)]
 pub struct Workspaces {
-    /// Where copies are kept.
+    /// The folder with all copies.
     pub home: PathBuf,
-    /// Folders that may be copied or worked in, with all below them.
+    /// Folders that may be copied or worked in, including everything below them.
     pub allowed: Arc<[PathBuf]>,
-    /// Folders that may not, although they lie in one that may: where the server keeps its data.
+    /// Folders that are excluded even if they are inside an allowed one: the server's data.
     pub forbidden: Arc<[PathBuf]>,
 }
 
 /// Why there is no workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NoWorkspace {
+pub(crate) struct WorkspaceError {
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
 
-impl NoWorkspace {
+impl WorkspaceError {
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        NoWorkspace { code, message: message.into() }
+        WorkspaceError { code, message: message.into() }
     }
 }
 
-/// A workspace that was made ready.
+/// A workspace that is ready.
 #[derive(Debug)]
 pub(crate) struct PreparedWorkspace {
-    /// What is in it, when it was made now.
-    pub(crate) made: Option<Copied>,
+    /// The counts of the copy, if it was made by this call.
+    pub(crate) copied: Option<CopyCounts>,
 }
 
-/// A copy that nobody has used for long.
+/// A copy that was not used for long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unused {
-    pub(crate) whose: String,
+    pub(crate) owner: String,
     /// The run that used it last.
     pub(crate) run: Option<RunId>,
 }
 
 impl Workspaces {
-    /// Says in a run that is to be where it will work, and refuses a folder that may not be worked in.
-    pub(crate) fn settle(
+    /// Sets the folder that a new run will work in. Refuses folders that are not allowed.
+    pub(crate) fn assign_folder(
         &self,
         new: &mut NewRun,
         source: Option<&mut String>,
-        own_name: impl FnOnce() -> String,
+        lone_name: impl FnOnce() -> String,
     ) -> Result<(), Unacceptable> {
         let mode = new.queued.workspace_mode.get_or_insert_with(|| CLONE.to_owned()).clone();
         let source = match source {
             Some(text) => {
-                let found = self.source(text)?;
+                let found = self.check_source(text)?;
                 text.clone_from(&found.display().to_string());
                 Some(found)
             }
             None => None,
         };
-        // A run that goes on from another works where that did.
+        // A run that continues another one works in the same folder.
         let kept = new.queued.workspace_path.as_deref().map(Path::new);
-        if mode == CLONE && kept.is_some_and(|path| self.is_ours(path)) {
+        if mode == CLONE && kept.is_some_and(|path| self.is_copy(path)) {
             return Ok(());
         }
         new.queued.workspace_path = Some(match (mode.as_str(), source) {
             (CLONE, _) => {
-                let whose = match (new.task, new.session) {
+                let owner = match (new.task, new.session) {
                     (Some(task), _) => task.to_string(),
                     (None, Some(session)) => session.to_string(),
-                    (None, None) => own_name(),
+                    (None, None) => lone_name(),
                 };
-                self.home.join(whose).join(TREE).display().to_string()
+                self.home.join(owner).join(TREE).display().to_string()
             }
             (IN_PLACE, Some(source)) => source.display().to_string(),
             (IN_PLACE, None) => {
                 return Err(refused(
-                    "workspace_mode is \"in_place\", but no workspace is named; name a folder",
+                    "workspace_mode is \"in_place\", but no workspace is given; name a folder",
                 ));
             }
             (other, _) => {
@@ -122,41 +124,44 @@ impl Workspaces {
     }
 
     /// Whether a path is that of a copy.
-    fn is_ours(&self, path: &Path) -> bool {
-        let house = path.parent().filter(|_| path.file_name().is_some_and(|name| name == TREE));
-        house.and_then(Path::parent) == Some(&*self.home)
+    fn is_copy(&self, path: &Path) -> bool {
+        let workspace_dir = path.parent().filter(|_| path.file_name().is_some_and(|name| name == TREE));
+        workspace_dir.and_then(Path::parent) == Some(&*self.home)
     }
 
-    /// A folder that was named, as it really is.
-    fn source(&self, text: &str) -> Result<PathBuf, Unacceptable> {
+    /// Checks a folder that a client named, and returns its canonical path.
+    fn check_source(&self, text: &str) -> Result<PathBuf, Unacceptable> {
         let path = Path::new(text);
         if !path.is_absolute() {
-            return Err(refused(format!("the workspace is {text:?}; name it from the root on")));
+            return Err(refused(format!(
+                "the workspace {text:?} is not an absolute path; use an absolute path"
+            )));
         }
         let found = path
             .canonicalize()
-            .map_err(|why| refused(format!("the workspace {text:?} cannot be looked at: {why}")))?;
+            .map_err(|why| refused(format!("cannot read the workspace {text:?}: {why}")))?;
         if !found.is_dir() {
             return Err(refused(format!("the workspace {text:?} is not a folder")));
         }
         if found.to_str().is_none() {
-            return Err(refused(format!("the workspace {text:?} has a name that is not UTF-8")));
+            return Err(refused(format!("the name of the workspace {text:?} is not UTF-8")));
         }
         for forbidden in self.forbidden.iter() {
             if found.starts_with(forbidden) || forbidden.starts_with(&found) {
-                let message = format!("the workspace {text:?} holds the server's own data, or lies in it");
+                let message =
+                    format!("the workspace {text:?} contains the server's data folder or is inside it");
                 return Err(refused(message));
             }
         }
         if !self.allowed.iter().any(|allowed| found.starts_with(allowed)) {
             return Err(refused(format!(
-                "the workspace {text:?} lies outside of the folders that runs may work in; see [workspaces] allow"
+                "the workspace {text:?} is outside the allowed folders; add it to [workspaces] allow"
             )));
         }
         Ok(found)
     }
 
-    /// Whether patches fit the files of a workspace as they are now. Writes nothing. Blocks.
+    /// Checks whether patches fit the current files of a workspace. Writes nothing. Blocks.
     pub(crate) fn check_patches(
         &self,
         mode: Option<&str>,
@@ -166,15 +171,16 @@ impl Workspaces {
         let root = Path::new(path);
         let is_real = mode == Some(IN_PLACE);
         if is_real {
-            self.source(path)?;
-        } else if !self.is_ours(root) || !root.is_dir() {
+            self.check_source(path)?;
+        } else if !self.is_copy(root) || !root.is_dir() {
             let message = format!(
-                "the run's copy {path} is gone: it was removed with its task or session, or after a while unused"
+                "the run's copy {path} no longer exists: it was deleted with its task or session, or because \
+                 it was unused"
             );
             return Err(Unacceptable { code: Code::WorkspaceGone, message });
         }
         if patched::is_unsettled(root) {
-            // What a crash has left is undone first; the run that does it looks then.
+            // Leftovers of a crash are undone first; the run that does so checks afterwards.
             return Ok(());
         }
         patched::plan(root, is_real, order).map(|_| ()).map_err(|why| match why {
@@ -187,106 +193,107 @@ impl Workspaces {
     }
 
     /// Makes a workspace ready. Blocks.
-    pub(crate) fn ready(
+    pub(crate) fn prepare(
         &self,
         mode: &str,
         path: &Path,
         source: Option<&Path>,
         ignored_too: bool,
         run: RunId,
-    ) -> Result<PreparedWorkspace, NoWorkspace> {
+    ) -> Result<PreparedWorkspace, WorkspaceError> {
         if mode == IN_PLACE {
             return match path.canonicalize() {
-                Ok(found) if found == path && found.is_dir() => Ok(PreparedWorkspace { made: None }),
-                Ok(_) => Err(NoWorkspace::new(
+                Ok(found) if found == path && found.is_dir() => Ok(PreparedWorkspace { copied: None }),
+                Ok(_) => Err(WorkspaceError::new(
                     "workspace_gone",
-                    format!("{} is not the folder it was", path.display()),
+                    format!("{} has been replaced by another folder", path.display()),
                 )),
-                Err(why) => Err(NoWorkspace::new("workspace_gone", format!("{}: {why}", path.display()))),
+                Err(why) => Err(WorkspaceError::new("workspace_gone", format!("{}: {why}", path.display()))),
             };
         }
-        let Some(house) = path.parent().filter(|_| self.is_ours(path)) else {
-            let elsewhere = format!("{} is not where workspaces are kept", path.display());
-            return Err(NoWorkspace::new("workspace_gone", elsewhere));
+        let Some(workspace_dir) = path.parent().filter(|_| self.is_copy(path)) else {
+            let message = format!("{} is not inside the folder for workspaces", path.display());
+            return Err(WorkspaceError::new("workspace_gone", message));
         };
         let failed = |why: io::Error| {
             let code =
                 if why.kind() == io::ErrorKind::StorageFull { "workspace_full" } else { "workspace_failed" };
-            NoWorkspace::new(code, format!("{}: {why}", house.display()))
+            WorkspaceError::new(code, format!("{}: {why}", workspace_dir.display()))
         };
-        let mark = house.join(MADE);
+        let mark = workspace_dir.join(READY_MARK);
         if mark.exists() {
             if path.is_dir() {
                 std::fs::write(&mark, run.to_string()).map_err(failed)?;
-                return Ok(PreparedWorkspace { made: None });
+                return Ok(PreparedWorkspace { copied: None });
             }
-            return Err(NoWorkspace::new("workspace_gone", format!("{} was taken away", path.display())));
+            return Err(WorkspaceError::new("workspace_gone", format!("{} was deleted", path.display())));
         }
         if path.exists() {
             std::fs::remove_dir_all(path).map_err(failed)?;
         }
-        std::fs::create_dir_all(house).map_err(failed)?;
-        let made = match source {
+        std::fs::create_dir_all(workspace_dir).map_err(failed)?;
+        let copied = match source {
             Some(source) => copy::tree(source, path, ignored_too),
-            None => std::fs::create_dir(path).map(|()| <(Copied, Base)>::default()).map_err(failed),
+            None => std::fs::create_dir(path).map(|()| <(CopyCounts, Base)>::default()).map_err(failed),
         };
-        let made = made.and_then(|(made, base)| base.write(house).map(|()| made).map_err(failed));
-        let made = match made {
-            Ok(made) => made,
-            Err(none) => {
-                // Nothing is left of what could not be made.
-                std::fs::remove_dir_all(house).ok();
-                return Err(none);
+        let copied =
+            copied.and_then(|(copied, base)| base.write(workspace_dir).map(|()| copied).map_err(failed));
+        let copied = match copied {
+            Ok(copied) => copied,
+            Err(error) => {
+                // A failed copy leaves nothing behind.
+                std::fs::remove_dir_all(workspace_dir).ok();
+                return Err(error);
             }
         };
-        // Who used it last, and when, is seen from this.
+        // Records the run that used the workspace last; its file time is the time of use.
         std::fs::write(&mark, run.to_string()).map_err(failed)?;
-        Ok(PreparedWorkspace { made: Some(made) })
+        Ok(PreparedWorkspace { copied: Some(copied) })
     }
 
-    /// Takes a copy away, if there is one. Blocks.
-    pub(crate) fn remove(&self, whose: &str) -> io::Result<()> {
-        match std::fs::remove_dir_all(self.home.join(whose)) {
+    /// Deletes a copy, if it exists. Blocks.
+    pub(crate) fn remove(&self, owner: &str) -> io::Result<()> {
+        match std::fs::remove_dir_all(self.home.join(owner)) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
             _ => Ok(()),
         }
     }
 
-    /// The same, unless a run has used it in the meantime.
-    pub(crate) fn remove_unused(&self, whose: &str, age: Duration) -> io::Result<()> {
-        if is_older(&self.home.join(whose), age) { self.remove(whose) } else { Ok(()) }
+    /// Deletes a copy unless a run has used it in the meantime.
+    pub(crate) fn remove_unused(&self, owner: &str, age: Duration) -> io::Result<()> {
+        if is_older(&self.home.join(owner), age) { self.remove(owner) } else { Ok(()) }
     }
 
-    /// Copies that were not used for so long. Blocks.
+    /// Copies that were not used for at least `age`. Blocks.
     pub(crate) fn unused(&self, age: Duration) -> io::Result<Vec<Unused>> {
         let mut found = Vec::new();
-        let houses = match std::fs::read_dir(&self.home) {
-            Ok(houses) => houses,
+        let workspace_dirs = match std::fs::read_dir(&self.home) {
+            Ok(workspace_dirs) => workspace_dirs,
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(found),
             Err(why) => return Err(why),
         };
-        for house in houses {
-            let house = house?;
-            let mark = house.path().join(MADE);
-            if is_older(&house.path(), age)
-                && let Some(whose) = house.file_name().to_str()
+        for workspace_dir in workspace_dirs {
+            let workspace_dir = workspace_dir?;
+            let mark = workspace_dir.path().join(READY_MARK);
+            if is_older(&workspace_dir.path(), age)
+                && let Some(owner) = workspace_dir.file_name().to_str()
             {
                 let run = std::fs::read_to_string(&mark).ok().and_then(|text| text.trim().parse().ok());
-                found.push(Unused { whose: whose.to_owned(), run });
+                found.push(Unused { owner: owner.to_owned(), run });
             }
         }
         Ok(found)
     }
 
-    /// Where the copy of this name is worked in.
-    pub(crate) fn tree(&self, whose: &str) -> PathBuf {
-        self.home.join(whose).join(TREE)
+    /// The folder that runs work in, in the copy of this owner.
+    pub(crate) fn tree(&self, owner: &str) -> PathBuf {
+        self.home.join(owner).join(TREE)
     }
 }
 
-/// Whether a copy was last used so long ago.
-fn is_older(house: &Path, age: Duration) -> bool {
-    let marked = house.join(MADE).metadata().or_else(|_| house.metadata());
+/// Whether a copy was last used at least `age` ago.
+fn is_older(workspace_dir: &Path, age: Duration) -> bool {
+    let marked = workspace_dir.join(READY_MARK).metadata().or_else(|_| workspace_dir.metadata());
     marked.and_then(|marked| marked.modified()).is_ok_and(|at| at.elapsed().unwrap_or_default() >= age)
 }
 

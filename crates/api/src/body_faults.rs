@@ -144,9 +144,9 @@ mod tests {
     use crate::request::{AppendEvents, CreateRun};
 
     #[test]
-    fn every_fault_of_a_batch_is_named_with_its_place() {
+    fn every_fault_of_a_batch_is_reported_with_its_path() {
         let batch = r#"{"producer":{"id":7,"sequence":1},"events":[{"type":"run.started","data":{}},{"kind":"x"},[]],"x":1}"#;
-        let told = body_faults::<AppendEvents>(batch).unwrap();
+        let message = body_faults::<AppendEvents>(batch).unwrap();
         for part in [
             "field `producer.id` is number, expected string",
             "missing field `producer.epoch`",
@@ -158,13 +158,13 @@ mod tests {
             "field `events[2]` is array, expected object",
             "unknown field `x`",
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(message.contains(part), "{part}: {message}");
         }
-        assert_eq!(told.split("; ").count(), 9, "{told}");
+        assert_eq!(message.split("; ").count(), 9, "{message}");
     }
 
     #[test]
-    fn one_fault_and_what_is_no_json_are_left_to_the_reader() {
+    fn a_single_fault_and_invalid_json_are_not_explained_here() {
         for body in [r#"{"producer":{"id":"p","epoch":0,"seq":0}}"#, "{", "[]"] {
             assert_eq!(body_faults::<AppendEvents>(body), None, "{body}");
         }
@@ -176,17 +176,20 @@ mod tests {
             let name = "s".repeat(bytes);
             (body_faults::<AppendEvents>(&format!(r#"{{"{name}":1}}"#)).unwrap(), name)
         };
-        let (told, name) = shown(SHOWN_NAME_BYTES_MAX);
-        assert!(told.contains(&name), "{told}");
-        let (told, _) = shown(SHOWN_NAME_BYTES_MAX + 1);
-        assert!(told.contains("in the body, with a name of 129 bytes") && !told.contains("sss"), "{told}");
+        let (message, name) = shown(SHOWN_NAME_BYTES_MAX);
+        assert!(message.contains(&name), "{message}");
+        let (message, _) = shown(SHOWN_NAME_BYTES_MAX + 1);
+        assert!(
+            message.contains("in the body, with a name of 129 bytes") && !message.contains("sss"),
+            "{message}"
+        );
     }
 
     #[test]
     fn faults_beyond_the_bound_are_counted() {
         let events = vec!["{}"; 20].join(",");
-        let told = body_faults::<AppendEvents>(&format!(r#"{{"events":[{events}]}}"#)).unwrap();
-        assert!(told.ends_with("; and 25 more"), "{told}");
+        let message = body_faults::<AppendEvents>(&format!(r#"{{"events":[{events}]}}"#)).unwrap();
+        assert!(message.ends_with("; and 25 more"), "{message}");
         let long = format!(r#"{{"x":"{}"}}"#, "y".repeat(EXPLAINED_BYTES_MAX));
         assert_eq!(body_faults::<CreateRun>(&long), None);
     }

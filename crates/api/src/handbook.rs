@@ -1,6 +1,6 @@
 //! The published contract as a page for people: plain HTML with headings and lists, and no script.
 //!
-//! It is made from the same document that programs get, so both agree. Look at [`page`].
+//! It is generated from the same document that programs get, so both agree. Look at [`page`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -92,13 +92,13 @@ fn write_operation(page: &mut String, document: &Value, method: &str, path: &str
     for (status, response) in object(&operation["responses"]) {
         let response = resolved(document, response);
         let contents = object(&response["content"]);
-        let said: Vec<String> =
+        let formats: Vec<String> =
             contents.map(|(media_type, content)| content_words(media_type, content)).collect();
         let codes = response["content"]
             .as_object()
             .is_some_and(|content| content.keys().all(|media_type| media_type == crate::problem::MEDIA_TYPE));
         let about = if codes { String::new() } else { escaped(text(&response["description"])) };
-        writeln!(page, "<li>{status}: {about} {}</li>", said.join("; ")).expect(TAKES_ALL);
+        writeln!(page, "<li>{status}: {about} {}</li>", formats.join("; ")).expect(TAKES_ALL);
     }
     page.push_str("</ul>\n");
 }
@@ -163,7 +163,7 @@ fn write_codes(page: &mut String) {
     }
 }
 
-/// What a schema wants, in a few words.
+/// A short description of a schema.
 fn words(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
         return format!("<a href=\"#type-{name}\">{name}</a>");

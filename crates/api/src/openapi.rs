@@ -1,4 +1,4 @@
-//! The published contract: OpenAPI 3.1, made from the tables of routes and the types they name.
+//! The published contract: OpenAPI 3.1, generated from the tables of routes and the types they name.
 //!
 //! [`document`] builds the whole contract; [`text`] is its JSON, as served and as stored in `docs/openapi.json`. Nothing
 //! is written by hand here that a table or a type defines.
@@ -276,13 +276,13 @@ impl Builder {
             headers["retry-after"] = header_ref("retry-after");
         }
         let types: Vec<String> = names.iter().map(|name| problem::type_of(name)).collect();
-        let said: Vec<String> =
+        let meanings: Vec<String> =
             codes.iter().map(|code| format!("{}: {}", code.as_str(), code.row().meaning)).collect();
         let narrowed = json!({
             "properties": { "code": { "enum": names }, "type": { "enum": types }, "status": { "const": status } },
         });
         let response = json!({
-            "description": said.join(" "),
+            "description": meanings.join(" "),
             "headers": headers,
             "content": { problem::MEDIA_TYPE: { "schema": { "allOf": [problem, narrowed] } } },
         });
@@ -347,7 +347,7 @@ fn header_ref(name: &str) -> Value {
 fn headers() -> Value {
     json!({
         "x-request-id": {
-            "description": "Names this request in the server's log.",
+            "description": "The id of this request in the server's log.",
             "required": true, "schema": { "type": "string" },
         },
         "location": {
@@ -455,8 +455,9 @@ fn idempotency_key() -> Value {
     json!({
         "name": "idempotency-key",
         "in": "header",
-        "description": "Chosen by the client for one operation. If the request is resent within a day with the same body, it \
-                        gets the first answer, with idempotency-replayed: true, and is not executed again.",
+        "description": "Chosen by the client for one operation. If the request is resent within a day with \
+                        the same body, it gets the first response, with idempotency-replayed: true, and is \
+                        not executed again.",
         "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
     })
 }
@@ -465,7 +466,8 @@ fn if_none_match() -> Value {
     json!({
         "name": "if-none-match",
         "in": "header",
-        "description": "The ETag of the version that the client has; the answer is 304 if it is still current.",
+        "description": "The ETag of the version that the client has; the response is 304 if it is still \
+                        current.",
         "schema": { "type": "string" },
     })
 }
@@ -474,7 +476,8 @@ fn range() -> Value {
     json!({
         "name": "range",
         "in": "header",
-        "description": "The requested bytes, as bytes=0-99, bytes=100- or bytes=-100. One range only; for several the answer has all bytes.",
+        "description": "The requested bytes, as bytes=0-99, bytes=100- or bytes=-100. One range only; for \
+                        several the response has all bytes.",
         "schema": { "type": "string" },
     })
 }
@@ -483,7 +486,7 @@ fn if_range() -> Value {
     json!({
         "name": "if-range",
         "in": "header",
-        "description": "The ETag that the range belongs to; for any other version the answer has all bytes.",
+        "description": "The ETag that the range belongs to; for any other version the response has all bytes.",
         "schema": { "type": "string" },
     })
 }

@@ -11,7 +11,7 @@ pub fn type_of(code: &str) -> String {
     format!("urn:recount:error:{code}")
 }
 
-/// An error answer. `code` is for programs, `detail` for people.
+/// An error response. `code` is for programs, `detail` for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// `urn:recount:error:` and the code; `docs/errors.md` describes each.
@@ -25,10 +25,10 @@ pub struct Problem {
     pub code: String,
     pub retryable: bool,
     pub request_id: String,
-    /// Which event of a batch was refused.
+    /// Which event of a batch was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<usize>,
-    /// The type of the event that was refused.
+    /// The type of the event that was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     /// The broken rule; see `docs/grammar.md`.

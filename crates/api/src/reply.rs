@@ -156,7 +156,7 @@ pub struct Run {
     /// `clone` or `in_place`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_mode: Option<String>,
-    /// The budget of its task when it began.
+    /// The budget of its task when it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros_usd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct Run {
     /// Whether it is excluded from pruning; absent if it is not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pinned: bool,
-    /// The first event that is left; absent if that is 0.
+    /// The first event that still exists; absent if that is 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_sequence: u64,
 }
@@ -211,7 +211,7 @@ pub struct Task {
     pub input_tokens: u64,
     #[serde(default)]
     pub output_tokens: u64,
-    /// The budget for all its runs, if it has one, and what is left of it.
+    /// The budget for all its runs, if it has one, and the remaining amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros_usd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -228,7 +228,7 @@ pub struct Task {
 pub struct Artifact {
     pub id: String,
     /// `patch`, `command_output`, `file_snapshot`, `image`, `fetched_resource`, `search_results`,
-    /// `tool_result_blob`, or another word.
+    /// `tool_result_blob`, or another value.
     pub kind: String,
     /// For a patch `proposed`, `applied` or `rejected`, else `created`.
     pub status: String,
@@ -377,7 +377,7 @@ pub struct Changes {
     pub put_back: u64,
 }
 
-/// What became of a patch, and the run that did it.
+/// The new status of a patch, and the run that changed it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PatchOutcome {
     pub artifact: Artifact,
@@ -385,7 +385,7 @@ pub struct PatchOutcome {
     pub run_id: String,
     /// The status of that run: `finished`, unless it takes long.
     pub run_status: String,
-    /// The patch that took it back.
+    /// The patch that reverted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inverse: Option<Artifact>,
 }
@@ -411,7 +411,7 @@ pub struct Digest {
     /// `recount.run.v1`: for each event BLAKE3 over the previous head, the length and the bytes.
     pub algorithm: String,
     pub head: String,
-    /// The first event that is left, if the run was pruned.
+    /// The first event that still exists, if the run was pruned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_sequence: u64,
     /// The chain value before that event, if the run was pruned: the rest continues from it.
@@ -425,7 +425,7 @@ pub struct Pruned {
     pub run_id: String,
     /// How many events were removed.
     pub events: u64,
-    /// The first event that is left.
+    /// The first event that still exists.
     pub first_sequence: u64,
 }
 
@@ -436,7 +436,7 @@ pub struct Swept {
     pub events: u64,
     /// Whether another request may prune more: one request prunes a bounded number of runs.
     pub has_more: bool,
-    /// Runs that the policy applies to and whose stored events are damaged. They are left; a damaged run can only be
+    /// Runs that the policy applies to and whose stored events are damaged. They are skipped; a damaged run can only be
     /// deleted, with its task or its session.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub damaged: u64,
@@ -454,7 +454,7 @@ pub struct Deleted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactGone {
     pub artifact_id: String,
-    /// The run that made it; absent for an upload that no run had used.
+    /// The run that created it; absent for an upload that no run had used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// Whether its bytes were removed; they stay while another artifact has the same.

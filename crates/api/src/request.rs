@@ -60,21 +60,21 @@ ordering! {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub struct ChangeTask {
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schemars(with = "String")]
     pub title: Option<String>,
     /// Not less than before; the first one bounds a task without a budget.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schemars(with = "u64", range(max = 9_007_199_254_740_991_u64))]
     pub budget_micros_usd: Option<u64>,
     /// The same for tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schemars(with = "u64", range(max = 9_007_199_254_740_991_u64))]
     pub budget_tokens: Option<u64>,
 }
 
-/// `null` removes nothing.
-fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+/// Refuses `null`: these fields cannot be removed.
+fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -111,7 +111,7 @@ ordering! {
     }
 }
 
-/// `POST /v1/runs/{run}/retry`; the body may be left out.
+/// `POST /v1/runs/{run}/retry`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryRun {
@@ -120,7 +120,7 @@ pub struct RetryRun {
     pub model: Option<String>,
 }
 
-/// `POST /v1/runs/{run}/resume`; the body may be left out. Without a place it resumes from the last checkpoint, and with
+/// `POST /v1/runs/{run}/resume`; the body is optional. Without a place it resumes from the last checkpoint, and with
 /// a further request from the end.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -169,7 +169,7 @@ pub struct ContinueRun {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryRunFromTurn {
-    /// The first turn that is not kept: the model is asked again for it.
+    /// The first turn to repeat: the model is called again for it.
     pub turn_index: u64,
     /// Another model than that of the earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,13 +291,13 @@ pub struct AppendEvents {
 pub struct Producer {
     #[schemars(schema_with = "foreign_id_schema")]
     pub id: String,
-    /// Each new instance uses a higher epoch; from then on older ones are refused.
+    /// Each new instance uses a higher epoch; from then on older ones are rejected.
     pub epoch: u64,
     /// 0 for the first batch of an epoch, then one more for each batch.
     pub seq: u64,
 }
 
-/// One event to append. `data` is stored unchanged, except for white space.
+/// One event to append. `data` is stored unchanged, except for whitespace.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewEvent {
@@ -307,7 +307,7 @@ pub struct NewEvent {
     pub data: Box<RawValue>,
 }
 
-/// `POST /v1/runs/{run}/cancel` and `POST /v1/tasks/{task}/cancel`; the body may be left out.
+/// `POST /v1/runs/{run}/cancel` and `POST /v1/tasks/{task}/cancel`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
@@ -315,7 +315,7 @@ pub struct Cancel {
     pub reason: Option<String>,
 }
 
-/// `POST /v1/runs/{run}/apply`; the body may be left out.
+/// `POST /v1/runs/{run}/apply`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyRun {
@@ -325,7 +325,7 @@ pub struct ApplyRun {
     pub branch: Option<String>,
 }
 
-/// `POST /v1/artifacts/{artifact}/apply`, `/reject` and `/revert`; the body may be left out.
+/// `POST /v1/artifacts/{artifact}/apply`, `/reject` and `/revert`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePatch {
@@ -334,7 +334,7 @@ pub struct ChangePatch {
     pub reason: Option<String>,
 }
 
-/// `POST /v1/runs/{run}/prune`; the body may be left out.
+/// `POST /v1/runs/{run}/prune`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneRun {
@@ -351,18 +351,18 @@ pub struct Prune {
     /// How long a run is kept complete after it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age_seconds: Option<u64>,
-    /// The most events in the whole store.
+    /// The maximum number of events in the whole store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_events: Option<u64>,
-    /// The most bytes of events in the whole store.
+    /// The maximum number of bytes of events in the whole store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
 }
 
 /// One of the amounts is there and is not null.
 fn any_amount() -> Value {
-    let said = |name: &str| json!({ "required": [name], "properties": { name: { "type": "integer" } } });
-    json!([said("max_age_seconds"), said("max_events"), said("max_bytes")])
+    let required = |name: &str| json!({ "required": [name], "properties": { name: { "type": "integer" } } });
+    json!([required("max_age_seconds"), required("max_events"), required("max_bytes")])
 }
 
 /// `POST /v1/approvals/{approval}/resolve`
@@ -382,11 +382,11 @@ pub struct ResolveApproval {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerClarification {
-    /// Any JSON: a text, one of the choices, or another value that fits the question. Stored unchanged, except for white space.
+    /// Any JSON: a text, one of the choices, or another value that fits the question. Stored unchanged, except for whitespace.
     pub response: Box<RawValue>,
 }
 
-/// `POST /v1/handoffs/{handoff}/acknowledge`; the body may be left out.
+/// `POST /v1/handoffs/{handoff}/acknowledge`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcknowledgeHandoff {
@@ -394,7 +394,7 @@ pub struct AcknowledgeHandoff {
     pub comment: Option<String>,
 }
 
-/// `POST /v1/handoffs/{handoff}/reject`; the body may be left out.
+/// `POST /v1/handoffs/{handoff}/reject`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RejectHandoff {
@@ -411,7 +411,7 @@ pub struct ExtendPrompt {
     pub seconds: u64,
 }
 
-/// `POST /v1/sessions`; the body may be left out.
+/// `POST /v1/sessions`; the body is optional.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSession {

@@ -68,7 +68,7 @@ routes! {
         [] NOTHING => [one::<Task>("task")], [];
     ChangeTask = "PATCH" "/tasks/{task}", [Run], "Raises a task's budget, or changes its title.",
         [] body::<ChangeTask>() => [one::<Task>("task")], [BudgetNotRaised, LimitReached];
-    DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; only tombstones are left.",
+    DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; only tombstones remain.",
         [] NOTHING => [one::<Deleted>("deleted")], [];
     CancelTask = "POST" "/tasks/{task}/cancel", [Run], "Cancels the task's active run.",
         [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
@@ -202,7 +202,7 @@ routes! {
         [] perhaps::<ChangePatch>() => [one::<PatchOutcome>("patch")],
         [ArtifactBytesLost, ArtifactBytesMissing, KindUnavailable, OrderRefused, PatchDrift, PatchFailed, PatchStatus, PatchUnusable,
          RunActive, RunErased, RunExternal, RunPruned, TaskBusy, TaskErased, WorkspaceGone, WorkspaceRefused];
-    PinArtifact = "PUT" "/artifacts/{artifact}/pin", [Admin], "Excludes an artifact from deletion, and the run that made it from pruning.",
+    PinArtifact = "PUT" "/artifacts/{artifact}/pin", [Admin], "Excludes an artifact from deletion, and the run that created it from pruning.",
         [] NOTHING => [one::<Artifact>("artifact")], [ArtifactUnused];
     UnpinArtifact = "DELETE" "/artifacts/{artifact}/pin", [Admin], "Allows an artifact to be deleted again.",
         [] NOTHING => [one::<Artifact>("artifact")], [ArtifactUnused];
@@ -210,7 +210,7 @@ routes! {
         [] NOTHING => [one::<ArtifactGone>("deleted")], [ArtifactInLog, ArtifactPinned, RunActive];
     ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
-    JudgeMcpCall = "GET" "/policy/mcp/{mcp_server}/{mcp_tool}", [Ingest], "Shows what the policy says about a call of an MCP server's tool by another agent; nothing is executed or asked.",
+    JudgeMcpCall = "GET" "/policy/mcp/{mcp_server}/{mcp_tool}", [Ingest], "Shows what the policy says about a call of an MCP server's tool by another agent; nothing is executed, and no approval is requested.",
         [DESTRUCTIVE] NOTHING => [one::<PolicyVerdict>("policy_verdict")], [KindUnavailable];
     ListAgents = "GET" "/agents", [Read], "Lists the agents of this server by name.",
         [] NOTHING => [page::<Agent>()], [];
@@ -225,7 +225,7 @@ routes! {
         [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunErased, SessionBusy, WorkspaceRefused];
     ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists the messages and tool calls of a session, oldest first.",
         [AFTER_MESSAGE, LIST_LIMIT] NOTHING => [page::<Message>()], [];
-    DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; only tombstones are left.",
+    DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; only tombstones remain.",
         [] NOTHING => [one::<SessionDeleted>("deleted")], [];
 }
 
@@ -249,9 +249,9 @@ routes! {
         [] perhaps::<MakeBackup>() => [made::<Backup>("backup")], [IdTaken];
     LookAtHealth = "GET" "/admin/doctor", [Admin], "Runs the doctor's checks on the running server.",
         [FULL] NOTHING => [one::<Checkup>("checkup")], [];
-    IsAlive = "GET" "/healthz", [], "Checks that the process answers.",
+    IsAlive = "GET" "/healthz", [], "Checks that the process responds.",
         [] NOTHING => [bare::<Health>(200)], [];
-    IsReady = "GET" "/readyz", [], "Checks that the store answers and has space for appends.",
+    IsReady = "GET" "/readyz", [], "Checks that the store responds and has space for appends.",
         [] NOTHING => [bare::<Health>(200), bare::<Health>(503)], [];
     Measure = "GET" "/metrics", [Admin], "Returns metrics for monitoring.",
         [] NOTHING => [Document { media_type: "application/openmetrics-text; version=1.0.0; charset=utf-8", about: "Counters and gauges as OpenMetrics." }], [];

@@ -225,7 +225,7 @@ impl<Name> Route<Name> {
         }
         if self.takes_key() {
             codes.extend([Code::HeaderInvalid, Code::IdempotencyKeyReused, Code::IdempotencyInProgress]);
-            // What it made when it was sent before may be gone.
+            // What it created when it was sent before may have been deleted.
             codes.extend([Code::RunErased, Code::TaskErased]);
             if self.takes_bytes() {
                 codes.push(Code::ArtifactDeleted);
@@ -292,7 +292,7 @@ pub mod parameter {
     pub const EVENTS_LIMIT: Parameter = Parameter {
         name: query::LIMIT,
         form: Form::Number { min: 1, max: query::EVENTS_LIMIT_MAX as u64 },
-        about: "The most events of a page; 500 by default. It does not apply to streams.",
+        about: "The maximum number of events per page; 500 by default. It does not apply to streams.",
     };
     /// The cursor of a list of items whose ids have this prefix.
     pub const fn after(prefix: &'static str) -> Parameter {
@@ -310,7 +310,7 @@ pub mod parameter {
     pub const LIST_LIMIT: Parameter = Parameter {
         name: query::LIMIT,
         form: Form::Number { min: 1, max: query::LIST_LIMIT_MAX as u64 },
-        about: "The most items of a page; 50 by default.",
+        about: "The maximum number of items per page; 50 by default.",
     };
     pub const RUN_STATUS: Parameter = Parameter {
         name: query::STATUS,
@@ -430,7 +430,7 @@ pub mod parameter {
     pub const DESTRUCTIVE: Parameter = Parameter {
         name: query::DESTRUCTIVE,
         form: Form::YesNo,
-        about: "true if the server says of the tool that a call may destroy something.",
+        about: "true if the server declares that a call of the tool may be destructive.",
     };
     pub const TEXT: Parameter = Parameter {
         name: query::TEXT,

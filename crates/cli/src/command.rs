@@ -52,7 +52,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Arg, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::exit;
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ pub(crate) use self::invocation::Invocation;
 #[derive(Parser)]
 #[command(name = "recount", version, max_term_width = 100, after_help = exit::TABLE)]
 struct CommandLine {
-    #[command(flatten, next_help_heading = "Options of every command")]
+    #[command(flatten, next_help_heading = "Global options")]
     invocation: Invocation,
     #[command(subcommand)]
     verb: Verb,
@@ -140,17 +140,37 @@ pub(crate) fn run() -> ExitCode {
     if hook::is_called() {
         return run_hook();
     }
-    let matches = CommandLine::command().get_matches();
+    let matches = with_global_options_once(CommandLine::command()).get_matches();
     let CommandLine { invocation, verb } =
         CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     exit::report(verb.run(invocation.with_sources(&matches)))
+}
+
+/// Describes the global options in the help of the program alone. The help of a verb only names them; every verb accepts
+/// them.
+fn with_global_options_once(command: Command) -> Command {
+    let global = command.get_arguments().filter(|option| option.is_global_set());
+    let hidden: Vec<Arg> = global.map(|option| option.clone().hide(true)).collect();
+    let names: Vec<String> =
+        hidden.iter().filter_map(Arg::get_long).map(|name| format!("--{name}")).collect();
+    let pointer = format!("Global options: {} (see {} help)", names.join(", "), command.get_name());
+    command.mut_subcommands(|verb| with_pointer(verb.args(&hidden), &pointer))
+}
+
+/// Ends the help of a verb, and of those below it, with a line.
+fn with_pointer(verb: Command, pointer: &str) -> Command {
+    let help = match verb.get_after_help() {
+        Some(own) => format!("{own}\n\n{pointer}"),
+        None => pointer.to_owned(),
+    };
+    verb.after_help(help).mut_subcommands(|verb| with_pointer(verb, pointer))
 }
 
 /// The command line of the one verb that must start fast: making the table of all verbs takes longer than its work.
 #[derive(Parser)]
 #[command(name = "recount", version, max_term_width = 100)]
 struct HookLine {
-    #[command(flatten, next_help_heading = "Options of every command")]
+    #[command(flatten, next_help_heading = "Global options")]
     invocation: Invocation,
     #[command(subcommand)]
     verb: HookVerb,
@@ -162,7 +182,7 @@ enum HookVerb {
 }
 
 fn run_hook() -> ExitCode {
-    let matches = HookLine::command().try_get_matches();
+    let matches = with_global_options_once(HookLine::command()).try_get_matches();
     let line = matches.and_then(|matches| Ok((HookLine::from_arg_matches(&matches)?, matches)));
     match line {
         Ok((HookLine { invocation, verb: HookVerb::Hook(verb) }, matches)) => {

@@ -1,4 +1,4 @@
-//! Why a verb did not do what it was asked, and the exit status that says so. Look at [`Failure`].
+//! Why a verb failed, and its exit status. Start at [`Failure`].
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use recount_client::ClientError;
 use recount_client::aap::AapError;
 use recount_command_line::output::OutputError;
 
-/// Why a verb did not do what it was asked.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server said no.
+    /// The server rejected the request.
     Refused(String),
     /// Stored bytes are not what was written.
     Damaged(String),
     /// There is no such run, or it was erased.
-    Gone(String),
-    /// Something was asked for that cannot be.
+    Missing(String),
+    /// The arguments are invalid.
     Usage(String),
-    /// The answer is no, and was told as data.
+    /// The result is negative, and was printed as data.
     No,
     Unreachable(String),
     Protocol(String),
     /// Something on our side of the wire.
     Own(String),
-    /// Nobody reads our output any more, so there is nothing left to do.
+    /// The output is closed, so nothing more can be done.
     OutputClosed,
     /// The run that was followed was cancelled by another client, which was printed as data.
     Cancelled,
-    /// The command that the run was has been ended by this signal, which was told as data.
+    /// This signal ended the command of the run, which was printed as data.
     Signal(u8),
-    /// From the keyboard, after we said where we were.
+    /// Interrupted from the keyboard, after the position was printed.
     Interrupted,
 }
 
@@ -38,7 +38,7 @@ impl Failure {
     pub(crate) fn status(&self) -> u8 {
         match self {
             Failure::OutputClosed => 0,
-            Failure::Refused(_) | Failure::Damaged(_) | Failure::Gone(_) | Failure::No => 1,
+            Failure::Refused(_) | Failure::Damaged(_) | Failure::Missing(_) | Failure::No => 1,
             Failure::Usage(_) => 2,
             Failure::Unreachable(_) => 3,
             Failure::Protocol(_) => 4,
@@ -57,7 +57,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Refused(why)
             | Failure::Damaged(why)
-            | Failure::Gone(why)
+            | Failure::Missing(why)
             | Failure::Usage(why)
             | Failure::Unreachable(why)
             | Failure::Protocol(why)
@@ -76,7 +76,7 @@ impl From<ClientError> for Failure {
         match &why {
             ClientError::Problem(problem) => match &*problem.code {
                 "run_damaged" | "store_corrupt" => Failure::Damaged(why.to_string()),
-                "run_erased" | "run_not_found" => Failure::Gone(why.to_string()),
+                "run_erased" | "run_not_found" => Failure::Missing(why.to_string()),
                 _ => Failure::Refused(why.to_string()),
             },
             ClientError::Unreachable { .. } => {

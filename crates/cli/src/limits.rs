@@ -13,13 +13,13 @@ pub(crate) const TODAY_LOOKBACK: Duration = Duration::from_secs(7 * 24 * 60 * 60
 /// Runs of a report that are read at a time.
 pub(crate) const TODAY_PAGE: usize = 200;
 
-/// Runs that a report reads; if there are more, it says that its figures are too small.
+/// Runs that a report reads; if there are more, it notes that its figures are too small.
 pub(crate) const TODAY_RUNS_MAX: usize = 20_000;
 
 /// Approvals, questions and handoffs of each kind that a report names; the rest is in the lists of these.
 pub(crate) const TODAY_WAITING_MAX: usize = 100;
 
-/// Bytes of one line of a transcript; of a longer one the beginning is kept, and a gap says so.
+/// Bytes of one line of a transcript; of a longer one the beginning is kept, and a gap records it.
 pub(crate) const TRANSCRIPT_LINE_BYTES_MAX: usize = 16 << 20;
 
 /// Transcripts of one import; more are refused before anything is imported.
@@ -31,7 +31,7 @@ pub(crate) const TRANSCRIPT_FOLDERS_DEEP_MAX: usize = 8;
 /// Runs of one transcript that an import compares with; more are refused.
 pub(crate) const TRANSCRIPT_RUNS_MAX: usize = 100_000;
 
-/// Lines that wait for the next run of a transcript. Beyond that the oldest are dropped, and a gap in the next run says so.
+/// Lines that wait for the next run of a transcript. Beyond that the oldest are dropped; the next run records the gap.
 pub(crate) const TRANSCRIPT_HELD_LINES_MAX: usize = 1000;
 
 /// Their bytes; the same happens beyond that.
@@ -62,13 +62,13 @@ pub(crate) const TRANSCRIPTS_OPEN_MAX: usize = 64;
 /// Bytes that are forwarded between an MCP client and server at a time.
 pub(crate) const MCP_READ_BYTES: usize = 64 << 10;
 
-/// Messages that wait to be recorded. What does not fit is forwarded, not recorded, and a gap says how many.
+/// Messages that wait to be recorded. What does not fit is forwarded, not recorded, and a gap counts them.
 pub(crate) const MCP_QUEUE_MESSAGES_MAX: usize = 4096;
 
 /// Their bytes; the same happens beyond that.
 pub(crate) const MCP_QUEUE_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of a message that is read; of a longer one the beginning is recorded, and a gap says so.
+/// Bytes of a message that is read; of a longer one the beginning is recorded, with a gap.
 pub(crate) const MCP_LINE_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of that beginning; the rest is forwarded alone.
@@ -89,7 +89,7 @@ pub(crate) const MCP_HTTP_MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Bytes of an error response of an MCP server that are read.
 pub(crate) const MCP_HTTP_ERROR_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of events that wait while the server does not answer; then recording ends, which is said, and forwarding goes on.
+/// Bytes of events that wait while the server does not respond; then recording ends with a note, and forwarding continues.
 pub(crate) const MCP_WAITING_BYTES_MAX: usize = 32 << 20;
 
 /// Events of one batch; further ones wait for the next.
@@ -101,10 +101,14 @@ pub(crate) const MCP_BATCH_BYTES_MAX: usize = 2 << 20;
 /// How long messages gather before they are sent.
 pub(crate) const MCP_GATHER: Duration = Duration::from_millis(20);
 
-/// How often a server that does not answer is asked again.
+/// How long the run is not created while the MCP server has not sent its name, which is the run's title. Then the title has the name
+/// from the command line.
+pub(crate) const MCP_NAME_WAIT: Duration = Duration::from_secs(2);
+
+/// How often a request is retried while the server does not respond.
 pub(crate) const MCP_RETRY: Duration = Duration::from_secs(1);
 
-/// How long what waits is sent after the connection is over; then it is given up, which is said.
+/// How long waiting events are sent after the connection is over; then they are dropped with a note.
 pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(3);
 
 /// How long an MCP server may take to end after its output has ended; then it is killed.
@@ -116,11 +120,11 @@ pub(crate) const MCP_EXIT_POLL: Duration = Duration::from_millis(10);
 /// Bytes of the command in the title of a recorded run; the rest is cut.
 pub(crate) const MCP_TITLE_BYTES_MAX: usize = 120;
 
-/// Things that a run asks at once and that are asked here one after the other; of more, only how to answer them
-/// from elsewhere is told.
+/// Open prompts of a run that are shown here one after the other; for more, only how to answer them
+/// from elsewhere is printed.
 pub(crate) const PROMPTS_MAX: usize = 100;
 
-/// Lines of what a call would do that are shown at once; how many are left is told, and `m` shows the next.
+/// Lines of a preview that are shown at once; the number of remaining ones is printed, and `m` shows the next.
 pub(crate) const PREVIEW_PAGE_LINES: usize = 100;
 
 /// Bytes of what a call would do that are fetched to be shown before it is allowed; of more, the beginning is shown and
@@ -138,7 +142,7 @@ pub(crate) const ATTACHED_BYTES_MAX: u64 = 10 << 20;
 /// that was acknowledged.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(10);
 
-/// How long the demo waits for an answer when nobody is at the terminal; then it answers.
+/// How long the demo waits for an answer without input from the terminal; then it answers.
 pub(crate) const DEMO_WAIT: Duration = Duration::from_secs(3);
 
 /// The same when a person is.
@@ -157,21 +161,21 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// larger.
 pub(crate) const IMAGE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
-/// Messages that are told of a session that is gone on with; how many came before is said.
+/// Messages that are printed when a session is continued; the number of earlier ones is printed.
 pub(crate) const HISTORY_SHOWN_MAX: usize = 10;
 
 /// Turns in a row in which answers are given by rule and not by a person; then the chat ends, so that an agent that
 /// asks for ever is not answered for ever.
 pub(crate) const RULED_TURNS_MAX: usize = 100;
 
-/// How often in a row a page of an export is asked for again while the server does not answer, over about a minute; then
+/// How often in a row a page of an export is requested again while the server does not respond, over about a minute; then
 /// the export fails and leaves no file.
 pub(crate) const READ_ATTEMPTS_MAX: u32 = 12;
 
-/// The wait before a page is asked for again; it doubles with each attempt in vain, up to [`READ_RETRY_MAX`].
+/// The wait before a page is requested again; it doubles with each failed attempt, up to [`READ_RETRY_MAX`].
 pub(crate) const READ_RETRY: Duration = Duration::from_millis(250);
 
-/// The longest wait before a page is asked for again.
+/// The longest wait before a page is requested again.
 pub(crate) const READ_RETRY_MAX: Duration = Duration::from_secs(8);
 
 /// Bytes of one run that an export holds until the run was read whole; a longer run is read twice.
@@ -191,12 +195,12 @@ pub(crate) const SERIES_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// more.
 pub(crate) const SUCCESSORS_SHOWN: usize = 50;
 
-/// Damaged stretches of one run that `verify` names; that there are more is said in one sentence.
+/// Damaged ranges of one run that `verify` names; further ones are summarised in one sentence.
 pub(crate) const DAMAGED_NAMED_MAX: usize = 20;
 
-/// How often a person is asked what becomes of an unfinished run; then nothing is done.
+/// How often a person is prompted about an unfinished run; then nothing is done.
 pub(crate) const CHOICE_ATTEMPTS_MAX: usize = 3;
-/// How long nothing is heard before a sign of life is shown on a terminal; then it is drawn anew each [`PULSE_EVERY`].
+/// How long nothing is received before a sign of life is shown on a terminal; it is redrawn each [`PULSE_EVERY`].
 pub(crate) const PULSE_FIRST: Duration = Duration::from_secs(1);
 
 /// How often the sign of life on a terminal is drawn.
@@ -300,7 +304,7 @@ pub(crate) const ACP_LOOKUP_PAGES_MAX: usize = 20;
 /// Runs of a session that is loaded from the log; earlier ones are not shown.
 pub(crate) const ACP_LOADED_RUNS_MAX: usize = 1_000;
 
-/// Bytes of a session that is loaded from the log; earlier runs are left out, which is said.
+/// Bytes of a session that is loaded from the log; earlier runs are left out with a note.
 pub(crate) const ACP_LOADED_BYTES_MAX: usize = 32 << 20;
 
 /// How long events are gathered before they are sent, so that a stream of messages is not a stream of requests. Permission
@@ -313,7 +317,7 @@ pub(crate) const ACP_CALL_WAIT: Duration = Duration::from_millis(250);
 /// Files of earlier recorders that are looked at; more are left to the next recorder.
 pub(crate) const ACP_LEFT_OPEN_MAX: usize = 1_000;
 
-/// How often the run of a recorder that is gone is read and closed again, where its last events arrive meanwhile.
+/// How often the run of an ended recorder is read and closed again, if its last events arrive meanwhile.
 pub(crate) const ACP_CLOSE_ATTEMPTS_MAX: u64 = 3;
 
 /// How long a recorder that has ended goes on closing the runs of earlier ones; what is left is for the next recorder.

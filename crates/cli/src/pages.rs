@@ -12,7 +12,7 @@ use crate::render::clean;
 
 /// A part of a list, and the cursor of the next part if there is one.
 pub(crate) struct ListPart<T> {
-    pub(crate) things: Vec<T>,
+    pub(crate) items: Vec<T>,
     pub(crate) next: Option<String>,
 }
 
@@ -22,8 +22,8 @@ pub(crate) async fn gather<T>(
     count_max: usize,
     status: Option<String>,
 ) -> Result<Vec<T>, Failure> {
-    let wanted = Listing { status, ..Listing::default() };
-    Ok(collect(fetch, None, count_max, &wanted).await?.things)
+    let filter = Listing { status, ..Listing::default() };
+    Ok(collect(fetch, None, count_max, &filter).await?.items)
 }
 
 /// Reads up to `count_max` items after a cursor.
@@ -31,19 +31,19 @@ pub(crate) async fn collect<T>(
     fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
     after: Option<String>,
     count_max: usize,
-    wanted: &Listing,
+    filter: &Listing,
 ) -> Result<ListPart<T>, Failure> {
-    let mut found = ListPart { things: Vec::new(), next: None };
+    let mut found = ListPart { items: Vec::new(), next: None };
     let mut damaged = BTreeSet::new();
     let mut after = after.map(serde_json::Value::String);
-    while found.things.len() < count_max {
-        let limit = Some((count_max - found.things.len()).clamp(1, LIST_LIMIT_MAX));
-        let page = fetch(Listing { after: after.clone(), limit, ..wanted.clone() }).await?;
+    while found.items.len() < count_max {
+        let limit = Some((count_max - found.items.len()).clamp(1, LIST_LIMIT_MAX));
+        let page = fetch(Listing { after: after.clone(), limit, ..filter.clone() }).await?;
         for row in page.damaged.iter().filter(|row| damaged.insert((*row).clone())) {
-            note(&format!("not listed, because it is damaged: {}", clean::line(row)));
+            note(&format!("damaged and not listed: {}", clean::line(row)));
         }
         let stuck = page.next == after;
-        found.things.extend(page.data);
+        found.items.extend(page.data);
         found.next = match page.next.as_ref().filter(|_| page.has_more) {
             Some(serde_json::Value::String(next)) => Some(next.clone()),
             Some(other) => Some(other.to_string()),
@@ -53,10 +53,12 @@ pub(crate) async fn collect<T>(
             break;
         }
         if stuck {
-            return Err(Failure::Protocol("the server's list does not advance past its cursor".to_owned()));
+            return Err(Failure::Protocol(
+                "the server returned a list page that does not advance past its cursor".to_owned(),
+            ));
         }
         after = page.next;
     }
-    found.things.truncate(count_max);
+    found.items.truncate(count_max);
     Ok(found)
 }

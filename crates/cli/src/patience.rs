@@ -36,7 +36,7 @@ impl Patience {
                 return Err(why);
             }
             let wait = limits::READ_RETRY.saturating_mul(1 << in_vain).min(limits::READ_RETRY_MAX);
-            note(&format!("{why}; trying again in {} ms", wait.as_millis()));
+            note(&format!("{why}; retrying in {} ms", wait.as_millis()));
             tokio::time::sleep(wait).await;
             in_vain += 1;
         }

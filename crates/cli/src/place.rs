@@ -98,7 +98,7 @@ impl Place {
                 })
             }
             Place::Folder(folder) => {
-                let no = |why: &str| Failure::Gone(format!("run {run} not found ({why})"));
+                let no = |why: &str| Failure::Missing(format!("run {run} not found ({why})"));
                 let tail = folder.tail(run).await?.ok_or_else(|| no("run_not_found"))?;
                 let header = Header::new(run, tail.next_sequence, &tail.head.to_string());
                 match tail.first_sequence {

@@ -16,7 +16,7 @@ pub(crate) mod today;
 pub(crate) use account::Account;
 pub(crate) use recount_command_line::{clean, flow};
 
-/// An identifier as people can tell it apart: the prefix and the last six characters of a long one.
+/// An identifier that people can distinguish: the prefix and the last six characters of a long one.
 fn short(id: &str) -> String {
     let body = id.rsplit('_').next().unwrap_or(id);
     if body.len() < 20 || !id.is_ascii() {
@@ -24,6 +24,19 @@ fn short(id: &str) -> String {
     }
     let prefix = &id[..id.len() - body.len()];
     format!("{prefix}…{}", &id[id.len() - 6..])
+}
+
+/// `1 run`, `2 runs`: a count and its unit, which is given in the singular.
+pub(crate) fn count(count: u64, unit: &str) -> String {
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `2026-05-03 10:23:45 UTC`: a time of the server, without fractions of a second.
+pub(crate) fn utc_time(at: &str) -> String {
+    match at.get(..19) {
+        Some(seconds) if at.ends_with('Z') => clean::line(&format!("{} UTC", seconds.replacen('T', " ", 1))),
+        _ => clean::line(at),
+    }
 }
 
 #[cfg(test)]

@@ -18,4 +18,4 @@ pub use error::AapError;
 pub use events::{OpenCall, Retraction, Stop, StopReason, TurnEvent, TurnFailure};
 pub use fold::{Fold, open_calls};
 pub use recount_transport::sse::Frame;
-pub use turn::{Heard, Turn};
+pub use turn::{Turn, TurnItem};

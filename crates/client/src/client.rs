@@ -208,7 +208,7 @@ impl Client {
         self.post(self.at(&["runs", run, "retry"]), request).await
     }
 
-    /// Creates a new run that resumes this ended one, from its last checkpoint or from where the request says.
+    /// Creates a new run that resumes this ended one, from its last checkpoint or from the sequence in the request.
     #[boxed]
     pub async fn resume_run(&self, run: &str, request: &ResumeRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "resume"]), request).await
@@ -444,7 +444,7 @@ impl Client {
     ) -> Result<T, ClientError> {
         let body = self.fetch(patience, method, address, body).await?;
         serde_json::from_slice(&body)
-            .map_err(|why| ClientError::protocol(&self.base, format!("the response cannot be read: {why}")))
+            .map_err(|why| ClientError::protocol(&self.base, format!("the response is malformed: {why}")))
     }
 
     /// Sends a request and reads the response. Boxed and not generic, because there are about eighty callers.
@@ -509,7 +509,7 @@ impl Client {
             .map_err(|why| ClientError::unreachable(&self.base, &why))?;
         match response.status() {
             StatusCode::OK if has_type(&response, sse::MEDIA_TYPE) => Ok(Some(response)),
-            StatusCode::OK => Err(ClientError::protocol(&self.base, "an event stream was asked for")),
+            StatusCode::OK => Err(ClientError::protocol(&self.base, "expected an event stream")),
             StatusCode::NO_CONTENT => Ok(None),
             _ => Err(self.refusal(response).await),
         }
@@ -530,14 +530,14 @@ impl Client {
     async fn refusal(&self, response: Response) -> ClientError {
         let status = response.status();
         if !has_type(&response, problem::MEDIA_TYPE) {
-            return ClientError::protocol(&self.base, format!("status {status} without a problem"));
+            return ClientError::protocol(&self.base, format!("status {status} without a problem document"));
         }
         match self.body(response).await {
             Ok(body) => match serde_json::from_slice::<Problem>(&body) {
                 Ok(problem) => ClientError::Problem(Box::new(problem)),
                 Err(why) => ClientError::protocol(
                     &self.base,
-                    format!("status {status} with a malformed problem: {why}"),
+                    format!("status {status} with a malformed problem document: {why}"),
                 ),
             },
             Err(why) => why,
@@ -554,8 +554,10 @@ pub(crate) async fn whole_body(base: &str, mut response: Response) -> Result<Byt
                 body.extend_from_slice(&chunk);
             }
             Ok(Some(_)) => {
-                let reason =
-                    format!("the reply is larger than {} bytes (REPLY_BYTES_MAX)", limits::REPLY_BYTES_MAX);
+                let reason = format!(
+                    "the response is larger than {} bytes (REPLY_BYTES_MAX)",
+                    limits::REPLY_BYTES_MAX
+                );
                 return Err(ClientError::protocol(base, reason));
             }
             Ok(None) => return Ok(body.freeze()),
@@ -597,9 +599,9 @@ pub fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
 
 /// Refuses what is no address of a server, before anything is sent.
 pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
-    const WANTED: &str = "use one such as http://127.0.0.1:8765";
+    const WANTED: &str = "use a URL such as http://127.0.0.1:8765";
     let address = Url::parse(base)
-        .map_err(|why| unusable(format!("{base:?} is not the address of a server ({why}); {WANTED}")))?;
+        .map_err(|why| unusable(format!("{base:?} is not a server URL ({why}); {WANTED}")))?;
     if !matches!(address.scheme(), "http" | "https") {
         return Err(unusable(format!("{base:?} does not begin with http:// or https://; {WANTED}")));
     }

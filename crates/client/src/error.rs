@@ -9,13 +9,13 @@ pub enum ClientError {
     #[error("{} ({})", .0.detail, .0.code)]
     Problem(Box<Problem>),
     /// No answer: nothing listens at the address, or the connection broke. The call may have been executed.
-    #[error("no answer from {url}: {reason}")]
+    #[error("no response from {url}: {reason}")]
     Unreachable { url: String, reason: String },
     /// Nothing was sent, because what was given to send cannot be.
     #[error("{0}")]
     Unusable(String),
     /// What came is not what this face sends: another program listens there, or another release.
-    #[error("{url} answered with something unexpected: {reason}")]
+    #[error("unexpected response from {url}: {reason}")]
     Protocol { url: String, reason: String },
 }
 
@@ -54,8 +54,8 @@ fn innermost(why: &(dyn std::error::Error + 'static)) -> String {
     }
     match of_tls(cause) {
         Some(rustls::Error::InvalidCertificate(_)) => format!(
-            "{cause}; the certificate of the server is not trusted here. If it comes from an authority of your own, name the \
-             file of that with SSL_CERT_FILE"
+            "{cause}; the server certificate is not trusted here. If it is from your own certificate \
+             authority, set SSL_CERT_FILE to the file of the authority"
         ),
         _ => cause.to_string(),
     }

@@ -23,4 +23,4 @@ pub use recount_api::{admin, export, problem, query, reply, request, routes, sco
 // What programs that follow runs measure time with, and the clock that they write times from.
 pub use recount_world::{Clock, Kind, SystemClock, World, moment, thread};
 pub use source::{Filter, Source};
-pub use tail::{Tail, Told, Until};
+pub use tail::{Tail, TailItem, Until};

@@ -18,7 +18,7 @@ pub const REPLY_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// How long a stream may be silent (three heartbeats); then it counts as lost and is connected again.
 pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 
-/// The longest wait before connecting again, whatever the server asked for.
+/// The longest wait before connecting again, whatever the server requested.
 pub const RECONNECT_WAIT_MS_MAX: u64 = 15_000;
 
 /// Failed connects in a row after which a tail that ends when caught up returns the error. A following tail keeps

@@ -29,7 +29,7 @@ pub enum Until {
 
 /// An item of a tail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum TailItem {
     /// The next event, as the bytes that were stored.
     Event { cursor: u64, envelope: String },
     /// Events that were pruned; what is left follows.
@@ -104,9 +104,9 @@ impl Tail {
 
     /// The next item; `None` when the reading has ended. An error is the last item.
     #[boxed]
-    pub async fn next(&mut self) -> Option<Result<Told, ClientError>> {
+    pub async fn next(&mut self) -> Option<Result<TailItem, ClientError>> {
         loop {
-            let told = match &mut self.state {
+            let item = match &mut self.state {
                 TailState::Over => return None,
                 TailState::Waiting(at) => {
                     tokio::time::sleep_until(*at).await;
@@ -114,8 +114,8 @@ impl Tail {
                 }
                 TailState::Reading(_) => self.read().await,
             };
-            match told {
-                Ok(Some(told)) => return Some(Ok(told)),
+            match item {
+                Ok(Some(item)) => return Some(Ok(item)),
                 Ok(None) => {}
                 Err(why) => {
                     self.state = TailState::Over;
@@ -125,7 +125,7 @@ impl Tail {
         }
     }
 
-    async fn connect(&mut self) -> Result<Option<Told>, ClientError> {
+    async fn connect(&mut self) -> Result<Option<TailItem>, ClientError> {
         match self.client.open(&self.source, self.cursor, self.connected_once).await {
             Ok(Some(response)) => {
                 self.connected_once = true;
@@ -144,10 +144,10 @@ impl Tail {
         }
     }
 
-    async fn read(&mut self) -> Result<Option<Told>, ClientError> {
+    async fn read(&mut self) -> Result<Option<TailItem>, ClientError> {
         let TailState::Reading(reading) = &mut self.state else { return Ok(None) };
         while let Some(frame) = reading.decoder.next_frame() {
-            let told = match frame.event.as_deref() {
+            let item = match frame.event.as_deref() {
                 Some("error") => {
                     let why = stream_error(self.client.base_url(), &frame.data);
                     if !why.may_pass() {
@@ -161,12 +161,12 @@ impl Tail {
                 _ => item_of(frame, &mut self.cursor, &mut reading.caught_up)
                     .map_err(|reason| ClientError::protocol(self.client.base_url(), reason))?,
             };
-            let Some(told) = told else { continue };
-            reading.worked |= matches!(told, Told::Event { .. });
-            if matches!(told, Told::CaughtUp { .. }) && self.until == Until::CaughtUp {
+            let Some(item) = item else { continue };
+            reading.worked |= matches!(item, TailItem::Event { .. });
+            if matches!(item, TailItem::CaughtUp { .. }) && self.until == Until::CaughtUp {
                 self.state = TailState::Over;
             }
-            return Ok(Some(told));
+            return Ok(Some(item));
         }
         let lost =
             |reason: String| ClientError::Unreachable { url: self.client.base_url().to_owned(), reason };
@@ -186,7 +186,7 @@ impl Tail {
             }
             Ok(Ok(None)) => lost("the stream was closed".to_owned()),
             Ok(Err(why)) => ClientError::unreachable(self.client.base_url(), &why),
-            Err(_) => lost(format!("silent for {} seconds", limits::SILENCE_MAX.as_secs())),
+            Err(_) => lost(format!("no data for {} seconds", limits::SILENCE_MAX.as_secs())),
         };
         if reading.worked || reading.since.elapsed() >= Duration::from_millis(limits::RECONNECT_WAIT_MS_MAX) {
             self.in_vain = 0;
@@ -196,7 +196,7 @@ impl Tail {
 
     /// Plans the next connection: twice as long after each one in vain, up to the limit, and scattered by
     /// a quarter, so that many readers do not come back in step.
-    fn wait(&mut self, why: ClientError) -> Result<Told, ClientError> {
+    fn wait(&mut self, why: ClientError) -> Result<TailItem, ClientError> {
         if self.until == Until::CaughtUp && self.in_vain >= limits::ATTEMPTS_MAX {
             return Err(why);
         }
@@ -210,7 +210,7 @@ impl Tail {
             ClientError::Unreachable { reason, .. } => reason,
             other => other.to_string(),
         };
-        Ok(Told::Disconnected { reason, wait_ms })
+        Ok(TailItem::Disconnected { reason, wait_ms })
     }
 }
 
@@ -218,20 +218,23 @@ impl Tail {
 fn stream_error(base_url: &str, data: &str) -> ClientError {
     match serde_json::from_str::<Problem>(data) {
         Ok(problem) => ClientError::Problem(Box::new(problem)),
-        Err(why) => ClientError::protocol(base_url, format!("a stream ends with a malformed problem: {why}")),
+        Err(why) => ClientError::protocol(
+            base_url,
+            format!("the stream ended with a malformed problem document: {why}"),
+        ),
     }
 }
 
 /// The item of one frame, if any: events returned before and frames of later releases have none.
-fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<Option<Told>, String> {
+fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<Option<TailItem>, String> {
     match frame.event.as_deref() {
         Some("caught_up") => {
-            let told = !std::mem::replace(caught_up, true);
-            Ok(told.then_some(Told::CaughtUp { cursor: *cursor }))
+            let is_first = !std::mem::replace(caught_up, true);
+            Ok(is_first.then_some(TailItem::CaughtUp { cursor: *cursor }))
         }
         Some("gap") => {
             let gap: Gap =
-                serde_json::from_str(&frame.data).map_err(|why| format!("a gap cannot be read: {why}"))?;
+                serde_json::from_str(&frame.data).map_err(|why| format!("a gap is malformed: {why}"))?;
             let (first, last) = match gap {
                 Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {
                     (first_pruned_sequence, last_pruned_sequence)
@@ -242,7 +245,7 @@ fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Resu
                         return Ok(None);
                     }
                     *cursor = Some(last);
-                    return Ok(Some(Told::Damaged(damaged)));
+                    return Ok(Some(TailItem::Damaged(damaged)));
                 }
             };
             // After a connection that broke directly after it, it comes again.
@@ -251,7 +254,7 @@ fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Resu
             }
             let first = first.max(cursor.map_or(0, |cursor| cursor + 1));
             *cursor = Some(last);
-            Ok(Some(Told::Gap { first, last }))
+            Ok(Some(TailItem::Gap { first, last }))
         }
         // Nothing that was wanted up to here: after a break this is where it goes on.
         Some("position") => {
@@ -260,13 +263,13 @@ fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Resu
         }
         Some(_) => Ok(None),
         None => {
-            let id = frame.id.ok_or("an event came without an id")?;
+            let id = frame.id.ok_or("an event has no id")?;
             let id: u64 = id.parse().map_err(|_| format!("the id {id:?} of an event is not a number"))?;
             if cursor.is_some_and(|cursor| id <= cursor) {
                 return Ok(None);
             }
             *cursor = Some(id);
-            Ok(Some(Told::Event { cursor: id, envelope: frame.data }))
+            Ok(Some(TailItem::Event { cursor: id, envelope: frame.data }))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Making text harmless to a terminal, visibly and without losing what it said.
+//! Escapes control characters in text for a terminal, visibly and without losing content.
 
 use std::fmt::Write;
 

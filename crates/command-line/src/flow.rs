@@ -12,7 +12,7 @@ const VERBATIM_INDENT: usize = 4;
 /// Columns below which nothing is broken: each word would be a line.
 const WIDTH_MIN: usize = 20;
 
-/// Characters of a line that are looked at to tell what it is.
+/// Characters of a line that are read to recognise its kind.
 const HEAD_CHARS: usize = 8;
 
 /// Breaks text that comes in pieces.

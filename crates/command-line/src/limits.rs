@@ -1,6 +1,6 @@
 //! Bounds of this crate, and what happens at them.
 
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal that does not report its width.
 pub const COLUMNS_DEFAULT: usize = 80;
 
 /// Bytes of a file that an option or a token is read from; a larger one is refused.

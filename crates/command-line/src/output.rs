@@ -14,7 +14,7 @@ use crate::{clean, flow, limits};
 pub enum OutputError {
     #[error("cannot write the output: {0}")]
     Write(#[from] std::io::Error),
-    #[error("the bytes are not text; write them to a file with -o FILE")]
+    #[error("the bytes are binary; write them to a file with -o FILE")]
     NotText,
     #[error(transparent)]
     Unwritable(#[from] serde_json::Error),
@@ -63,8 +63,10 @@ impl<F: From<OutputError>> Output<F> {
 
     /// Whether colours may be used: on a terminal that has them, unless the environment turns them off.
     pub fn may_be_coloured(&self) -> bool {
-        let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        self.is_terminal && says("NO_COLOR").is_none() && says("TERM").is_none_or(|term| term != "dumb")
+        let env_value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        self.is_terminal
+            && env_value("NO_COLOR").is_none()
+            && env_value("TERM").is_none_or(|term| term != "dumb")
     }
 
     /// Columns after which lines are broken: those of the terminal. Elsewhere lines stay whole, for programs that read them.
@@ -144,9 +146,9 @@ pub fn aside(text: &str) {
 
 /// Columns of a terminal.
 fn columns_of(terminal: &impl AsFd) -> usize {
-    let said = tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_col));
+    let columns = tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_col));
     let by_variable = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    match said {
+    match columns {
         0 => by_variable().filter(|columns| *columns > 0).unwrap_or(limits::COLUMNS_DEFAULT),
         columns => columns,
     }

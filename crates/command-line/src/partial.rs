@@ -13,14 +13,14 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Begins a file; an error says why its name cannot be used.
+    /// Begins a file; an error names why its name cannot be used.
     pub fn begin(path: &Path) -> Result<Self, String> {
         let name = path.file_name().ok_or_else(|| format!("{} is not a file name", path.display()))?;
         let mut partial = name.to_owned();
         partial.push(format!(".{}.partial", std::process::id()));
         let beside = path.with_file_name(partial);
-        let file = File::create_new(&beside)
-            .map_err(|why| format!("{} cannot be written: {why}", beside.display()))?;
+        let file =
+            File::create_new(&beside).map_err(|why| format!("cannot write {}: {why}", beside.display()))?;
         Ok(Partial { path: path.to_owned(), beside, file: BufWriter::new(file), is_whole: false })
     }
 
@@ -84,7 +84,7 @@ impl Write for Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Nothing more can be done about a file that cannot be removed; its name says what it is.
+            // Nothing more can be done about a file that cannot be removed; its name ends in `.partial`.
             drop(std::fs::remove_file(&self.beside));
         }
     }

@@ -119,7 +119,7 @@ impl Engine {
     pub async fn shutdown(&self) -> usize {
         let left = self.world().tasks.end_all(limits::SHUTDOWN_PATIENCE).await;
         if let Err(fault) = self.admin.ground().store.close().await {
-            tracing::warn!(%fault, "the store did not close cleanly; nothing acknowledged is lost");
+            tracing::warn!(%fault, "the store did not close cleanly; no acknowledged event is lost");
         }
         left
     }

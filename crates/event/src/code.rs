@@ -14,9 +14,9 @@ pub struct CodeRow {
     pub retryable: bool,
     /// The AAEP category of the code.
     pub aaep: &'static str,
-    /// What it means.
+    /// The meaning.
     pub meaning: &'static str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -52,18 +52,18 @@ codes! {
     AgentNotFound = "agent_not_found", 400, final, "permanent", "No agent with this name is configured.", "Use a name that GET /v1/agents lists.";
     AllowanceNotFound = "allowance_not_found", 404, final, "permanent", "No allowance with this id exists; it may have been revoked, or erased with its run.", "List allowances with GET /v1/allowances.";
     AllowanceRefused = "allowance_refused", 409, final, "permanent", "This decision cannot be remembered as requested; nothing was decided.", "Resend the decision without `remember` or with another scope, as the detail says.";
-    ApplyConflict = "apply_conflict", 409, final, "permanent", "The original folder has changed since it was copied, in the same places as the copy; nothing was written.", "Compare both with GET /v1/runs/{run}/changes, then copy by hand or undo one of the changes.";
+    ApplyConflict = "apply_conflict", 409, final, "permanent", "The original folder has changed since it was copied, in the same places as the copy; nothing was written.", "Compare both with GET /v1/runs/{run}/changes, then copy manually or undo one of the changes.";
     ApprovalNotFound = "approval_not_found", 404, final, "permanent", "No approval with this id exists.", "List pending approvals with GET /v1/approvals?status=pending.";
     ApprovalNotPending = "approval_not_pending", 409, final, "permanent", "The approval was already decided, by another caller or by its timeout.", "Read the approval to see the decision; the first valid answer wins.";
     ArtifactBytesLost = "artifact_bytes_lost", 500, final, "permanent", "The artifact's bytes were stored here, and are now missing or changed on disk.", "Restore its blob from a backup; recount verify --data and recount doctor --full name it.";
-    ArtifactBytesMissing = "artifact_bytes_missing", 404, final, "permanent", "The artifact is known, but its bytes are not here: its run was imported, or its producer stores them elsewhere.", "Get the bytes from where the run was recorded.";
-    ArtifactDeleted = "artifact_deleted", 410, final, "permanent", "The artifact was deleted; its id does not come back.", "Keep artifacts that you need by pinning them.";
+    ArtifactBytesMissing = "artifact_bytes_missing", 404, final, "permanent", "The artifact is known, but its bytes are not stored here: its run was imported, or its producer stores them elsewhere.", "Get the bytes from where the run was recorded.";
+    ArtifactDeleted = "artifact_deleted", 410, final, "permanent", "The artifact was deleted; its id is never used again.", "Pin artifacts that you need.";
     ArtifactInLog = "artifact_in_log", 409, final, "permanent", "The artifact's bytes are events of its run and cannot be deleted without them.", "Prune the run, or delete its task.";
     ArtifactNotFound = "artifact_not_found", 404, final, "permanent", "No artifact with this id exists.", "List artifacts with GET /v1/artifacts; an upload that no run uses is deleted after a day.";
-    ArtifactPinned = "artifact_pinned", 409, final, "permanent", "The artifact, or the run that made it, is pinned and cannot be deleted.", "Unpin it first.";
+    ArtifactPinned = "artifact_pinned", 409, final, "permanent", "The artifact, or the run that created it, is pinned and cannot be deleted.", "Unpin it first.";
     ArtifactPruned = "artifact_pruned", 410, final, "permanent", "The artifact was pruned with the beginning of its run.", "Pin the runs whose artifacts you want to keep.";
-    ArtifactQuota = "artifact_quota", 422, final, "permanent", "The task, or the run without a task, keeps as many artifacts as it may, or too much waits for a run.", "Delete artifacts that are not needed, or raise the setting that the detail names.";
-    ArtifactUnused = "artifact_unused", 409, final, "permanent", "No run has used the upload yet, so that it is deleted after a day.", "Attach it to a run first.";
+    ArtifactQuota = "artifact_quota", 422, final, "permanent", "The task, or the run without a task, has reached its artifact limit, or too many uploads are unused.", "Delete artifacts that are not needed, or raise the setting that the detail names.";
+    ArtifactUnused = "artifact_unused", 409, final, "permanent", "No run uses the upload yet, so it is deleted after a day.", "Attach it to a run first.";
     BodyMalformed = "body_malformed", 400, final, "permanent", "The request body is not the JSON that this endpoint expects.", "Correct the field that the detail names.";
     BodyTimeout = "body_timeout", 408, retry, "transient", "The request body did not arrive in time.", "Send the body faster, or in smaller batches.";
     BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body exceeds the limit that the detail names.", "Send smaller batches; store large values as artifacts.";
@@ -71,14 +71,14 @@ codes! {
     BudgetUnpriced = "budget_unpriced", 422, final, "permanent", "The task has a cost budget, but the model has no configured price, so the budget cannot be enforced.", "Configure a price for the model, or also set budget_tokens or budget_turns.";
     CallNotFound = "call_not_found", 404, final, "permanent", "No tool call with this id exists in the run.", "Read the run's events to find its calls.";
     CallNotPending = "call_not_pending", 409, final, "permanent", "The call was already answered, or expects another kind of answer.", "Read the session's history to see the outcome of the call.";
-    CheckpointMissing = "checkpoint_missing", 409, final, "permanent", "The run has no place to resume from: no turn of it was started.", "Retry the run, or continue it with a new prompt.";
+    CheckpointMissing = "checkpoint_missing", 409, final, "permanent", "The run has no point to resume from, because it started no turn.", "Retry the run, or continue it with a new prompt.";
     CheckpointNotFound = "checkpoint_not_found", 404, final, "permanent", "The run has no checkpoint with this id.", "Use the checkpoint_id of a run.checkpoint_saved event of the same run.";
     ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "No question with this id exists.", "List open questions with GET /v1/clarifications?status=pending.";
     ClarificationNotPending = "clarification_not_pending", 409, final, "permanent", "The question was already answered, or has timed out.", "Read the question to see the answer; the first valid answer wins.";
     CursorAhead = "cursor_ahead", 409, final, "permanent", "The cursor is beyond the end.", "Continue from the last event that you received, or start from the beginning.";
     CursorForeign = "cursor_foreign", 400, final, "permanent", "The cursor belongs to another list.", "Use the cursor that this list returned.";
     CursorMalformed = "cursor_malformed", 400, final, "permanent", "The cursor is not valid.", "Send a whole number from -1, or the cursor exactly as the server returned it.";
-    CursorPruned = "cursor_pruned", 410, final, "permanent", "Events after this position of the feed were pruned, so it is impossible to continue from it without a gap.", "Start without a cursor to read what is left, or from the position that the detail names.";
+    CursorPruned = "cursor_pruned", 410, final, "permanent", "Events after this position of the feed were pruned, so it is impossible to continue from it without a gap.", "Start without a cursor to read the remaining events, or from the position that the detail names.";
     EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index that the problem names; docs/grammar.md describes the rule.";
     ExportAltered = "export_altered", 422, final, "permanent", "The lines of the export do not match its header; nothing was imported.", "Export the run again, and transfer the file unchanged.";
     ExtensionRefused = "extension_refused", 409, final, "permanent", "The deadline of the approval, question or handoff cannot be moved.", "Answer it instead; the detail gives the reason.";
@@ -102,10 +102,10 @@ codes! {
     OrderRefused = "order_refused", 422, final, "permanent", "This server cannot execute the run as requested.", "Correct what the detail names.";
     OriginRefused = "origin_refused", 403, final, "permanent", "Pages of this origin may not use this server.", "Open the console from the server itself, or name the origin in access.allowed_origins.";
     ParameterInvalid = "parameter_invalid", 400, final, "permanent", "A query parameter is unknown, repeated or has an invalid value.", "Correct the parameter that the detail names.";
-    PatchDrift = "patch_drift", 409, final, "permanent", "A file is no longer the one that the patch was made for; nothing was written.", "Undo what has changed the file since, such as later patches, or make the change by hand.";
+    PatchDrift = "patch_drift", 409, final, "permanent", "A file has changed since the patch was created; nothing was written.", "Undo later changes of the file, such as later patches, or make the change manually.";
     PatchFailed = "patch_failed", 409, final, "permanent", "The run that was to apply, reject or revert the patch failed.", "Read the run that the detail names; it says why, and that nothing was written.";
     PatchStatus = "patch_status", 409, final, "permanent", "The patch is in a state that does not allow this: a proposed patch can be applied or rejected, an applied one can be reverted once.", "Read the artifact to see its status.";
-    PatchUnusable = "patch_unusable", 422, final, "permanent", "The stored patch cannot be applied: a secret in it was masked, it was cut, or it is no diff that can be read.", "Make the change by hand; the detail gives the reason.";
+    PatchUnusable = "patch_unusable", 422, final, "permanent", "The stored patch cannot be applied: a secret in it was masked, it was truncated, or it is not a readable diff.", "Make the change manually; the detail gives the reason.";
     ProducerFenced = "producer_fenced", 409, final, "permanent", "A producer with a higher epoch has taken over.", "Stop this instance; a newer instance of the producer writes now.";
     ProducerGap = "producer_gap", 409, final, "permanent", "The batch number skips a batch that never arrived.", "Send the batches in order, starting with the number that the detail names.";
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number were already used with other events.", "Give each new batch the next number.";
@@ -115,7 +115,7 @@ codes! {
     RunActive = "run_active", 409, final, "permanent", "The run is active; only runs that have ended can be pruned, retried, resumed or applied.", "Wait until it ends, or cancel it.";
     RunDamaged = "run_damaged", 500, final, "permanent", "Stored events of the run are damaged; the detail names the run and the events.", "Read the rest: pages and streams name the damaged events and continue after them. Restore the run from a backup, or delete its task or its session.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has already ended.", "Create a new run.";
-    RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or session; only a tombstone is left.", "Remove references to the run; its id is never used again.";
+    RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or session; only a tombstone remains.", "Remove references to the run; its id is never used again.";
     RunExists = "run_exists", 409, final, "permanent", "A run with this id already exists here with different content.", "Compare both with recount digest; an existing run is never replaced.";
     RunExternal = "run_external", 409, final, "permanent", "Another program drives the run, so this server cannot retry, resume or continue it.", "Start the work again with the program that drives it.";
     RunInSession = "run_in_session", 409, final, "permanent", "The run belongs to a session, which needs the whole run as long as it exists.", "Keep the run; it is deleted with its session.";
@@ -168,7 +168,7 @@ impl std::fmt::Display for Code {
 /// The reference page.
 pub fn reference() -> String {
     let mut page = String::from(
-        "# Errors\n\nA request failed, and its answer is an `application/problem+json` body with a `code`. Find the code \
+        "# Errors\n\nA failed request returns an `application/problem+json` body with a `code`. Find the code \
          below. `retryable` says whether the same request may succeed later. This page is generated from \
          `crates/event/src/code.rs`.\n\n\
          | code | HTTP | retryable | AAEP category | meaning | what to do |\n| --- | --- | --- | --- | --- | --- |\n",

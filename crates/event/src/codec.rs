@@ -135,7 +135,7 @@ fn read_as_written(bytes: &[u8]) -> Option<(Envelope<'_>, Payload)> {
     if !(data.starts_with('{') && data.ends_with('}')) {
         return None;
     }
-    // What it does not know it does not look at.
+    // Unknown fields are not examined.
     let payload =
         Payload::read(type_name, data).ok().filter(|payload| !matches!(payload, Payload::Opaque(_)))?;
     let envelope = Envelope {
@@ -317,10 +317,10 @@ mod tests {
     fn both_ways_of_reading_agree_on_everything() {
         let (mut short, mut refused) = (0, 0);
         let mut check = |bytes: &[u8]| {
-            let told = at_length(bytes);
+            let expected = at_length(bytes);
             short += u32::from(read_as_written(bytes).is_some());
-            refused += u32::from(told.is_err());
-            assert_eq!(decode(bytes), told, "{}", String::from_utf8_lossy(bytes));
+            refused += u32::from(expected.is_err());
+            assert_eq!(decode(bytes), expected, "{}", String::from_utf8_lossy(bytes));
         };
         for place in 0..WRITTEN.len() {
             let (before, after) = WRITTEN.as_bytes().split_at(place);

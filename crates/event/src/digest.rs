@@ -10,5 +10,5 @@ pub fn call_digest(tool_name: &str, input: &str) -> String {
     format!("{CALL_DIGEST_PREFIX}{}", hasher.finalize().to_hex())
 }
 
-/// What a digest made by [`call_digest`] begins with.
+/// The prefix of a digest of [`call_digest`].
 pub const CALL_DIGEST_PREFIX: &str = "blake3:";

@@ -22,13 +22,13 @@ pub struct DoorError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
     /// Not JSON, or JSON that not every reader would read alike.
-    #[error("data is refused: {0}")]
+    #[error("data is invalid: {0}")]
     Json(#[from] DoorError),
     #[error(
-        "data has {bytes} bytes without white space; the maximum is {max}: store large content as artifacts"
+        "data has {bytes} bytes without whitespace; the limit is {max}: store large content as artifacts"
     )]
     TooLarge { bytes: usize, max: usize },
-    #[error("data is {found} and must be an object")]
+    #[error("data is {found}; it must be an object")]
     NotAnObject { found: &'static str },
     /// The type's name or its fields are not right.
     #[error(transparent)]
@@ -104,22 +104,23 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_says_in_a_sentence_why_it_is_refused() {
+    fn a_refused_draft_has_a_reason_in_one_sentence() {
         let sentence = |type_name: &str, data: &str| draft(type_name, data).unwrap_err().to_string();
-        assert_eq!(sentence("ext.a.b", "{,}"), "data is refused: a key must be a string (at byte 1)");
-        assert_eq!(sentence("ext.a.b", "[]"), "data is an array and must be an object");
-        assert_eq!(sentence("ext.a.b", "\"{}\""), "data is a string and must be an object");
-        assert_eq!(sentence("ext.a.b", "-1"), "data is a number and must be an object");
-        assert_eq!(sentence("ext.a.b", " null "), "data is null and must be an object");
+        assert_eq!(sentence("ext.a.b", "{,}"), "data is invalid: a key must be a string (at byte 1)");
+        assert_eq!(sentence("ext.a.b", "[]"), "data is an array; it must be an object");
+        assert_eq!(sentence("ext.a.b", "\"{}\""), "data is a string; it must be an object");
+        assert_eq!(sentence("ext.a.b", "-1"), "data is a number; it must be an object");
+        assert_eq!(sentence("ext.a.b", " null "), "data is null; it must be an object");
         assert!(sentence("Shout", "{}").contains("Shout"), "{}", sentence("Shout", "{}"));
         assert_eq!(
             sentence("run.checkpoint_saved", "{}"),
-            "the data of run.checkpoint_saved does not fit: missing field `checkpoint_id`"
+            "the data of run.checkpoint_saved is invalid: missing field `checkpoint_id`"
         );
         assert_eq!(
             sentence("tool.invoked", r#"{"tool_name":7,"turn_index":"first"}"#),
-            "the data of tool.invoked does not fit: missing field `tool_call_id`; field `tool_name`: invalid type: \
-             integer `7`, expected a string; field `turn_index`: invalid type: string \"first\", expected u64"
+            "the data of tool.invoked is invalid: missing field `tool_call_id`; field `tool_name`: invalid \
+             type: integer `7`, expected a string; field `turn_index`: invalid type: string \"first\", \
+             expected u64"
         );
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(limits::DATA_BYTES_MAX));
         assert!(sentence("ext.a.b", &large).starts_with("data has 1048584 bytes"), "{}", large.len());

@@ -3,7 +3,7 @@
 use crate::id::{EventId, RunId, SessionId, TaskId};
 pub use crate::registry::Payload;
 
-/// A fact in a run: immutable, in its place.
+/// A fact in a run: immutable, with its sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub event_id: EventId,
@@ -17,7 +17,7 @@ pub struct Event {
     pub extra: Vec<(Box<str>, Box<str>)>,
 }
 
-/// The type and data of an event, before it has a place in a run.
+/// The type and data of an event, before it has a sequence in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     pub payload: Payload,

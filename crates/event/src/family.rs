@@ -90,8 +90,8 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let said = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-                match said.as_ref() {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                match text.as_ref() {
                     $( $word => Ok($name::$variant), )*
                     other => Err(serde::de::Error::unknown_variant(other, &[$( $word ),*])),
                 }

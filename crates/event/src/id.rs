@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_has_one_name() {
+    fn an_id_has_one_text_form() {
         let id = RunId::new(Ulid::from_parts(1_777_803_825_123, 42));
         let text = id.to_string();
         assert_eq!(text.parse(), Ok(id));

@@ -1,6 +1,6 @@
 //! The event model: event types, envelope, identifiers, and the codec for stored bytes.
 //!
-//! [`Event`] is a fact with its place in a run. Its [`Payload`] is one of the types of the
+//! [`Event`] is a fact with its sequence in a run. Its [`Payload`] is one of the types of the
 //! [`registry`], the single table from which the reference page, the JSON Schemas and the lock
 //! file are made. [`codec`] turns events into the stored bytes (which are also the wire bytes) and
 //! back; [`door`] checks JSON that comes from outside and removes its white space.

@@ -2,7 +2,7 @@
 //!
 //! From this table come the [`Payload`] enum, the reference page ([`reference`]), the JSON Schemas
 //! ([`schema`]) and the file that freezes what was released ([`lock`]).
-//! A row says, for every protocol, what that protocol shows of the type; "silent" is a valid entry.
+//! A row has, for every protocol, what that protocol shows of the type; "silent" is a valid entry.
 //! To add a type: a struct in its family's file, a row here, a fixture in `testdata/events/`.
 
 pub mod emitted;
@@ -26,7 +26,7 @@ pub use page::reference;
 /// How settled a type is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// What every front end may rely on.
+    /// Every front end may rely on it.
     Core,
     /// Depends on artifact storage.
     Artifact,
@@ -108,7 +108,7 @@ impl Appender {
 pub enum PayloadError {
     #[error("{0:?} is not an event type: use dotted lower-case words such as tool.invoked")]
     TypeMalformed(String),
-    #[error("the data of {type_name} does not fit: {reason}")]
+    #[error("the data of {type_name} is invalid: {reason}")]
     DataMalformed { type_name: String, reason: String },
 }
 
@@ -281,11 +281,11 @@ registry! {
     ToolFileReverted(file::Legacy) = "tool.file.reverted", Deprecated, Producer, aap "silent", aaep "silent";
     ApprovalRequested(approval::Requested) = "approval.requested", Core, Producer, aap "silent; the stop comes with run.waiting", aaep "state.changed to awaiting_input, then awaiting.confirmation";
     ApprovalResolved(approval::Resolved) = "approval.resolved", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, with the answer and its author";
-    ApprovalExtended(approval::Extended) = "approval.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then asked again with the time that is left";
+    ApprovalExtended(approval::Extended) = "approval.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then requested again with the remaining time";
     ApprovalTimedOut(approval::TimedOut) = "approval.timed_out", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, with the default";
-    ClarificationRequested(clarification::Requested) = "clarification.requested", Core, Producer, aap "silent; asked through run.waiting", aaep "state.changed to awaiting_input, then awaiting.clarification";
+    ClarificationRequested(clarification::Requested) = "clarification.requested", Core, Producer, aap "silent; requested through run.waiting", aaep "state.changed to awaiting_input, then awaiting.clarification";
     ClarificationAnswered(clarification::Answered) = "clarification.answered", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, naming the answer";
-    ClarificationExtended(clarification::Extended) = "clarification.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then asked again with the time that is left";
+    ClarificationExtended(clarification::Extended) = "clarification.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then requested again with the remaining time";
     ClarificationTimedOut(clarification::TimedOut) = "clarification.timed_out", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, naming the default";
     HandoffRequested(handoff::Requested) = "handoff.requested", Core, Producer, aap "silent; shown by run.waiting", aaep "state.changed to handing_off, then handoff.requested";
     HandoffAcknowledged(handoff::Acknowledged) = "handoff.acknowledged", Core, Runtime, aap "silent", aaep "state.changed with a sentence";

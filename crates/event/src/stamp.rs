@@ -2,7 +2,7 @@
 
 use ulid::Ulid;
 
-/// What a decision is given instead of a clock and a random source.
+/// The time and entropy of a decision, instead of a clock and a random source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     pub now_ms: u64,

@@ -3,7 +3,7 @@
 # The value of a message is its normal form, one sentence; `.terse` is a few words, `.detailed` is all there is to say.
 # A message without `.detailed` has nothing to add.
 
-## The beginning and the end
+## Start and end
 
 session-started = { $agent } has started: { $request }
     .terse = Started.
@@ -37,7 +37,7 @@ session-cancelled = The run was cancelled: { $reason }
 session-cancelled-plain = The run was cancelled.
     .terse = Cancelled.
 remedy-retry = Starting the run again may help.
-remedy-none = Starting the run again will not help; look at the error first.
+remedy-none = Starting the run again will not help. Fix the error first.
 
 ## States
 
@@ -56,10 +56,10 @@ still-awaiting-input = { $prompts ->
        *[other] { $prompts } more questions are waiting for your answer.
     }
     .terse = Still waiting.
-handing-off = Handing the work over.
+handing-off = Handing over the work.
     .terse = Handing over.
 
-## The course of a run
+## Progress of a run
 
 taken-over = Another worker continues this run.
     .terse = Taken over.
@@ -71,16 +71,16 @@ continued-by = The run continues after an answer from { $by }.
     .terse = Continuing.
 resumed = This run continues where an earlier one stopped.
     .terse = Resumed.
-disconnected = The connection to the agent was lost for a while. What it did meanwhile is not in this record.
+disconnected = The connection to the agent was lost for a while. Events from that time are missing.
     .terse = Connection was lost.
-waiting-for-application = Waiting for the application to carry out { $calls ->
+waiting-for-application = Waiting for the application to run { $calls ->
         [one] a tool call
        *[other] { $calls } tool calls
     }.
     .terse = Waiting for the application.
-turn-failed = The model did not answer: { $message }
+turn-failed = The model request failed: { $message }
     .terse = Model error.
-turn-retried = The model did not answer. Trying again: { $message }
+turn-retried = The model request failed. Trying again: { $message }
     .terse = Retrying.
 text-cut = The text was cut off.
     .terse = Cut off.
@@ -92,9 +92,9 @@ budget-warning = { $percent } percent of the budget is used.
     .terse = Budget { $percent } percent.
 budget-exceeded = The budget is used up. The run stops.
     .terse = Budget used up.
-child-started = Another run was started from this one.
+child-started = This run started another run.
     .terse = Another run.
-child-started-saying = Another run was started from this one: { $summary }
+child-started-saying = This run started another run: { $summary }
     .terse = Another run.
 
 ## Tools
@@ -138,41 +138,41 @@ todo = Step { $step } of { $total }: { $item }
 
 ## Permission
 
-confirmation = Permission needed: { $action } { $consequence }
-    .terse = Allow? { $action }
-    .detailed = Permission needed: { $action } { $consequence } { $preview }
-confirmation-irreversible = Permission needed: { $action } { $consequence } This cannot be undone.
-    .terse = Allow? { $action } This cannot be undone.
-    .detailed = Permission needed: { $action } { $consequence } This cannot be undone. { $preview }
-consequence-unknown = The consequences are not known.
-consequence-by-rule = A rule asks for your permission: { $reason }
+confirmation = { $action } { $consequence } Allow this?
+    .terse = { $action } Allow this?
+    .detailed = { $action } { $consequence } Allow this? { $preview }
+confirmation-irreversible = { $action } { $consequence } This cannot be undone. Allow this?
+    .terse = { $action } This cannot be undone. Allow this?
+    .detailed = { $action } { $consequence } This cannot be undone. Allow this? { $preview }
+consequence-unknown = The effect is not known.
+consequence-by-rule = The effect is not known. Reason for asking: { $reason }
 action-unknown = Use { $tool }.
-approved = { $by } allowed it.
-    .terse = Allowed.
-approved-saying = { $by } allowed it: { $comment }
-    .terse = Allowed.
-rejected = { $by } refused. The action is not carried out.
-    .terse = Refused.
-rejected-saying = { $by } refused: { $comment } The action is not carried out.
-    .terse = Refused.
-approval-withdrawn = The request was withdrawn. The action is not carried out.
+approved = { $by } approved it.
+    .terse = Approved.
+approved-saying = { $by } approved it: { $comment }
+    .terse = Approved.
+rejected = { $by } rejected it. The action is not carried out.
+    .terse = Rejected.
+rejected-saying = { $by } rejected it: { $comment } The action is not carried out.
+    .terse = Rejected.
+approval-withdrawn = The action is not carried out, because the request was withdrawn.
     .terse = Withdrawn.
-approval-timed-out-rejected = There was no answer in time. The action is not carried out.
-    .terse = No answer, not carried out.
-approval-timed-out-approved = There was no answer in time. The action is carried out, as announced.
-    .terse = No answer, carried out.
+approval-timed-out-rejected = The action is not carried out, because there was no answer in time.
+    .terse = Not carried out, no answer.
+approval-timed-out-approved = The action is carried out, because there was no answer in time.
+    .terse = Carried out, no answer.
 
 ## The time to answer
 
-extended-seconds = { $by } asked for more time: { $seconds ->
-        [one] one more second
-       *[other] { $seconds } more seconds
-    } to answer.
+extended-seconds = { $by } extended the time to answer by { $seconds ->
+        [one] one second
+       *[other] { $seconds } seconds
+    }.
     .terse = More time.
-extended-minutes = { $by } asked for more time: { $minutes ->
-        [one] one more minute
-       *[other] { $minutes } more minutes
-    } to answer.
+extended-minutes = { $by } extended the time to answer by { $minutes ->
+        [one] one minute
+       *[other] { $minutes } minutes
+    }.
     .terse = More time.
 seconds-left = { $seconds ->
         [one] One second is
@@ -219,30 +219,30 @@ handoff-timed-out = The handover timed out.
 
 ## Rules and errors
 
-blocked = A rule forbids { $tool }: { $reason }
-    .terse = { $tool } forbidden.
+blocked = { $tool } is blocked: { $reason }
+    .terse = { $tool } blocked.
 model-rewritten = The model { $to } replaces { $from }: { $reason }
-    .terse = Other model.
+    .terse = Model changed.
 tool-unavailable = { $tool } is not available: { $reason }
     .terse = { $tool } not available.
-capability-missing = The model { $model } lacks a capability that is needed: { $capability }
-    .terse = Model not suited.
+capability-missing = The model { $model } lacks a required capability: { $capability }
+    .terse = Model not suitable.
 upstream = { $provider } reported an error: { $message }
     .terse = Provider error.
 
 ## Joining a run
 
-joined = { $agent } is at work. { $state }
+joined = { $agent } is working. { $state }
     .terse = { $state }
-joined-request = { $agent } is at work on this: { $request } { $state }
+joined-request = { $agent } is working on this: { $request } { $state }
     .terse = { $state }
 missed = Some events of { $agent } were missed. { $state }
-    .terse = Some was missed. { $state }
-aged-out = What happened in this run is no longer stored.
+    .terse = Some events were missed. { $state }
+aged-out = The events of this run are no longer stored.
     .terse = No longer stored.
-damaged = Part of the record of this run is damaged and cannot be read. What follows it is not reported here.
-    .terse = Part of the record cannot be read.
-remedy-damaged = Restore the record from a backup.
+damaged = Part of this run is damaged and cannot be read. Later events are not reported here.
+    .terse = Part of this run cannot be read.
+remedy-damaged = Restore the data from a backup.
 open-prompts = { $prompts ->
         [one] One question is waiting for your answer.
        *[other] { $prompts } questions are waiting for your answer.
@@ -254,14 +254,14 @@ tools-running = Using { $calls ->
 
 ## Prompts that others answer
 
-confirmation-of-others = Permission is asked of others: { $action } { $consequence }
-    .terse = Others are asked: { $action }
-confirmation-of-others-irreversible = Permission is asked of others: { $action } { $consequence } This cannot be undone.
-    .terse = Others are asked: { $action } This cannot be undone.
+confirmation-of-others = { $action } { $consequence } Others are asked to allow this.
+    .terse = { $action } Others are asked.
+confirmation-of-others-irreversible = { $action } { $consequence } This cannot be undone. Others are asked to allow this.
+    .terse = { $action } This cannot be undone. Others are asked.
 clarification-of-others = Others are asked: { $question }
     .terse = Others are asked: { $question }
 
-## Names in the place of others
+## Names when none is known
 
 unnamed = Someone
 agent-unnamed = The agent

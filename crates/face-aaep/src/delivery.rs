@@ -1,7 +1,8 @@
-//! What goes out on one stream: events as the subscription sees them, shaped by its terms, under ids that it can be
-//! resumed from. Time is passed in, nothing is waited for.
+//! Shapes the events of one stream by the terms of its subscription, and gives them ids that the stream can be resumed
+//! from.
 //!
-//! It must not know where events come from or how they are written. See [`Delivery::push`] and [`Delivery::due`].
+//! Time is passed in; nothing waits. Must not depend on where events come from or how they are written. Start with
+//! [`Delivery::push`] and [`Delivery::due`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,62 +16,62 @@ use recount_aaep::wire::EventId;
 use crate::limits;
 use crate::project::Place;
 use crate::reply_state::ReplyState;
-use crate::resume::{Ledger, Mark, Noted, Resume};
+use crate::resume::{Ledger, Mark, PushedItem, Resume};
 use crate::view::View;
 
-/// See the head of this file.
+/// The shaping state of one stream.
 pub(crate) struct Delivery {
     shaper: Shaper,
     view: View,
     /// Gives prompts the tokens of this subscription.
     replies: Arc<ReplyState>,
-    places: Places,
-    /// Left out of what is pushed.
+    tracker: ResumeTracker,
+    /// Skips what was sent before a resume.
     resume: Option<Resume>,
 }
 
-/// Where a stream can be resumed.
-enum Places {
-    /// In the run, from the ids of frames.
+/// How a stream can be resumed.
+enum ResumeTracker {
+    /// A position in the run, from the ids of frames.
     Run(Box<Ledger>),
-    /// In the frames that went out last.
+    /// The frames that were sent last.
     Frames(SentFrames),
 }
 
-/// Frames that went out, the newest of them, bounded in bytes.
+/// The newest sent frames, bounded in bytes.
 #[derive(Default)]
 struct SentFrames {
     queue: VecDeque<OutgoingFrame>,
     bytes: usize,
 }
 
-/// An event that goes out.
+/// An encoded event to send.
 #[derive(Debug, Clone)]
 pub(crate) struct OutgoingFrame {
-    /// Where the stream goes on after it; `None` if it does not move that.
+    /// The cursor after this frame; `None` if the frame does not advance it.
     pub(crate) id: Option<Arc<str>>,
     pub(crate) text: Bytes,
 }
 
 impl Delivery {
-    /// For one run, from its beginning or after a mark.
+    /// A delivery for one run, from its beginning or after a mark.
     pub(crate) fn of_run(terms: Terms, replies: Arc<ReplyState>, view: View, after: Option<Mark>) -> Self {
-        let places = Places::Run(Box::default());
+        let tracker = ResumeTracker::Run(Box::default());
         let resume = after.map(Resume::at);
-        Delivery { resume, ..Delivery::new(terms, replies, view, places) }
+        Delivery { resume, ..Delivery::new(terms, replies, view, tracker) }
     }
 
-    /// For all runs, from now on.
+    /// A delivery for all runs, from now on.
     pub(crate) fn of_all(terms: Terms, replies: Arc<ReplyState>, view: View) -> Self {
-        Delivery::new(terms, replies, view, Places::Frames(SentFrames::default()))
+        Delivery::new(terms, replies, view, ResumeTracker::Frames(SentFrames::default()))
     }
 
-    fn new(terms: Terms, replies: Arc<ReplyState>, view: View, places: Places) -> Self {
+    fn new(terms: Terms, replies: Arc<ReplyState>, view: View, tracker: ResumeTracker) -> Self {
         let shaper = Shaper::new(terms, replies.subscription()).with_lead_in(is_lead_in);
-        Delivery { shaper, view, replies, places, resume: None }
+        Delivery { shaper, view, replies, tracker, resume: None }
     }
 
-    /// Other terms, for what goes out from now on.
+    /// Sets other terms for later events.
     pub(crate) fn change_terms(&mut self, terms: Terms, view: View) {
         self.shaper.terms_changed(terms);
         self.view = view;
@@ -85,21 +86,21 @@ impl Delivery {
         };
         let Some(mut seen) = seen else { return self.left_out(place) };
         self.replies.show(&mut seen);
-        match &mut self.places {
-            Places::Run(ledger) => {
+        match &mut self.tracker {
+            ResumeTracker::Run(ledger) => {
                 let filtered = self.shaper.counts().filtered;
-                let noted = Noted::of(&seen);
+                let item = PushedItem::of(&seen);
                 self.shaper.push(seen, now_ms);
                 match self.shaper.counts().filtered == filtered {
-                    true => ledger.pushed(noted, place),
+                    true => ledger.pushed(item, place),
                     false => ledger.left_out(place),
                 }
             }
-            Places::Frames(_) => self.shaper.push(seen, now_ms),
+            ResumeTracker::Frames(_) => self.shaper.push(seen, now_ms),
         }
     }
 
-    /// Takes where a run stands, for a stream that joins it. Such events do not move the place in the stream.
+    /// Takes the state of a run for a joining stream. Such events do not advance the cursor.
     pub(crate) fn push_lead_in(&mut self, lead_in: &[Event], now_ms: u64) {
         for mut event in lead_in.iter().filter_map(|event| self.view.of(event)) {
             self.replies.show(&mut event);
@@ -107,14 +108,14 @@ impl Delivery {
         }
     }
 
-    /// Everything up to this place is not sent.
+    /// Records that everything up to this place is not sent.
     pub(crate) fn left_out(&mut self, place: Place) {
-        if let Places::Run(ledger) = &mut self.places {
+        if let ResumeTracker::Run(ledger) = &mut self.tracker {
             ledger.left_out(place);
         }
     }
 
-    /// What may go out now.
+    /// Moves the events that may be sent now to `out`.
     pub(crate) fn due(&mut self, now_ms: u64, out: &mut VecDeque<OutgoingFrame>) {
         for event in self.shaper.due(now_ms) {
             let frame = self.frame(event);
@@ -122,7 +123,7 @@ impl Delivery {
         }
     }
 
-    /// All that waits, whatever the rate: the server ends, and nothing else would send it.
+    /// Moves all held events to `out`, regardless of the rate, because the server ends.
     pub(crate) fn flush(&mut self, out: &mut VecDeque<OutgoingFrame>) {
         for event in self.shaper.flush() {
             let frame = self.frame(event);
@@ -131,40 +132,40 @@ impl Delivery {
     }
 
     fn frame(&mut self, mut event: Event) -> OutgoingFrame {
-        // Numbers would begin anew where a stream is resumed.
+        // Numbers would start again when a stream is resumed.
         event.envelope.sequence_number = None;
         let is_of_the_log = Place::parse(event.envelope.event_id.as_str()).is_none_or(Place::is_of_the_log);
-        let id: Option<Arc<str>> = match &mut self.places {
+        let id: Option<Arc<str>> = match &mut self.tracker {
             _ if !is_of_the_log => None,
-            Places::Run(ledger) => {
+            ResumeTracker::Run(ledger) => {
                 let named = ledger.sent(&event);
                 if let Some(id) = named.event {
                     event.envelope.event_id = id;
                 }
                 named.mark.map(|mark| mark.id().into())
             }
-            Places::Frames(_) => Some(event.envelope.event_id.as_str().into()),
+            ResumeTracker::Frames(_) => Some(event.envelope.event_id.as_str().into()),
         };
         let frame = OutgoingFrame { id, text: Bytes::from(event.to_json()) };
-        if let Places::Frames(sent) = &mut self.places {
+        if let ResumeTracker::Frames(sent) = &mut self.tracker {
             sent.push(frame.clone());
         }
         frame
     }
 
-    /// The frames after one that went out, if it is among those that are kept.
+    /// The frames after a sent frame, if that frame is still kept.
     pub(crate) fn after(&self, id: &str) -> Option<VecDeque<OutgoingFrame>> {
-        let Places::Frames(sent) = &self.places else { return None };
+        let ResumeTracker::Frames(sent) = &self.tracker else { return None };
         let at = sent.queue.iter().rposition(|frame| frame.id.as_deref() == Some(id))?;
         Some(sent.queue.iter().skip(at + 1).cloned().collect())
     }
 
-    /// When there may be something due, if nothing is pushed.
+    /// When an event may become due, if nothing is pushed.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.shaper.next_due()
     }
 
-    /// Whether nothing waits.
+    /// Whether no event is held.
     pub(crate) fn is_idle(&self) -> bool {
         self.shaper.held_events() == 0
     }
@@ -174,7 +175,7 @@ impl Delivery {
     }
 }
 
-/// Whether an event says where a run stands that is joined in its middle.
+/// Whether an event is part of the state of a run that a stream joins.
 fn is_lead_in(id: &EventId) -> bool {
     let place = Place::parse(id.as_str());
     place.is_some_and(|place| !place.is_of_the_log() && place.part < Place::COUNTDOWN_PART)

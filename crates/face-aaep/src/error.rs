@@ -1,5 +1,5 @@
-//! Refusals of the server around this face, worded as the protocol does: a handshake is rejected, everything else gets
-//! an error object.
+//! Refusals of the server around this face in the form of the protocol: a handshake is rejected, other requests get an
+//! error object.
 
 use std::time::Duration;
 

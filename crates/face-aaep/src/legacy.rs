@@ -1,7 +1,8 @@
-//! The surface in use: rooms at `/aaep/legacy/{room}`, for subscribers and tools that were written before `/aaep/v1`.
+//! The legacy surface: rooms at `/aaep/legacy/{room}`, for subscribers and tools that were written before `/aaep/v1`.
 //!
-//! A room is a set of runs ([`scope`]). Its readers need no handshake: [`feed`] gives them a stream of the face with
-//! what old clients expect, and [`receive`] takes what they send. It must not know sockets, nor how runs are projected.
+//! A room is a set of runs ([`scope`]). Its readers need no handshake: [`feed`] gives them a stream with the fields
+//! that old clients expect, and [`receive`] handles their messages. Must not depend on sockets or on how runs are
+//! projected.
 
 mod compat;
 mod feed;
@@ -21,17 +22,17 @@ pub(crate) use receive::{RoomCaller, receive, start};
 pub(crate) use room::{RoomKey, RoomReader, Rooms};
 pub(crate) use scope::RoomScope;
 
-/// An agent that a room has: it begins a run for each input.
+/// The agent of a room. It starts a run for each input.
 pub trait RoomAgent: Send + Sync + 'static {
     /// The name of the room.
     fn room(&self) -> &str;
 
-    /// Where its runs are.
+    /// The engine of its runs.
     fn engine(&self) -> &Engine;
 
-    /// The session that all its runs are of.
+    /// The session of all its runs.
     fn session(&self) -> SessionId;
 
-    /// Begins a run for an input; its first event is durable when this returns.
+    /// Starts a run for an input; its first event is durable when this returns.
     fn begin(&self, input: &str) -> Pin<Box<dyn Future<Output = Result<RunId, Error>> + Send + '_>>;
 }

@@ -1,8 +1,8 @@
 //! The accessibility face: runs as sessions of AAEP, for screen readers and other assistive technology.
 //!
-//! [`project`] maps the events of a run to events of the protocol, [`speech`] has their texts in the language of the
-//! subscriber. Neither reads a clock, draws randomness or does I/O. `serve` is the face in a server: subscriptions, their
-//! streams and their replies. It must never know stores, agents or other faces.
+//! [`project`] maps the events of a run to events of the protocol; [`speech`] renders their texts in the language of
+//! the subscriber. Neither reads a clock, draws randomness or does I/O. `serve` is the face in a server: subscriptions,
+//! streams and replies. Must not depend on stores, agents or other faces.
 
 mod delivery;
 mod error;

@@ -2,31 +2,33 @@
 
 use std::time::Duration;
 
-/// Bytes of one piece of output; a longer text of the log is told in several pieces, cut between characters.
+/// Bytes of one piece of output; a longer text of the log is sent in several pieces, cut between characters.
 pub const PIECE_BYTES: usize = 8 * 1024;
 
-/// Characters of a text that is put into a sentence, such as a request or a reason; the rest is left out, and `…` says so.
+/// Characters of a text that is put into a sentence, such as a request or a reason; the rest is replaced by `…`.
 pub const QUOTED_CHARS_MAX: usize = 400;
 
-/// Characters of a text that a field of its own carries, such as the action of a prompt; the rest is left out, and `…`
-/// says so. The protocol allows 16,384; its events should stay below 64 KiB.
+/// Characters of a text in a field of its own, such as the action of a prompt; the rest is replaced by `…`. The
+/// protocol allows 16,384; its events should stay below 64 KiB.
 pub const FIELD_CHARS_MAX: usize = 4_000;
 
-/// Bytes of the texts and the packaged context of a handoff together; a context that would be more is left out. The
-/// protocol asks for events of at most 64 KiB, with everything around these.
+/// Bytes of the texts and the packaged context of a handoff together; a larger context is omitted. The protocol
+/// requires events of at most 64 KiB, including everything around these.
 pub const HANDOFF_BYTES_MAX: usize = 62_000;
 
-/// Seconds that a prompt says when the log names no time: the most that the protocol allows.
+/// Seconds of a prompt for which the log has no timeout: the most that the protocol allows.
 pub const PROMPT_SECONDS_MAX: u64 = 86_400;
 
-/// Choices of a question. A question with more of them is projected as one that takes any text, and its context names them.
+/// Choices of a question. A question with more of them is projected as one that takes any text, and its context names
+/// them.
 pub const CHOICES_MAX: usize = 32;
 
-/// Open prompts and handoffs of a run that are emitted again to a listener that joins: as many as a run may have open. Of
-/// an imported run with more, the later ones are only counted.
+/// Open prompts and handoffs of a run that are emitted again to a listener that joins: as many as a run may have open.
+/// Of an imported run with more, the later ones are only counted.
 pub const PROMPTS_REPEATED_MAX: usize = 64;
 
-/// Calls of one turn whose questions are prompts already, so that the calls are not projected; of more of them both are.
+/// Calls of one turn whose questions are prompts already, so that the calls are not projected; of more of them both
+/// are.
 pub const ASKING_CALLS_MAX: usize = 256;
 
 /// Milliseconds, by the times of the log, between two reports of progress of a tool that writes output; the output in
@@ -39,7 +41,7 @@ pub const SUBSCRIPTIONS_MAX: usize = 10_000;
 /// Of those, the ones that each tenant has to itself: others cannot take them.
 pub const SUBSCRIPTIONS_OWN_MAX: usize = 64;
 
-/// When to ask again after that.
+/// The retry time after that.
 pub const SUBSCRIPTIONS_RETRY_SECONDS: u32 = 5;
 
 /// How long a subscription without a stream lives; then its id is unknown.
@@ -51,11 +53,11 @@ pub const HANDOVER_WAIT: Duration = Duration::from_secs(1);
 /// How often it is looked for subscriptions whose time is up.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Prompts that a subscription can reply to, as many as a run may have open; when it is shown one more, it can no longer
-/// reply to the first of them.
+/// Prompts that a subscription can reply to, as many as a run may have open; when it is shown one more, it can no
+/// longer reply to the first of them.
 pub const PROMPTS_SHOWN_MAX: usize = 64;
 
-/// Of those, the ones that tell a subscription their time; one more, and the first of them no longer does.
+/// Of those, the ones with a countdown; with one more, the oldest loses its countdown.
 pub const COUNTDOWNS_MAX: usize = 16;
 
 /// Messages of a subscription that wait to be handled; one more is dropped and counted.
@@ -64,15 +66,15 @@ pub const REPLIES_WAITING_MAX: usize = 16;
 /// Attempts without effect of one subscription that are recorded each by itself; later ones are only counted.
 pub const REPLIES_REFUSED_RECORDED_MAX: u64 = 16;
 
-/// Replies for subscriptions that are not the sender's, of all senders, that are recorded each by itself; later ones are
-/// only counted.
+/// Replies for subscriptions that are not the sender's, of all senders, that are recorded each by itself; later ones
+/// are only counted.
 pub const FOREIGN_REPLIES_RECORDED_MAX: u64 = 1_000;
 
-/// How far the time that a reply names may be from the server's; a reply that is further off has no effect. Whether it is
-/// late is decided by the server's time alone.
+/// How far the time that a reply names may be from the server's; a reply that is further off has no effect. Whether it
+/// is late is decided by the server's time alone.
 pub const REPLY_CLOCK_SKEW_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// Prompts with more seconds than this tell at a half and at a tenth of their time how much is left.
+/// Prompts with more seconds than this report their remaining time when a half and a tenth remain.
 pub const COUNTED_DOWN_SECONDS: u32 = 60;
 
 /// Bytes of a message from a subscriber; a longer one is refused with 413, or its WebSocket is closed.
@@ -102,15 +104,15 @@ pub const PROJECTED_BYTES_LEAST: usize = 1024;
 /// Events that a reader takes from a window at a time.
 pub const BATCH_EVENTS_MAX: usize = 64;
 
-/// At how many projections those that nobody reads are removed from their table.
+/// The number of projections at which those without readers are removed from their table.
 pub const PROJECTIONS_SWEPT_MIN: usize = 64;
 
-/// Live runs of a tenant whose events are on streams of all runs; one more is on streams of its own only, and the log
-/// says so.
+/// Live runs of a tenant whose events are on streams of all runs; one more is only on streams of its own, and the log
+/// reports it.
 pub const LIVE_RUNS_MAX: usize = 4_096;
 
-/// Live runs whose state a subscription to all runs receives when it joins: the newest. The others are heard from their
-/// next event on.
+/// Live runs whose state a subscription to all runs receives when it joins: the newest. The others are received from
+/// their next event on.
 pub const RUNS_JOINED_MAX: usize = 64;
 
 /// Runs in one page of the list that is looked through for live ones.
@@ -120,15 +122,15 @@ pub const RUNS_PAGE: usize = 200;
 /// comes; those before them are on streams of their own only.
 pub const RUNS_LOOKED_AT_MAX: usize = 5_000;
 
-/// Characters of a text whose pieces one place in a stream may stand for; longer ones are several.
+/// Characters of a text whose pieces share one mark; a longer text has several marks.
 pub const MARKED_CHARACTERS_MAX: u64 = 1_000_000;
 
 /// Bytes of frames that went out last on a stream of all runs, so that it can be resumed after one of them; after an
 /// older one the live runs are joined anew.
 pub const SENT_FRAMES_BYTES_MAX: usize = 8 * 1024;
 
-/// Prompts that wait on a stream of a room until the one that is shown is settled; one more is sent as a sentence, and can
-/// be answered elsewhere.
+/// Prompts that wait on a stream of a room until the one that is shown is settled; one more is sent as a sentence, and
+/// can be answered elsewhere.
 pub const ROOM_PROMPTS_HELD_MAX: usize = 64;
 
 /// Open prompts that a stream of a room reads at a time to find out whether the one that it shows is settled.

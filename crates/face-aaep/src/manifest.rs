@@ -1,4 +1,4 @@
-//! The producer manifest: what this face offers, for subscribers that look before they subscribe. Pure.
+//! The producer manifest: the features of this face, for subscribers that read it before they subscribe. Pure.
 
 use recount_aaep::negotiate::Offer;
 use recount_aaep::wire::Producer;
@@ -8,14 +8,14 @@ use crate::limits;
 use crate::reply_state::{CONTROL, EXTEND};
 use crate::speech::Speech;
 
-/// The agent id of this producer, the same through all versions.
+/// The agent id of this producer, the same for all versions.
 const AGENT: &str = "recount";
 
 /// The states that events name. A session begins in the first.
 const STATES: [&str; 7] =
     ["idle", "thinking", "deciding", "calling_tool", "writing_output", "awaiting_input", "handing_off"];
 
-/// What handshakes are answered with.
+/// The offer that handshakes are negotiated with.
 pub(crate) fn offer() -> Offer {
     let producer = Producer {
         agent_version: Some(env!("CARGO_PKG_VERSION").into()),
@@ -67,7 +67,7 @@ pub(crate) fn manifest(subscriptions_max: usize) -> String {
     .to_string()
 }
 
-/// Which states may follow each. Runs of other producers do things in any order; none goes back to the first.
+/// The possible next states of each state. External runs change states in any order; none returns to the first.
 fn transitions() -> Map<String, Value> {
     STATES.iter().map(|from| ((*from).to_owned(), json!(STATES[1..]))).collect()
 }

@@ -1,8 +1,8 @@
-//! Projections of runs that all subscriptions share: each run is projected once for each language that is listened to.
+//! Projections of runs that all subscriptions share: each run is projected once for each language in use.
 //!
-//! [`Projections`] finds or starts them. [`RunReader`] reads one run from any place, [`TenantReader`] all runs of a tenant
-//! as they happen. A reader has only a cursor; events are shared, in windows of bounded bytes, and what is no longer in a
-//! window is projected again from the store. It must not know subscriptions, terms or sockets.
+//! [`RunReader`] reads one run from any place, [`TenantReader`] all runs of a tenant as they happen. A reader has only
+//! a cursor. Events are shared in windows of bounded bytes; older events are projected again from the store. Must not
+//! depend on subscriptions, terms or sockets. Start with [`Projections`].
 
 mod projected;
 mod run;
@@ -40,10 +40,10 @@ struct Inner {
     tenants: Mutex<Known<(EngineInstance, &'static str), TenantProjection>>,
 }
 
-/// Projections by what they are of. They live as long as a reader holds them.
+/// Projections by key. They live as long as a reader holds them.
 struct Known<K, T> {
     by_key: HashMap<K, Weak<T>>,
-    /// At how many keys those without a projection are removed.
+    /// The number of keys at which keys without a projection are removed.
     swept_at: usize,
 }
 

@@ -1,6 +1,6 @@
-//! What a subscription keeps for its replies: the prompts that it was shown, messages that wait, and the log of attempts.
+//! The reply state of a subscription: the prompts that it was shown, waiting messages, and the log of attempts.
 //!
-//! It must not know subscriptions or runs. See [`ReplyState`].
+//! Must not depend on subscriptions or runs. Start with [`ReplyState`].
 
 mod attempt;
 mod inbox;
@@ -16,13 +16,13 @@ use recount_event::{ForeignId, RunId};
 
 pub(crate) use self::attempt::Unlogged;
 pub use self::attempt::{AttemptLog, Outcome, ReplyAttempt};
-pub(crate) use self::inbox::{Inbox, Put, Received};
+pub(crate) use self::inbox::{Inbox, PutOutcome, Received};
 pub(crate) use self::message::{CONTROL, ControlRequest, EXTEND, OwnMessage, PromptReply};
 pub(crate) use self::shown::{DueMark, PromptShape, Shown, ShownPrompts};
 use crate::limits;
 use crate::reply_tokens::ReplyTokens;
 
-/// See the head of this file.
+/// The reply state of one subscription.
 pub(crate) struct ReplyState {
     subscription: SubscriptionId,
     tokens: ReplyTokens,
@@ -57,8 +57,8 @@ impl ReplyState {
         &self.tokens
     }
 
-    /// Prepares an event before it is sent: a prompt gets the token that only this subscription can use, and can be
-    /// answered from now on.
+    /// Prepares an event for sending: gives a prompt the token that only this subscription can use, and accepts replies
+    /// to it.
     pub(crate) fn show(&self, event: &mut Event) {
         self.shown().show(event, |first| self.tokens.bound(&self.subscription, first));
     }
@@ -68,7 +68,7 @@ impl ReplyState {
         self.tokens.bound(&self.subscription, &self.tokens.of(run, prompt))
     }
 
-    /// When a prompt tells its time next, in milliseconds since 1970.
+    /// When the next countdown is due, in milliseconds since 1970.
     pub(crate) fn next_countdown_ms(&self) -> Option<u64> {
         self.shown().next_due_ms()
     }
@@ -83,11 +83,11 @@ impl ReplyState {
 
     /// Counts a message that was dropped because too many wait.
     pub(crate) fn dropped(&self) {
-        tracing::warn!(subscription = %self.subscription, "a reply was dropped: too many wait");
+        tracing::warn!(subscription = %self.subscription, "a reply was dropped because too many are waiting");
         self.log.count(Outcome::TooMany);
     }
 
-    /// Records an attempt; of many without effect only the first ones, the others are counted.
+    /// Records an attempt. Of attempts without effect only the first are recorded; later ones are counted.
     pub(crate) async fn record(&self, attempt: ReplyAttempt) {
         tracing::debug!(
             subscription = %self.subscription,
@@ -102,7 +102,8 @@ impl ReplyState {
                     subscription = %self.subscription,
                     by = %attempt.by,
                     refused,
-                    "a subscription sends many replies without effect; from now on they are only counted"
+                    "a subscription sends many replies without effect; from now on they are only counted, \
+                     not logged"
                 );
             }
             if refused > limits::REPLIES_REFUSED_RECORDED_MAX {

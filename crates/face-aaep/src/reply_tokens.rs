@@ -1,18 +1,18 @@
-//! Reply tokens: keyed hashes, so that only a subscription that was shown a prompt knows one for it, and no other
-//! subscription can use that. Pure.
+//! Reply tokens: keyed hashes. Only a subscription that was shown a prompt knows a token for it, and no other
+//! subscription can use that token. Pure.
 //!
-//! A prompt has a first token, the same on every node and after every restart ([`ReplyTokens::of`]). It never leaves the
-//! server: each subscription is sent its own, made from that one ([`ReplyTokens::bound`]).
+//! A prompt has a first token, the same on every node and after every restart ([`ReplyTokens::of`]). It never leaves
+//! the server: each subscription gets its own token, derived from the first ([`ReplyTokens::bound`]).
 
 use recount_aaep::wire::{ReplyToken, SubscriptionId};
 use recount_event::{ForeignId, RunId};
 
-/// What reply tokens are derived from. Nodes that share a store share it.
+/// The key that reply tokens are derived from. Nodes that share a store share it.
 #[derive(Clone)]
 pub struct TokenKey([u8; blake3::KEY_LEN]);
 
 impl TokenKey {
-    /// Derives the key from a secret of the server that is kept for other purposes too.
+    /// Derives the key from a secret of the server that has other uses too.
     pub fn derive(secret: &[u8]) -> Self {
         TokenKey(blake3::derive_key("recount 2026 reply tokens of aaep", secret))
     }
@@ -37,17 +37,17 @@ impl ReplyTokens {
         ReplyTokens { key, surface }
     }
 
-    /// The first token of a prompt. Not to be sent.
+    /// The first token of a prompt. Must not be sent.
     pub(crate) fn of(&self, run: RunId, prompt: &ForeignId) -> ReplyToken {
         self.hash(b"prompt", &[&run.ulid().to_bytes(), prompt.as_str().as_bytes()])
     }
 
-    /// The token that a subscription is sent for a prompt.
+    /// The token of a prompt for one subscription.
     pub(crate) fn bound(&self, subscription: &SubscriptionId, first: &ReplyToken) -> ReplyToken {
         self.hash(b"subscription", &[subscription.as_str().as_bytes(), first.as_str().as_bytes()])
     }
 
-    /// 128 bits of a keyed hash. Each part is preceded by its length, so that no two lists of parts are alike.
+    /// 128 bits of a keyed hash. The length precedes each part, so that two lists of parts never collide.
     fn hash(&self, purpose: &[u8], parts: &[&[u8]]) -> ReplyToken {
         let surface: &[u8] = match self.surface {
             Surface::Versioned => b"v1",
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_the_same_again_and_differs_by_key_run_and_prompt() {
+    fn a_token_is_deterministic_and_differs_by_key_run_and_prompt() {
         let run: RunId = "run_01HZX3Q0M0000000000000000A".parse().unwrap();
         let other: RunId = "run_01HZX3Q0M0000000000000000B".parse().unwrap();
         let prompt = |text: &str| ForeignId::parse(text).unwrap();

@@ -1,25 +1,26 @@
-//! What a subscription request says in this producer's own extension: `extensions.recount`. Pure.
+//! The options of a subscription request in this producer's extension `extensions.recount`. Pure.
 //!
-//! See [`Wish::read`]. Unknown members are ignored, as the protocol asks; known ones with a wrong value are refused.
+//! Unknown members are ignored, as the protocol requires; known ones with a wrong value are refused. Start with
+//! [`SubscriptionOptions::read`].
 
 use recount_aaep::negotiate::{Reason, Refusal};
 use recount_aaep::shaping::EXTENSION_PREFIX;
 use recount_event::RunId;
 use serde_json::{Map, Value};
 
-/// What a subscription covers, and how much of it.
+/// The runs that a subscription covers, and the amount of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Wish {
+pub(crate) struct SubscriptionOptions {
     /// The one run to follow; `None`: every run that the caller may see.
     pub(crate) run: Option<RunId>,
     pub(crate) from: StartPoint,
     pub(crate) redaction: Redaction,
 }
 
-/// Where a subscription to one run begins. One that has ended is received from its start in any case.
+/// Where a subscription to one run begins. An ended run is received from its start in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum StartPoint {
-    /// With a summary of where the run stands, and its open prompts.
+    /// With a summary of the run's state, and its open prompts.
     #[default]
     Now,
     /// With the first event of the run.
@@ -61,12 +62,12 @@ impl Redaction {
     }
 }
 
-impl Wish {
-    /// Reads the extension of a request that is JSON already checked by the handshake.
-    pub(crate) fn read(request: &str) -> Result<Wish, Refusal> {
+impl SubscriptionOptions {
+    /// Reads the extension of a request whose JSON the handshake has checked.
+    pub(crate) fn read(request: &str) -> Result<SubscriptionOptions, Refusal> {
         let request: Value = serde_json::from_str(request).unwrap_or_default();
         let Some(own) = request.pointer(&format!("/extensions/{EXTENSION_PREFIX}")) else {
-            return Ok(Wish::default());
+            return Ok(SubscriptionOptions::default());
         };
         let run = own.get("run_id").map(|value| {
             let run = value.as_str().and_then(|text| text.parse().ok());
@@ -83,10 +84,14 @@ impl Wish {
             known.ok_or_else(|| wrong("from", value, "now or start"))
         });
         let from = from.transpose()?.unwrap_or_default();
-        Ok(Wish { run: run.transpose()?, from, redaction: redaction.transpose()?.unwrap_or_default() })
+        Ok(SubscriptionOptions {
+            run: run.transpose()?,
+            from,
+            redaction: redaction.transpose()?.unwrap_or_default(),
+        })
     }
 
-    /// The same extension for the answer: what is honoured.
+    /// The extension of the response: the accepted options.
     pub(crate) fn honored(&self) -> Map<String, Value> {
         let mut own = Map::new();
         if let Some(run) = self.run {
@@ -111,14 +116,21 @@ mod tests {
     #[test]
     fn the_extension_names_a_run_and_a_profile() {
         let run = "run_01HZX3Q0M0000000000000000A";
-        let read = |own: &str| Wish::read(&format!(r#"{{"extensions":{{"recount":{own}}}}}"#));
-        assert_eq!(Wish::read("{}").unwrap(), Wish::default());
-        assert_eq!(read(r#"{"zz":1}"#).unwrap(), Wish::default());
-        let wish = read(&format!(r#"{{"run_id":"{run}","redaction":"envelope"}}"#)).unwrap();
-        assert_eq!(wish, Wish { run: run.parse().ok(), redaction: Redaction::Envelope, ..Wish::default() });
+        let read = |own: &str| SubscriptionOptions::read(&format!(r#"{{"extensions":{{"recount":{own}}}}}"#));
+        assert_eq!(SubscriptionOptions::read("{}").unwrap(), SubscriptionOptions::default());
+        assert_eq!(read(r#"{"zz":1}"#).unwrap(), SubscriptionOptions::default());
+        let options = read(&format!(r#"{{"run_id":"{run}","redaction":"envelope"}}"#)).unwrap();
+        assert_eq!(
+            options,
+            SubscriptionOptions {
+                run: run.parse().ok(),
+                redaction: Redaction::Envelope,
+                ..SubscriptionOptions::default()
+            }
+        );
         assert_eq!(read(r#"{"from":"start"}"#).unwrap().from, StartPoint::Start);
-        assert_eq!(wish.honored()["from"], "now");
-        assert_eq!(wish.honored()["redaction"], "envelope");
+        assert_eq!(options.honored()["from"], "now");
+        assert_eq!(options.honored()["redaction"], "envelope");
         for (own, words) in [
             (r#"{"run_id":7}"#, "`extensions.recount.run_id` is 7"),
             (r#"{"run_id":"x"}"#, "`extensions.recount.run_id` is \"x\""),

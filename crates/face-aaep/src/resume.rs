@@ -1,8 +1,8 @@
-//! Places that a stream of one run can be resumed from, and which of them each frame names. Pure.
+//! Resume marks: the positions from which a stream of one run can be resumed, encoded in frame ids. Pure.
 //!
-//! Shaping joins, cuts and overtakes, so the last event that was sent is not always the place to go on from. [`Ledger`]
-//! knows what of the projection is sent and gives each frame a [`Mark`]; [`Resume`] leaves out of the projection what a
-//! mark says was sent.
+//! Shaping merges, cuts and reorders events, so the last sent event is not always the position to continue from.
+//! [`Ledger`] tracks which events were sent and gives each frame a [`Mark`]. [`Resume`] skips the events that a mark
+//! covers.
 
 use std::collections::VecDeque;
 
@@ -15,29 +15,29 @@ use serde_json::Value;
 use crate::limits;
 use crate::project::{Place, digits, number};
 
-/// What was sent of a run.
+/// The part of a run that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// Everything before this was sent.
     place: Place,
-    /// What of the event at that place was sent: all of it, or so many characters of the text that begins with it.
-    said: Said,
-    /// The last critical event that was sent, if it is after that.
+    /// The sent part of the event at that place: all of it, or a number of characters of the text that begins with it.
+    sent: SentPart,
+    /// The last critical event that was sent, if it is later.
     critical: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum SentPart {
     Whole,
     Characters(u64),
 }
 
 /// Digits of a number of characters.
-const SAID_DIGITS: usize = 4;
+const SENT_DIGITS: usize = 4;
 
-/// The number of characters that stands for a whole event.
-const SAID_WHOLE: u64 = (1 << (5 * SAID_DIGITS)) - 1;
-const _: () = assert!(limits::MARKED_CHARACTERS_MAX < SAID_WHOLE);
+/// The number of characters that means a whole event.
+const SENT_WHOLE: u64 = (1 << (5 * SENT_DIGITS)) - 1;
+const _: () = assert!(limits::MARKED_CHARACTERS_MAX < SENT_WHOLE);
 
 /// Digits of the sequence and of the part of a critical event, as places have them.
 const SEQUENCE_DIGITS: usize = 11;
@@ -48,33 +48,33 @@ const PLACE_LENGTH: usize = 4 + ulid::ULID_LEN + SEQUENCE_DIGITS + PART_DIGITS;
 
 impl Mark {
     fn whole(place: Place) -> Self {
-        Mark { place, said: Said::Whole, critical: None }
+        Mark { place, sent: SentPart::Whole, critical: None }
     }
 
-    /// The last event of the log that it says something of.
+    /// The run and sequence of its place.
     pub(crate) fn of(&self) -> (RunId, u64) {
         (self.place.run, self.place.sequence)
     }
 
     /// The place after which the projection is needed.
     pub(crate) fn after(&self) -> Option<Place> {
-        match self.said {
-            Said::Whole => Some(self.place),
-            Said::Characters(_) => before(self.place),
+        match self.sent {
+            SentPart::Whole => Some(self.place),
+            SentPart::Characters(_) => before(self.place),
         }
     }
 
-    /// As the id of a frame. An event that was sent whole, with everything before it, has its own id.
+    /// The mark as the id of a frame. A completely sent event, with everything before it, has its own id.
     pub(crate) fn id(&self) -> String {
         let mut text = self.place.event_id().as_str().to_owned();
-        if self.said == Said::Whole && self.critical.is_none() {
+        if self.sent == SentPart::Whole && self.critical.is_none() {
             return text;
         }
-        let said = match self.said {
-            Said::Whole => SAID_WHOLE,
-            Said::Characters(count) => count.min(SAID_WHOLE - 1),
+        let sent = match self.sent {
+            SentPart::Whole => SENT_WHOLE,
+            SentPart::Characters(count) => count.min(SENT_WHOLE - 1),
         };
-        digits(&mut text, said, SAID_DIGITS);
+        digits(&mut text, sent, SENT_DIGITS);
         if let Some((sequence, part)) = self.critical {
             digits(&mut text, sequence, SEQUENCE_DIGITS);
             digits(&mut text, part, PART_DIGITS);
@@ -89,10 +89,10 @@ impl Mark {
         if rest.is_empty() {
             return Some(mark);
         }
-        let (said, rest) = rest.split_at_checked(SAID_DIGITS)?;
-        match number(said)? {
-            SAID_WHOLE => {}
-            characters => mark.said = Said::Characters(characters),
+        let (sent, rest) = rest.split_at_checked(SENT_DIGITS)?;
+        match number(sent)? {
+            SENT_WHOLE => {}
+            characters => mark.sent = SentPart::Characters(characters),
         }
         if !rest.is_empty() {
             let (sequence, part) = rest.split_at_checked(SEQUENCE_DIGITS)?;
@@ -102,7 +102,7 @@ impl Mark {
     }
 }
 
-/// The last place before one, if there is one in the run.
+/// The place before another, if there is one in the run.
 fn before(place: Place) -> Option<Place> {
     match (place.sequence, place.part) {
         (0, 0) => None,
@@ -111,51 +111,51 @@ fn before(place: Place) -> Option<Place> {
     }
 }
 
-/// What of a projection was pushed into a shaper, and what of it came out.
+/// Tracks the events that were pushed into a shaper, and those that came out.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pending: VecDeque<Entry>,
     /// The last event that was pushed or left out.
     last: Option<Place>,
-    /// The last critical event that came out.
+    /// The last critical event that was sent.
     critical: Option<Place>,
 }
 
-/// Something that was pushed and has not come out whole. Pieces of one text that follow each other are one entry.
+/// A pushed event that is not completely sent. Consecutive pieces of one text are one entry.
 #[derive(Debug)]
 struct Entry {
     /// The last event before it.
     before: Option<Place>,
     first: Place,
     last: Place,
-    what: What,
+    kind: EntryKind,
     done: bool,
 }
 
 #[derive(Debug)]
-enum What {
+enum EntryKind {
     Text(Text),
-    /// Changes of state and reports of progress may be joined to later ones.
+    /// State changes and progress reports, which may be merged into later ones.
     Joinable(Kind),
     Single,
 }
 
-/// What is to be known of an event that is pushed.
-pub(crate) struct Noted(What);
+/// The facts about an event that the ledger needs.
+pub(crate) struct PushedItem(EntryKind);
 
-impl Noted {
+impl PushedItem {
     pub(crate) fn of(event: &Event) -> Self {
-        Noted(match &event.body {
-            Body::OutputStreaming(piece) => What::Text(Text {
+        PushedItem(match &event.body {
+            Body::OutputStreaming(piece) => EntryKind::Text(Text {
                 output: piece.output_id.clone(),
                 from: piece.position,
                 total: piece.chunk.chars().count() as u64,
-                said: 0,
+                sent: 0,
                 complete: piece.complete,
             }),
-            Body::StateChanged(_) => What::Joinable(Kind::StateChanged),
-            Body::ProgressUpdated(_) => What::Joinable(Kind::ProgressUpdated),
-            _ => What::Single,
+            Body::StateChanged(_) => EntryKind::Joinable(Kind::StateChanged),
+            Body::ProgressUpdated(_) => EntryKind::Joinable(Kind::ProgressUpdated),
+            _ => EntryKind::Single,
         })
     }
 }
@@ -164,44 +164,44 @@ impl Noted {
 #[derive(Debug)]
 struct Text {
     output: Option<String>,
-    /// Where in its output it begins.
+    /// The position of its beginning in the output.
     from: u64,
     total: u64,
-    said: u64,
+    sent: u64,
     complete: bool,
 }
 
-/// What a frame that comes out is called.
+/// The ids of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Named {
-    /// The id of its event: the last place that it says something of.
+pub(crate) struct FrameIds {
+    /// The id of its event: the last place that it covers.
     pub(crate) event: Option<EventId>,
-    /// Where to go on after it.
+    /// The mark to resume from after it.
     pub(crate) mark: Option<Mark>,
 }
 
 impl Ledger {
-    /// An event was left out.
+    /// Records an event that is not sent.
     pub(crate) fn left_out(&mut self, place: Place) {
         self.last = Some(place);
     }
 
-    /// An event was pushed, which this was noted of.
-    pub(crate) fn pushed(&mut self, noted: Noted, place: Place) {
+    /// Records an event that was pushed into the shaper.
+    pub(crate) fn pushed(&mut self, item: PushedItem, place: Place) {
         let before = self.last.replace(place);
-        let what = match noted.0 {
-            What::Text(text) => match self.extend(text, place) {
+        let kind = match item.0 {
+            EntryKind::Text(text) => match self.extend(text, place) {
                 None => return,
-                Some(text) => What::Text(text),
+                Some(text) => EntryKind::Text(text),
             },
-            what => what,
+            kind => kind,
         };
-        self.pending.push_back(Entry { before, first: place, last: place, what, done: false });
+        self.pending.push_back(Entry { before, first: place, last: place, kind, done: false });
     }
 
-    /// Adds a piece to the text that was pushed last, if it is of that text; otherwise gives it back.
+    /// Adds a piece to the last pushed text, if it belongs to that text; otherwise returns it.
     fn extend(&mut self, piece: Text, place: Place) -> Option<Text> {
-        let Some(Entry { last, what: What::Text(text), .. }) = self.pending.back_mut() else {
+        let Some(Entry { last, kind: EntryKind::Text(text), .. }) = self.pending.back_mut() else {
             return Some(piece);
         };
         let fits = text.total + piece.total <= limits::MARKED_CHARACTERS_MAX;
@@ -214,8 +214,8 @@ impl Ledger {
         None
     }
 
-    /// An event came out.
-    pub(crate) fn sent(&mut self, event: &Event) -> Named {
+    /// Records an event that came out of the shaper.
+    pub(crate) fn sent(&mut self, event: &Event) -> FrameIds {
         let named = match &event.body {
             Body::OutputStreaming(piece) => self.text_sent(piece),
             _ => self.event_sent(event),
@@ -226,50 +226,50 @@ impl Ledger {
         {
             self.critical = self.critical.max(Some(place.place));
         }
-        Named { event: named.and_then(|mark| EventId::new(mark.id()).ok()), mark: self.mark() }
+        FrameIds { event: named.and_then(|mark| EventId::new(mark.id()).ok()), mark: self.mark() }
     }
 
     fn text_sent(&mut self, piece: &OutputStreaming) -> Option<Mark> {
         let end = piece.position + piece.chunk.chars().count() as u64;
         let mut named = None;
         for entry in &mut self.pending {
-            let What::Text(text) = &mut entry.what else { continue };
+            let EntryKind::Text(text) = &mut entry.kind else { continue };
             if text.output != piece.output_id || end < text.from {
                 continue;
             }
-            let said = (end - text.from).min(text.total).max(text.said);
-            entry.done = said == text.total && (piece.complete || !text.complete);
+            let sent = (end - text.from).min(text.total).max(text.sent);
+            entry.done = sent == text.total && (piece.complete || !text.complete);
             if entry.done {
                 named = Some(Mark::whole(entry.last));
-            } else if said > text.said {
-                named = Some(Mark { said: Said::Characters(said), ..Mark::whole(entry.first) });
+            } else if sent > text.sent {
+                named = Some(Mark { sent: SentPart::Characters(sent), ..Mark::whole(entry.first) });
             }
-            text.said = said;
+            text.sent = sent;
         }
         named
     }
 
     fn event_sent(&mut self, event: &Event) -> Option<Mark> {
         let own = Place::parse(event.envelope.event_id.as_str());
-        // What was joined to it before it is sent with it.
+        // Events that were merged into this one are sent with it.
         let joined = own.is_none();
         let place = own.or_else(|| last_source(event))?;
         for entry in &mut self.pending {
-            entry.done |= match &entry.what {
-                What::Joinable(kind) if joined => event.kind() == Some(*kind) && entry.last <= place,
-                What::Text(_) => false,
-                What::Joinable(_) | What::Single => entry.last == place,
+            entry.done |= match &entry.kind {
+                EntryKind::Joinable(kind) if joined => event.kind() == Some(*kind) && entry.last <= place,
+                EntryKind::Text(_) => false,
+                EntryKind::Joinable(_) | EntryKind::Single => entry.last == place,
             };
         }
         Some(Mark::whole(place))
     }
 
-    /// Where to go on from now.
+    /// The current mark.
     fn mark(&self) -> Option<Mark> {
         let mut mark = match self.pending.front() {
             None => Mark::whole(self.last?),
-            Some(Entry { first, what: What::Text(text), .. }) if text.said > 0 => {
-                Mark { said: Said::Characters(text.said), ..Mark::whole(*first) }
+            Some(Entry { first, kind: EntryKind::Text(text), .. }) if text.sent > 0 => {
+                Mark { sent: SentPart::Characters(text.sent), ..Mark::whole(*first) }
             }
             Some(entry) => Mark::whole(entry.before?),
         };
@@ -279,32 +279,32 @@ impl Ledger {
     }
 }
 
-/// The last event that one stands for.
+/// The last event that was merged into this one.
 fn last_source(event: &Event) -> Option<Place> {
     let own = event.envelope.extensions.get(EXTENSION_PREFIX)?;
     let own: Value = serde_json::from_str(own.get()).ok()?;
     own.get("coalesced_from")?.as_array()?.last()?.as_str().and_then(Place::parse)
 }
 
-/// Leaves out what was sent before.
+/// Skips what was sent before.
 #[derive(Debug)]
 pub(crate) struct Resume {
     mark: Mark,
-    /// Characters that are still to be left out, once it is known of which text.
+    /// Characters still to skip, and the output they belong to once it is known.
     left: u64,
     output: Option<Option<String>>,
 }
 
 impl Resume {
     pub(crate) fn at(mark: Mark) -> Self {
-        let left = match mark.said {
-            Said::Whole => 0,
-            Said::Characters(count) => count,
+        let left = match mark.sent {
+            SentPart::Whole => 0,
+            SentPart::Characters(count) => count,
         };
         Resume { mark, left, output: None }
     }
 
-    /// What of an event was not sent yet.
+    /// The part of an event that was not sent yet.
     pub(crate) fn rest(&mut self, mut event: Event, place: Place) -> Option<Event> {
         let sent = |(sequence, part)| (place.sequence, place.part) <= (sequence, part);
         if event.kind().is_some_and(Kind::is_critical) && self.mark.critical.is_some_and(sent) {

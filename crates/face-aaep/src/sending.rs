@@ -1,5 +1,7 @@
-//! What one stream is about to send, between what was read and what was written. A subscription keeps it for its next
-//! stream. It must not know where events come from. See [`Sending::frame`].
+//! The send buffer of one stream: events that were read, and frames that are not yet written. A subscription keeps it
+//! for its next stream.
+//!
+//! Must not depend on where events come from. Start with [`Sending::frame`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,11 +18,11 @@ use crate::project::Place;
 use crate::projections::Projected;
 use crate::view::View;
 
-/// See the head of this file.
+/// The buffers of one stream.
 pub(crate) struct Sending {
     began: Instant,
     delivery: Delivery,
-    /// Read, and not yet shaped: nothing is shaped before it can be written.
+    /// Events that were read and not yet shaped. They are shaped only when they can be written.
     batch: VecDeque<Arc<Projected>>,
     out: VecDeque<OutgoingFrame>,
 }
@@ -39,22 +41,23 @@ impl Sending {
         self.batch.extend(events);
     }
 
-    /// Takes where a run stands, for a stream that joins it.
+    /// Takes the state of a run for a joining stream.
     pub(crate) fn take_lead_in(&mut self, lead_in: &[Event]) {
         self.delivery.push_lead_in(lead_in, self.now_ms());
     }
 
-    /// Takes an event that is none of the log: it goes out at once, whatever the rate, and does not move the place.
+    /// Takes an event that is not part of the log. It is sent at once, regardless of the rate, and does not advance the
+    /// cursor.
     pub(crate) fn take_aside(&mut self, event: &Event) {
         self.out.push_back(OutgoingFrame { id: None, text: Bytes::from(event.to_json()) });
     }
 
-    /// Everything up to this place is not sent.
+    /// Records that everything up to this place is not sent.
     pub(crate) fn left_out(&mut self, place: Place) {
         self.delivery.left_out(place);
     }
 
-    /// The next frame, as far as it may go out.
+    /// The next frame that may be sent.
     pub(crate) fn frame(&mut self) -> Option<OutgoingFrame> {
         loop {
             let now = self.now_ms();
@@ -67,7 +70,7 @@ impl Sending {
         }
     }
 
-    /// Lets all that was read go out, whatever the rate.
+    /// Releases everything that was read, regardless of the rate.
     pub(crate) fn flush(&mut self) {
         let now = self.now_ms();
         for projected in self.batch.drain(..) {
@@ -76,24 +79,24 @@ impl Sending {
         self.delivery.flush(&mut self.out);
     }
 
-    /// When there may be a frame, if nothing is taken.
+    /// When a frame may become due, if nothing is taken.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.delivery.next_due().map(|due| self.began + Duration::from_millis(due))
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is buffered.
     pub(crate) fn is_idle(&self) -> bool {
         self.delivery.is_idle() && self.batch.is_empty() && self.out.is_empty()
     }
 
-    /// Goes on after a frame that went out. Answers whether it is among those that are kept.
+    /// Continues after a sent frame. Returns false if that frame is no longer kept.
     pub(crate) fn resume_after(&mut self, id: &str) -> bool {
         let Some(frames) = self.delivery.after(id) else { return false };
         self.out = frames;
         true
     }
 
-    /// Other terms, for what goes out from now on.
+    /// Sets other terms for later events.
     pub(crate) fn change_terms(&mut self, terms: Terms, view: View) {
         self.delivery.change_terms(terms, view);
     }

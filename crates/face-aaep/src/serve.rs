@@ -1,7 +1,7 @@
-//! The face in a server: the routes of `/aaep/v1` and of rooms, for the host of AAEP producers. The only part that waits.
+//! The HTTP face: the routes of `/aaep/v1` and of rooms, for the host of AAEP producers. The only async part.
 //!
-//! [`router`] is the entry point. Subscriptions are in `subscription`, a stream of one is in `feed`, what is sent by
-//! subscribers in `receive`; `rooms` opens streams of the surface in use.
+//! Subscriptions are in `subscription`, streams in `feed`, messages of subscribers in `receive`; `rooms` opens streams
+//! of the legacy surface. Start with [`router`].
 
 mod feed;
 mod join;
@@ -32,7 +32,7 @@ use crate::subscription::Subscriptions;
 use crate::traffic::Traffic;
 use crate::{limits, manifest};
 
-/// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
+/// State that the handlers of all callers share, with a limit for each tenant. Cheap to clone.
 #[derive(Clone)]
 pub struct FaceState {
     world: World,
@@ -62,8 +62,8 @@ pub struct FaceFigures {
 }
 
 impl FaceState {
-    /// With a bound on the subscriptions at a time; [`limits::SUBSCRIPTIONS_MAX`] is the usual one. Starts a service of
-    /// the world that ends subscriptions without streams.
+    /// With a limit of subscriptions at a time, usually [`limits::SUBSCRIPTIONS_MAX`]. Starts a task that ends
+    /// subscriptions without streams.
     pub fn new(world: World, key: TokenKey, subscriptions_max: usize) -> Self {
         let subscriptions = Subscriptions::new(subscriptions_max);
         let swept = subscriptions.clone();
@@ -97,8 +97,8 @@ impl FaceState {
         FaceState { attempts, ..self }
     }
 
-    /// Gives one room an agent. With `announces_sessions` a message with the id of each session comes before it on
-    /// streams of all rooms, because the public suite takes the first thing that it receives for that id.
+    /// Gives one room an agent. With `announces_sessions` a message with the session id precedes the events of each
+    /// session, because the public suite takes the first message that it receives for that id.
     #[must_use]
     pub fn with_agent(mut self, agent: Arc<dyn RoomAgent>, announces_sessions: bool) -> Self {
         self.agent = Some(agent);
@@ -146,7 +146,7 @@ struct Requester {
     caller: Caller,
 }
 
-/// A caller, and the room that it came to.
+/// A caller and its room.
 #[derive(Clone)]
 struct Visit {
     requester: Requester,
@@ -196,7 +196,7 @@ impl Producer for Served {
                 Ok(Visit { requester, room: room_of(request.uri.path()) })
             }
             None => {
-                let detail = "no token was sent; send authorization: Bearer and a token";
+                let detail = "the request has no token; send `authorization: Bearer TOKEN`";
                 let refused =
                     response::error(http::StatusCode::UNAUTHORIZED, "authentication_required", detail);
                 Err(Box::new(response::challenge(refused)))

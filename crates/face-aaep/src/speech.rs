@@ -1,7 +1,7 @@
-//! The texts that listeners hear: one catalogue a language, in the format of Fluent, for translators to edit.
+//! Renders the texts of events from one Fluent catalogue per language, which translators edit.
 //!
-//! [`Speech::of`] gives the catalogue of a language, [`Speech::say`] a message in its three lengths. Knows no events and no
-//! protocol messages but [`Summaries`].
+//! [`Speech::of`] returns the catalogue of a language, [`Speech::render`] a message in three lengths. Must not depend
+//! on events, or on protocol messages other than [`Summaries`].
 
 mod key;
 
@@ -19,12 +19,12 @@ pub use key::Key;
 const SOURCES: &[(&str, bool, &str)] =
     &[("en-US", false, include_str!("../speech/en-US.ftl")), ("ar", true, include_str!("../speech/ar.ftl"))];
 
-/// What isolates nothing.
+/// An isolate without content.
 const EMPTY_ISOLATE: &str = "\u{2068}\u{2069}";
 
 static ALL: LazyLock<Vec<Speech>> = LazyLock::new(|| SOURCES.iter().map(Speech::load).collect());
 
-/// What is put into a message.
+/// An argument of a message.
 #[derive(Debug, Clone, Copy)]
 pub enum Arg<'a> {
     Text(&'a str),
@@ -48,7 +48,7 @@ pub struct Speech {
     tag: &'static str,
     right_to_left: bool,
     bundle: FluentBundle<FluentResource>,
-    /// Messages into which nothing is put, by their keys.
+    /// Messages without arguments, rendered once, by their keys.
     fixed: Vec<Option<Summaries>>,
 }
 
@@ -59,12 +59,12 @@ impl std::fmt::Debug for Speech {
 }
 
 impl Speech {
-    /// The languages that there are, the first one being the one that everything is written in first.
+    /// The available languages. The first is the one that texts are written in.
     pub fn languages() -> impl Iterator<Item = &'static str> {
         SOURCES.iter().map(|(tag, _, _)| *tag)
     }
 
-    /// Each language with its catalogue as it is embedded, for readers that format the messages themselves.
+    /// The embedded catalogue of each language, for readers that format the messages themselves.
     pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
         SOURCES.iter().map(|(tag, _, source)| (*tag, *source))
     }
@@ -80,22 +80,22 @@ impl Speech {
         let resource =
             resource.unwrap_or_else(|(_, why)| panic!("the catalogue {tag} cannot be read: {why:?}"));
         let mut bundle = FluentBundle::new_concurrent(vec![language]);
-        // Where the sentence runs the other way, what is put into it is kept apart.
+        // Arguments in a right-to-left sentence are isolated.
         bundle.set_use_isolating(right_to_left);
         if let Err(why) = bundle.add_resource(resource) {
             panic!("the catalogue {tag} names a message twice: {why:?}");
         }
         let mut speech = Speech { tag, right_to_left, bundle, fixed: Vec::new() };
-        speech.fixed = Key::ALL.iter().map(|key| speech.try_say(*key, None).ok()).collect();
+        speech.fixed = Key::ALL.iter().map(|key| speech.try_render(*key, None).ok()).collect();
         speech
     }
 
-    /// The language tag of everything that is said.
+    /// The language tag of the catalogue.
     pub fn tag(&self) -> &'static str {
         self.tag
     }
 
-    /// What an event says of its language when nothing foreign is put into its texts.
+    /// The localization hints of an event whose texts have no foreign arguments.
     pub fn hints(&self) -> LocalizationHints {
         let direction = if self.right_to_left { TextDirection::Rtl } else { TextDirection::Ltr };
         LocalizationHints {
@@ -105,8 +105,7 @@ impl Speech {
         }
     }
 
-    /// Which way a text of this catalogue runs, with what was put into it: `auto` where that runs the other way and is not
-    /// kept apart.
+    /// The direction of a text of this catalogue: `auto` if an argument runs the other way and is not isolated.
     pub fn direction(&self, text: &str) -> TextDirection {
         match self.right_to_left {
             true => TextDirection::Rtl,
@@ -115,8 +114,8 @@ impl Speech {
         }
     }
 
-    /// A message, with what is put into it.
-    pub fn say(&self, key: Key, args: &[(&'static str, Arg<'_>)]) -> Summaries {
+    /// Renders a message with its arguments.
+    pub fn render(&self, key: Key, args: &[(&'static str, Arg<'_>)]) -> Summaries {
         if let Some(fixed) = &self.fixed[key as usize] {
             return fixed.clone();
         }
@@ -127,23 +126,23 @@ impl Speech {
                 Arg::Number(number) => values.set(name, FluentValue::from(number)),
             }
         }
-        let said = self.try_say(key, Some(&values));
-        said.unwrap_or_else(|why| {
-            unreachable!("a test says every message of {}: {}: {why}", self.tag, key.name())
+        let rendered = self.try_render(key, Some(&values));
+        rendered.unwrap_or_else(|why| {
+            unreachable!("a test renders every message of {}: {}: {why}", self.tag, key.name())
         })
     }
 
-    /// Its normal form alone.
+    /// Renders only the normal form.
     pub fn sentence(&self, key: Key, args: &[(&'static str, Arg<'_>)]) -> String {
-        self.say(key, args).normal.unwrap_or_default()
+        self.render(key, args).normal.unwrap_or_default()
     }
 
-    fn try_say(&self, key: Key, args: Option<&FluentArgs<'_>>) -> Result<Summaries, String> {
+    fn try_render(&self, key: Key, args: Option<&FluentArgs<'_>>) -> Result<Summaries, String> {
         let message = self.bundle.get_message(key.name()).ok_or("there is no such message")?;
         let form = |pattern| {
             let mut errors: Vec<FluentError> = Vec::new();
             let text = self.bundle.format_pattern(pattern, args, &mut errors);
-            // What is empty needs no isolation.
+            // An empty argument needs no isolation.
             let text = text.replace(EMPTY_ISOLATE, "").trim().to_owned();
             if errors.is_empty() { Ok(text) } else { Err(format!("{errors:?}")) }
         };
@@ -157,7 +156,7 @@ impl Speech {
     }
 }
 
-/// Characters of Hebrew, Arabic and the other scripts that run from right to left.
+/// Characters of Hebrew, Arabic and other right-to-left scripts.
 fn runs_to_the_left(character: char) -> bool {
     matches!(character, '\u{590}'..='\u{8FF}' | '\u{FB1D}'..='\u{FDFF}' | '\u{FE70}'..='\u{FEFF}'
         | '\u{10800}'..='\u{10FFF}' | '\u{1E800}'..='\u{1EFFF}')

@@ -1,7 +1,7 @@
-//! Subscriptions: who subscribed to what, on which terms, and what a stream of it has to hear of meanwhile.
+//! Subscriptions: their caller, options and terms, and the signals that their streams react to.
 //!
-//! A [`Subscription`] outlives its streams by a grace time, and a restart never. It must not know how events are
-//! carried. See [`Subscriptions`].
+//! A [`Subscription`] outlives its streams by a grace time, but not a restart. Must not depend on how events are
+//! carried. Start with [`Subscriptions`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::projections::TenantReader;
 use crate::reply_state::ReplyState;
-use crate::request::Wish;
+use crate::request::SubscriptionOptions;
 use crate::sending::Sending;
 use crate::speech::Speech;
 use crate::view::View;
@@ -26,24 +26,24 @@ pub(crate) struct Subscription {
     id: SubscriptionId,
     engine: Engine,
     caller: Caller,
-    wish: Wish,
+    options: SubscriptionOptions,
     replies: Arc<ReplyState>,
     terms: Mutex<Terms>,
-    /// Whether it was agreed on a WebSocket and ends with it.
+    /// Whether it was negotiated on a WebSocket and ends with it.
     on_socket: bool,
     control: watch::Sender<Control>,
-    /// Since when it has no stream; `None` while it has one.
+    /// When its last stream ended; `None` while it has one.
     left_at: Mutex<Option<Instant>>,
-    /// What its next stream goes on with.
-    kept: Mutex<Option<Box<Kept>>>,
-    is_kept: Notify,
+    /// The reader and buffers for its next stream.
+    retained: Mutex<Option<Box<RetainedStream>>>,
+    is_retained: Notify,
     _place: Share<EngineInstance>,
 }
 
-/// What a stream has to hear of while it waits for events.
+/// Changes that a stream reacts to while it waits for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Control {
-    /// The stream that is in use: each new one has a higher number and ends the one before it.
+    /// The number of the current stream. Each new stream has a higher number and ends the one before it.
     pub(crate) stream: u64,
     /// Counts changes of the terms.
     pub(crate) terms: u64,
@@ -52,19 +52,19 @@ pub(crate) struct Control {
 
 impl Subscription {
     pub(crate) fn new(new: NewSubscription, place: Place) -> Self {
-        let NewSubscription { id, engine, caller, wish, replies, terms, on_socket } = new;
+        let NewSubscription { id, engine, caller, options, replies, terms, on_socket } = new;
         Subscription {
             id,
             engine,
             caller,
-            wish,
+            options,
             replies,
             terms: Mutex::new(terms),
             on_socket,
             control: watch::Sender::new(Control::default()),
             left_at: Mutex::new(Some(recount_world::moment())),
-            kept: Mutex::new(None),
-            is_kept: Notify::new(),
+            retained: Mutex::new(None),
+            is_retained: Notify::new(),
             _place: place,
         }
     }
@@ -82,8 +82,8 @@ impl Subscription {
         &self.caller
     }
 
-    pub(crate) fn wish(&self) -> Wish {
-        self.wish
+    pub(crate) fn options(&self) -> SubscriptionOptions {
+        self.options
     }
 
     pub(crate) fn replies(&self) -> &Arc<ReplyState> {
@@ -94,7 +94,7 @@ impl Subscription {
         lock(&self.terms).clone()
     }
 
-    /// Other terms, which hold for events from now on.
+    /// Sets other terms for later events.
     pub(crate) fn change_terms(&self, terms: Terms) {
         *lock(&self.terms) = terms;
         self.control.send_modify(|control| control.terms += 1);
@@ -107,7 +107,7 @@ impl Subscription {
 
     /// How it sees events now.
     pub(crate) fn view(&self) -> View {
-        View::new(&self.terms(), self.caller.may(Scope::Approve), self.wish.redaction)
+        View::new(&self.terms(), self.caller.may(Scope::Approve), self.options.redaction)
     }
 
     /// The language of its events.
@@ -117,21 +117,21 @@ impl Subscription {
         Speech::of(recount_aaep::language::choose(&terms.languages(), &offers, &[], offers[0]))
     }
 
-    /// Keeps what the next stream goes on with.
-    pub(crate) fn keep(&self, kept: Kept) {
-        *lock(&self.kept) = Some(Box::new(kept));
-        self.is_kept.notify_one();
+    /// Keeps the reader and buffers for the next stream.
+    pub(crate) fn retain_stream(&self, retained: RetainedStream) {
+        *lock(&self.retained) = Some(Box::new(retained));
+        self.is_retained.notify_one();
     }
 
-    /// What this stream goes on with. A stream before it that is still in use gives it up within a short time; `None`
-    /// when it does not.
-    pub(crate) async fn take_kept(&self) -> Option<Box<Kept>> {
+    /// Takes the reader and buffers of the previous stream. A previous stream that is still open releases them within a
+    /// short time; `None` if it does not.
+    pub(crate) async fn take_retained(&self) -> Option<Box<RetainedStream>> {
         let taken = async {
             loop {
-                if let Some(kept) = lock(&self.kept).take() {
-                    return kept;
+                if let Some(retained) = lock(&self.retained).take() {
+                    return retained;
                 }
-                self.is_kept.notified().await;
+                self.is_retained.notified().await;
             }
         };
         tokio::time::timeout(limits::HANDOVER_WAIT, taken).await.ok()
@@ -152,32 +152,32 @@ impl Subscription {
     }
 }
 
-/// What one stream of a subscription to all runs leaves to the next.
-pub(crate) struct Kept {
+/// The reader and buffers that one stream of a subscription to all runs leaves for the next.
+pub(crate) struct RetainedStream {
     pub(crate) reader: TenantReader,
     /// None before the first stream.
     pub(crate) sending: Option<Sending>,
 }
 
-/// All subscriptions of the process, bounded in all and for each tenant. Cheap to clone.
+/// All subscriptions of the process, with a limit in total and for each tenant. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Subscriptions {
     by_id: Arc<Mutex<HashMap<SubscriptionId, Arc<Subscription>>>>,
     places: Shares<EngineInstance>,
 }
 
-/// What a subscription is made of.
+/// The parts of a new subscription.
 pub(crate) struct NewSubscription {
     pub(crate) id: SubscriptionId,
     pub(crate) engine: Engine,
     pub(crate) caller: Caller,
-    pub(crate) wish: Wish,
+    pub(crate) options: SubscriptionOptions,
     pub(crate) replies: Arc<ReplyState>,
     pub(crate) terms: Terms,
     pub(crate) on_socket: bool,
 }
 
-/// A place for one more subscription.
+/// A slot for one more subscription.
 pub(crate) type Place = Share<EngineInstance>;
 
 impl Subscriptions {
@@ -186,7 +186,7 @@ impl Subscriptions {
         Subscriptions { by_id: Arc::default(), places: Shares::new(limits) }
     }
 
-    /// A place for one more subscription of this tenant, if there is one.
+    /// A slot for one more subscription of this tenant, if there is one.
     pub(crate) fn place(&self, engine: &Engine) -> Option<Place> {
         self.places.try_take(&engine.instance(), 1)
     }
@@ -195,7 +195,7 @@ impl Subscriptions {
         lock(&self.by_id).insert(subscription.id.clone(), Arc::new(subscription));
     }
 
-    /// A subscription of this caller. One of another caller does not exist for it.
+    /// A subscription of this caller. Subscriptions of other callers are not found.
     pub(crate) fn find(&self, id: &str, engine: &Engine, caller: &Caller) -> Option<Arc<Subscription>> {
         let id = SubscriptionId::new(id).ok()?;
         let found = lock(&self.by_id).get(&id).cloned()?;
@@ -208,7 +208,7 @@ impl Subscriptions {
         subscription.control.send_modify(|control| control.closed = true);
     }
 
-    /// A stream has ended, without its subscription unless it was on a WebSocket.
+    /// Records that a stream ended. Ends the subscription too if it was on a WebSocket.
     pub(crate) fn detach(&self, subscription: &Subscription, stream: u64) {
         if subscription.control.borrow().stream != stream {
             return;
@@ -219,7 +219,7 @@ impl Subscriptions {
         }
     }
 
-    /// Ends those that were without a stream for too long.
+    /// Ends the subscriptions that had no stream for too long.
     pub(crate) fn sweep(&self) {
         let now = recount_world::moment();
         let over: Vec<Arc<Subscription>> = {
@@ -228,7 +228,7 @@ impl Subscriptions {
             by_id.retain(|_, subscription| !subscription.is_over(now));
             over
         };
-        // Outside of the lock: what they hold may be much.
+        // Dropped outside of the lock, because they may own much memory.
         drop(over);
     }
 

@@ -1,4 +1,4 @@
-//! How much all streams together have sent and left out, for the metrics. It must not know a stream.
+//! Counts the events that all streams have sent and left out, for the metrics. Must not depend on streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ struct Counters {
     ahead: AtomicU64,
 }
 
-/// What one stream has reported already.
+/// The counts that one stream has reported.
 pub(crate) struct Reported(Counts);
 
 impl Reported {
@@ -27,7 +27,7 @@ impl Reported {
 }
 
 impl Traffic {
-    /// Adds what a stream did since it reported last.
+    /// Adds the counts of a stream since its last report.
     pub(crate) fn report(&self, reported: &mut Reported, now: Counts) {
         if reported.0 == now {
             return;
@@ -44,7 +44,7 @@ impl Traffic {
         }
     }
 
-    /// The counters of now. Those of critical events of a stream are not known here.
+    /// The current counters. They do not include the critical events of a stream.
     pub(crate) fn counts(&self) -> Counts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {

@@ -1,5 +1,5 @@
-//! What one subscription sees of an event that all share: prompts only as its caller may answer them, texts only as its
-//! redaction profile lets them through. Pure. See [`View::of`].
+//! Restricts a shared event to what one subscription may see: prompts only if its caller may answer them, texts only as
+//! its redaction profile allows. Pure. Start with [`View::of`].
 
 use recount_aaep::negotiate::Terms;
 use recount_aaep::wire::{Summaries, TextDirection};
@@ -8,7 +8,7 @@ use recount_aaep::{Body, Event, Kind};
 use crate::project::informational;
 use crate::request::Redaction;
 
-/// What is withheld is replaced by this where the protocol asks for a text.
+/// Replaces withheld text where the protocol requires a text.
 const WITHHELD: &str = "(withheld)";
 
 /// How a subscription sees events.
@@ -20,7 +20,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Prompts are live for a caller that may answer them and has declared that it does.
+    /// Prompts are live for a caller that may answer them and declared that it replies.
     pub(crate) fn new(terms: &Terms, may_answer: bool, redaction: Redaction) -> Self {
         let shows = may_answer && redaction != Redaction::Envelope;
         View {
@@ -39,7 +39,7 @@ impl View {
         }
     }
 
-    /// The event as this subscription sees it; `None` when it sees nothing of it.
+    /// The event as this subscription sees it; `None` if it sees nothing of it.
     pub(crate) fn of(self, event: &Event) -> Option<Event> {
         let hidden = event.kind().is_some_and(|kind| !self.shows(kind));
         let mut event = hidden.then(|| informational(event)).flatten().unwrap_or_else(|| event.clone());
@@ -63,7 +63,7 @@ impl View {
     }
 }
 
-/// Leaves out arguments, results and requests.
+/// Removes arguments, results and requests.
 fn withhold_payload(event: &mut Event) {
     match &mut event.body {
         Body::SessionStarted(started) => started.request_text = None,
@@ -82,7 +82,7 @@ fn withhold_payload(event: &mut Event) {
     }
 }
 
-/// Leaves out every text that comes from a run.
+/// Removes every text that comes from a run.
 fn withhold_texts(event: &mut Event) {
     let summaries = &mut event.summaries;
     *summaries =
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(live, prompt());
         let shown = view(false, Redaction::Full).of(&prompt()).unwrap();
         assert_eq!(shown.kind(), Some(Kind::StateChanged));
-        let asked = shown.summaries.normal.clone().unwrap();
-        assert!(asked.contains("Send the letter."), "{asked}");
+        let text = shown.summaries.normal.clone().unwrap();
+        assert!(text.contains("Send the letter."), "{text}");
         assert!(!shown.to_json().contains("rpl_"), "{shown}");
     }
 

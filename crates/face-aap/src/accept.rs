@@ -1,5 +1,5 @@
-//! Accepts requests: pure, from the protocol's JSON to commands for the engine. All input is checked here once; what
-//! the configured agent cannot do is refused here, too.
+//! Validates requests: converts the protocol's JSON to commands for the engine. All input is checked here, once, also
+//! against the capabilities of the agent. Pure.
 
 mod image;
 mod message;
@@ -32,20 +32,20 @@ fn malformed(detail: impl Into<String>) -> Refusal {
     Refusal::new(Code::BodyMalformed, detail)
 }
 
-/// A JSON object from outside, read as what it must be.
+/// Parses a JSON object.
 pub(crate) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Accepted<T> {
     wire::read(bytes).map_err(|why| malformed(why.to_string()))
 }
 
-/// The session that a path names. What cannot be the id of one names none.
+/// The session in a path. An invalid id matches no session.
 pub(crate) fn session_id(text: &str) -> Accepted<SessionId> {
     text.parse().map_err(|_| no_session(text))
 }
 
-/// The same words for one that never was, that was deleted, and that is not the caller's to know of.
+/// One message for sessions that never existed, that were deleted, and that the caller may not see.
 pub(crate) fn no_session(text: &str) -> Refusal {
-    let advice = "GET /sessions lists those there are";
-    Refusal::new(Code::SessionNotFound, format!("there is no session {:?}; {advice}", shortened(text)))
+    let advice = "GET /sessions lists the sessions";
+    Refusal::new(Code::SessionNotFound, format!("session {:?} not found; {advice}", shortened(text)))
 }
 
 pub(crate) fn turn_id(text: &str) -> Accepted<TurnId> {
@@ -54,21 +54,24 @@ pub(crate) fn turn_id(text: &str) -> Accepted<TurnId> {
 
 pub(crate) fn no_turn(text: impl std::fmt::Display) -> Refusal {
     let text = text.to_string();
-    let advice = "the header aap-turn-id of the answer to a turn says its id";
-    Refusal::new(Code::TurnNotFound, format!("the session has no turn {:?}; {advice}", shortened(&text)))
+    let advice = "the response header aap-turn-id has the id of a turn";
+    Refusal::new(
+        Code::TurnNotFound,
+        format!("turn {:?} not found in this session; {advice}", shortened(&text)),
+    )
 }
 
-/// A number as we write it: nothing else was ever given out as one.
+/// A number in canonical form; no other form was ever sent.
 fn plain_number(text: &str) -> Option<u64> {
     text.parse::<u64>().ok().filter(|number| number.to_string() == text && *number < (1 << 53))
 }
 
-/// How many bytes something is as JSON.
+/// The length of a text as JSON.
 fn encoded_len(value: &impl serde::Serialize) -> usize {
     Json::of(value).map_or(usize::MAX, |json| json.text().len())
 }
 
-/// Enough of a text from outside to recognise it.
+/// The beginning of a text from outside, for messages.
 pub(crate) fn shortened(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
 }

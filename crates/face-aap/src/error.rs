@@ -15,13 +15,13 @@ use crate::limits;
 use crate::project::TurnId;
 use crate::turn_header;
 
-/// Why a request was not done.
+/// A refused or failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) detail: String,
     pub(crate) retry_after: Option<Duration>,
-    /// The turn that is in the way.
+    /// The running turn that blocks the request.
     pub(crate) turn: Option<TurnId>,
 }
 
@@ -34,7 +34,7 @@ impl Refusal {
         matches!(self.code, Code::RunDamaged | Code::StoreCorrupt)
     }
 
-    /// The same without secrets: many refusals repeat what was sent.
+    /// Masks secrets, because many refusals repeat what was sent.
     pub(crate) fn masked(self, redactor: &Redactor) -> Self {
         Refusal { detail: redactor.quotes(&self.detail), ..self }
     }
@@ -65,7 +65,7 @@ impl From<Unacceptable> for Refusal {
     }
 }
 
-/// A refusal on its way to where the request's id is known.
+/// A refusal without the request id, which a layer adds.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
@@ -86,10 +86,10 @@ struct ErrorBody<'a> {
     retryable: bool,
 }
 
-/// The status that carries a code here. The protocol wants other ones than our own face in places.
+/// The status of a code in this face. The protocol requires other statuses than the native face for some codes.
 fn status(code: Code) -> u16 {
     match code {
-        // Of what never was an open call, or cannot be chosen, the request is to be corrected.
+        // Unknown calls and invalid choices are errors of the request.
         Code::CallNotFound
         | Code::CursorAhead
         | Code::OrderRefused
@@ -102,8 +102,7 @@ fn status(code: Code) -> u16 {
     }
 }
 
-/// A refusal in the form of this face. Also for refusals on this face's paths before it is reached; nothing is masked
-/// here.
+/// A refusal in the form of this face, also for requests that are refused before they reach it. Nothing is masked here.
 pub fn refusal_response(
     code: Code,
     message: &str,
@@ -121,21 +120,23 @@ fn written(
     turn: Option<TurnId>,
 ) -> Response {
     match code {
-        Code::Internal => tracing::error!(request_id, detail = message, "a belief of ours was false"),
+        Code::Internal => {
+            tracing::error!(request_id, detail = message, "internal error: an assumption was violated")
+        }
         Code::RunDamaged | Code::StoreCorrupt => {
             tracing::error!(request_id, detail = message, "the store is damaged")
         }
         _ => {}
     }
     let row = code.row();
-    let said = ErrorBody {
+    let error_body = ErrorBody {
         error: message,
         code: row.name,
         request_id,
         turn_id: turn.map(|turn| turn.to_string()),
         retryable: row.retryable,
     };
-    let body = serde_json::to_vec(&said).expect("refusals hold only values that JSON can represent");
+    let body = serde_json::to_vec(&error_body).expect("refusals hold only values that JSON can represent");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;

@@ -8,7 +8,7 @@ pub const BODY_BYTES_MAX: usize = 16 << 20;
 /// How long a body may take to arrive; then `body_timeout`.
 pub const BODY_WAIT: Duration = Duration::from_secs(30);
 
-/// Bytes of the texts of one message, as JSON; more is refused with `body_too_large`. A message is in its event
+/// Bytes of the texts of one message, as JSON; more is refused with `body_too_large`. The event of a message has it
 /// twice, as text and as blocks, and an event holds a mebibyte.
 pub const MESSAGE_BYTES_MAX: usize = 400 << 10;
 
@@ -57,7 +57,7 @@ pub const REASON_BYTES_MAX: usize = 16 << 10;
 /// Characters of the title of a session; a longer one is refused with `limit_reached`.
 pub const TITLE_CHARS_MAX: usize = 200;
 
-/// Characters of a first message that become the title of its run; the rest is left out.
+/// Characters of a first message that become the title of its run; the rest is cut.
 pub const RUN_TITLE_CHARS: usize = 80;
 
 /// Sessions per page by default.
@@ -66,10 +66,10 @@ pub const LIST_LIMIT_DEFAULT: usize = 50;
 /// Sessions of a page; more are refused with `parameter_invalid`.
 pub const LIST_LIMIT_MAX: usize = 200;
 
-/// Sessions looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
+/// Sessions read to fill one page of a filtered list; then the page is short and its cursor advances.
 pub const LIST_LOOKED_AT_MAX: usize = 1_000;
 
-/// Concurrent responses with turns, streamed or waited for; the next one is refused with `too_many_streams`.
+/// Concurrent turn responses, streamed or not; the next one is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 20_000;
 
 /// The part of those that is reserved for each tenant.
@@ -81,12 +81,12 @@ pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
 /// How long a stream may be silent; then it sends a heartbeat.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// Runs of a session, newest first, that are searched for a call that is answered late; a call in an older one
-/// counts as unknown.
+/// Runs of a session, newest first, that are searched for a call that is answered late; a call in an older run is
+/// unknown.
 pub const RUNS_LOOKED_AT_MAX: usize = 50;
 
-/// How often a message is tried again because its session changed in the same moment; then `session_busy`.
-pub const SAY_TRIES: usize = 4;
+/// How often a message is tried when its session changes at the same time; then `session_busy`.
+pub const USER_MESSAGE_TRIES: usize = 4;
 
 /// Events read at a time when a turn is shown without following it.
 pub const PAGE_EVENTS: usize = 500;
@@ -94,7 +94,7 @@ pub const PAGE_EVENTS: usize = 500;
 /// Characters of an `Idempotency-Key`; more is refused with `header_invalid`.
 pub const IDEMPOTENCY_KEY_MAX: usize = 255;
 
-/// `Retry-After` of a temporary failure without a time of its own.
+/// `Retry-After` of a temporary failure that has none.
 pub const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Bytes of a call id in seed messages; a longer one is refused with `body_malformed`.

@@ -1,8 +1,8 @@
-//! Projects the events of one segment of a run to frames of the protocol: pure. Entry point: [`Projector`].
+//! Projects the events of one segment of a run to frames of the protocol. Pure. Entry point: [`Projector`].
 //!
-//! A segment opens where the run was queued or continued, and closes where it begins to wait or ends; one segment is
-//! one turn of the protocol. Projecting it again from its opening gives the same frames with the same ids. It
-//! must never know sockets, stores or requests; stored pictures are named here and resolved by the caller.
+//! A segment opens when the run is queued or continued, and closes when the run waits or ends. One segment is one turn
+//! of the protocol. Projecting it again gives the same frames with the same ids. This module must not depend on
+//! sockets, stores or requests; it names stored pictures and the caller resolves them.
 
 mod attempt;
 mod frame;
@@ -47,12 +47,12 @@ pub fn opens_segment(event: &Event) -> bool {
 pub struct Projector {
     mode: Mode,
     opening: u64,
-    stage: Stage,
+    phase: SegmentPhase,
     /// Blocks that were sent in pieces, as turn and block.
-    told: BTreeSet<(u64, u64)>,
-    /// The answer of the turn that is open.
+    streamed_blocks: BTreeSet<(u64, u64)>,
+    /// The response of the open turn.
     attempt: Attempt,
-    /// Calls that are not settled, as far as this segment knows them.
+    /// Unsettled calls that this segment knows.
     calls: BTreeMap<ForeignId, Call>,
     questions: BTreeMap<ForeignId, clarification::Requested>,
     handoffs: BTreeMap<ForeignId, handoff::Requested>,
@@ -61,17 +61,17 @@ pub struct Projector {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The opening has not come yet.
+enum SegmentPhase {
+    /// Before the opening.
     Before,
     Open {
-        /// Whether the run was continued: then calls may be older than the segment.
+        /// Whether the run was continued. Then calls may be older than the segment.
         continued: bool,
     },
     Over,
 }
 
-/// What is known of a call.
+/// The known facts about a call.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     /// The model requested it; other calls are not part of the conversation.
@@ -86,8 +86,8 @@ impl Projector {
         Projector {
             mode,
             opening,
-            stage: Stage::Before,
-            told: BTreeSet::new(),
+            phase: SegmentPhase::Before,
+            streamed_blocks: BTreeSet::new(),
             attempt: Attempt::default(),
             calls: BTreeMap::new(),
             questions: BTreeMap::new(),
@@ -97,47 +97,47 @@ impl Projector {
         }
     }
 
-    /// Whether the segment has closed: its last frame was given.
+    /// Whether the segment has closed and its last frame was returned.
     pub fn is_over(&self) -> bool {
-        self.stage == Stage::Over
+        self.phase == SegmentPhase::Over
     }
 
-    /// The frames of the next event of the run. Events before the opening and after the close have none.
+    /// Projects the next event of the run. Events before the opening and after the close give no frames.
     pub fn event(&mut self, event: &Event) -> Vec<Frame> {
-        let said = match self.stage {
-            Stage::Before if event.sequence == self.opening => {
+        let payloads = match self.phase {
+            SegmentPhase::Before if event.sequence == self.opening => {
                 let continued = matches!(event.payload(), Payload::RunContinued(_));
-                self.stage = Stage::Open { continued };
+                self.phase = SegmentPhase::Open { continued };
                 vec![FramePayload::Event(TurnEvent::TurnStart {})]
             }
-            Stage::Open { continued } => self.within(event.payload(), continued),
-            Stage::Before | Stage::Over => return Vec::new(),
+            SegmentPhase::Open { continued } => self.apply(event.payload(), continued),
+            SegmentPhase::Before | SegmentPhase::Over => return Vec::new(),
         };
-        let frame = |(part, told)| Frame { id: Some(FrameId { sequence: event.sequence, part }), told };
-        (0..).zip(said).map(frame).collect()
+        let frame = |(part, payload)| Frame { id: Some(FrameId { sequence: event.sequence, part }), payload };
+        (0..).zip(payloads).map(frame).collect()
     }
 
-    fn within(&mut self, payload: &Payload, continued: bool) -> Vec<FramePayload> {
+    fn apply(&mut self, payload: &Payload, continued: bool) -> Vec<FramePayload> {
         match payload {
-            Payload::TurnStarted(_) => self.abandoned(),
-            Payload::TurnFailed(failed) if failed.will_retry => self.abandoned(),
-            Payload::AssistantTextDelta(piece) => self.piece(piece, text_delta),
-            Payload::AssistantThinkingDelta(piece) => self.piece(piece, thinking_delta),
+            Payload::TurnStarted(_) => self.abandon_attempt(),
+            Payload::TurnFailed(failed) if failed.will_retry => self.abandon_attempt(),
+            Payload::AssistantTextDelta(piece) => self.push_piece(piece, text_delta),
+            Payload::AssistantThinkingDelta(piece) => self.push_piece(piece, thinking_delta),
             Payload::AssistantTextComplete(whole) => match self.mode {
-                Mode::Message => self.block(whole, text_block),
-                Mode::Delta => self.whole(whole, text_delta),
+                Mode::Message => self.hold_block(whole, text_block),
+                Mode::Delta => self.complete_block(whole, text_delta),
             },
             Payload::AssistantThinkingComplete(whole) => match self.mode {
-                Mode::Message => self.block(whole, thinking_block),
-                Mode::Delta => self.whole(whole, thinking_delta),
+                Mode::Message => self.hold_block(whole, thinking_block),
+                Mode::Delta => self.complete_block(whole, thinking_delta),
             },
-            Payload::AssistantToolCallProposed(call) => self.proposed(call),
-            Payload::ToolInvoked(invoked) => self.invoked(invoked),
+            Payload::AssistantToolCallProposed(call) => self.propose_call(call),
+            Payload::ToolInvoked(invoked) => self.start_call(invoked),
             Payload::ToolRefused(no) => {
                 let call = self.calls.remove(&no.tool_call_id);
-                // A call that waited for leave was proposed in a segment before this one.
+                // A call that waited for approval was proposed in an earlier segment.
                 let call = call.or(continued.then_some(Call { proposed: true, client: false }));
-                self.in_order(result(call, &no.tool_call_id, &no.tool_name, || {
+                self.push_in_order(result(call, &no.tool_call_id, &no.tool_name, || {
                     UnresolvedContent::Text(no.message.clone())
                 }))
             }
@@ -146,25 +146,25 @@ impl Projector {
             | Payload::ToolCancelled(ended)
             | Payload::ToolTimedOut(ended) => {
                 let call = self.calls.remove(&ended.tool_call_id);
-                self.in_order(result(call, &ended.tool_call_id, &ended.tool_name, || outcome(ended)))
+                self.push_in_order(result(call, &ended.tool_call_id, &ended.tool_name, || outcome(ended)))
             }
-            Payload::TurnCompleted(completed) => self.completed(completed),
-            Payload::ClarificationRequested(asked) => {
-                self.questions.insert(asked.clarification_id.clone(), asked.as_ref().clone());
+            Payload::TurnCompleted(completed) => self.complete_turn(completed),
+            Payload::ClarificationRequested(request) => {
+                self.questions.insert(request.clarification_id.clone(), request.as_ref().clone());
                 Vec::new()
             }
-            Payload::HandoffRequested(asked) => {
-                self.handoffs.insert(asked.handoff_id.clone(), asked.as_ref().clone());
+            Payload::HandoffRequested(request) => {
+                self.handoffs.insert(request.handoff_id.clone(), request.as_ref().clone());
                 Vec::new()
             }
-            Payload::RunWaiting(waiting) => self.waits(&waiting.waits_for),
-            Payload::RunFinished(_) => self.finished(),
-            Payload::RunFailed(failed) => self.failed(TurnError {
+            Payload::RunWaiting(waiting) => self.stop_waiting(&waiting.waits_for),
+            Payload::RunFinished(_) => self.finish(),
+            Payload::RunFailed(failed) => self.fail(TurnError {
                 code: failed.code.clone(),
                 message: failed.message.clone(),
                 retryable: failed.retriable,
             }),
-            Payload::RunCancelled(cancelled) => self.failed(TurnError {
+            Payload::RunCancelled(cancelled) => self.fail(TurnError {
                 code: "cancelled".into(),
                 message: cancelled.reason.clone(),
                 retryable: false,
@@ -173,7 +173,7 @@ impl Projector {
         }
     }
 
-    fn piece(
+    fn push_piece(
         &mut self,
         piece: &assistant::TextDelta,
         word: impl Fn(String) -> TurnEvent,
@@ -181,12 +181,12 @@ impl Projector {
         if self.mode == Mode::Message || piece.delta.is_empty() {
             return Vec::new();
         }
-        self.told.insert((piece.turn_index, piece.block_index));
+        self.streamed_blocks.insert((piece.turn_index, piece.block_index));
         self.attempt.piece(word(piece.delta.clone()))
     }
 
-    /// A block counts when its turn is complete.
-    fn block(
+    /// Holds a block back until its turn is complete.
+    fn hold_block(
         &mut self,
         whole: &assistant::TextComplete,
         word: impl Fn(String) -> TurnEvent,
@@ -197,66 +197,67 @@ impl Projector {
         Vec::new()
     }
 
-    /// A block is sent when it is complete, unless it was sent in pieces.
-    fn whole(
+    /// Sends a complete block, unless it was sent in pieces.
+    fn complete_block(
         &mut self,
         whole: &assistant::TextComplete,
         word: impl Fn(String) -> TurnEvent,
     ) -> Vec<FramePayload> {
-        let was_told = self.told.remove(&(whole.turn_index, whole.block_index));
-        if was_told || whole.text.is_empty() {
+        let was_streamed = self.streamed_blocks.remove(&(whole.turn_index, whole.block_index));
+        if was_streamed || whole.text.is_empty() {
             return Vec::new();
         }
         self.attempt.piece(word(whole.text.clone()))
     }
 
-    /// Another answer takes the place of the one so far.
-    fn abandoned(&mut self) -> Vec<FramePayload> {
-        let (told, calls) = self.attempt.abandon();
+    /// Discards the response so far, because another one replaces it.
+    fn abandon_attempt(&mut self) -> Vec<FramePayload> {
+        let (payloads, calls) = self.attempt.abandon();
         for id in calls {
-            // What becomes of them is no part of the conversation.
+            // Their results are not part of the conversation.
             self.calls.entry(id).and_modify(|call| call.proposed = false);
         }
-        told
+        payloads
     }
 
-    /// The model's output goes first.
-    fn in_order(&mut self, told: Vec<FramePayload>) -> Vec<FramePayload> {
-        if told.is_empty() || !self.attempt.holds_results() {
-            return told;
+    /// Holds results back until the output of the model is sent.
+    fn push_in_order(&mut self, payloads: Vec<FramePayload>) -> Vec<FramePayload> {
+        if payloads.is_empty() || !self.attempt.holds_results() {
+            return payloads;
         }
-        self.attempt.hold(told);
+        self.attempt.hold(payloads);
         Vec::new()
     }
 
-    fn proposed(&mut self, call: &assistant::ToolCallProposed) -> Vec<FramePayload> {
+    fn propose_call(&mut self, call: &assistant::ToolCallProposed) -> Vec<FramePayload> {
         self.calls.insert(call.tool_call_id.clone(), Call { proposed: true, client: false });
-        if asks(&call.tool_name) {
+        if is_prompt_tool(&call.tool_name) {
             return Vec::new();
         }
-        let told = FramePayload::Event(TurnEvent::ToolCall {
+        let payload = FramePayload::Event(TurnEvent::ToolCall {
             tool_call_id: call.tool_call_id.to_string(),
             name: call.tool_name.clone(),
             input: input_object(&call.input),
         });
-        self.attempt.hold_call(call.tool_call_id.clone(), vec![told]);
+        self.attempt.hold_call(call.tool_call_id.clone(), vec![payload]);
         Vec::new()
     }
 
-    fn invoked(&mut self, invoked: &Invoked) -> Vec<FramePayload> {
-        // A call that was allowed is invoked in the segment that the answer opened; its turn shows that it was proposed.
+    fn start_call(&mut self, invoked: &Invoked) -> Vec<FramePayload> {
+        // An approved call is invoked in the segment that the approval opened. Its turn index shows that it was
+        // proposed.
         let proposed = invoked.turn_index.is_some();
         let call = self.calls.entry(invoked.tool_call_id.clone());
         let call = call.or_insert(Call { proposed, client: false });
         call.client = invoked.executor == Some(Executor::Client);
-        // An executed call cannot be taken back, nor what the model wrote before it.
+        // An executed call cannot be retracted, nor can the text before it.
         match self.attempt.holds_call(&invoked.tool_call_id) {
             true => self.attempt.release(),
             false => Vec::new(),
         }
     }
 
-    fn completed(&mut self, completed: &turn::Completed) -> Vec<FramePayload> {
+    fn complete_turn(&mut self, completed: &turn::Completed) -> Vec<FramePayload> {
         self.last_stop = Some(completed.stop_reason);
         self.usage.add(Usage {
             input_tokens: completed.input_tokens.unwrap_or(0),
@@ -267,45 +268,45 @@ impl Projector {
         self.attempt.release()
     }
 
-    fn waits(&mut self, waits_for: &[WaitsFor]) -> Vec<FramePayload> {
-        let mut said = self.attempt.release();
+    fn stop_waiting(&mut self, waits_for: &[WaitsFor]) -> Vec<FramePayload> {
+        let mut payloads = self.attempt.release();
         let is_call = |one: &WaitsFor| matches!(one.kind, WaitKind::Approval | WaitKind::ClientTool);
         if waits_for.iter().any(is_call) {
-            said.push(self.stop(StopReason::ToolUse, None, None));
-            return said;
+            payloads.push(self.stop(StopReason::ToolUse, None, None));
+            return payloads;
         }
         let mut awaiting = None;
         for one in waits_for {
             let (text, what) = match one.kind {
-                WaitKind::Clarification => self.question(&one.id),
-                WaitKind::Handoff => self.parting(&one.id),
+                WaitKind::Clarification => self.clarification(&one.id),
+                WaitKind::Handoff => self.handoff(&one.id),
                 WaitKind::Approval | WaitKind::ClientTool => continue,
             };
-            said.extend(
+            payloads.extend(
                 text.filter(|text| !text.is_empty()).map(|text| FramePayload::Event(self.text(text))),
             );
             awaiting = awaiting.or(Some(what));
         }
-        said.push(self.stop(StopReason::EndTurn, None, awaiting));
-        said
+        payloads.push(self.stop(StopReason::EndTurn, None, awaiting));
+        payloads
     }
 
-    fn question(&self, id: &ForeignId) -> (Option<String>, Awaiting) {
+    fn clarification(&self, id: &ForeignId) -> (Option<String>, Awaiting) {
         let mut awaiting = Awaiting::new(AwaitingKind::Clarification, id.to_string());
-        let Some(asked) = self.questions.get(id) else { return (None, awaiting) };
-        awaiting.question = Some(asked.question.clone());
-        awaiting.choices = asked.choices.clone();
-        awaiting.expires_at = asked.expires_at.clone();
-        (Some(view::question(asked)), awaiting)
+        let Some(request) = self.questions.get(id) else { return (None, awaiting) };
+        awaiting.question = Some(request.question.clone());
+        awaiting.choices = request.choices.clone();
+        awaiting.expires_at = request.expires_at.clone();
+        (Some(view::question(request)), awaiting)
     }
 
-    fn parting(&self, id: &ForeignId) -> (Option<String>, Awaiting) {
+    fn handoff(&self, id: &ForeignId) -> (Option<String>, Awaiting) {
         let mut awaiting = Awaiting::new(AwaitingKind::Handoff, id.to_string());
-        let Some(asked) = self.handoffs.get(id) else { return (None, awaiting) };
-        awaiting.reason = Some(asked.reason.clone());
-        awaiting.target_kind = Some(asked.target_kind.to_string());
-        awaiting.expires_at = asked.expires_at.clone();
-        (Some(view::parting(asked)), awaiting)
+        let Some(request) = self.handoffs.get(id) else { return (None, awaiting) };
+        awaiting.reason = Some(request.reason.clone());
+        awaiting.target_kind = Some(request.target_kind.to_string());
+        awaiting.expires_at = request.expires_at.clone();
+        (Some(view::handoff_text(request)), awaiting)
     }
 
     fn text(&self, text: String) -> TurnEvent {
@@ -315,7 +316,7 @@ impl Projector {
         }
     }
 
-    fn finished(&mut self) -> Vec<FramePayload> {
+    fn finish(&mut self) -> Vec<FramePayload> {
         let (reason, error) = match self.last_stop {
             None | Some(turn::StopReason::EndTurn | turn::StopReason::ToolUse) => (StopReason::EndTurn, None),
             Some(turn::StopReason::MaxTokens) => (StopReason::MaxTokens, None),
@@ -329,15 +330,15 @@ impl Projector {
                 }),
             ),
         };
-        let mut told = self.attempt.abort();
-        told.push(self.stop(reason, error, None));
-        told
+        let mut payloads = self.attempt.abort();
+        payloads.push(self.stop(reason, error, None));
+        payloads
     }
 
-    fn failed(&mut self, error: TurnError) -> Vec<FramePayload> {
-        let mut told = self.attempt.abort();
-        told.push(self.stop(StopReason::Error, Some(error), None));
-        told
+    fn fail(&mut self, error: TurnError) -> Vec<FramePayload> {
+        let mut payloads = self.attempt.abort();
+        payloads.push(self.stop(StopReason::Error, Some(error), None));
+        payloads
     }
 
     fn stop(
@@ -346,7 +347,7 @@ impl Projector {
         error: Option<TurnError>,
         awaiting: Option<Awaiting>,
     ) -> FramePayload {
-        self.stage = Stage::Over;
+        self.phase = SegmentPhase::Over;
         let awaiting = awaiting.map(Box::new);
         FramePayload::Event(TurnEvent::TurnStop {
             stop_reason: reason,
@@ -373,8 +374,8 @@ fn thinking_block(thinking: String) -> TurnEvent {
     TurnEvent::Thinking { thinking, status: None }
 }
 
-/// Whether a tool asks people something: its question is then sent as text.
-fn asks(tool_name: &str) -> bool {
+/// Whether a tool opens a prompt. Its question is sent as text.
+fn is_prompt_tool(tool_name: &str) -> bool {
     ASKING_TOOLS.contains(&tool_name)
 }
 
@@ -386,14 +387,14 @@ fn result(
     content: impl FnOnce() -> UnresolvedContent,
 ) -> Vec<FramePayload> {
     match call {
-        Some(Call { proposed: true, client: false }) if !asks(tool_name) => {
+        Some(Call { proposed: true, client: false }) if !is_prompt_tool(tool_name) => {
             vec![FramePayload::ToolResult { tool_call_id: tool_call_id.to_string(), content: content() }]
         }
         _ => Vec::new(),
     }
 }
 
-/// The output as the model saw it, or the text in its place.
+/// The output that the model received, or the text that replaces it.
 fn outcome(ended: &Ended) -> UnresolvedContent {
     shown(&view::Output::of(ended))
 }
@@ -405,7 +406,7 @@ fn shown(output: &view::Output) -> UnresolvedContent {
     }
 }
 
-/// The input of a call as the protocol takes it: always an object.
+/// The input of a call in the form of the protocol: always an object.
 fn input_object(input: &Json) -> Json {
     match input.text() {
         text if text.starts_with('{') => input.clone(),

@@ -1,4 +1,4 @@
-//! The routes of this face: the only async part. Each handler accepts, calls the engine, projects.
+//! The routes of this face: the only async part. Each handler validates, calls the engine and projects the result.
 //!
 //! Handlers are in one file per subject; [`router`] lists them all.
 
@@ -13,11 +13,11 @@ mod latest;
 mod meta;
 mod originals;
 mod pictures;
-mod say;
 mod sessions;
 mod stream;
 mod turn_setup;
 mod turns;
+mod user_message;
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use recount_transport::{RequestId, Share, ShareLimits, Shares};
 use crate::error::Refusal;
 use crate::limits;
 
-/// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
+/// State that the handlers of all callers share, with a limit for each tenant. Cheap to clone.
 #[derive(Clone)]
 pub struct FaceState {
     profiles: Arc<Profiles>,
@@ -60,7 +60,7 @@ impl FaceState {
     }
 }
 
-/// A place of a tenant among those.
+/// A permit of a tenant for one turn response.
 pub(crate) type StreamPermit = Share<EngineInstance>;
 
 /// All routes, relative to the path where this is nested. Must be served after a layer that gives each request a
@@ -82,7 +82,7 @@ pub fn router(places: FaceState) -> Router {
     ];
     let mut router = Router::new();
     for (path, methods) in routes {
-        // Clients join addresses in more ways than one.
+        // Clients may send a path with a trailing slash.
         router = router.route(&format!("{path}/"), methods.clone()).route(path, methods);
     }
     router
@@ -104,9 +104,9 @@ async fn worded(request: Request, next: Next) -> Response {
             None => refusal,
         };
         // Headers that were added to the refusal stay.
-        let said = std::mem::take(response.headers_mut());
+        let headers = std::mem::take(response.headers_mut());
         response = refusal.response(id.as_ref().map(|RequestId(id)| &**id));
-        response.headers_mut().extend(said);
+        response.headers_mut().extend(headers);
     }
     response
 }
@@ -114,11 +114,11 @@ async fn worded(request: Request, next: Next) -> Response {
 /// For every unknown path.
 async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
-    Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
+    Refusal::new(Code::RouteNotFound, format!("no route matches {path:?}")).into_response()
 }
 
 /// For a known path with an unsupported method.
 async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
-    Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()
+    Refusal::new(Code::MethodNotAllowed, format!("{path:?} does not allow {method}")).into_response()
 }

@@ -1,7 +1,7 @@
-//! The protocol's types, in its own words, in both directions. Entry point: [`read`].
+//! The types of the protocol's JSON, in both directions. Entry point: [`read`].
 //!
-//! Unknown keys in requests are ignored. Known ones must have the right type; the refusal names the place. It must never
-//! know of runs or events.
+//! Unknown keys in requests are ignored. Known keys must have the right type; the refusal names the path. Must not
+//! depend on runs or events.
 
 mod event;
 mod message;
@@ -30,26 +30,26 @@ pub use turn::{
 };
 pub use usage::Usage;
 
-/// The place that is all of a body.
+/// The path of a whole body.
 const WHOLE: &str = "body";
 
-/// Why a body is not what it should be.
+/// Why a body is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct Unreadable {
-    /// The place in the body, as in `messages[0].content`; `body` when it is all of it.
+    /// The path in the body, such as `messages[0].content`; `body` for the whole body.
     pub path: String,
     pub reason: String,
 }
 
-/// Reads what a client sent. JSON that not every reader would read alike is refused as everywhere else.
+/// Reads a client's JSON. JSON that parsers read differently is refused, as everywhere else.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
     let whole = |reason: String| Unreadable { path: WHOLE.into(), reason };
     let text = std::str::from_utf8(body).map_err(|why| whole(format!("not UTF-8: {why}")))?;
     let text = door::compact(text).map_err(|why| whole(format!("invalid JSON: {why}")))?;
-    // An array would be read as an object's fields in their order.
+    // Serde would read an array as the fields of an object in their order.
     if !text.starts_with('{') {
-        return Err(whole("an object is expected".into()));
+        return Err(whole("expected an object".into()));
     }
     read_text(&text)
 }
@@ -63,8 +63,8 @@ fn read_text<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Unreadable> 
     })
 }
 
-/// The reason without its line and column: the text that was read is not the text that was sent. `event` has the same for
-/// its own reports, and keeps it to itself: sharing it would make how serde words its errors a part of its interface.
+/// The reason without its line and column, because the parsed text is not the text that was sent. `event` has the same
+/// function privately: sharing it would make serde's messages a part of its interface.
 fn without_place(why: &serde_json::Error) -> String {
     let text = why.to_string();
     match text.rfind(" at line ") {

@@ -1,6 +1,6 @@
-//! Accepts the requests of an editor: parameters of ACP become typed requests, or an error that names the field.
+//! Validates the parameters of an editor's requests: returns typed requests, or an error that names the field. Pure.
 //!
-//! Pure. It must not know sessions or the server. Look at [`initialize`] and its neighbours, one for each method.
+//! Must not depend on sessions or the server. Start with [`initialize`]; there is one function for each method.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) type Accepted<T> = Result<T, RpcError>;
 /// `initialize`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct EditorInfo {
-    /// Whether it can ask its user for a form.
+    /// Whether it can show forms to its user.
     pub(crate) has_forms: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Reopening {
 
 /// `session/list`
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListRequest {
     pub(crate) cwd: Option<String>,
     pub(crate) cursor: Option<String>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct PromptRequest {
 
 /// `session/set_mode` and `session/set_config_option`
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct SettingRequest {
     pub(crate) session: String,
     pub(crate) name: String,
     pub(crate) value: String,
@@ -81,12 +81,14 @@ fn items<'v>(params: &'v Value, name: &str) -> Accepted<&'v [Value]> {
     }
 }
 
-/// Whatever version the editor names, the answer is the one that is spoken here; the editor decides whether it goes on.
+/// The version in the response does not depend on the editor's; the editor decides whether to continue.
 pub(crate) fn initialize(params: &Value) -> Accepted<EditorInfo> {
     match params.get("protocolVersion") {
         Some(version) if version.as_u64().is_some() => {}
         Some(version) => {
-            return Err(RpcError::params(format!("protocolVersion is {version}, which is no version")));
+            return Err(RpcError::params(format!(
+                "protocolVersion is {version}, which is not a version number"
+            )));
         }
         None => return Err(RpcError::params("protocolVersion is missing")),
     }
@@ -98,12 +100,12 @@ pub(crate) fn session(params: &Value) -> Accepted<String> {
     field(params, "sessionId").map(str::to_owned)
 }
 
-/// MCP servers of the editor are refused, or left out where the agent was started so.
+/// MCP servers of the editor are refused, or omitted if the agent was started so.
 pub(crate) fn folder(params: &Value, without_mcp_servers: bool) -> Accepted<SessionFolder> {
     let cwd = absolute(field(params, "cwd")?)?;
     if !items(params, "additionalDirectories")?.is_empty() {
         return Err(RpcError::params(
-            "additionalDirectories is not supported: a session of this agent works in one folder, cwd",
+            "additionalDirectories is not supported; a session of this agent works in one folder, cwd",
         ));
     }
     let servers = items(params, "mcpServers")?.iter();
@@ -112,8 +114,9 @@ pub(crate) fn folder(params: &Value, without_mcp_servers: bool) -> Accepted<Sess
     let servers: Vec<String> = servers.map(name).collect();
     if let Some(name) = servers.first().filter(|_| !without_mcp_servers) {
         return Err(RpcError::params(format!(
-            "mcpServers has {name:?}: this agent uses the MCP servers that the configuration of the Recount server gives it \
-             (mcp_servers of the agent); remove the server from the editor, or start the agent with --without-mcp-servers"
+            "mcpServers has {name:?}, but this agent uses only the MCP servers in the configuration of the \
+             Recount server (mcp_servers of the agent); remove the server from the editor, or start the \
+             agent with --without-mcp-servers"
         )));
     }
     Ok(SessionFolder { cwd, left_out: servers })
@@ -126,7 +129,7 @@ fn absolute(cwd: &str) -> Accepted<String> {
     Ok(trimmed(cwd).to_owned())
 }
 
-/// A path without slashes at its end.
+/// A path without trailing slashes.
 pub(crate) fn trimmed(path: &str) -> &str {
     let short = path.trim_end_matches('/');
     if short.is_empty() { "/" } else { short }
@@ -136,19 +139,19 @@ pub(crate) fn reopening(params: &Value, without_mcp_servers: bool) -> Accepted<R
     Ok(Reopening { session: session(params)?, folder: folder(params, without_mcp_servers)? })
 }
 
-pub(crate) fn list(params: &Value) -> Accepted<Listed> {
+pub(crate) fn list(params: &Value) -> Accepted<ListRequest> {
     let cwd = optional(params, "cwd")?.map(|cwd| absolute(&cwd)).transpose()?;
-    Ok(Listed { cwd, cursor: optional(params, "cursor")? })
+    Ok(ListRequest { cwd, cursor: optional(params, "cursor")? })
 }
 
-pub(crate) fn mode(params: &Value) -> Accepted<Setting> {
+pub(crate) fn mode(params: &Value) -> Accepted<SettingRequest> {
     let (name, value) = ("mode".to_owned(), field(params, "modeId")?.to_owned());
-    Ok(Setting { session: session(params)?, name, value })
+    Ok(SettingRequest { session: session(params)?, name, value })
 }
 
-pub(crate) fn config_option(params: &Value) -> Accepted<Setting> {
+pub(crate) fn config_option(params: &Value) -> Accepted<SettingRequest> {
     let (name, value) = (field(params, "configId")?.to_owned(), field(params, "value")?.to_owned());
-    Ok(Setting { session: session(params)?, name, value })
+    Ok(SettingRequest { session: session(params)?, name, value })
 }
 
 /// The id of the request that `$/cancel_request` is about.
@@ -176,7 +179,7 @@ pub(crate) fn prompt(params: &Value, takes_images: bool) -> Accepted<PromptReque
             Some("text") => Block::text(field(one, "text").map_err(|why| no(&why.message))?.to_owned()),
             Some("image") if takes_images => image(one).map_err(|why| no(&why.message))?,
             Some("image") => {
-                return Err(no("this agent takes no images (images of the agent's configuration)"));
+                return Err(no("this agent does not accept images (images in the agent's configuration)"));
             }
             Some("resource_link") => Block::text(link(one).map_err(|why| no(&why.message))?),
             Some("resource") => Block::text(resource(one).map_err(|why| no(&why.message))?),
@@ -207,14 +210,14 @@ fn image(block: &Value) -> Accepted<Block> {
     Ok(Block::Image { url: format!("data:{mime};base64,{data}") })
 }
 
-/// A file or an address that is named: the agent reads it with its own tools.
+/// A named file or URL, which the agent reads with its own tools.
 fn link(block: &Value) -> Accepted<String> {
     let uri = field(block, "uri")?;
     let name = block.get("name").and_then(Value::as_str).unwrap_or(uri);
     Ok(format!("[@{name}]({})", place(uri)))
 }
 
-/// The text of a resource, marked as such.
+/// The text of a resource, in a marker.
 fn resource(block: &Value) -> Accepted<String> {
     let resource = block.get("resource").ok_or_else(|| RpcError::params("resource is missing"))?;
     let uri = field(resource, "uri")?;
@@ -228,7 +231,7 @@ fn resource(block: &Value) -> Accepted<String> {
     Ok(format!("<context uri=\"{uri}\">\n{text}\n</context>"))
 }
 
-/// The path of a file of this machine, else the address as it is.
+/// The path of a local file, or the URL unchanged.
 fn place(uri: &str) -> &str {
     match uri.strip_prefix("file://") {
         Some(path) if path.starts_with('/') && !path.contains('%') => path,
@@ -243,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_asked_of_editors_that_have_them() {
+    fn forms_need_the_capability_of_the_editor() {
         let of = |capabilities: Value| {
             initialize(&json!({"protocolVersion": 2, "clientCapabilities": capabilities})).unwrap().has_forms
         };
@@ -257,25 +260,25 @@ mod tests {
 
     #[test]
     fn a_prompt_keeps_its_texts_files_and_images() {
-        let asked = json!({"sessionId": "s", "prompt": [
+        let params = json!({"sessionId": "s", "prompt": [
             {"type": "text", "text": "Look at"},
             {"type": "resource_link", "name": "a.rs", "uri": "file:///w/a.rs"},
             {"type": "resource", "resource": {"uri": "file:///w/b\".rs", "text": "fn b() {}"}},
         ]});
-        let made = prompt(&asked, false).unwrap();
+        let accepted = prompt(&params, false).unwrap();
         let text = "Look at\n[@a.rs](/w/a.rs)\n<context uri=\"/w/b&quot;.rs\">\nfn b() {}\n</context>";
         let content = Content::Text(text.into());
-        assert_eq!(made, PromptRequest { session: "s".into(), content, text: text.into() });
+        assert_eq!(accepted, PromptRequest { session: "s".into(), content, text: text.into() });
 
-        let asked = json!({"sessionId": "s", "prompt": [
+        let params = json!({"sessionId": "s", "prompt": [
             {"type": "image", "mimeType": "image/png", "data": "AAAA"}, {"type": "text", "text": "What is it?"},
         ]});
-        let Content::Blocks(blocks) = prompt(&asked, true).unwrap().content else { panic!("blocks") };
+        let Content::Blocks(blocks) = prompt(&params, true).unwrap().content else { panic!("blocks") };
         assert_eq!(blocks[0], Block::Image { url: "data:image/png;base64,AAAA".into() });
     }
 
     #[test]
-    fn what_is_refused_is_named() {
+    fn refusals_name_the_field() {
         let one = |block: Value| json!({"sessionId": "s", "prompt": [block]});
         let blob = json!({"type": "resource", "resource": {"uri": "file:///x", "blob": "AA"}});
         let session = |more: Value| {
@@ -289,7 +292,7 @@ mod tests {
             (prompt(&one(json!({"type": "audio"})), true).unwrap_err(), "type \"audio\""),
             (
                 prompt(&one(json!({"type": "image", "data": "", "mimeType": ""})), false).unwrap_err(),
-                "no images",
+                "does not accept images",
             ),
             (
                 prompt(&one(json!({"type": "text", "text": 1})), true).unwrap_err(),

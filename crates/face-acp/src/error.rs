@@ -1,6 +1,6 @@
-//! Errors as the editor gets them: one match from each kind of failure to a code of JSON-RPC or ACP.
+//! Errors for the editor: maps each kind of failure to a code of JSON-RPC or ACP.
 //!
-//! It must not know requests. Look at [`RpcError`].
+//! Must not depend on requests. Start with [`RpcError`].
 
 use recount_client::ClientError;
 use recount_client::aap::AapError;
@@ -16,7 +16,7 @@ pub(crate) const INTERNAL_ERROR: i64 = -32603;
 pub(crate) const AUTH_REQUIRED: i64 = -32000;
 pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
 
-/// An error answer.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RpcError {
     pub(crate) code: i64,
@@ -106,7 +106,7 @@ impl From<AapError> for RpcError {
     }
 }
 
-/// The beginning of a text from the editor, to be repeated in an error.
+/// The beginning of a text from the editor, for error messages.
 pub(crate) fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(limits::SHOWN_CHARS_MAX).collect();
     if short.len() < text.len() {

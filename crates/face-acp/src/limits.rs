@@ -18,7 +18,8 @@ pub const SESSIONS_MAX: usize = 256;
 /// Content blocks of one prompt; more are refused.
 pub const BLOCKS_MAX: usize = 256;
 
-/// Runs of a session whose events are replayed by `session/load`, the newest ones; the replay says how many are left out.
+/// Runs of a session whose events are replayed by `session/load`, the newest ones; the replay reports how many are
+/// omitted.
 pub const REPLAYED_RUNS_MAX: usize = 2_000;
 
 /// Events of one page of a replay.
@@ -27,14 +28,14 @@ pub(crate) const PAGE_EVENTS: usize = 1_000;
 /// Runs of one page of a session's runs.
 pub(crate) const PAGE_RUNS: usize = 200;
 
-/// Pages of the server's sessions that one `session/list` reads at most, to fill a page of those in a folder. The rest
-/// follows with the cursor.
+/// Pages of the server's sessions that one `session/list` reads to fill a page of sessions in a folder. The cursor
+/// continues after them.
 pub const LIST_PAGES_MAX: usize = 20;
 
-/// Sessions after which a page of `session/list` is full.
+/// Sessions in a full page of `session/list`.
 pub const LIST_SESSIONS: usize = 50;
 
-/// Attempts of one call while the server does not answer; then it fails, or the answer is left to other faces.
+/// Attempts of one call while the server does not respond; then the call fails, or the answer is left to other faces.
 pub(crate) const CALL_ATTEMPTS_MAX: u32 = 60;
 
 /// The pause between these attempts.
@@ -43,10 +44,10 @@ pub(crate) const CALL_RETRY_WAIT: Duration = Duration::from_millis(500);
 /// Bytes of a running command's output that are shown while it runs. The rest is shown with the result.
 pub const LIVE_OUTPUT_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes of a patch that are shown as a diff; a larger one is named by its artifact.
+/// Bytes of a patch that are shown as a diff; for a larger one the artifact is named.
 pub const PATCH_BYTES_MAX: usize = 1024 * 1024;
 
-/// Characters of a session's title that is made from its first message, and of the title of a call.
+/// Characters of a session's title from its first message, and of the title of a call; the rest is cut.
 pub const TITLE_CHARS_MAX: usize = 100;
 
 /// Characters of a text from the editor that an error repeats.
@@ -55,6 +56,6 @@ pub(crate) const SHOWN_CHARS_MAX: usize = 100;
 /// How long requests in progress may take after the editor closed its side; then they are dropped.
 pub(crate) const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
-/// Connections to the events of a run that may fail in a row before they are made again by hand; then the prompt is
-/// answered with the error, and the run goes on at the server.
+/// Failed connections in a row to the events of a run; then the prompt is answered with the error, and the run
+/// continues on the server.
 pub(crate) const FOLLOW_ATTEMPTS_MAX: u32 = 120;

@@ -1,13 +1,13 @@
-//! What an agent of the server offers an editor: capabilities, modes and options of a session.
+//! Describes a server agent to the editor: its capabilities, and the modes and options of a session. Pure.
 //!
-//! Pure. It must not know requests in progress. Look at [`initialized`], [`Mode`] and [`config_options`].
+//! Must not depend on requests in progress. Start with [`initialized`], [`Mode`] and [`config_options`].
 
 use std::collections::BTreeMap;
 
 use recount_client::aap::wire::{AgentConfig, AgentInfo, AgentOption, ServerToolRef};
 use serde_json::{Value, json};
 
-/// The version of ACP that is spoken here.
+/// The supported version of ACP.
 pub(crate) const PROTOCOL_VERSION: u64 = 1;
 
 pub(crate) fn initialized(agent: &AgentInfo) -> Value {
@@ -36,14 +36,14 @@ pub(crate) fn takes_images(agent: &AgentInfo) -> bool {
     agent.capabilities.image.data.is_some()
 }
 
-/// Which calls of a session's tools need an approval.
+/// The mode of a session: which calls of its tools need an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The policy of the server decides.
     Policy,
-    /// Every call does.
+    /// Every call needs an approval.
     Ask,
-    /// As another application chose, tool by tool.
+    /// The choices of another application, tool by tool.
     Mixed,
 }
 
@@ -56,7 +56,7 @@ impl Mode {
         }
     }
 
-    /// A mode that can be set.
+    /// A mode that can be selected.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         [Mode::Policy, Mode::Ask].into_iter().find(|mode| mode.as_str() == text)
     }
@@ -72,7 +72,7 @@ impl Mode {
         }
     }
 
-    /// The tools of a session in this mode; `None` leaves them as they are.
+    /// The tools of a session in this mode; `None` does not change them.
     pub(crate) fn tools(self, agent: &AgentInfo) -> Option<Vec<ServerToolRef>> {
         let trust = match self {
             Mode::Policy => true,
@@ -87,11 +87,11 @@ impl Mode {
         let (name, description) = match self {
             Mode::Policy => (
                 "Follow the policy",
-                "The policy of the Recount server decides which calls need an approval.",
+                "The policy of the Recount server decides which tool calls need approval.",
             ),
-            Mode::Ask => ("Ask about every call", "Every call of a tool needs an approval."),
+            Mode::Ask => ("Ask for every call", "Every tool call needs approval."),
             Mode::Mixed => {
-                ("As the session was set up", "Another application chose which tools need an approval.")
+                ("As the session was set up", "Another application chose which tools need approval.")
             }
         };
         json!({ "id": self.as_str(), "name": name, "description": description })
@@ -128,14 +128,18 @@ pub(crate) fn config_options(agent: &AgentInfo, chosen: &BTreeMap<String, String
     agent.options.iter().filter(|option| option.is_select()).map(shown).collect()
 }
 
-/// Checks a value for an option; the error says what can be sent.
+/// Validates a value for an option; the error lists the allowed values.
 pub(crate) fn check_option(agent: &AgentInfo, name: &str, value: &str) -> Result<(), String> {
     let selects = || agent.options.iter().filter(|option| option.is_select());
     let Some(option) = selects().find(|option| option.name == name) else {
         let known: Vec<&str> = selects().map(|option| option.name.as_str()).collect();
         return Err(match known.is_empty() {
-            true => format!("the agent {} has no option {name:?}, and no other to set", agent.name),
-            false => format!("the agent {} has no option {name:?}; it has {}", agent.name, known.join(", ")),
+            true => format!("unknown option {name:?}; the agent {} has no options", agent.name),
+            false => format!(
+                "unknown option {name:?} of the agent {}; known options: {}",
+                agent.name,
+                known.join(", ")
+            ),
         });
     };
     match option.options.iter().any(|known| known == value) {
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!(shown, expected);
         assert_eq!(check_option(&agent, "model", "a"), Ok(()));
         assert!(check_option(&agent, "model", "c").unwrap_err().contains("one of a, b"));
-        assert!(check_option(&agent, "team", "x").unwrap_err().contains("it has model"));
-        assert!(check_option(&AgentInfo::default(), "x", "x").unwrap_err().contains("no other"));
+        assert!(check_option(&agent, "team", "x").unwrap_err().contains("known options: model"));
+        assert!(check_option(&AgentInfo::default(), "x", "x").unwrap_err().contains("has no options"));
     }
 }

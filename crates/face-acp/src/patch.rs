@@ -1,17 +1,17 @@
-//! A unified diff as diffs of ACP: for each place of a file the text before and after.
+//! Converts a unified diff to diffs of ACP: for each hunk of a file the text before and after. Pure.
 //!
-//! Pure. It must not know where a patch comes from. Look at [`sides`].
+//! Must not depend on where a patch comes from. Start with [`sides`].
 
-/// The text before and after of one changed place. Without a text before the file is new.
+/// The text before and after of one hunk. Without a text before, the file is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sides {
-    /// The file as the diff names it, if it does.
+    /// The path of the file, if the diff has it.
     pub(crate) path: Option<String>,
     pub(crate) old: Option<String>,
     pub(crate) new: String,
 }
 
-/// The changed places of a diff, in order.
+/// The hunks of a diff, in order.
 pub(crate) fn sides(diff: &str) -> Vec<Sides> {
     let mut places: Vec<Sides> = Vec::new();
     let (mut path, mut is_new) = (None, false);
@@ -32,7 +32,7 @@ pub(crate) fn sides(diff: &str) -> Vec<Sides> {
                 }
                 last = Some(*sign);
             }
-            // "\ No newline at end of file" is about the line before it.
+            // "\ No newline at end of file" refers to the line before it.
             (Some(b'\\'), _, Some(place)) => {
                 if let Some(old) = place.old.as_mut().filter(|old| last != Some(b'+') && old.ends_with('\n'))
                 {
@@ -67,7 +67,7 @@ fn file(name: &str) -> Option<String> {
     (name != "/dev/null" && !name.is_empty()).then(|| name.to_owned())
 }
 
-/// How many lines of each side a hunk has, from `-1,3 +1,4 @@`.
+/// The numbers of lines of a hunk before and after, from `-1,3 +1,4 @@`.
 fn lengths(ranges: &str) -> (u64, u64) {
     let mut parts = ranges.split(' ');
     let mut length = |sign: char| {
@@ -99,14 +99,14 @@ mod tests {
     fn a_new_file_has_no_text_before_and_a_deleted_one_none_after() {
         let new = sides("--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n");
         assert_eq!(new, [Sides { path: Some("n".into()), old: None, new: "a\nb".into() }]);
-        let gone = sides("--- a/n\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n\\ No newline at end of file\n");
-        assert_eq!(gone, [Sides { path: Some("n".into()), old: Some("a".into()), new: String::new() }]);
+        let deleted = sides("--- a/n\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n\\ No newline at end of file\n");
+        assert_eq!(deleted, [Sides { path: Some("n".into()), old: Some("a".into()), new: String::new() }]);
         let same = sides("--- a/n\n+++ b/n\n@@ -1,2 +1,2 @@\n-a\n+b\n c\n\\ No newline at end of file\n");
         assert_eq!(same, [Sides { path: Some("n".into()), old: Some("a\nc".into()), new: "b\nc".into() }]);
     }
 
     #[test]
-    fn what_is_no_diff_has_no_places() {
+    fn invalid_diffs_have_no_hunks() {
         for text in ["", "hello\n", "@@\n", "+a\n", "\\ x\n", "@@ x y @@\n+a"] {
             let places = sides(text);
             assert!(places.iter().all(|place| place.new.len() <= 1), "{text}: {places:?}");

@@ -1,7 +1,7 @@
-//! Projects the events of a run onto session updates of ACP, and onto what the agent asks the editor.
+//! Projects the events of a run onto session updates of ACP and prompts for the editor. Pure.
 //!
-//! Pure: the same events give the same updates, live and replayed, except that only a replay has the messages of the user.
-//! It must not know requests, connections or other runs. Look at [`Projector::event`].
+//! The same events give the same updates, live and replayed, except that only a replay has the messages of the user.
+//! Must not depend on requests, connections or other runs. Start with [`Projector::event`].
 
 pub(crate) mod call;
 pub(crate) mod question;
@@ -17,17 +17,17 @@ use serde_json::{Value, json};
 use self::call::Call;
 use crate::patch;
 
-/// Tools whose call is shown as the question that it asks.
+/// The tool whose call is shown as its question.
 const ASK_USER: &str = "ask_user";
 
-/// What follows from an event.
+/// One consequence of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// The `update` of a `session/update`.
     Update(Value),
-    /// The run waits for an answer to this.
-    Ask(OpenPrompt),
-    /// A prompt was decided, by anyone.
+    /// The run waits for the answer to this prompt.
+    Prompt(OpenPrompt),
+    /// A prompt was decided by any client.
     Settled {
         prompt: String,
     },
@@ -40,7 +40,7 @@ pub(crate) enum Step {
     Ended(Ending),
 }
 
-/// Something that a person has to answer.
+/// A prompt that needs an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OpenPrompt {
     Approval(Box<approval::Requested>),
@@ -51,9 +51,9 @@ pub(crate) enum OpenPrompt {
 impl OpenPrompt {
     pub(crate) fn id(&self) -> &ForeignId {
         match self {
-            OpenPrompt::Approval(asked) => &asked.approval_id,
-            OpenPrompt::Clarification(asked) => &asked.clarification_id,
-            OpenPrompt::Handoff(asked) => &asked.handoff_id,
+            OpenPrompt::Approval(request) => &request.approval_id,
+            OpenPrompt::Clarification(request) => &request.clarification_id,
+            OpenPrompt::Handoff(request) => &request.handoff_id,
         }
     }
 }
@@ -61,7 +61,7 @@ impl OpenPrompt {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ending {
-    /// With a stop reason of ACP.
+    /// A normal ending, with a stop reason of ACP.
     Stopped(&'static str),
     Cancelled {
         by: String,
@@ -74,7 +74,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// The ending in words, where it is not a normal one.
+    /// A sentence about an ending that is not a normal one.
     pub(crate) fn words(&self) -> Option<String> {
         match self {
             Ending::Stopped(_) => None,
@@ -84,21 +84,21 @@ impl Ending {
     }
 }
 
-/// Tokens and cost so far, as the log has them.
+/// Tokens and cost so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Used {
+pub(crate) struct TokenUsage {
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
     pub(crate) cost_micros_usd: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Voice {
+enum TextKind {
     Answer,
     Thought,
 }
 
-/// See the file's head.
+/// Projects one run, event by event.
 #[derive(Debug, Clone)]
 pub(crate) struct Projector {
     run: String,
@@ -111,20 +111,20 @@ pub(crate) struct Projector {
     user_spoke: bool,
     turn_index: u64,
     attempt: u64,
-    /// Whether pieces of the open attempt were sent, and of the open turn any text.
+    /// Whether pieces of the open attempt were sent, and whether any text of the open turn was.
     sent_pieces: bool,
     sent_text: bool,
     /// Bytes sent of each text block.
-    blocks: BTreeMap<(u64, u64, Voice), usize>,
+    blocks: BTreeMap<(u64, u64, TextKind), usize>,
     calls: BTreeMap<String, Call>,
     open: Vec<OpenPrompt>,
     is_waiting: bool,
     stop_reason: Option<turn::StopReason>,
-    used: Used,
+    used: TokenUsage,
 }
 
 impl Projector {
-    /// Of one run, from its first event on. `server` is the address that artifacts are read from.
+    /// For one run, from its first event on. `server` is the address for links to artifacts.
     pub(crate) fn new(run: &str, server: &str, is_replay: bool) -> Self {
         Projector {
             run: run.to_owned(),
@@ -142,7 +142,7 @@ impl Projector {
             open: Vec::new(),
             is_waiting: false,
             stop_reason: None,
-            used: Used::default(),
+            used: TokenUsage::default(),
         }
     }
 
@@ -150,21 +150,21 @@ impl Projector {
         &self.run
     }
 
-    pub(crate) fn used(&self) -> Used {
+    pub(crate) fn used(&self) -> TokenUsage {
         self.used
     }
 
-    /// What waits for an answer, oldest first.
+    /// The open prompts, oldest first.
     pub(crate) fn open(&self) -> &[OpenPrompt] {
         &self.open
     }
 
-    /// Whether the run waits for answers and does nothing before.
+    /// Whether the run is waiting.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_waiting
     }
 
-    /// From here on events are new: messages of the user come from the editor, and prompts are asked.
+    /// Later events are new: the editor sends the messages of the user, and prompts are forwarded.
     pub(crate) fn go_live(&mut self) {
         self.is_replay = false;
     }
@@ -179,7 +179,7 @@ impl Projector {
             Payload::RunWaiting(waiting) => {
                 self.is_waiting = true;
                 let waits = waiting.waits_for.iter().any(|waits| waits.kind == WaitKind::ClientTool);
-                let words = "The run waits for the application that brought the tool.";
+                let words = "Waiting for the application that provides the tool.";
                 if waits { vec![self.note(words)] } else { Vec::new() }
             }
             Payload::RunContinued(_) => {
@@ -209,14 +209,17 @@ impl Projector {
                 self.replayed(link)
             }
             Payload::CostTick(tick) => {
-                self.used = Used {
+                self.used = TokenUsage {
                     input_tokens: tick.cumulative_input_tokens,
                     output_tokens: tick.cumulative_output_tokens,
                     cost_micros_usd: tick.cumulative_cost_micros_usd,
                 };
                 Vec::new()
             }
-            other => self.spoken(other).or_else(|| self.prompt(other)).unwrap_or_else(|| self.work(other)),
+            other => self
+                .apply_message(other)
+                .or_else(|| self.apply_prompt(other))
+                .unwrap_or_else(|| self.work(other)),
         }
     }
 
@@ -232,7 +235,7 @@ impl Projector {
         let Some(call) = self.calls.get_mut(call) else { return Vec::new() };
         let places = diff.map(patch::sides).unwrap_or_default();
         if places.is_empty() {
-            let words = format!("{path}: the diff is the artifact {artifact}");
+            let words = format!("{path}: the diff is in the artifact {artifact}");
             call.add(call::text(&words));
         }
         for place in places {
@@ -244,7 +247,8 @@ impl Projector {
 
     // Messages.
 
-    /// Before the run does anything, or when it never will: the request of a run without a message is what the user said.
+    /// The request as the message of the user, if the run has no message. Emitted before the first turn or at the
+    /// ending.
     fn request(&mut self) -> Vec<Step> {
         match self.request_text.take() {
             Some(text) if !self.user_spoke => self.user(&text),
@@ -274,17 +278,17 @@ impl Projector {
         link
     }
 
-    fn chunk(&self, voice: Voice, content: Value) -> Step {
-        let (kind, part) = match voice {
-            Voice::Answer => ("agent_message_chunk", ""),
-            Voice::Thought => ("agent_thought_chunk", ".thought"),
+    fn chunk(&self, kind: TextKind, content: Value) -> Step {
+        let (update_kind, part) = match kind {
+            TextKind::Answer => ("agent_message_chunk", ""),
+            TextKind::Thought => ("agent_thought_chunk", ".thought"),
         };
         let (run, turn, attempt) = (&self.run, self.turn_index, self.attempt);
         let message = format!("{run}.{turn}.{attempt}{part}");
-        Step::Update(json!({ "sessionUpdate": kind, "messageId": message, "content": content }))
+        Step::Update(json!({ "sessionUpdate": update_kind, "messageId": message, "content": content }))
     }
 
-    /// Words of this face, not of the model.
+    /// A message of this face, not of the model.
     pub(crate) fn note(&self, words: &str) -> Step {
         let message = format!("{}.note", self.run);
         let content = json!({ "type": "text", "text": format!("\n\n[{words}]\n\n") });
@@ -293,23 +297,23 @@ impl Projector {
         )
     }
 
-    /// What the model said. `None` for other events.
-    fn spoken(&mut self, payload: &Payload) -> Option<Vec<Step>> {
+    /// Projects the messages of the model. `None` for other events.
+    fn apply_message(&mut self, payload: &Payload) -> Option<Vec<Step>> {
         Some(match payload {
             Payload::TurnStarted(started) => {
-                let mut told = self.request();
-                told.extend(self.abandon("interrupted"));
+                let mut steps = self.request();
+                steps.extend(self.abandon("interrupted"));
                 if started.turn_index != self.turn_index {
                     self.attempt = 0;
                 }
                 self.turn_index = started.turn_index;
                 self.sent_text = false;
-                told
+                steps
             }
             Payload::TurnFailed(failed) if failed.will_retry => {
-                let told = self.abandon(&failed.code);
+                let steps = self.abandon(&failed.code);
                 self.attempt += 1;
-                told
+                steps
             }
             Payload::TurnFailed(_) => {
                 self.sent_pieces = false;
@@ -320,97 +324,97 @@ impl Projector {
                 self.stop_reason = Some(completed.stop_reason);
                 Vec::new()
             }
-            Payload::AssistantTextDelta(piece) => self.piece(Voice::Answer, piece),
-            Payload::AssistantThinkingDelta(piece) => self.piece(Voice::Thought, piece),
-            Payload::AssistantTextComplete(whole) => self.whole(Voice::Answer, whole),
-            Payload::AssistantThinkingComplete(whole) => self.whole(Voice::Thought, whole),
+            Payload::AssistantTextDelta(piece) => self.piece(TextKind::Answer, piece),
+            Payload::AssistantThinkingDelta(piece) => self.piece(TextKind::Thought, piece),
+            Payload::AssistantTextComplete(whole) => self.whole(TextKind::Answer, whole),
+            Payload::AssistantThinkingComplete(whole) => self.whole(TextKind::Thought, whole),
             Payload::AssistantImageBlock(image) => {
                 let link = self.artifact(&image.artifact_id, image.mime.as_ref());
-                vec![self.chunk(Voice::Answer, link)]
+                vec![self.chunk(TextKind::Answer, link)]
             }
             Payload::AssistantFinalAnswer(answer) if !self.sent_text => {
-                vec![self.chunk(Voice::Answer, json!({ "type": "text", "text": answer.summary }))]
+                vec![self.chunk(TextKind::Answer, json!({ "type": "text", "text": answer.summary }))]
             }
             Payload::AssistantFinalAnswer(_) => Vec::new(),
             _ => return None,
         })
     }
 
-    fn piece(&mut self, voice: Voice, piece: &assistant::TextDelta) -> Vec<Step> {
-        *self.blocks.entry((piece.turn_index, piece.block_index, voice)).or_default() += piece.delta.len();
-        self.text(voice, &piece.delta)
+    fn piece(&mut self, kind: TextKind, piece: &assistant::TextDelta) -> Vec<Step> {
+        *self.blocks.entry((piece.turn_index, piece.block_index, kind)).or_default() += piece.delta.len();
+        self.text(kind, &piece.delta)
     }
 
-    /// A block that came in pieces was sent already.
-    fn whole(&mut self, voice: Voice, whole: &assistant::TextComplete) -> Vec<Step> {
-        match self.blocks.remove(&(whole.turn_index, whole.block_index, voice)) {
+    /// Sends a complete block, unless it was sent in pieces.
+    fn whole(&mut self, kind: TextKind, whole: &assistant::TextComplete) -> Vec<Step> {
+        match self.blocks.remove(&(whole.turn_index, whole.block_index, kind)) {
             Some(sent) if sent > 0 => Vec::new(),
-            _ => self.text(voice, &whole.text),
+            _ => self.text(kind, &whole.text),
         }
     }
 
-    fn text(&mut self, voice: Voice, text: &str) -> Vec<Step> {
+    fn text(&mut self, kind: TextKind, text: &str) -> Vec<Step> {
         if text.is_empty() {
             return Vec::new();
         }
         self.sent_pieces = true;
-        self.sent_text |= voice == Voice::Answer;
-        vec![self.chunk(voice, json!({ "type": "text", "text": text }))]
+        self.sent_text |= kind == TextKind::Answer;
+        vec![self.chunk(kind, json!({ "type": "text", "text": text }))]
     }
 
-    /// ACP cannot retract what was sent, so the editor is told that it counts no longer.
+    /// Reports that the response so far is void, because ACP cannot retract it.
     fn abandon(&mut self, code: &str) -> Vec<Step> {
         match std::mem::take(&mut self.sent_pieces) {
-            true => vec![self.note(&format!("The answer was cut off ({code}) and starts again."))],
+            true => vec![self.note(&format!("The response was cut off ({code}) and starts again."))],
             false => Vec::new(),
         }
     }
 
     // Prompts.
 
-    /// What is asked of people. `None` for other events.
-    fn prompt(&mut self, payload: &Payload) -> Option<Vec<Step>> {
+    /// Projects prompts and their outcomes. `None` for other events.
+    fn apply_prompt(&mut self, payload: &Payload) -> Option<Vec<Step>> {
         Some(match payload {
-            Payload::ApprovalRequested(asked) => self.ask(OpenPrompt::Approval(asked.clone())),
-            Payload::ApprovalResolved(resolved) => self.settled(&resolved.approval_id),
-            Payload::ApprovalTimedOut(over) => self.settled(&over.approval_id),
-            Payload::ClarificationRequested(asked) => {
-                let mut steps = self.ask(OpenPrompt::Clarification(asked.clone()));
+            Payload::ApprovalRequested(request) => self.open_prompt(OpenPrompt::Approval(request.clone())),
+            Payload::ApprovalResolved(resolved) => self.settle(&resolved.approval_id),
+            Payload::ApprovalTimedOut(over) => self.settle(&over.approval_id),
+            Payload::ClarificationRequested(request) => {
+                let mut steps = self.open_prompt(OpenPrompt::Clarification(request.clone()));
                 if self.is_replay {
-                    steps.push(self.question(asked));
+                    steps.push(self.question(request));
                 }
                 steps
             }
             Payload::ClarificationAnswered(answered) => {
-                let mut steps = self.settled(&answered.clarification_id);
+                let mut steps = self.settle(&answered.clarification_id);
                 let text = answered.response.texts();
                 steps.extend(self.replayed(json!({ "type": "text", "text": text })));
                 steps
             }
-            Payload::ClarificationTimedOut(over) => self.settled(&over.clarification_id),
-            Payload::HandoffRequested(asked) => self.ask(OpenPrompt::Handoff(asked.clone())),
-            Payload::HandoffAcknowledged(answered) => self.settled(&answered.handoff_id),
-            Payload::HandoffRejected(answered) => self.settled(&answered.handoff_id),
-            Payload::HandoffTimedOut(over) => self.settled(&over.handoff_id),
+            Payload::ClarificationTimedOut(over) => self.settle(&over.clarification_id),
+            Payload::HandoffRequested(request) => self.open_prompt(OpenPrompt::Handoff(request.clone())),
+            Payload::HandoffAcknowledged(answered) => self.settle(&answered.handoff_id),
+            Payload::HandoffRejected(answered) => self.settle(&answered.handoff_id),
+            Payload::HandoffTimedOut(over) => self.settle(&over.handoff_id),
             _ => return None,
         })
     }
 
-    /// A question as a text of the agent.
-    pub(crate) fn question(&self, asked: &clarification::Requested) -> Step {
-        let message = format!("{}.{}", self.run, asked.clarification_id.as_str());
-        let content = json!({ "type": "text", "text": question::text(asked) });
+    /// A question as a message of the agent.
+    pub(crate) fn question(&self, request: &clarification::Requested) -> Step {
+        let message = format!("{}.{}", self.run, request.clarification_id.as_str());
+        let content = json!({ "type": "text", "text": question::text(request) });
         Step::Update(
             json!({ "sessionUpdate": "agent_message_chunk", "messageId": message, "content": content }),
         )
     }
 
-    fn ask(&mut self, prompt: OpenPrompt) -> Vec<Step> {
+    fn open_prompt(&mut self, prompt: OpenPrompt) -> Vec<Step> {
         self.open.push(prompt.clone());
-        if self.is_replay { Vec::new() } else { vec![Step::Ask(prompt)] }
+        if self.is_replay { Vec::new() } else { vec![Step::Prompt(prompt)] }
     }
 
-    fn settled(&mut self, id: &ForeignId) -> Vec<Step> {
+    fn settle(&mut self, id: &ForeignId) -> Vec<Step> {
         self.open.retain(|open| open.id() != id);
         if self.is_replay { Vec::new() } else { vec![Step::Settled { prompt: id.as_str().to_owned() }] }
     }
@@ -425,7 +429,7 @@ impl Projector {
 }
 
 impl Projector {
-    /// What the run does: its calls, files and lists.
+    /// Projects the work of the run: its calls, files and lists.
     fn work(&mut self, payload: &Payload) -> Vec<Step> {
         match payload {
             Payload::AssistantToolCallProposed(proposed) if proposed.tool_name == ASK_USER => Vec::new(),
@@ -497,8 +501,8 @@ impl Projector {
         vec![Step::Patch { call, artifact, path: path.to_owned() }]
     }
 
-    /// The call that a permission is asked for, as far as it is known.
-    pub(crate) fn asked_call(&self, id: &ForeignId) -> Option<Value> {
+    /// The call that needs a permission, if it is known.
+    pub(crate) fn prompted_call(&self, id: &ForeignId) -> Option<Value> {
         self.calls.get(id.as_str()).map(Call::shown)
     }
 

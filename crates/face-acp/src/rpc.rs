@@ -38,8 +38,8 @@ pub(crate) fn read(line: &[u8]) -> Result<Incoming, Malformed> {
         .map_err(|why| no(Value::Null, PARSE_ERROR, format!("the message is not JSON: {why}")))?;
     let Value::Object(mut message) = message else {
         let why = match message {
-            Value::Array(_) => "batches are not supported; send each message in a line of its own",
-            _ => "a message is a JSON object",
+            Value::Array(_) => "batches are not supported; send each message on its own line",
+            _ => "a message must be a JSON object",
         };
         return Err(no(Value::Null, INVALID_REQUEST, why.to_owned()));
     };
@@ -62,7 +62,11 @@ pub(crate) fn read(line: &[u8]) -> Result<Incoming, Malformed> {
         Some(_) => Err(no(id_or_null, INVALID_REQUEST, "method is not a string".to_owned())),
         None => {
             let Some(id) = id else {
-                return Err(no(Value::Null, INVALID_REQUEST, "a message has a method or an id".to_owned()));
+                return Err(no(
+                    Value::Null,
+                    INVALID_REQUEST,
+                    "a message must have a method or an id".to_owned(),
+                ));
             };
             match (message.remove("result"), message.remove("error")) {
                 (_, Some(error)) if !error.is_null() => {
@@ -73,7 +77,7 @@ pub(crate) fn read(line: &[u8]) -> Result<Incoming, Malformed> {
                 }
                 (Some(result), _) => Ok(Incoming::Answer { id, outcome: Ok(result) }),
                 (None, _) => {
-                    let why = "a message has a method, a result or an error";
+                    let why = "a message must have a method, a result or an error";
                     Err(no(id_or_null, INVALID_REQUEST, why.to_owned()))
                 }
             }
@@ -102,14 +106,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_apart() {
+    fn requests_notifications_and_responses_are_distinguished() {
         let request = read(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"a":1}}"#);
         let params = json!({"a": 1});
         assert_eq!(request, Ok(Incoming::Request { id: json!(1), method: "initialize".into(), params }));
         let without = read(br#"{"jsonrpc":"2.0","id":"x","method":"m"}"#);
         assert_eq!(without, Ok(Incoming::Request { id: json!("x"), method: "m".into(), params: json!({}) }));
-        let told = read(br#"{"jsonrpc":"2.0","method":"session/cancel","params":{}}"#);
-        assert_eq!(told, Ok(Incoming::Notification { method: "session/cancel".into(), params: json!({}) }));
+        let notification = read(br#"{"jsonrpc":"2.0","method":"session/cancel","params":{}}"#);
+        assert_eq!(
+            notification,
+            Ok(Incoming::Notification { method: "session/cancel".into(), params: json!({}) })
+        );
         let answer = read(br#"{"jsonrpc":"2.0","id":7,"result":null}"#);
         assert_eq!(answer, Ok(Incoming::Answer { id: json!(7), outcome: Ok(Value::Null) }));
         let refusal = read(br#"{"jsonrpc":"2.0","id":7,"error":{"code":-32800,"message":"cancelled"}}"#);
@@ -118,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_answered_with_why() {
+    fn invalid_messages_are_refused_with_the_reason() {
         let cases: [(&[u8], i64, Value, &str); 9] = [
             (b"{", PARSE_ERROR, Value::Null, "not JSON"),
             (b"\xff", PARSE_ERROR, Value::Null, "not JSON"),

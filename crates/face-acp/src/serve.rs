@@ -1,6 +1,7 @@
-//! The loop of a connection: reads messages of the editor, and runs everything that is in progress on one task.
+//! The loop of a connection: reads messages of the editor, and runs all work in progress on one task.
 //!
-//! Messages are read while requests are in progress, up to a bound. It must not know what a method does. Look at [`serve`].
+//! Messages are read while requests are in progress, up to a limit. Must not depend on what a method does. Start with
+//! [`serve`].
 
 mod connection;
 mod dispatch;
@@ -28,20 +29,20 @@ use crate::error::{PARSE_ERROR, RpcError};
 use crate::limits;
 use crate::rpc::{self, Incoming, Malformed};
 
-/// What the agent of an editor is started with.
+/// The options of the program.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The agent of the server.
+    /// The name of the server's agent.
     pub agent: String,
     /// `in_place` or `clone`.
     pub workspace_mode: String,
-    /// Whether sessions are opened without the MCP servers that the editor names, instead of refused.
+    /// Whether to omit the MCP servers that the editor names, instead of refusing them.
     pub without_mcp_servers: bool,
     /// Values for the agent's options in new sessions.
     pub options: BTreeMap<String, String>,
 }
 
-/// Serves one editor until it closes `input`. `note` gets words for the person who runs the program.
+/// Serves one editor until it closes `input`. `note` shows messages to the user of the program.
 pub async fn serve(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + 'static,
@@ -55,7 +56,7 @@ pub async fn serve(
     let mut running = FuturesUnordered::new();
     loop {
         running.extend(connection.take_spawned());
-        if connection.is_gone() {
+        if connection.is_disconnected() {
             return Ok(());
         }
         tokio::select! {
@@ -67,9 +68,9 @@ pub async fn serve(
             () = connection.woken() => {}
         }
     }
-    // What was asked for before the end of the input is done, and runs go on at the server.
+    // Finishes requests that arrived before the end of the input. Runs continue on the server.
     let finish = async {
-        while connection.requests() > 0 && !connection.is_gone() {
+        while connection.requests() > 0 && !connection.is_disconnected() {
             running.extend(connection.take_spawned());
             tokio::select! {
                 Some(()) = running.next(), if !running.is_empty() => {}
@@ -77,7 +78,7 @@ pub async fn serve(
             }
         }
     };
-    // A request that takes longer is dropped; it changed at the server what it changed.
+    // A request that takes longer is dropped; its effects on the server remain.
     drop(tokio::time::timeout(limits::CLOSE_WAIT, finish).await);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Every story of `testdata/runs` as an editor sees it: `testdata/faces/acp/<story>.txt`. `RECOUNT_BLESS=1` writes the
-//! files, anything else compares; where `CI` is set nothing is written.
+//! Compares the projection of every story of `testdata/runs` with its transcript `testdata/faces/acp/<story>.txt`.
+//! `RECOUNT_BLESS=1` writes the files, except if `CI` is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use recount_event::registry::Payload;
 use recount_event::{Event, codec};
 use serde_json::Value;
 
-use crate::ask;
+use crate::editor_prompt;
 use crate::project::{OpenPrompt, Projector, Step};
 
 const SERVER: &str = "http://127.0.0.1:8765";
@@ -31,26 +31,28 @@ fn projector(events: &[Event], is_replay: bool) -> Projector {
     Projector::new(&events[0].run_id.to_string(), SERVER, is_replay)
 }
 
-/// The steps of a whole run, and what a permission or form for each prompt would be.
+/// The steps of a whole run, each prompt with its permission or form.
 fn steps(events: &[Event], projector: &mut Projector) -> Vec<(Step, Option<Value>)> {
     let mut steps = Vec::new();
     for event in events {
         for step in projector.event(event) {
-            let asked = match &step {
-                Step::Ask(OpenPrompt::Clarification(asked)) => Some(ask::form("chat", asked)),
-                Step::Ask(prompt) => ask::permission("chat", prompt, projector),
+            let request = match &step {
+                Step::Prompt(OpenPrompt::Clarification(question)) => {
+                    Some(editor_prompt::form("chat", question))
+                }
+                Step::Prompt(prompt) => editor_prompt::permission("chat", prompt, projector),
                 _ => None,
             };
-            steps.push((step, asked));
+            steps.push((step, request));
         }
     }
     steps
 }
 
-fn line(step: &Step, asked: Option<&Value>) -> String {
+fn line(step: &Step, request: Option<&Value>) -> String {
     match step {
         Step::Update(update) => format!("{update}\n"),
-        Step::Ask(prompt) => format!("ask {} {}\n", prompt.id().as_str(), asked.unwrap_or(&Value::Null)),
+        Step::Prompt(prompt) => format!("ask {} {}\n", prompt.id().as_str(), request.unwrap_or(&Value::Null)),
         Step::Settled { prompt } => format!("settled {prompt}\n"),
         Step::Patch { call, artifact, path } => format!("patch {artifact} of {call} for {path}\n"),
         Step::Ended(ending) => format!("ended {ending:?}\n"),
@@ -60,13 +62,13 @@ fn line(step: &Step, asked: Option<&Value>) -> String {
 fn transcript(events: &[Event]) -> String {
     let part = |is_replay| {
         let steps = steps(events, &mut projector(events, is_replay));
-        steps.iter().map(|(step, asked)| line(step, asked.as_ref())).collect::<String>()
+        steps.iter().map(|(step, request)| line(step, request.as_ref())).collect::<String>()
     };
     format!("### live\n{}### replay\n{}", part(false), part(true))
 }
 
 #[test]
-fn every_story_is_what_its_transcript_says() {
+fn every_story_matches_its_transcript() {
     let folder = testdata().join("faces/acp");
     let is_blessed = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
     assert!(!is_blessed || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
@@ -93,13 +95,13 @@ fn every_story_is_what_its_transcript_says() {
     assert_eq!(files, names, "each file is the transcript of a story");
 }
 
-/// An independent reading: what an editor may expect of the updates of one run.
+/// An independent check of the updates of one run, by what an editor may rely on.
 #[test]
 fn every_story_is_a_legal_conversation() {
     for (story, events) in stories() {
         let mut calls: BTreeMap<String, String> = BTreeMap::new();
         let (mut open, mut text, mut is_over) = (BTreeSet::new(), String::new(), false);
-        for (step, asked) in steps(&events, &mut projector(&events, false)) {
+        for (step, request) in steps(&events, &mut projector(&events, false)) {
             let is_note =
                 |update: &Value| update["messageId"].as_str().is_some_and(|id| id.ends_with(".note"));
             assert!(
@@ -130,13 +132,13 @@ fn every_story_is_a_legal_conversation() {
                     "user_message_chunk" => panic!("{story}: {update} is live"),
                     _ => {}
                 },
-                Step::Ask(prompt) => {
+                Step::Prompt(prompt) => {
                     if let Some(id) =
-                        asked.as_ref().and_then(|asked| asked["toolCall"]["toolCallId"].as_str())
+                        request.as_ref().and_then(|request| request["toolCall"]["toolCallId"].as_str())
                     {
                         assert!(!id.is_empty(), "{story}");
                     }
-                    assert!(asked.is_some() && open.insert(prompt.id().as_str().to_owned()), "{story}");
+                    assert!(request.is_some() && open.insert(prompt.id().as_str().to_owned()), "{story}");
                 }
                 Step::Settled { prompt } => assert!(open.remove(&prompt), "{story}: {prompt}"),
                 Step::Patch { call, .. } => assert!(calls.contains_key(&call), "{story}: {call}"),
@@ -162,9 +164,10 @@ fn every_story_is_a_legal_conversation() {
     }
 }
 
-/// A replay up to any event and then the rest live is the same as all of it, and what is open then is asked.
+/// A replay up to any event, continued live, gives the same updates as the whole run live. The prompts that are open
+/// then are forwarded.
 #[test]
-fn a_story_goes_on_after_any_cut() {
+fn a_story_continues_after_any_cut() {
     for (story, events) in stories() {
         let updates = |steps: Vec<(Step, Option<Value>)>| -> Vec<Value> {
             let update = |(step, _)| if let Step::Update(update) = step { Some(update) } else { None };
@@ -179,7 +182,7 @@ fn a_story_goes_on_after_any_cut() {
         let uncut = updates(steps(&events, &mut projector(&events, false)));
         for cut in 0..=events.len() {
             let mut projector = projector(&events, true);
-            let mut told = updates(steps(&events[..cut], &mut projector));
+            let mut merged = updates(steps(&events[..cut], &mut projector));
             let open: Vec<String> =
                 projector.open().iter().map(|open| open.id().as_str().to_owned()).collect();
             projector.go_live();
@@ -187,16 +190,16 @@ fn a_story_goes_on_after_any_cut() {
             let mut waiting: BTreeSet<String> = open.iter().cloned().collect();
             for (step, _) in &rest {
                 match step {
-                    Step::Ask(prompt) => {
+                    Step::Prompt(prompt) => {
                         assert!(waiting.insert(prompt.id().as_str().to_owned()), "{story}:{cut}")
                     }
                     Step::Settled { prompt } => assert!(waiting.remove(prompt), "{story}:{cut}: {prompt}"),
                     _ => {}
                 }
             }
-            told.extend(updates(rest));
-            told.retain(|update| !is_question(update));
-            assert_eq!(told, uncut, "{story} cut before event {cut}");
+            merged.extend(updates(rest));
+            merged.retain(|update| !is_question(update));
+            assert_eq!(merged, uncut, "{story} cut before event {cut}");
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Accepts requests: pure, from wire types to commands. All input is checked here once.
+//! Validates requests: converts wire types to commands. All input is checked here, once. Pure.
+//!
+//! Must not depend on the engine's state: whether a run or task exists is checked by the handlers in `serve`.
 
 mod artifacts;
 mod encoding;
@@ -29,7 +31,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use self::artifacts::{Range, artifact_id, at_most, no_artifact, range, short, word};
 pub(crate) use self::encoding::prefers_gzip;
-use self::order::no_order;
+use self::order::refuse_run_config;
 pub(crate) use self::order::{RunOptions, attachments, bounded, number as amount, order};
 pub(crate) use self::template::template;
 use self::template::{Picked, picked};
@@ -54,30 +56,29 @@ pub(crate) fn scope(named: Named) -> Scope {
 /// A browser that reconnects sends the header and repeats the query it began with, so the header wins. Both must
 /// be readable.
 pub(crate) fn cursor(header: Option<&str>, query: Option<&str>) -> Accepted<Option<u64>> {
-    let (again, first) = (read_cursor(header)?, read_cursor(query)?);
-    if header.is_some_and(|text| !text.is_empty()) { Ok(again) } else { Ok(first) }
+    let (reconnect, first) = (read_cursor(header)?, read_cursor(query)?);
+    if header.is_some_and(|text| !text.is_empty()) { Ok(reconnect) } else { Ok(first) }
 }
 
 fn read_cursor(text: Option<&str>) -> Accepted<Option<u64>> {
     match text {
         None | Some("" | "-1") => Ok(None),
         Some(text) => match text.parse::<u64>() {
-            // `+5` and `007` are numbers to the parser, but nothing we ever gave out.
+            // The parser also reads `+5` and `007`, which are not cursors.
             Ok(number) if number.to_string() == text && number < INTEGER_MAX => Ok(Some(number)),
             _ => Err(Refusal::new(
                 Code::CursorMalformed,
-                format!("the cursor is {:?}; send a whole number from -1", shortened(text)),
+                format!("the cursor is {:?}; send a whole number, at least -1", shortened(text)),
             )),
         },
     }
 }
 
-/// A query holds what its route knows, and each but once: a filter that was misspelt would silently widen what
-/// is answered.
-pub(crate) fn asked<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()> {
+/// Refuses a query with an unknown or repeated parameter: a misspelt filter would silently widen the result.
+pub(crate) fn check_query<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()> {
     let mut seen: Vec<String> = Vec::new();
     for (name, _) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
-        let said = match () {
+        let detail = match () {
             () if !route.knows(&name) => unknown(route, &name),
             () if seen.iter().any(|seen| *seen == name) => {
                 format!("{:?} is repeated; send it once", shortened(&name))
@@ -87,7 +88,7 @@ pub(crate) fn asked<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()
                 continue;
             }
         };
-        return Err(Refusal::new(Code::ParameterInvalid, said));
+        return Err(Refusal::new(Code::ParameterInvalid, detail));
     }
     Ok(())
 }
@@ -97,10 +98,10 @@ fn unknown<Name>(route: &Route<Name>, name: &str) -> String {
     let known: Vec<&str> = route.query.iter().map(|parameter| parameter.name).collect();
     let advice = match (spelling::nearest(name, known.iter().copied()), known.as_slice()) {
         (Some(nearest), _) => format!("did you mean {nearest}?"),
-        (None, []) => "it takes none".to_owned(),
-        (None, known) => format!("it takes {}", known.join(", ")),
+        (None, []) => "it takes no parameters".to_owned(),
+        (None, known) => format!("known parameters: {}", known.join(", ")),
     };
-    format!("this path has no parameter {:?}; {advice}", shortened(name))
+    format!("unknown parameter {:?}; {advice}", shortened(name))
 }
 
 /// The number of items per page.
@@ -123,14 +124,15 @@ pub(crate) fn list_cursor(query: Option<&str>, prefix: Option<&str>) -> Accepted
     if ForeignId::parse(text).is_err() {
         return Err(Refusal::new(
             Code::CursorMalformed,
-            format!("after is {:?}; send the `next` of the previous page", shortened(text)),
+            format!("after is {:?}; send the `next` value of the previous page", shortened(text)),
         ));
     }
     match prefix {
         Some(prefix) if !text.starts_with(prefix) => Err(Refusal::new(
             Code::CursorForeign,
             format!(
-                "after is {:?}, which is not an id of this list; send the `next` of its previous page",
+                "after is {:?}, which is not a cursor of this list; send the `next` value of its previous \
+                 page",
                 shortened(text)
             ),
         )),
@@ -138,7 +140,7 @@ pub(crate) fn list_cursor(query: Option<&str>, prefix: Option<&str>) -> Accepted
     }
 }
 
-/// A key that a client chose for something that is to be done once.
+/// The idempotency key of a request.
 pub(crate) fn idempotency_key(value: &HeaderValue) -> Accepted<&str> {
     let plain = |text: &&str| {
         (1..=limits::IDEMPOTENCY_KEY_MAX).contains(&text.len())
@@ -147,19 +149,21 @@ pub(crate) fn idempotency_key(value: &HeaderValue) -> Accepted<&str> {
     let text = value.to_str().ok().filter(plain);
     text.ok_or_else(|| {
         let most = limits::IDEMPOTENCY_KEY_MAX;
-        Refusal::new(Code::HeaderInvalid, format!("Idempotency-Key is not 1 to {most} plain characters"))
+        Refusal::new(
+            Code::HeaderInvalid,
+            format!("Idempotency-Key must have 1 to {most} printable ASCII characters without spaces"),
+        )
     })
 }
 
-/// The id that a client gave its request, where it is one to be repeated in logs and headers.
+/// The request id that the client sent, if it is safe to repeat in logs and headers.
 pub(crate) fn request_id(value: Option<&HeaderValue>) -> Option<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     let text = value?.to_str().ok()?;
     ((1..=limits::REQUEST_ID_MAX).contains(&text.len()) && text.bytes().all(plain)).then_some(text)
 }
 
-/// The trace context of a request, if the header is valid by the standard. An invalid
-/// one is ignored, as the standard demands.
+/// The trace context of a request. An invalid header is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
     let text = value?.to_str().ok()?;
     let parts: Vec<&str> = text.split('-').collect();
@@ -178,7 +182,7 @@ pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
     }
 }
 
-/// What is wanted of the feed. `get` looks a parameter up.
+/// Parses the filter of the feed. `get` returns a query parameter.
 pub(crate) fn sieve<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Accepted<Sieve> {
     let words = |name: &'static str| words(name, get(name));
     let mut sieve = Sieve::default();
@@ -204,7 +208,7 @@ pub(crate) fn sieve<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Accepted<Sieve
     Ok(sieve)
 }
 
-/// The words of a parameter, with commas between them.
+/// The comma-separated values of a parameter.
 fn words<'a>(name: &str, text: Option<&'a str>) -> Accepted<Vec<&'a str>> {
     let Some(text) = text else { return Ok(Vec::new()) };
     let words: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -212,7 +216,7 @@ fn words<'a>(name: &str, text: Option<&'a str>) -> Accepted<Vec<&'a str>> {
         let most = query::WORDS_MAX;
         return Err(Refusal::new(
             Code::ParameterInvalid,
-            format!("{name} is {:?}; send 1 to {most} words separated by commas", shortened(text)),
+            format!("{name} is {:?}; send 1 to {most} values separated by commas", shortened(text)),
         ));
     }
     Ok(words)
@@ -237,7 +241,7 @@ fn one_of(name: &str, word: &str, known: &[&str]) -> Accepted<String> {
     ))
 }
 
-/// A type's name, or what types begin with and a star in place of the rest.
+/// An event type, or a family of types such as `tool.*`.
 fn type_pattern(word: &str) -> Accepted<TypePattern> {
     let plain = |text: &str| {
         text.bytes()
@@ -254,14 +258,14 @@ fn type_pattern(word: &str) -> Accepted<TypePattern> {
         Refusal::new(
             Code::ParameterInvalid,
             format!(
-                "type is {:?}; send names of types such as tool.completed, or tool.* for all of a family",
+                "type is {:?}; send event types such as tool.completed, or tool.* for a whole family",
                 shortened(word)
             ),
         )
     })
 }
 
-/// Which runs are wanted, or which tasks by their latest run. `get` looks a parameter up.
+/// Parses the filter of a list of runs, or of tasks by their latest run. `get` returns a query parameter.
 pub(crate) fn run_filter<'a>(
     get: impl Fn(&str) -> Option<&'a str>,
     statuses: &[&str],
@@ -276,8 +280,8 @@ pub(crate) fn run_filter<'a>(
     })
 }
 
-pub(crate) fn yes_or_no(name: &str, said: Option<&str>) -> Accepted<Option<bool>> {
-    match said {
+pub(crate) fn yes_or_no(name: &str, value: Option<&str>) -> Accepted<Option<bool>> {
+    match value {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
@@ -289,36 +293,40 @@ pub(crate) fn yes_or_no(name: &str, said: Option<&str>) -> Accepted<Option<bool>
 }
 
 /// The name of an MCP server or of its tool, in a path.
-pub(crate) fn mcp_name(name: &str, said: String) -> Accepted<String> {
+pub(crate) fn mcp_name(name: &str, value: String) -> Accepted<String> {
     let most = query::MCP_NAME_MAX;
-    let chars = said.chars().count();
+    let chars = value.chars().count();
     if !(1..=most).contains(&chars) {
         let detail = format!("{name} has {chars} characters; send 1 to {most}");
         return Err(Refusal::new(Code::ParameterInvalid, detail));
     }
-    Ok(said)
+    Ok(value)
 }
 
-/// A text to filter by; an empty one is none.
-fn part_of_text(name: &str, said: Option<&str>) -> Accepted<Option<String>> {
+/// A text to filter by; an empty text does not filter.
+fn part_of_text(name: &str, text: Option<&str>) -> Accepted<Option<String>> {
     let most = query::TEXT_MAX;
-    match said.filter(|text| !text.is_empty()) {
+    match text.filter(|text| !text.is_empty()) {
         Some(text) if text.chars().count() > most => Err(Refusal::new(
             Code::ParameterInvalid,
-            format!("{name} is {:?} and more; send at most {most} characters", shortened(text)),
+            format!(
+                "{name} begins with {:?} and is too long; send at most {most} characters",
+                shortened(text)
+            ),
         )),
         text => Ok(text.map(str::to_owned)),
     }
 }
 
-/// A status to filter by, out of those there are.
+/// A status to filter by.
 pub(crate) fn status(query: Option<&str>, known: &[&str]) -> Accepted<Option<String>> {
     match query {
         None => Ok(None),
         Some(text) if known.contains(&text) => Ok(Some(text.to_owned())),
-        Some(_) if known.is_empty() => {
-            Err(Refusal::new(Code::ParameterInvalid, "this list has no filter by status; leave status out"))
-        }
+        Some(_) if known.is_empty() => Err(Refusal::new(
+            Code::ParameterInvalid,
+            "this list cannot be filtered by status; leave status out",
+        )),
         Some(text) => Err(Refusal::new(
             Code::ParameterInvalid,
             format!("status is {:?}; send one of {}", shortened(text), known.join(", ")),
@@ -326,32 +334,30 @@ pub(crate) fn status(query: Option<&str>, known: &[&str]) -> Accepted<Option<Str
     }
 }
 
-/// How far an allowance reaches.
-pub(crate) fn allowance_scope(said: Option<&str>) -> Accepted<Option<AllowanceScope>> {
-    let Some(text) = said else { return Ok(None) };
+/// The scope of an allowance.
+pub(crate) fn allowance_scope(word: Option<&str>) -> Accepted<Option<AllowanceScope>> {
+    let Some(text) = word else { return Ok(None) };
     let word = one_of(query::SCOPE, text, &query::ALLOWANCE_SCOPES)?;
     Ok(AllowanceScope::ALL.iter().copied().find(|scope| scope.as_str() == word))
 }
 
-/// `None` where nothing can be called so.
+/// `None` if no allowance can have this id.
 pub(crate) fn allowance_id(text: &str) -> Option<ForeignId> {
     ForeignId::parse(text).ok()
 }
 
 pub(crate) fn run_id(text: &str) -> Accepted<RunId> {
-    text.parse()
-        .map_err(|_| Refusal::new(Code::RunNotFound, format!("there is no run {:?}", shortened(text))))
+    text.parse().map_err(|_| Refusal::new(Code::RunNotFound, format!("run {:?} not found", shortened(text))))
 }
 
 pub(crate) fn task_id(text: &str) -> Accepted<TaskId> {
     text.parse()
-        .map_err(|_| Refusal::new(Code::TaskNotFound, format!("there is no task {:?}", shortened(text))))
+        .map_err(|_| Refusal::new(Code::TaskNotFound, format!("task {:?} not found", shortened(text))))
 }
 
 pub(crate) fn session_id(text: &str) -> Accepted<SessionId> {
-    text.parse().map_err(|_| {
-        Refusal::new(Code::SessionNotFound, format!("there is no session {:?}", shortened(text)))
-    })
+    text.parse()
+        .map_err(|_| Refusal::new(Code::SessionNotFound, format!("session {:?} not found", shortened(text))))
 }
 
 /// The id of a prompt. An id that no producer could have chosen does not exist.
@@ -366,27 +372,28 @@ pub(crate) fn no_prompt(kind: PromptKind, id: &str) -> Refusal {
         PromptKind::Clarification => Code::ClarificationNotFound,
         PromptKind::Handoff => Code::HandoffNotFound,
     };
-    Refusal::new(code, format!("there is no {} {id:?}", kind.as_str()))
+    Refusal::new(code, format!("{} {id:?} not found", kind.as_str()))
 }
 
-/// An answer to a question. It is kept in the log, so it must be JSON that every reader reads alike.
+/// The answer to a question. It is stored in the log, so it must be JSON that all readers parse alike.
 pub(crate) fn response(text: &str) -> Accepted<Json> {
-    let refused = |why: String| Refusal::new(Code::BodyMalformed, format!("response is refused: {why}"));
+    let refused =
+        |why: String| Refusal::new(Code::BodyMalformed, format!("response is not valid JSON: {why}"));
     let compact = door::compact(text).map_err(|why| refused(why.to_string()))?;
     Json::parse(&compact).map_err(|why| refused(why.to_string()))
 }
 
-/// A JSON body as one of our types. A refusal names all that is wrong with its fields.
+/// Parses a JSON body. The refusal lists all faults of its fields.
 pub(crate) fn body<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Accepted<T> {
     let text = std::str::from_utf8(bytes).map_err(|why| {
         Refusal::new(
             Code::BodyMalformed,
-            format!("the body is not UTF-8 from byte {} on; send UTF-8", why.valid_up_to()),
+            format!("the body is not valid UTF-8 at byte {}; send UTF-8", why.valid_up_to()),
         )
     })?;
     serde_json::from_str(text).map(|Object(thing)| thing).map_err(|why| {
         let faults = body_faults::<T>(text).unwrap_or_else(|| why.to_string());
-        Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {faults}"))
+        Refusal::new(Code::BodyMalformed, format!("the body is not valid: {faults}"))
     })
 }
 
@@ -406,7 +413,7 @@ pub(crate) fn text(name: &str, text: Option<String>) -> Accepted<Option<String>>
     }
 }
 
-/// What sort of run is wanted.
+/// The kind of the requested run.
 pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
     let known: Vec<&str> = RunKind::ALL.iter().map(|kind| kind.as_str()).collect();
     RunKind::ALL.iter().copied().find(|kind| kind.as_str() == text).ok_or_else(|| {
@@ -418,7 +425,7 @@ pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
 /// A requested run, its configuration, and the run it continues.
 pub(crate) struct RunRequest {
     pub(crate) new: NewRun,
-    pub(crate) wanted: RunOptions,
+    pub(crate) options: RunOptions,
     pub(crate) resume: Option<(RunId, Option<u64>)>,
 }
 
@@ -428,7 +435,7 @@ pub(crate) fn new_run(
     by: &str,
 ) -> Accepted<RunRequest> {
     let kind = kind(&request.kind)?;
-    let asked = request::RunConfig {
+    let config = request::RunConfig {
         resume: request.resume.take(),
         from_sequence: request.from_sequence,
         ..request.take_run_config()
@@ -443,15 +450,15 @@ pub(crate) fn new_run(
         (Some(path), Some(body)) if path != body => {
             return Err(Refusal::new(
                 Code::BodyMalformed,
-                format!("task_id is {body}, but the path has {path}; leave task_id out"),
+                format!("task_id is {body}, but the path names {path}; leave task_id out"),
             ));
         }
         (path, body) => path.or(body),
     };
     let session = request.session_id.as_deref().map(session_id).transpose()?;
-    let resume = asked.resume.as_deref().map(run_id).transpose()?.map(|run| (run, asked.from_sequence));
-    let wanted = RunOptions { agent: picked, ..order(kind, &queued, asked)? };
-    Ok(RunRequest { new: NewRun { queued, task, session, resumed_from: None }, wanted, resume })
+    let resume = config.resume.as_deref().map(run_id).transpose()?.map(|run| (run, config.from_sequence));
+    let options = RunOptions { agent: picked, ..order(kind, &queued, config)? };
+    Ok(RunRequest { new: NewRun { queued, task, session, resumed_from: None }, options, resume })
 }
 
 /// The agent of a run: an external program, recorded as named, or a configured agent, whose choices are
@@ -473,26 +480,27 @@ fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accept
         kind => {
             let kind = kind.as_str();
             let detail = format!(
-                "agent is allowed only for runs of kind agent_loop and external, and this one is of kind {kind}; leave it out"
+                "agent is allowed only for runs of kind agent_loop and external, and this run is of kind \
+                 {kind}; leave it out"
             );
             Err(Refusal::new(Code::OrderRefused, detail))
         }
     }
 }
 
-/// The first run of a task that is to be, when there is to be one.
+/// The first run of a task that is created, if the request has one.
 pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<RunRequest>> {
-    let asked = request.take_run_config();
+    let config = request.take_run_config();
     let Some(word) = request.kind.as_deref() else {
-        no_order(&asked)?;
+        refuse_run_config(&config)?;
         if request.agent.is_some() {
-            let detail = "agent needs kind; send the kind of the first run";
+            let detail = "agent requires kind; send the kind of the first run";
             return Err(Refusal::new(Code::OrderRefused, detail));
         }
         return match request.request_text {
             Some(_) => Err(Refusal::new(
                 Code::OrderRefused,
-                "request_text needs kind; send the kind of the first run",
+                "request_text requires kind; send the kind of the first run",
             )),
             None => Ok(None),
         };
@@ -503,12 +511,12 @@ pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<Ru
     queued.request_text = text("request_text", request.request_text)?;
     queued.requested_by = Some(by.to_owned());
     let picked = agent(kind, &mut queued, request.agent)?;
-    let wanted = RunOptions { agent: picked, ..order(kind, &queued, asked)? };
+    let options = RunOptions { agent: picked, ..order(kind, &queued, config)? };
     let new = NewRun { queued, task: None, session: None, resumed_from: None };
-    Ok(Some(RunRequest { new, wanted, resume: None }))
+    Ok(Some(RunRequest { new, options, resume: None }))
 }
 
-/// A message in a session as the run that answers it.
+/// The run that answers a message in a session.
 pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) -> Accepted<RunRequest> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = text("text", Some(std::mem::take(&mut request.text)))?;
@@ -516,22 +524,22 @@ pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) ->
         return Err(Refusal::new(Code::OrderRefused, "text is empty; send at least one character"));
     }
     queued.requested_by = Some(by.to_owned());
-    let wanted = order(RunKind::AgentLoop, &queued, request.into_run_config())?;
+    let options = order(RunKind::AgentLoop, &queued, request.into_run_config())?;
     let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
-    Ok(RunRequest { new, wanted, resume: None })
+    Ok(RunRequest { new, options, resume: None })
 }
 
 /// A cursor in a conversation: a run and an event of it.
 pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64)>> {
     let Some(text) = list_cursor(query, Some(RunId::PREFIX))? else { return Ok(None) };
-    let place = text.split_once(':').and_then(|(run, sequence)| {
-        // Nothing else was ever given out as a number.
+    let cursor = text.split_once(':').and_then(|(run, sequence)| {
+        // No cursor ever had another form of the number.
         let plain = |number: &u64| sequence.len() <= 15 && number.to_string() == sequence;
         let number = sequence.parse::<u64>().ok().filter(plain)?;
         Some((run.parse::<RunId>().ok()?, number))
     });
-    place.map(Some).ok_or_else(|| {
-        let detail = format!("after is {:?}; send the `next` of the previous page", shortened(&text));
+    cursor.map(Some).ok_or_else(|| {
+        let detail = format!("after is {:?}; send the `next` value of the previous page", shortened(&text));
         Refusal::new(Code::CursorMalformed, detail)
     })
 }
@@ -544,7 +552,7 @@ pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
         if number >= INTEGER_MAX {
             return Err(Refusal::new(
                 Code::BodyMalformed,
-                format!("producer.{name} is {number}; stay below 2^53"),
+                format!("producer.{name} is {number}; send a number below 2^53"),
             ));
         }
     }
@@ -568,14 +576,16 @@ pub fn export(bytes: &[u8]) -> Accepted<Import> {
     let malformed = |why: String| Refusal::new(Code::BodyMalformed, why);
     let (bytes, end) = without_end(bytes);
     let mut lines = export::lines(bytes);
-    let header = Header::parse(lines.next().unwrap_or_default()).map_err(|why| {
-        malformed(format!("line 1: {why}; send the lines of one run as they were exported"))
-    })?;
+    let header = Header::parse(lines.next().unwrap_or_default())
+        .map_err(|why| malformed(format!("line 1: {why}; send the exported lines of one run unchanged")))?;
     let run = header.run_id.parse().map_err(|why| malformed(format!("line 1: run_id: {why}")))?;
     if let Some(first) = header.first_sequence {
         return Err(Refusal::new(
             Code::RunPruned,
-            format!("{run} begins with event {first} in this export: those before it were pruned"),
+            format!(
+                "the export of {run} begins with event {first}, because earlier events were pruned; only \
+                 complete runs can be imported"
+            ),
         ));
     }
     if let Some(end) = end {
@@ -585,8 +595,8 @@ pub fn export(bytes: &[u8]) -> Accepted<Import> {
             return Err(Refusal::new(
                 Code::ExportAltered,
                 format!(
-                    "the export ends with {runs} runs of {events} events, and its header is of one run of {}; send the \
-                     lines of one run",
+                    "the last line counts {runs} runs and {events} events, but the header announces one run \
+                     with {}; send the lines of one run",
                     header.events
                 ),
             ));
@@ -610,7 +620,7 @@ fn without_end(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
 pub(crate) fn number(number: Option<u64>) -> Accepted<Option<u64>> {
     match number {
         Some(number) if number >= INTEGER_MAX => {
-            Err(Refusal::new(Code::BodyMalformed, format!("{number} is too large; stay below 2^53")))
+            Err(Refusal::new(Code::BodyMalformed, format!("{number} is too large; send a number below 2^53")))
         }
         number => Ok(number),
     }
@@ -627,13 +637,13 @@ pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
         number(amount)?;
     }
     if policy.is_off() {
-        let missing = "no bound is given; send max_age_seconds, max_events or max_bytes";
+        let missing = "no limit was sent; send max_age_seconds, max_events or max_bytes";
         return Err(Refusal::new(Code::BodyMalformed, missing));
     }
     Ok(policy)
 }
 
-/// Enough of a text from outside to recognise it.
+/// The beginning of a text from outside, for messages.
 pub(crate) fn shortened(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
 }
@@ -649,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_taken() {
+    fn valid_headers_are_accepted_and_others_are_not() {
         let value = |text: &'static str| HeaderValue::from_static(text);
         let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         assert_eq!(traceparent(Some(&value(good))).as_deref(), Some(good));
@@ -677,9 +687,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_of_the_feed() {
+    fn feed_filters_are_parsed() {
         let sieve_of =
-            |name: &'static str, text: &'static str| sieve(|asked| (asked == name).then_some(text));
+            |name: &'static str, text: &'static str| sieve(|parameter| (parameter == name).then_some(text));
         let all = sieve_of("type", "tool.*, run.finished,*").unwrap();
         assert_eq!(
             all.types,
@@ -729,10 +739,10 @@ mod tests {
     }
 
     #[test]
-    fn queries_hold_what_their_route_knows() {
-        let said = |path: &str, query: &str| {
+    fn unknown_and_repeated_query_parameters_are_refused() {
+        let detail = |path: &str, query: &str| {
             let route = ROUTES.iter().find(|route| route.path == path && route.method == "GET");
-            match asked(route.expect("it is in the table"), Some(query)) {
+            match check_query(route.expect("the route is in the table"), Some(query)) {
                 Ok(()) => String::new(),
                 Err(refusal) => {
                     assert_eq!(refusal.code, Code::ParameterInvalid);
@@ -747,20 +757,20 @@ mod tests {
             ("/runs", "st%61tus=x"),
             ("/events", "after_position=3&ticket=x"),
         ] {
-            assert_eq!(said(path, query), "", "{path}?{query}");
+            assert_eq!(detail(path, query), "", "{path}?{query}");
         }
         for (path, query, part) in [
             ("/runs", "statsu=running", "did you mean status?"),
             ("/runs", "Status=running", "did you mean status?"),
-            ("/runs", "colour=red", "it takes after, limit, status, kind"),
-            ("/runs", "=x", "no parameter"),
-            ("/runs", "ticket=x", "no parameter"),
+            ("/runs", "colour=red", "known parameters: after, limit, status, kind"),
+            ("/runs", "=x", "unknown parameter"),
+            ("/runs", "ticket=x", "unknown parameter"),
             ("/runs", "status=running&status=failed", "\"status\" is repeated"),
-            ("/runs/{run}", "limit=1", "it takes none"),
+            ("/runs/{run}", "limit=1", "it takes no parameters"),
             ("/events", "after_sequence=1", "after_position"),
         ] {
-            let said = said(path, query);
-            assert!(said.contains(part), "{path}?{query}: {said}");
+            let detail = detail(path, query);
+            assert!(detail.contains(part), "{path}?{query}: {detail}");
         }
     }
 
@@ -787,7 +797,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_cannot_be_read_say_where() {
+    fn refusals_of_bodies_name_the_fault() {
         let code =
             |bytes: &[u8]| body::<CreateRun>(bytes).map_err(|refusal| (refusal.code, refusal.detail)).err();
         for (bytes, part) in [
@@ -829,7 +839,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_may_not_speak_of_another_task() {
+    fn a_body_must_not_name_another_task_than_the_path() {
         let request = |task: &str| CreateRun {
             kind: "external".into(),
             task_id: Some(task.into()),
@@ -837,7 +847,7 @@ mod tests {
         };
         let (one, two) = ("task_01JXMZ00000000000000000000", "task_01JXMZ00000000000000000001");
         let path = one.parse().ok();
-        assert_eq!(new_run(request(one), path, "me").map(|asked| asked.new.task).ok(), Some(path));
+        assert_eq!(new_run(request(one), path, "me").map(|request| request.new.task).ok(), Some(path));
         assert_eq!(
             new_run(request(two), path, "me").map_err(|refusal| refusal.code).err(),
             Some(Code::BodyMalformed)

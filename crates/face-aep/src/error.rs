@@ -11,7 +11,7 @@ use recount_event::Code;
 
 use crate::limits;
 
-/// Why a request was not done.
+/// A refused or failed request.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     pub code: Code,
@@ -29,7 +29,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// The same without secrets: many refusals repeat what was sent, as far as they have the space.
+    /// Masks secrets, because many refusals repeat what was sent.
     pub(crate) fn masked(self, redactor: &Redactor) -> Self {
         let masked = |text: String| redactor.quotes(&text);
         Refusal { detail: masked(self.detail), event_type: self.event_type.map(masked), ..self }
@@ -54,10 +54,12 @@ impl From<Error> for Refusal {
     }
 }
 
-/// A refusal as the client sees it. What concerns the operator is logged here, once.
+/// A refusal as a problem for the client. Details for the operator are logged here, once.
 pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
     match refusal.code {
-        Code::Internal => tracing::error!(request_id, detail = refusal.detail, "a belief of ours was false"),
+        Code::Internal => {
+            tracing::error!(request_id, detail = refusal.detail, "internal error: an assumption was violated")
+        }
         Code::RunDamaged | Code::StoreCorrupt => {
             tracing::error!(request_id, detail = refusal.detail, "the store is damaged")
         }

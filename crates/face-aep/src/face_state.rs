@@ -1,13 +1,13 @@
-//! Limits of concurrent streams, imports and artifacts per tenant. See [`FaceState`].
+//! Limits of concurrent streams, imports and artifact transfers per tenant. Start with [`FaceState`].
 //!
-//! It must not know what a permit is used for.
+//! Must not depend on what a permit is used for.
 
 use recount_engine::EngineInstance;
 use recount_transport::{Share, ShareLimits, Shares};
 
 use crate::limits;
 
-/// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
+/// State that the handlers of all callers share, with a limit for each tenant. Cheap to clone.
 #[derive(Clone)]
 pub struct FaceState {
     pub(crate) streams: Shares<EngineInstance>,
@@ -16,11 +16,11 @@ pub struct FaceState {
     pub(crate) artifacts: Shares<EngineInstance>,
 }
 
-/// A place of a tenant among them.
+/// A permit of a tenant.
 pub(crate) type Permit = Share<EngineInstance>;
 
 impl FaceState {
-    /// With a bound on the streams that one tenant may have open; [`limits::STREAMS_MAX`] is the usual one.
+    /// With a limit of open streams per tenant, usually [`limits::STREAMS_MAX`].
     pub fn new(streams_max: usize) -> Self {
         let pieces = |bytes: usize| bytes / limits::ARTIFACT_PIECE_BYTES;
         let artifacts =
@@ -34,12 +34,12 @@ impl FaceState {
         }
     }
 
-    /// How often there was no place for a stream.
+    /// How many streams were refused at the limit.
     pub fn streams_refused(&self) -> u64 {
         self.streams.refused()
     }
 
-    /// How often there was no place for the bytes of an artifact.
+    /// How many transfers were refused at the limit.
     pub fn artifacts_refused(&self) -> u64 {
         self.artifacts.refused()
     }

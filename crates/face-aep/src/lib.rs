@@ -1,11 +1,11 @@
 //! The native face: the agent event protocol (AEP) over HTTP and server-sent events.
 //!
-//! Its wire types and routes are in `recount-api`, shared with clients, so there is no `wire.rs` here.
-//! [`accept`](mod@accept) turns requests into commands and [`project`](mod@project) turns rows and stored
-//! bytes into replies; both are pure. [`serve`](mod@serve) is the only async file. Events leave as
-//! the bytes that were stored, in pages and in streams alike.
+//! Its wire types and routes are in `recount-api`, which clients share, so there is no `wire.rs` here.
+//! [`accept`](mod@accept) converts requests to commands and [`project`](mod@project) converts rows and stored bytes to
+//! replies; both are pure. [`serve`](mod@serve) is the only async part. Events are sent as the stored bytes, in pages
+//! and streams alike.
 //!
-//! It must never know other faces, stores or the agent.
+//! Must not depend on other faces, stores or the agent.
 
 mod accept;
 mod error;

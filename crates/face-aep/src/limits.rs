@@ -8,7 +8,7 @@ pub const BATCH_BODY_BYTES_MAX: usize = 8 << 20;
 /// Any other body; larger is refused with `body_too_large`.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// An answer to a question, in JSON, and a little around it; larger is refused with `body_too_large`.
+/// The answer to a question, as JSON with its envelope; larger is refused with `body_too_large`.
 pub const ANSWER_BODY_BYTES_MAX: usize = recount_run::limits::RESPONSE_BYTES_MAX + (4 << 10);
 
 /// The lines of one run that is imported; more is refused with `body_too_large`.
@@ -41,10 +41,10 @@ pub const ARTIFACT_BYTES_OWN: usize =
 /// Bytes of one piece in which they are sent and counted.
 pub const ARTIFACT_PIECE_BYTES: usize = 64 << 10;
 
-/// What counts as transferred of bytes that are read from the log: a page of events and what is made of it.
+/// Bytes that count as transferred for an artifact in the log: one page of events and its output.
 pub const LOGGED_BYTES_HELD: u64 = 1 << 20;
 
-/// Fewer bytes are never compressed on their way out: the framing would take what it saves.
+/// Smaller responses are never compressed, because the framing would take what it saves.
 pub const GZIP_BYTES_MIN: u64 = 1 << 10;
 
 /// A patch up to this size is shown with its text; the text of a larger one has to be requested.
@@ -63,7 +63,7 @@ pub const IMPORTS_OWN_MAX: usize = 1;
 /// How long a body may take to arrive; then `body_timeout`.
 pub const BODY_WAIT: Duration = Duration::from_secs(30);
 
-/// Tasks looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
+/// Tasks read to fill one page of a filtered list; then the page is short and its cursor advances.
 pub const TASKS_LOOKED_AT_MAX: usize = 1000;
 
 /// Streams open at a time; the next one is refused with `too_many_streams`.
@@ -111,10 +111,11 @@ pub const OUTPUT_BYTES_MAX: u64 = 1 << 30;
 /// Runs after a run that are named with it; older ones are left out.
 pub const SUCCESSORS_SHOWN_MAX: usize = 50;
 
-/// Runs of a session that are searched for the one that a message continues; without one the message starts afresh.
+/// Runs of a session that are searched for the one that a message continues; without one the message starts with
+/// defaults.
 pub const SESSION_RUNS_LOOKED_AT_MAX: usize = 20;
 
-/// `Retry-After` of a temporary failure without a time of its own.
+/// `Retry-After` of a temporary failure that has none.
 pub const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Characters of an `Idempotency-Key`; more is refused with `header_invalid`.

@@ -1,4 +1,4 @@
-//! Projects catalogue rows and stored bytes to replies: pure.
+//! Projects catalogue rows and stored bytes to replies. Pure.
 
 use std::ops::RangeInclusive;
 
@@ -76,7 +76,7 @@ pub(crate) fn task(row: TaskRow, latest: Option<RunRow>, runs: u64) -> reply::Ta
     }
 }
 
-/// `diff` where a patch is shown alone and is small.
+/// `diff` if a small patch is shown alone.
 pub(crate) fn found_artifact(found: FoundArtifact, diff: Option<String>) -> reply::Artifact {
     match found {
         FoundArtifact::OfRun(row) => artifact(*row, diff),
@@ -84,7 +84,7 @@ pub(crate) fn found_artifact(found: FoundArtifact, diff: Option<String>) -> repl
     }
 }
 
-/// What was sent in and no run has used yet.
+/// An upload that no run has used yet.
 fn upload(row: UploadRow) -> reply::Artifact {
     reply::Artifact {
         id: row.id.into(),
@@ -159,11 +159,11 @@ pub(crate) fn session(row: SessionRow, latest: Option<RunRow>, runs: u64) -> rep
     }
 }
 
-pub(crate) fn message(told: Told) -> reply::Message {
+pub(crate) fn message(entry: Told) -> reply::Message {
     let blank = reply::Message {
-        run_id: told.run.to_string(),
-        sequence: told.sequence,
-        at: time::format_ms(told.occurred_ms),
+        run_id: entry.run.to_string(),
+        sequence: entry.sequence,
+        at: time::format_ms(entry.occurred_ms),
         role: String::new(),
         text: None,
         aborted: false,
@@ -175,7 +175,7 @@ pub(crate) fn message(told: Told) -> reply::Message {
         output: None,
     };
     let by = |role: &str| reply::Message { role: role.to_owned(), ..blank };
-    match told.message {
+    match entry.message {
         Message::User { text } => reply::Message { text: Some(text), ..by("user") },
         Message::Attached { artifact_id } => {
             reply::Message { artifact_id: Some(artifact_id.to_string()), ..by("user") }
@@ -189,7 +189,7 @@ pub(crate) fn message(told: Told) -> reply::Message {
             input: Some(input),
             ..by("assistant")
         },
-        Message::Came { tool_call_id, tool_name, outcome, output } => reply::Message {
+        Message::ToolResult { tool_call_id, tool_name, outcome, output } => reply::Message {
             tool_call_id: Some(tool_call_id.to_string()),
             tool_name: Some(tool_name),
             outcome: Some(outcome.as_str().to_owned()),
@@ -330,17 +330,17 @@ pub(crate) fn import(imported: Imported) -> reply::Import {
     }
 }
 
-/// Which events are not there any more.
+/// The pruned events.
 pub(crate) fn gap(first: u64, last: u64) -> String {
     format!("{{\"first_pruned_sequence\":{first},\"last_pruned_sequence\":{last}}}")
 }
 
-/// Which events are damaged. The run is named only to clients that may read every run.
+/// The damaged events. The run is named only to clients that may read every run.
 pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
     let end =
         |range: &Option<RangeInclusive<u64>>| range.as_ref().map(|range| (*range.start(), *range.end()));
     let (sequences, positions) = (end(&damage.sequences).filter(|_| names_run), end(&damage.positions));
-    let told = reply::DamagedRange {
+    let range = reply::DamagedRange {
         reason: reply::DAMAGED.to_owned(),
         run_id: damage.stream.as_ref().filter(|_| names_run).map(|stream| stream.to_string()),
         first_sequence: sequences.map(|(first, _)| first),
@@ -348,7 +348,7 @@ pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
         first_position: positions.map(|(first, _)| first),
         last_position: positions.map(|(_, last)| last),
     };
-    serde_json::to_string(&told).expect("texts and numbers can be said in JSON")
+    serde_json::to_string(&range).expect("strings and numbers are valid JSON")
 }
 
 /// A page of envelopes, each exactly as stored, with the gaps in the requested range.
@@ -372,7 +372,7 @@ pub(crate) fn events_page(
     out.freeze()
 }
 
-/// An agent for clients that may use it: without secrets, hidden options and system prompt.
+/// An agent, for clients that may use it: without secrets, hidden options and system prompt.
 pub(crate) fn agent(profile: &Profile) -> reply::Agent {
     let tool = |tool: &ToolInfo| reply::AgentTool {
         name: tool.name.clone(),
@@ -404,7 +404,7 @@ pub(crate) fn agent(profile: &Profile) -> reply::Agent {
         options: profile.options.iter().map(option).collect(),
     }
 }
-/// What a run changed in its copy.
+/// The changes of a run in its copy.
 pub(crate) fn changes(run: RunId, changes: WorkspaceChanges) -> reply::Changes {
     let change = |change: WorkspaceChange| reply::Change {
         path: change.path,

@@ -1,4 +1,5 @@
-//! The routes of the native face: the only async part. Each handler accepts, calls the engine, projects.
+//! The routes of the native face: the only async part. Each handler validates, calls the engine and projects the
+//! result.
 //!
 //! Handlers are in one file per subject; [`handler`] lists them all.
 
@@ -87,7 +88,7 @@ where
         if route.is_tagged() {
             handled = handled.layer(middleware::from_fn(tag::tag));
         }
-        // What is sent in as bytes is told apart by more than its body: its handler looks the key up.
+        // The handler of an upload looks up the key itself, because its body alone does not identify it.
         if route.takes_key() && !route.takes_bytes() {
             handled = handled.layer(middleware::from_fn_with_state(*route, once::once::<Name>));
         }
@@ -179,7 +180,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
 
 /// A layer on each route: passes requests whose query has only known parameters.
 pub async fn check_query<Name>(State(route): State<Route<Name>>, request: Request, next: Next) -> Response {
-    match accept::asked(&route, request.uri().query()) {
+    match accept::check_query(&route, request.uri().query()) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     }
@@ -202,9 +203,9 @@ async fn identify(
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
         // Headers that were added to the refusal stay.
-        let said = std::mem::take(response.headers_mut());
+        let headers = std::mem::take(response.headers_mut());
         response = problem_response(&refusal.masked(&redactor), &id);
-        response.headers_mut().extend(said);
+        response.headers_mut().extend(headers);
     }
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", id);
@@ -212,7 +213,7 @@ async fn identify(
     response
 }
 
-/// A refusal on its way to [`identify`], which knows the request's id.
+/// A refusal without the request id, which [`identify`] adds.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
@@ -221,7 +222,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The status that a response has, or gets where a refusal is put into words.
+/// The status that a response has, or gets when its refusal is encoded.
 pub fn status_of(response: &Response) -> StatusCode {
     let refusal = response.extensions().get::<Refusal>();
     let status = refusal.map(|refusal| StatusCode::from_u16(refusal.code.row().status));
@@ -231,11 +232,11 @@ pub fn status_of(response: &Response) -> StatusCode {
 /// For every unknown path.
 async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
-    Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
+    Refusal::new(Code::RouteNotFound, format!("no route matches {path:?}")).into_response()
 }
 
 /// For a known path with an unsupported method.
 pub async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
-    Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()
+    Refusal::new(Code::MethodNotAllowed, format!("{path:?} does not allow {method}")).into_response()
 }

@@ -1,4 +1,4 @@
-//! Event streams of the native face: frames, a mark when caught up, a heartbeat when idle.
+//! Event streams of the native face: frames, a mark when caught up, a heartbeat when idle. Start with [`open`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ const GAP: &str = "gap";
 /// Reports the progress of a filtered feed. Its `id` is the cursor to resume from.
 const PASSED: &str = "position";
 
-/// What the `caught_up` mark counts in.
+/// The unit of the `caught_up` mark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cursor {
     Sequence,
@@ -37,24 +37,24 @@ pub(crate) enum Cursor {
 struct Open {
     subscription: Subscription,
     cursor: Cursor,
-    /// Whether a filter hides some of it.
+    /// Whether a filter hides some events.
     hides: bool,
-    /// Ends when the stream must, with the reason. One future for the whole stream.
+    /// Resolves with the reason when the stream must end. One future for the whole stream.
     end: End,
     heartbeat: Heartbeat,
     request_id: String,
     /// The newest id that was written.
-    told: Option<u64>,
-    /// Written before anything else.
+    reported: Option<u64>,
+    /// Written first.
     greeting: Option<Bytes>,
     over: bool,
     _place: Permit,
 }
 
-/// Ends when a stream must, with the reason for the client.
+/// Resolves with the reason for the client when a stream must end.
 pub(crate) type End = Pin<Box<dyn Future<Output = &'static str> + Send>>;
 
-/// A stream. It ends when the run has ended, when it must, or when the client leaves.
+/// Opens a stream. It ends when the run has ended, when `end` resolves, or when the client disconnects.
 pub(crate) fn open(
     subscription: Subscription,
     cursor: Cursor,
@@ -71,7 +71,7 @@ pub(crate) fn open(
         end,
         heartbeat: Heartbeat::new(limits::HEARTBEAT_EVERY),
         request_id,
-        told: None,
+        reported: None,
         greeting: Some(greeting.freeze()),
         over: false,
         _place: place,
@@ -100,7 +100,7 @@ impl Open {
             }
             delivery = self.subscription.next() => match delivery {
                 Ok(Delivery::Frames { bytes, last }) => {
-                    self.told = Some(last);
+                    self.reported = Some(last);
                     return Some(Piece { bytes, cursor: Some(last) });
                 }
                 Ok(Delivery::Passed { last }) => self.push_passed(&mut out, last),
@@ -128,7 +128,7 @@ impl Open {
             },
             () = self.heartbeat.due() => match self.subscription.last() {
                 // Filtered events also advance the cursor, so that they are not read again.
-                Some(last) if self.hides && self.told < Some(last) => self.push_passed(&mut out, last),
+                Some(last) if self.hides && self.reported < Some(last) => self.push_passed(&mut out, last),
                 _ => out.extend_from_slice(sse::HEARTBEAT),
             },
         }
@@ -136,7 +136,7 @@ impl Open {
     }
 
     fn push_passed(&mut self, out: &mut BytesMut, last: u64) {
-        self.told = Some(last);
+        self.reported = Some(last);
         sse::push_mark(out, PASSED, last, format!("{{\"position\":{last}}}").as_bytes());
     }
 }

@@ -1,13 +1,13 @@
-//! Counts what is held at once, against a bound.
+//! Counts concurrent items or bytes against a limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts something for as long as it lives.
+/// A count that is released when it is dropped.
 pub(crate) struct Counted(Arc<AtomicUsize>, usize);
 
 impl Counted {
-    /// `None` beyond the bound.
+    /// `None` at the limit.
     pub(crate) fn within(counter: &Arc<AtomicUsize>, more: usize, max: usize) -> Option<Self> {
         let before = counter.fetch_add(more, Ordering::SeqCst);
         let counted = Counted(counter.clone(), more);

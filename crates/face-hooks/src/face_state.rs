@@ -1,6 +1,7 @@
-//! The sessions in memory: finds the task of a hook's session, or starts it, within bounds.
+//! Keeps the sessions in memory: finds or starts the task of a hook's session, within limits.
 //!
-//! What is in memory can be rebuilt from the log, so forgetting a session costs a read and nothing else.
+//! The state in memory can be rebuilt from the log, so a session can be dropped at the cost of a read. Start with
+//! [`FaceState::record`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::limits;
-use crate::session::{Ask, Incoming, Session, SessionName};
+use crate::session::{Incoming, PermissionHold, Session, SessionName};
 
 /// What the face keeps between requests. Cheap to clone.
 #[derive(Clone, Default)]
@@ -31,51 +32,51 @@ pub struct FaceState {
 struct Inner {
     sessions: Mutex<Sessions>,
     queued_bytes: Arc<AtomicUsize>,
-    asking: Arc<AtomicUsize>,
+    held_permissions: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
 struct Sessions {
-    live: HashMap<Key, Live>,
+    live: HashMap<Key, LiveSession>,
     /// Digests of sessions that this process has seen.
     seen: HashSet<u64>,
 }
 
 type Key = (EngineInstance, &'static str, String);
 
-struct Live {
+struct LiveSession {
     inbox: mpsc::Sender<Incoming>,
     used: Instant,
-    /// Permissions that it holds open.
-    asking: Arc<AtomicUsize>,
+    /// The number of permissions that it holds open.
+    held_permissions: Arc<AtomicUsize>,
 }
 
 impl FaceState {
-    /// Records a hook in its session's turn and returns what the agent is answered.
+    /// Records a hook in the order of its session and returns the reply to the agent.
     pub(crate) async fn record(
         &self,
         visitor: Visitor,
         hook: Hook,
-        ask: Option<Duration>,
+        permission_wait: Option<Duration>,
         bytes: usize,
     ) -> Result<Value, Refusal> {
-        let busy = |what: &str| Refusal::new(Code::StoreBusy, format!("{what}; the hook is not recorded"));
+        let busy = |what: &str| Refusal::new(Code::StoreBusy, format!("{what}; the hook was not recorded"));
         let Some(queued) = Counted::within(&self.inner.queued_bytes, bytes, limits::QUEUED_BYTES_MAX) else {
-            return Err(busy("too many hooks wait to be recorded"));
+            return Err(busy("too many hooks are waiting to be recorded"));
         };
         let is_permission = matches!(hook.seen, Seen::Permission { .. });
-        let wait = ask.filter(|_| is_permission && hook.agent != "gemini");
-        // Beyond the bound the agent's own dialog decides.
-        let held = wait.and_then(|_| Counted::within(&self.inner.asking, 1, limits::ASKING_MAX));
-        let ask = wait.zip(held).map(|(wait, held)| Ask { wait, _held: held });
+        let wait = permission_wait.filter(|_| is_permission && hook.agent != "gemini");
+        // Above the limit the agent's own dialog decides.
+        let held = wait.and_then(|_| Counted::within(&self.inner.held_permissions, 1, limits::ASKING_MAX));
+        let hold = wait.zip(held).map(|(wait, held)| PermissionHold { wait, _held: held });
         let (to, mut answer) = oneshot::channel();
-        let waits = ask.as_ref().map_or(limits::RECORD_WAIT, |ask| ask.wait + limits::RECORD_WAIT);
+        let waits = hold.as_ref().map_or(limits::RECORD_WAIT, |hold| hold.wait + limits::RECORD_WAIT);
         let inbox = self.inbox(&visitor, &hook)?;
-        let full = || busy("too many hooks of this session wait to be recorded");
-        match inbox.try_send(Incoming { hook, ask, to, _queued: queued }) {
+        let full = || busy("too many hooks of this session are waiting to be recorded");
+        match inbox.try_send(Incoming { hook, hold, to, _queued: queued }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(full()),
-            // It has just left memory.
+            // The session has just left memory.
             Err(TrySendError::Closed(incoming)) => {
                 self.inbox(&visitor, &incoming.hook)?.try_send(incoming).map_err(|_| full())?;
             }
@@ -84,7 +85,7 @@ impl FaceState {
         match tokio::time::timeout(waits, &mut answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(busy("the server is shutting down")),
-            // The append goes on; the agent does not wait for a slow disk.
+            // The append continues; the agent does not wait for a slow disk.
             Err(_) => Ok(Value::Null),
         }
     }
@@ -102,13 +103,13 @@ impl FaceState {
         }
         sessions.live.retain(|_, live| !live.inbox.is_closed());
         if sessions.live.len() >= limits::SESSIONS_MAX {
-            let waiting = |live: &Live| live.asking.load(Ordering::SeqCst) > 0;
+            let waiting = |live: &LiveSession| live.held_permissions.load(Ordering::SeqCst) > 0;
             let oldest =
                 sessions.live.iter().filter(|(_, live)| !waiting(live)).min_by_key(|(_, live)| live.used);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
-                return Err(Refusal::new(Code::StoreBusy, "too many sessions wait for a permission"));
+                return Err(Refusal::new(Code::StoreBusy, "too many sessions are waiting for a permission"));
             };
-            // Its task finishes what is in its inbox and ends.
+            // Its task handles the rest of its inbox and ends.
             sessions.live.remove(&oldest);
         }
         let name = SessionName::of(hook.agent, &hook.session);
@@ -117,10 +118,10 @@ impl FaceState {
         }
         let is_known = !sessions.seen.insert(name.short());
         let (inbox, receiver) = mpsc::channel(limits::QUEUE_MAX);
-        let asking = Arc::new(AtomicUsize::new(0));
-        let session = Session::new(visitor.clone(), hook.agent, name, is_known, asking.clone());
+        let held_permissions = Arc::new(AtomicUsize::new(0));
+        let session = Session::new(visitor.clone(), hook.agent, name, is_known, held_permissions.clone());
         visitor.engine.world().tasks.spawn(Kind::Effect, |shutdown| session.work(receiver, shutdown));
-        sessions.live.insert(key, Live { inbox: inbox.clone(), used: now, asking });
+        sessions.live.insert(key, LiveSession { inbox: inbox.clone(), used: now, held_permissions });
         Ok(inbox)
     }
 }

@@ -1,4 +1,5 @@
-//! The run that a session's hooks are recorded in: opened, rebuilt from the log, appended to.
+//! The open run of a session: creates it, rebuilds its state from the log, and appends hooks. Start with
+//! [`OpenRun::create`] and [`OpenRun::load`].
 
 use recount_engine::{Engine, Error, Failure, ListQuery, NewRun, RunRow, Triple};
 use recount_event::family::run::{Agent, Driver, Queued, RunKind};
@@ -9,15 +10,15 @@ use serde_json::Value;
 
 use crate::limits;
 
-/// What the batches of this face name as their producer.
+/// The producer id of this face.
 const PRODUCER: &str = "recount-hooks";
 
-/// A run that is open, and what is known of it.
+/// An open run and its recording state.
 pub(crate) struct OpenRun {
     engine: Engine,
     pub(crate) id: RunId,
     pub(crate) recording: Recording,
-    /// The last event that is known.
+    /// The last known event.
     pub(crate) last: Option<u64>,
     epoch: u64,
     seq: u64,
@@ -50,7 +51,7 @@ impl OpenRun {
         })
     }
 
-    /// Rebuilds what is known of a run from its events.
+    /// Rebuilds the recording state of a run from its events.
     pub(crate) async fn load(engine: &Engine, id: RunId, agent: &str, epoch: u64) -> Result<Self, Error> {
         let mut recording = Recording::resuming(&hooks::source(agent, None));
         let mut last = None;
@@ -84,7 +85,7 @@ impl OpenRun {
         Ok(messages.filter_map(|event| data_of(&event).1["message_id"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Appends what was recorded. After an error the recording is not what the log has: load it again.
+    /// Appends the recorded events. After an error the recording may differ from the log and must be loaded again.
     pub(crate) async fn append(&mut self) -> Result<(), Error> {
         let drafts = self.recording.drain();
         for part in drafts.chunks(limits::APPEND_EVENTS_MAX) {
@@ -112,10 +113,11 @@ pub(crate) fn data_of(event: &Event) -> (String, Value) {
     (event.type_name().to_owned(), serde_json::from_str(text).unwrap_or(Value::Null))
 }
 
-/// A draft as the engine takes it. What `recount-record` makes is legal, so a refusal is a bug there.
+/// Converts a draft to the form of the engine. `recount-record` creates legal drafts, so a refusal is a bug there.
 fn checked(draft: &Draft) -> Result<recount_event::Draft, Error> {
     door::draft(&draft.kind, &draft.data.to_string()).map_err(|why| {
-        let message = format!("a hook was translated to a {} that is refused: {why}", draft.kind);
+        let message =
+            format!("a hook was translated to an event of type {} that was refused: {why}", draft.kind);
         Error::Failed(Failure { code: Code::Internal, message, retry_after: None, damage: None })
     })
 }

@@ -1,6 +1,7 @@
-//! The route of this face: reads a hook, hands it to its session, answers the agent.
+//! The route for hooks: reads a hook, passes it to its session, and replies to the agent.
 //!
-//! A hook is answered with an empty object when it is durable; only a permission that is to be asked waits longer.
+//! The reply is an empty object, sent when the hook is durable. A held permission is answered later. Must not depend on
+//! how hooks are recorded. Start with [`router`].
 
 use std::time::Duration;
 
@@ -49,72 +50,76 @@ async fn record(
     request: Request,
 ) -> Result<Value, Refusal> {
     let Some(visitor) = request.extensions().get::<Visitor>().cloned() else {
-        let detail = "the request has no token; send authorization: Bearer and a token";
+        let detail = "the request has no token; send `authorization: Bearer TOKEN`";
         return Err(Refusal::new(Code::TokenMissing, detail));
     };
     may_record(&visitor)?;
-    let ask = asked(query)?;
+    let permission_wait = permission_wait(query)?;
     let bytes = body_bytes(request).await?;
     let body: Value = serde_json::from_slice(&bytes)
         .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body is not JSON: {why}")))?;
     let hook =
         hooks::read(agent, event, body).map_err(|why| Refusal::new(Code::BodyMalformed, why.to_string()))?;
-    state.record(visitor, hook, ask, bytes.len()).await
+    state.record(visitor, hook, permission_wait, bytes.len()).await
 }
 
-/// Recording makes sessions, so a token that is narrowed to some does not do.
+/// Refuses tokens without the scope `ingest`, and narrowed tokens, because recording creates sessions.
 fn may_record(visitor: &Visitor) -> Result<(), Refusal> {
     if !visitor.caller.may(Scope::Ingest) {
-        return Err(Refusal::new(Code::ScopeMissing, "this needs the scope ingest"));
+        return Err(Refusal::new(Code::ScopeMissing, "this request requires the scope ingest"));
     }
     if !visitor.caller.narrowing.is_none() {
-        let detail = "the token is narrowed to some tasks or sessions; recording needs one that is not";
+        let detail = "the token is limited to certain tasks or sessions; recording requires a token without that \
+             limit";
         return Err(Refusal::new(Code::ScopeMissing, detail));
     }
     Ok(())
 }
 
-/// How long a permission may be held open, if it is to be asked: `?ask=1&wait_seconds=N`.
-fn asked(query: Option<&str>) -> Result<Option<Duration>, Refusal> {
-    let (mut ask, mut wait) = (false, limits::ASK_SECONDS_DEFAULT);
+/// How long to hold a permission open; `None` without `ask=1`. Parameters: `?ask=1&wait_seconds=N`.
+fn permission_wait(query: Option<&str>) -> Result<Option<Duration>, Refusal> {
+    let (mut holds, mut wait) = (false, limits::ASK_SECONDS_DEFAULT);
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         let wrong = |allowed: &str| {
             let value: String = value.chars().take(80).collect();
             Refusal::new(Code::ParameterInvalid, format!("{name} is {value:?}; send {allowed}"))
         };
         match (&*name, &*value) {
-            ("ask", "0") => ask = false,
-            ("ask", "1") => ask = true,
+            ("ask", "0") => holds = false,
+            ("ask", "1") => holds = true,
             ("ask", _) => return Err(wrong("0 or 1")),
             ("wait_seconds", text) => {
                 let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
-                wait = seconds.ok_or_else(|| wrong("a whole number of seconds from 1"))?;
+                wait = seconds.ok_or_else(|| wrong("a whole number of seconds, at least 1"))?;
             }
             _ => {
                 let name: String = name.chars().take(80).collect();
-                let detail = format!("the parameter {name:?} is not known; send ask and wait_seconds");
+                let detail = format!("unknown parameter {name:?}; known parameters: ask, wait_seconds");
                 return Err(Refusal::new(Code::ParameterInvalid, detail));
             }
         }
     }
-    Ok(ask.then(|| Duration::from_secs(wait.min(limits::ASK_SECONDS_MAX))))
+    Ok(holds.then(|| Duration::from_secs(wait.min(limits::ASK_SECONDS_MAX))))
 }
 
 async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
     let headers = request.headers();
     let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        let detail = "the body is encoded; send it as it is, without content-encoding";
+        let detail = "the body has a content-encoding; send it uncompressed, without content-encoding";
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
-    // A page of another site can send other types without asking first.
+    // A page of another site can send other content types without a preflight request.
     if !declared.is_some_and(media::is_json) {
-        let detail = "the body is not declared as JSON; send content-type: application/json";
+        let detail = "the content-type of the body is not JSON; send content-type: application/json";
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
     let max = limits::BODY_BYTES_MAX;
     let too_large = || {
-        Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; it is not recorded"))
+        Refusal::new(
+            Code::BodyTooLarge,
+            format!("the body is larger than {max} bytes; the hook was not recorded"),
+        )
     };
     if request.body().size_hint().lower() > max as u64 {
         return Err(too_large());
@@ -126,7 +131,7 @@ async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
             Err(Refusal::new(Code::BodyTimeout, format!("the body did not arrive within {waited} seconds")))
         }
         Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
-        Ok(Err(why)) => Err(Refusal::new(Code::BodyMalformed, format!("the body broke off: {why}"))),
+        Ok(Err(why)) => Err(Refusal::new(Code::BodyMalformed, format!("the body ended early: {why}"))),
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
     }
 }

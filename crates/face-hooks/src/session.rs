@@ -1,6 +1,6 @@
-//! One session of an agent: takes its hooks in order, keeps the run they belong to, appends, holds permissions open.
+//! One session of an agent: records its hooks in order, appends them to its run, and holds permissions open.
 //!
-//! The only owner of what is known of the session; everything here can be rebuilt from the log. Begin at
+//! Owns the state of the session, which can be rebuilt from the log. Must not depend on HTTP. Start with
 //! [`Session::work`].
 
 use std::collections::VecDeque;
@@ -23,21 +23,21 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::open_run::{OpenRun, data_of};
 
-/// A hook that waits for its turn.
+/// A hook in the queue of its session.
 pub(crate) struct Incoming {
     pub(crate) hook: Hook,
-    pub(crate) ask: Option<Ask>,
+    pub(crate) hold: Option<PermissionHold>,
     pub(crate) to: oneshot::Sender<Result<Value, Refusal>>,
     pub(crate) _queued: Counted,
 }
 
-/// A permission is to be asked of Recount's faces.
-pub(crate) struct Ask {
+/// How long a permission request is held open for an answer of Recount's faces.
+pub(crate) struct PermissionHold {
     pub(crate) wait: Duration,
     pub(crate) _held: Counted,
 }
 
-/// How the rows name a session of an agent.
+/// The name of an agent's session in rows.
 pub(crate) struct SessionName(blake3::Hash);
 
 impl SessionName {
@@ -60,7 +60,7 @@ struct Waiter {
     agent: &'static str,
     until: Instant,
     to: oneshot::Sender<Result<Value, Refusal>>,
-    _ask: Ask,
+    _hold: PermissionHold,
 }
 
 pub(crate) struct Session {
@@ -68,32 +68,32 @@ pub(crate) struct Session {
     agent: &'static str,
     name: SessionName,
     title: String,
-    /// Whether this process had it in memory before, so that nothing was missed.
+    /// Whether this process had the session in memory before, so that no hook was missed.
     is_known: bool,
     id: Option<SessionId>,
     run: Option<OpenRun>,
-    /// How many runs there were, as far as it matters: none, or some.
+    /// Whether the session had a run.
     had_runs: bool,
-    /// Ids of the messages that began runs.
+    /// Ids of the messages that started runs.
     prompts: VecDeque<String>,
     /// Hooks that wait for a run.
     held: VecDeque<Hook>,
     held_dropped: bool,
-    /// A prompt is answered, but calls have no outcome yet.
+    /// The stop hook of a prompt whose calls have no outcome yet, and its deadline.
     stopping: Option<(Hook, Instant)>,
     waiters: Vec<Waiter>,
-    asking: Arc<AtomicUsize>,
+    held_permissions: Arc<AtomicUsize>,
     /// The events of the run, while an agent waits for an answer.
     follow: Option<Events>,
     epoch: u64,
 }
 
-/// What woke the task.
+/// The event that woke the task.
 enum Woken {
     Hook(Option<Box<Incoming>>),
     Events(Result<Option<Vec<(String, Value)>>, Error>),
-    /// Someone who waited for a permission has left.
-    Left,
+    /// The client of a held permission disconnected.
+    WaiterClosed,
     Time,
     Shutdown,
 }
@@ -104,7 +104,7 @@ impl Session {
         agent: &'static str,
         name: SessionName,
         is_known: bool,
-        asking: Arc<AtomicUsize>,
+        held_permissions: Arc<AtomicUsize>,
     ) -> Self {
         Session {
             visitor,
@@ -120,7 +120,7 @@ impl Session {
             held_dropped: false,
             stopping: None,
             waiters: Vec::new(),
-            asking,
+            held_permissions,
             follow: None,
             epoch: 0,
         }
@@ -136,29 +136,29 @@ impl Session {
                 () = shutdown.requested() => Woken::Shutdown,
                 incoming = inbox.recv() => Woken::Hook(incoming.map(Box::new)),
                 events = next_of(&mut self.follow) => Woken::Events(events),
-                () = one_left(&mut self.waiters) => Woken::Left,
+                () = waiter_closed(&mut self.waiters) => Woken::WaiterClosed,
                 () = tokio::time::sleep_until(due) => Woken::Time,
             };
             match woken {
                 Woken::Shutdown => break,
                 Woken::Hook(None) if self.waiters.is_empty() && self.stopping.is_none() => break,
-                // Forgotten, but not done: no hook comes, so only time and answers are waited for.
-                Woken::Hook(None) => self.time_is_up(recount_world::moment() + limits::SESSION_IDLE).await,
-                Woken::Hook(Some(incoming)) => self.take(*incoming).await,
-                Woken::Events(events) => self.saw(events).await,
-                Woken::Left => self.let_go(),
+                // The session left memory, so no hook follows; only deadlines and answers are handled.
+                Woken::Hook(None) => self.expire(recount_world::moment() + limits::SESSION_IDLE).await,
+                Woken::Hook(Some(incoming)) => self.handle(*incoming).await,
+                Woken::Events(events) => self.observe(events).await,
+                Woken::WaiterClosed => self.expire_closed_waiters(),
                 Woken::Time if idle && !inbox.is_empty() => {}
                 Woken::Time if idle => inbox.close(),
-                Woken::Time => self.time_is_up(recount_world::moment()).await,
+                Woken::Time => self.expire(recount_world::moment()).await,
             }
             self.answer_settled().await;
         }
-        // What is open stays open in the log; the agents' own dialogs decide.
+        // Open permissions stay open in the log; the agent's own dialog decides.
         self.waiters.drain(..).for_each(|waiter| reply(waiter.to, Ok(Value::Null)));
         self.count_waiters();
     }
 
-    /// When something is to be done without a hook.
+    /// The next deadline.
     fn due(&self) -> Instant {
         let stop = self.stopping.as_ref().map(|(_, due)| *due);
         let waits = self.waiters.iter().map(|waiter| waiter.until).min();
@@ -166,16 +166,16 @@ impl Session {
         stop.into_iter().chain(waits).min().unwrap_or(idle)
     }
 
-    /// One hook. What fails because the run changed in the same moment is tried again with what the log has.
-    async fn take(&mut self, incoming: Incoming) {
-        let Incoming { hook, ask, to, _queued } = incoming;
+    /// Handles one hook. Retries with the state of the log if the run changed at the same time.
+    async fn handle(&mut self, incoming: Incoming) {
+        let Incoming { hook, hold, to, _queued } = incoming;
         let mut tries = 0;
         let done = loop {
             tries += 1;
-            match self.process(&hook, ask.as_ref()).await {
+            match self.process(&hook, hold.as_ref()).await {
                 Ok(approval) => break Ok(approval),
                 Err(error) => {
-                    // What the recording has and the log has not is not known: read it again.
+                    // The recording may differ from the log: load it again.
                     self.forget_run();
                     let again =
                         !matches!(error.code(), Code::Internal | Code::StoreCorrupt | Code::RunDamaged);
@@ -188,10 +188,10 @@ impl Session {
                 }
             }
         };
-        match (done, ask) {
-            (Ok(Some(approval)), Some(ask)) => {
-                let until = recount_world::moment() + ask.wait;
-                self.waiters.push(Waiter { approval, agent: hook.agent, until, to, _ask: ask });
+        match (done, hold) {
+            (Ok(Some(approval)), Some(hold)) => {
+                let until = recount_world::moment() + hold.wait;
+                self.waiters.push(Waiter { approval, agent: hook.agent, until, to, _hold: hold });
                 self.count_waiters();
             }
             (Ok(_), _) => reply(to, Ok(Value::Null)),
@@ -203,7 +203,7 @@ impl Session {
     }
 
     fn count_waiters(&self) {
-        self.asking.store(self.waiters.len(), Ordering::SeqCst);
+        self.held_permissions.store(self.waiters.len(), Ordering::SeqCst);
     }
 
     fn forget_run(&mut self) {
@@ -219,7 +219,7 @@ impl Session {
     }
 
     /// Finds the session and its newest run in the log.
-    async fn settle_in(&mut self) -> Result<SessionId, Error> {
+    async fn load_session(&mut self) -> Result<SessionId, Error> {
         if let Some(id) = self.id {
             return Ok(id);
         }
@@ -235,7 +235,7 @@ impl Session {
                 let epoch = self.next_epoch();
                 let mut run = OpenRun::load(&engine, newest.id, self.agent, epoch).await?;
                 if !self.is_known {
-                    run.recording.gap("recorder_restarted", "hooks that came while the server was away");
+                    run.recording.gap("recorder_restarted", "hooks sent while the server was not running");
                 }
                 self.run = Some(run);
             }
@@ -252,35 +252,35 @@ impl Session {
         self.prompts.push_back(id);
     }
 
-    /// Records a hook and appends. The approval that is asked is returned.
-    async fn process(&mut self, hook: &Hook, ask: Option<&Ask>) -> Result<Option<String>, Error> {
+    /// Records a hook and appends. Returns the approval that was requested.
+    async fn process(&mut self, hook: &Hook, hold: Option<&PermissionHold>) -> Result<Option<String>, Error> {
         self.title = hook.session_title();
-        let session = self.settle_in().await?;
+        let session = self.load_session().await?;
         if self.run.as_ref().is_some_and(|run| run.recording.is_ended()) {
             self.run = None;
         }
-        if matches!(hook.seen, Seen::Prompted { .. }) && !self.makes_room_for(hook).await? {
+        if matches!(hook.seen, Seen::Prompted { .. }) && !self.end_previous_prompt(hook).await? {
             return Ok(None);
         }
-        if self.run.is_none() && !self.opens_for(hook, session).await? {
+        if self.run.is_none() && !self.open_run_for(hook, session).await? {
             return Ok(None);
         }
         let Some(run) = &mut self.run else { return Ok(None) };
         if self.held_dropped {
-            run.recording.gap("too_many", "events of the agent between two runs");
+            run.recording.gap("too_many", "events that the agent sent between two runs");
         }
         for held in &self.held {
             held.record(&mut run.recording, false);
         }
-        let asked = ask.and_then(|ask| {
+        let approval = hold.and_then(|hold| {
             let world = self.visitor.engine.world();
             let ulid = ulid::Ulid::from_parts(world.clock.now_ms(), world.entropy.draw());
-            let seconds = ask.wait.as_secs().saturating_add(limits::ASK_SECONDS_MORE);
+            let seconds = hold.wait.as_secs().saturating_add(limits::ASK_SECONDS_MORE);
             hook.ask(&mut run.recording, &format!("appr_{ulid}"), seconds)
         });
-        if asked.is_none() {
+        if approval.is_none() {
             if matches!(hook.seen, Seen::Stopped { .. } | Seen::SessionEnded { .. }) {
-                hooks::withdraw_all(&mut run.recording, hook.agent, "the agent went on without an answer");
+                hooks::withdraw_all(&mut run.recording, hook.agent, "the agent continued without an answer");
             }
             if hook.record(&mut run.recording, false) && self.stopping.is_none() {
                 let due = recount_world::moment() + limits::STOP_WAIT;
@@ -294,12 +294,12 @@ impl Session {
         if matches!(hook.seen, Seen::Prompted { .. }) {
             self.remember_prompt(hook.message_id());
         }
-        Ok(asked)
+        Ok(approval)
     }
 
-    /// Whether a prompt is new. A run that has another prompt is ended first, unless calls of it are open: then it is a
-    /// message to the agent at work.
-    async fn makes_room_for(&mut self, hook: &Hook) -> Result<bool, Error> {
+    /// Returns whether a prompt is new. Ends a run with another prompt first, unless its calls are open: then the
+    /// prompt is a message to the working agent.
+    async fn end_previous_prompt(&mut self, hook: &Hook) -> Result<bool, Error> {
         let id = hook.message_id();
         let Some(run) = &mut self.run else {
             return Ok(hook.prompt.is_none() || !self.prompts.contains(&id));
@@ -317,7 +317,7 @@ impl Session {
         if self.stopping.is_some() {
             self.stop_if_settled(true);
         } else {
-            run.recording.gap("stop_lost", "the end of the prompt, and what the agent did before it");
+            run.recording.gap("stop_lost", "the end of the turn and what the agent did before it");
             run.recording.end(Ending::Finished { status: "end_not_seen".into() });
         }
         self.append().await?;
@@ -325,16 +325,16 @@ impl Session {
         Ok(true)
     }
 
-    /// Opens a run for a hook, if it is one that does. Others are kept for the next run.
-    async fn opens_for(&mut self, hook: &Hook, session: SessionId) -> Result<bool, Error> {
+    /// Opens a run if the hook starts one. Other hooks are kept for the next run.
+    async fn open_run_for(&mut self, hook: &Hook, session: SessionId) -> Result<bool, Error> {
         let ends_unused =
             matches!(hook.seen, Seen::SessionEnded { .. }) && !self.had_runs && !self.held.is_empty();
-        // Such as the end of a sub-agent that went on after the prompt.
+        // For example the end of a sub-agent that outlived the prompt.
         let is_late = matches!(hook.seen, Seen::Other)
             && hook.prompt.is_some()
             && self.prompts.contains(&hook.message_id());
         if (!hook.opens_run() || is_late) && !ends_unused {
-            // The end of a prompt or of a session says nothing new where all runs have ended.
+            // The end of a prompt or session is redundant when all runs have ended.
             let is_news = is_late || matches!(hook.seen, Seen::SessionStarted | Seen::Aside);
             if is_news && !self.held.iter().any(|held| held.key == hook.key) {
                 if self.held.len() >= limits::HELD_MAX {
@@ -354,7 +354,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Ends a run whose prompt is answered, when its calls have their outcomes or the time for them is over.
+    /// Records the pending stop when all calls have outcomes, or `now`.
     fn stop_if_settled(&mut self, now: bool) {
         let Some(run) = &mut self.run else { return };
         if let Some((hook, _)) = &self.stopping
@@ -375,12 +375,12 @@ impl Session {
         Ok(())
     }
 
-    /// Events of the run that others appended.
-    async fn saw(&mut self, events: Result<Option<Vec<(String, Value)>>, Error>) {
+    /// Takes events that other clients appended to the run.
+    async fn observe(&mut self, events: Result<Option<Vec<(String, Value)>>, Error>) {
         let events = match events {
             Ok(events) => events.unwrap_or_default(),
             Err(error) => {
-                tracing::warn!(%error, "answers to a permission cannot be followed");
+                tracing::warn!(%error, "cannot follow the answers to a permission");
                 return self.forget_run();
             }
         };
@@ -396,13 +396,13 @@ impl Session {
             }
         }
         if let Err(error) = self.append().await {
-            tracing::warn!(%error, "a denied call was not recorded as such");
+            tracing::warn!(%error, "a denied call was not recorded as denied");
             self.forget_run();
         }
     }
 
-    /// What is due: the time of a permission is over, or the outcomes of calls did not come.
-    async fn time_is_up(&mut self, now: Instant) {
+    /// Handles deadlines: permissions without an answer, and a stop whose calls have no outcome.
+    async fn expire(&mut self, now: Instant) {
         let (over, left) =
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.until <= now);
         self.waiters = left;
@@ -410,8 +410,8 @@ impl Session {
         if let Some(run) = &mut self.run {
             for waiter in &over {
                 let why = match waiter.to.is_closed() {
-                    true => "the agent does not wait for an answer any more",
-                    false => "nobody answered in time; the agent's own dialog decides",
+                    true => "the agent no longer waits for an answer",
+                    false => "there was no answer in time; the agent's own dialog decides",
                 };
                 run.recording.withdraw(&waiter.approval, &Elsewhere::undecided(self.agent, why));
             }
@@ -420,8 +420,8 @@ impl Session {
             self.stop_if_settled(true);
         }
         if let Err(error) = self.append().await {
-            // An answer came in the same moment, and is read below; or the store failed.
-            tracing::info!(%error, "what was due could not be recorded");
+            // An answer was appended at the same time and is read below, or the store failed.
+            tracing::info!(%error, "expired permissions or outcomes could not be recorded");
             self.forget_run();
         }
         let engine = self.visitor.engine.clone();
@@ -431,20 +431,19 @@ impl Session {
         self.count_waiters();
     }
 
-    /// Those who left are not waited for.
-    fn let_go(&mut self) {
+    /// Expires the waiters whose client disconnected.
+    fn expire_closed_waiters(&mut self) {
         let now = recount_world::moment();
         self.waiters.iter_mut().filter(|waiter| waiter.to.is_closed()).for_each(|waiter| waiter.until = now);
     }
 
-    /// Answers those whose approval is not open any more: it was answered, or the agent went on. Others go on
-    /// waiting, for which the run is followed.
+    /// Replies to the waiters whose approval is closed. Follows the run for the others.
     async fn answer_settled(&mut self) {
         if self.waiters.is_empty() {
             self.follow = None;
             return;
         }
-        if self.run.is_none() && self.settle_in().await.is_err() {
+        if self.run.is_none() && self.load_session().await.is_err() {
             return;
         }
         let is_open = |approval: &str| self.run.as_ref().is_some_and(|run| run.recording.is_asking(approval));
@@ -461,15 +460,15 @@ impl Session {
         else {
             return;
         };
-        // From what is known on: an answer may have come before this.
+        // From the last known event: an answer may have been appended since.
         match self.visitor.engine.read().follow_events(run.id, run.last).await {
             Ok(events) => self.follow = Some(events),
-            Err(error) => tracing::warn!(%error, "answers to a permission cannot be followed"),
+            Err(error) => tracing::warn!(%error, "cannot follow the answers to a permission"),
         }
     }
 }
 
-/// Tells the agent what the log says of its permission.
+/// Replies to the agent with the outcome of its permission.
 async fn answer(engine: &Engine, waiter: Waiter) {
     let row = match ForeignId::parse(&waiter.approval) {
         Ok(id) => engine.read().approval(&id).await.ok().flatten(),
@@ -485,11 +484,11 @@ async fn answer(engine: &Engine, waiter: Waiter) {
 }
 
 fn reply(to: oneshot::Sender<Result<Value, Refusal>>, answer: Result<Value, Refusal>) {
-    // The agent may have left; what it said is recorded all the same.
+    // The agent may have disconnected; its hook is recorded anyway.
     drop(to.send(answer));
 }
 
-/// The next events of a run that is followed; never, of none.
+/// The next events of the followed run; pending forever without one.
 async fn next_of(follow: &mut Option<Events>) -> Result<Option<Vec<(String, Value)>>, Error> {
     match follow {
         Some(events) => {
@@ -500,8 +499,8 @@ async fn next_of(follow: &mut Option<Events>) -> Result<Option<Vec<(String, Valu
     }
 }
 
-/// When one of those who wait has left, and is still to be let go.
-async fn one_left(waiters: &mut [Waiter]) {
+/// Resolves when the client of an unexpired waiter has disconnected.
+async fn waiter_closed(waiters: &mut [Waiter]) {
     let now = recount_world::moment();
     std::future::poll_fn(|cx| {
         let left =

@@ -82,7 +82,7 @@ impl Reader {
         None
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "longer texts are refused")]
+    #[expect(clippy::cast_possible_truncation, reason = "longer texts are rejected")]
     fn push(&mut self, sort: Sort, start: usize, end: usize, flags: u8) -> usize {
         let at = self.cells.len();
         self.cells.push(Cell { start: start as u32, end: end as u32, next: at as u32 + 1, sort, flags });
@@ -96,7 +96,7 @@ impl Reader {
         self.depth = self.depth.max(self.open.len());
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "longer texts are refused")]
+    #[expect(clippy::cast_possible_truncation, reason = "longer texts are rejected")]
     fn close(&mut self, end: usize) {
         let Some(cell) = self.open.pop() else { return };
         let next = self.cells.len() as u32;

@@ -24,7 +24,7 @@ pub(crate) fn backup(
     stop: &AtomicBool,
 ) -> Result<(), Fault> {
     if to.symlink_metadata().is_ok() {
-        let message = format!("{} exists already; choose a new folder for the backup", to.display());
+        let message = format!("{} already exists; choose a new folder for the backup", to.display());
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
     make_folder(to)?;
@@ -34,7 +34,7 @@ pub(crate) fn backup(
     if copied.is_err()
         && let Err(error) = std::fs::remove_dir_all(to)
     {
-        tracing::warn!(%error, folder = %to.display(), "an unfinished backup could not be removed");
+        tracing::warn!(%error, folder = %to.display(), "cannot remove an unfinished backup");
     }
     copied
 }
@@ -60,7 +60,7 @@ fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) ->
                 StepResult::Done => break,
                 StepResult::More => {}
                 _ => {
-                    let message = format!("{context}: another program holds it");
+                    let message = format!("{context}: another program has locked it");
                     return Err(Fault::new(FaultKind::Busy, Retry::Maybe, message));
                 }
             }

@@ -85,7 +85,8 @@ impl Blobs {
         let found = blake3::hash(&bytes).to_hex();
         if found.as_str() != hash {
             return Err(corrupt(format!(
-                "blob {} does not hold the bytes of its name ({} bytes with hash {found}); store it again or remove the file",
+                "the content of blob {} does not match its name ({} bytes with hash {found}); store it again \
+                 or remove the file",
                 path.display(),
                 bytes.len()
             )));
@@ -158,12 +159,12 @@ impl Blobs {
             return;
         }
         let folders = list(&self.root).unwrap_or_else(|error| {
-            tell(format!("the folder {} cannot be read: {error}", self.root.display()));
+            tell(format!("cannot read the folder {}: {error}", self.root.display()));
             Vec::new()
         });
         for folder in folders.into_iter().filter(|path| path.is_dir()) {
             let files = list(&folder).unwrap_or_else(|error| {
-                tell(format!("the folder {} cannot be read: {error}", folder.display()));
+                tell(format!("cannot read the folder {}: {error}", folder.display()));
                 Vec::new()
             });
             for file in files {
@@ -173,7 +174,7 @@ impl Blobs {
                 let name =
                     file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
                 if !is_hash(&name) || self.path(&name) != file {
-                    tell(format!("{} is not a blob; move it elsewhere", file.display()));
+                    tell(format!("{} is not a blob; move it to another folder", file.display()));
                 } else if let Err(fault) = self.get(&name) {
                     tell(fault.message);
                 }
@@ -241,7 +242,11 @@ impl Blobs {
         if written.is_err()
             && let Err(error) = std::fs::remove_file(&unfinished)
         {
-            tracing::debug!(%error, file = %unfinished.display(), "an unfinished blob stays until the next start");
+            tracing::debug!(
+                %error,
+                file = %unfinished.display(),
+                "cannot remove an unfinished blob; it is removed at the next start"
+            );
         }
         written
     }

@@ -90,7 +90,7 @@ impl ChangeJournal {
     /// Takes away what the slots have. Only after a [`ChangeJournal::fold`].
     pub(crate) fn empty(&mut self, connection: &Connection) -> Result<(), Fault> {
         let emptied = connection.prepare_cached("DELETE FROM changes").and_then(|mut all| all.execute([]));
-        emptied.context("taking away changes of rows that are in their table")?;
+        emptied.context("removing row changes that are in their table")?;
         *self = ChangeJournal::default();
         Ok(())
     }
@@ -109,7 +109,7 @@ impl ChangeJournal {
         let sql = "REPLACE INTO changes (slot, number, first_needed, changes) VALUES (?1, ?2, ?3, ?4)";
         let values = params![limit(slot), int(self.last), int(self.first_needed), packed];
         let written = connection.prepare_cached(sql).and_then(|mut put| put.execute(values));
-        written.context("writing which rows a commit changes").map(drop)
+        written.context("writing the list of rows that a commit changes").map(drop)
     }
 }
 
@@ -119,7 +119,7 @@ fn slot_of(number: u64) -> usize {
 
 /// Reads the journal: its position, and the rows in it.
 pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates), Fault> {
-    let context = "reading which rows the last commits changed";
+    let context = "reading the list of rows that the last commits changed";
     let mut journal = ChangeJournal::default();
     let mut states = RowStates::default();
     let sql = "SELECT number, length(changes) FROM changes ORDER BY number";
@@ -146,7 +146,8 @@ pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates)
         });
         let changes = changes.ok_or_else(|| {
             corrupt(format!(
-                "which rows commit {commit} of the newest changed is not as it was written; check the store with `recount verify --data`"
+                "the list of rows that commit {commit} changed is damaged; check the store with `recount \
+                 verify --data`"
             ))
         })?;
         for Change { space, key, row } in changes {

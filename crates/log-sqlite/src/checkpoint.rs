@@ -215,7 +215,7 @@ fn work(
             }
             Copying::Rest(answer) | Copying::Cut(answer) => {
                 if answer.send(done).is_err() {
-                    tracing::debug!("the writer has gone while the write-ahead log was copied");
+                    tracing::debug!("the writer ended while the write-ahead log was copied");
                 }
             }
         }
@@ -227,7 +227,7 @@ pub(crate) fn empty(connection: &Connection) -> Result<(), Fault> {
     let hindered = checkpoint(connection, "TRUNCATE")?.hindered;
     if hindered {
         let message =
-            "another program reads the database, so its write-ahead log cannot be emptied; end that one";
+            "another program reads the database, so its write-ahead log cannot be emptied; stop that program";
         return Err(Fault::new(FaultKind::Busy, Retry::Maybe, message));
     }
     Ok(())

@@ -123,7 +123,8 @@ impl DatabaseFile {
             return Ok(());
         }
         let message = format!(
-            "{} has {name} {found:?} where {wanted:?} is needed; is it on a network or read-only file system?",
+            "{} has {name} {found:?}, but {wanted:?} is required; check that it is not on a network or \
+             read-only file system",
             self.name()
         );
         Err(Fault::new(FaultKind::Io, Retry::Never, message))
@@ -136,7 +137,7 @@ pub(crate) fn check_version() -> Result<(), Fault> {
         return Ok(());
     }
     let message = format!(
-        "SQLite {} is too old, 3.53.0 is the oldest that works; build with the bundled one",
+        "SQLite {} is too old; the oldest supported version is 3.53.0; build with the bundled SQLite",
         rusqlite::version()
     );
     Err(Fault::new(FaultKind::Io, Retry::Never, message))

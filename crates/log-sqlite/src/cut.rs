@@ -22,9 +22,9 @@ pub(crate) fn cut(
     keep_from: u64,
     erased: bool,
 ) -> Result<RemovedRecords, Fault> {
-    let context = format!("taking records before {keep_from} of stream {key} away");
+    let context = format!("removing the records of stream {key} before {keep_from}");
     let stored = layout::stream_tail(connection, key).context(&context)?;
-    let mut stored = stored.ok_or_else(|| corrupt(format!("stream {key} has lost its name")))?;
+    let mut stored = stored.ok_or_else(|| corrupt(format!("stream {key} has no name")))?;
     let mut taken = RemovedRecords {
         key: key.clone(),
         known,
@@ -70,7 +70,7 @@ fn split_chunk(
     taken: &mut Totals,
 ) -> Result<ChainValue, Fault> {
     let context = format!("cutting a chunk of stream {key}");
-    let missing = || corrupt(format!("stream {key} has no sequence {keep_from}, where it is to be cut"));
+    let missing = || corrupt(format!("stream {key} has no sequence {keep_from} to cut it at"));
     let chunk =
         layout::chunk_with(connection, stored.id, keep_from).context(&context)?.ok_or_else(missing)?;
     let (start, kept) = layout::take_chunk(connection, stored, chunk, |chunk| {
@@ -142,14 +142,14 @@ fn take_hot(
             Ok((packing::group_index(part.group, &events, damaged, slots), events))
         })?;
         layout::update_group(connection, part.group, &index, &events)
-            .context(&format!("taking records of stream {} away", taken.key))?;
+            .context(&format!("removing records of stream {}", taken.key))?;
         if gone.records > 0 {
             taken.hot.push((part.group, gone));
         }
     }
     if next < keep_from {
         let key = &taken.key;
-        return Err(corrupt(format!("stream {key} has no sequence {next}, where it is to be cut")));
+        return Err(corrupt(format!("stream {key} has no sequence {next} to cut it at")));
     }
     Ok(head)
 }

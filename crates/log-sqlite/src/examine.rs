@@ -30,12 +30,12 @@ pub(crate) fn examine(
 ) -> Result<Integrity, Fault> {
     let told = stop.clone();
     let watch = move || told.load(Ordering::Relaxed);
-    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)).context("looking at the whole store")?;
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)).context("checking the whole store")?;
     let stop = || stop.load(Ordering::Relaxed);
     let mut problems = Problems::default();
     // One state for all that follows. On a damaged database this may fail; what follows then sees what it can.
     if let Err(error) = connection.execute_batch("BEGIN") {
-        problems.add(format!("the database does not hold still to be looked at: {error}"));
+        problems.add(format!("cannot open a snapshot of the database for the check: {error}"));
     }
     let schema = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
     if let Ok(schema) = schema
@@ -88,7 +88,7 @@ impl Problems {
 
     fn into_sentences(mut self) -> Vec<String> {
         if self.more > 0 {
-            self.sentences.push(format!("and {} more of such", self.more));
+            self.sentences.push(format!("and {} more problems of this kind", self.more));
         }
         self.sentences
     }
@@ -190,7 +190,7 @@ impl StoreCheck<'_> {
         if in_chunks != in_feed && all_read {
             let (chunks, feed) = (in_chunks.count, in_feed.count);
             self.problems.add(format!(
-                "the sealed records ({chunks} can be read) and the feed, which has their positions ({feed}), do not match"
+                "the sealed records ({chunks} readable) do not match their positions in the feed ({feed})"
             ));
         }
 
@@ -251,7 +251,8 @@ impl StoreCheck<'_> {
             for (sequence, position, bytes) in chunk.records() {
                 if position <= found.last_position {
                     wrong.push(format!(
-                        "stream {} has sequence {sequence} at position {position}, not after the one before it",
+                        "stream {} has sequence {sequence} at position {position}, which is not after the \
+                         previous one",
                         name(streams, chunk.stream)
                     ));
                 }
@@ -329,7 +330,7 @@ impl StoreCheck<'_> {
                 if slot.sequence != hot.next_sequence {
                     hot.whole = false;
                     wrong.push(format!(
-                        "stream {} has sequence {} at position {position}, where {} belongs",
+                        "stream {} has sequence {} at position {position}, expected sequence {}",
                         name(streams, slot.stream),
                         slot.sequence,
                         hot.next_sequence
@@ -360,7 +361,7 @@ impl StoreCheck<'_> {
         for chunk in chunks {
             if chunk.first_sequence != next {
                 self.problems.add(format!(
-                    "stream {key} has sequence {} sealed, where {next} belongs",
+                    "stream {key} has the sealed sequence {}, expected sequence {next}",
                     chunk.first_sequence
                 ));
             } else if let Some(why) = &chunk.why {
@@ -368,7 +369,8 @@ impl StoreCheck<'_> {
                 self.problems.add(format!("stream {key} is damaged from sequence {next} to {last}: {why}"));
             } else if let Some(head) = head.filter(|head| *head != chunk.start) {
                 self.problems.add(format!(
-                    "stream {key} was changed: its records before sequence {next} add up to {head}, the next chunk begins with {}",
+                    "stream {key} was changed: its records before sequence {next} have the chain value \
+                     {head}, but the next chunk starts with {}",
                     chunk.start
                 ));
             }
@@ -380,22 +382,26 @@ impl StoreCheck<'_> {
             self.problems.add(format!("stream {key} is sealed up to {next}, but its row has {tail}"));
         } else if let Some(head) = head.filter(|head| *head != told.head) {
             self.problems.add(format!(
-                "stream {key} was changed: its sealed records add up to {head}, its head is {}",
+                "stream {key} was changed: its sealed records have the chain value {head}, but its head is {}",
                 told.head
             ));
         } else if last_position.is_some_and(|found| found != told.last_position) {
             let last = told.last_position;
-            self.problems.add(format!("stream {key} has its last sealed record not at position {last}"));
+            self.problems
+                .add(format!("stream {key} does not have its last sealed record at position {last}"));
         }
         for (first, last) in &counted.damaged {
-            self.problems.add(format!("stream {key} is damaged from sequence {first} to {last}: its newest records do not fit their checksum"));
+            self.problems.add(format!(
+                "stream {key} is damaged from sequence {first} to {last}: its newest records do not match \
+                 their checksum"
+            ));
         }
         if told.next_sequence == 0 && counted.records == 0 && counted.damaged.is_empty() {
             self.problems.add(format!("stream {key} has no readable record"));
         }
         if told.erased && counted.records > 0 {
             let records = counted.records;
-            self.problems.add(format!("stream {key} was erased and has {records} records all the same"));
+            self.problems.add(format!("stream {key} was erased but still has {records} records"));
         }
     }
 
@@ -406,7 +412,7 @@ impl StoreCheck<'_> {
             self.problems.add(error.to_string());
         }
         if let Err(error) = read {
-            self.problems.add(format!("not every row can be read: {error}"));
+            self.problems.add(format!("some rows cannot be read: {error}"));
         }
         if let Err(fault) = changes::load(self.connection) {
             self.problems.add(fault.message);
@@ -491,7 +497,7 @@ fn gap(expected: u64, found: u64) -> Option<String> {
 }
 
 fn name(streams: &Streams, id: i64) -> String {
-    streams.get(&id).map_or_else(|| format!("number {id} (its name is lost)"), |(key, _)| key.to_string())
+    streams.get(&id).map_or_else(|| format!("number {id} (name lost)"), |(key, _)| key.to_string())
 }
 
 /// SQLite's quick check of all pages.

@@ -24,7 +24,7 @@ pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
             ErrorCode::ConstraintViolation => (
                 FaultKind::Corrupt,
                 Retry::Never,
-                "; its tables contradict each other, look with `recount verify --data`",
+                "; its tables are inconsistent; check the store with `recount verify --data`",
             ),
             _ => (FaultKind::Io, Retry::Maybe, ""),
         },
@@ -65,7 +65,7 @@ pub(crate) fn no_space(what: &str) -> Fault {
 /// A row that was read and does not fit its checksum. It travels as SQLite's own failures do, to where it is known
 /// what was being done; [`of_sqlite`] knows it again.
 pub(crate) fn altered(what: &str) -> rusqlite::Error {
-    rusqlite::Error::ToSqlConversionFailure(format!("{what} does not fit its checksum").into())
+    rusqlite::Error::ToSqlConversionFailure(format!("{what} does not match its checksum").into())
 }
 
 /// Adds to a fault of damage the records it concerns, unless it has them already.

@@ -28,7 +28,11 @@ pub(crate) struct Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(folder = %self.path.display(), %error, "the data folder's lock could not be released");
+            tracing::warn!(
+                folder = %self.path.display(),
+                %error,
+                "cannot release the lock of the data folder"
+            );
         }
     }
 }
@@ -51,7 +55,7 @@ impl Folder {
         // Only a help for people: the lock itself is what counts.
         let note = format!("{}\n", std::process::id());
         if let Err(error) = lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())) {
-            tracing::debug!(%error, "the process id could not be written to the lock file");
+            tracing::debug!(%error, "cannot write the process id to the lock file");
         }
         Ok(Folder { path: path.to_owned(), lock })
     }
@@ -83,7 +87,8 @@ impl Folder {
         let empty = std::fs::metadata(&path).map_or(true, |database| database.len() == 0);
         if empty && (self.blobs().is_dir() || self.high_water().exists()) {
             return Err(corrupt(format!(
-                "{} is missing or empty, but its folder has held a store; put a copy of it back",
+                "{} is missing or empty, but the folder contains other files of a store; restore the file \
+                 from a copy",
                 path.display()
             )));
         }
@@ -97,7 +102,7 @@ impl Folder {
             return Ok(());
         }
         Err(corrupt(format!(
-            "{} is missing, so {} is not a whole store; put a whole copy of the data folder there",
+            "{} is missing, so {} is not a complete store; restore a complete copy of the data folder",
             self.blobs().display(),
             self.path.display()
         )))
@@ -145,7 +150,7 @@ fn held(path: &Path, lock: &mut File) -> Fault {
         _ => "another process".to_owned(),
     };
     let message = format!(
-        "the data folder {} is held by {holder}; stop that one or choose another folder",
+        "the data folder {} is in use by {holder}; stop that process or choose another folder",
         path.display()
     );
     Fault::new(FaultKind::Locked, Retry::Maybe, message)
@@ -162,7 +167,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let fresh: Vec<&Path> =
         path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
-    builder.create(path).context(&format!("making the folder {}", path.display()))?;
+    builder.create(path).context(&format!("creating the folder {}", path.display()))?;
     for above in fresh.into_iter().filter_map(Path::parent).filter(|above| !above.as_os_str().is_empty()) {
         sync_folder(above)?;
     }

@@ -284,7 +284,7 @@ fn feed_of(records: &[Loose]) -> Result<Vec<NewFeed>, Fault> {
         let mut spans: Vec<FeedSpan> = Vec::new();
         for (record, expected) in records.iter().zip(records[0].position..) {
             if record.position != expected {
-                return Err(corrupt(format!("there is no record at position {expected}")));
+                return Err(corrupt(format!("no record at position {expected}")));
             }
             match spans.last_mut() {
                 Some(last)
@@ -338,7 +338,7 @@ fn pieces_of(
         if record.sequence != expected {
             let (sequence, position) = (record.sequence, record.position);
             return Err(corrupt(format!(
-                "stream {key} has sequence {sequence} at position {position}, where {expected} belongs"
+                "stream {key} has sequence {sequence} at position {position}, expected sequence {expected}"
             )));
         }
         new_bytes += record.range.len() as u64;
@@ -366,7 +366,7 @@ fn pieces_of(
     let old: Vec<(u64, &[u8])> = old.map(|(position, bytes)| (*position, &bytes[..])).collect();
     if first + old.len() as u64 != tail.next_sequence {
         let next = tail.next_sequence;
-        return Err(corrupt(format!("stream {key} is not sealed up to {next} without a gap")));
+        return Err(corrupt(format!("stream {key} has a gap in its sealed records before {next}")));
     }
     let added = new.iter().map(|record| (record.position, &joined[record.place][record.range.clone()]));
     let first_new = old.len();

@@ -163,7 +163,7 @@ impl<'c> Group<'c> {
                 Ok(CommitProof::Position(last.record.position))
             }
             _ if self.others_changed => {
-                Ok(CommitProof::Fence(layout::raise_fence(self.connection).context("raising the fence")?))
+                Ok(CommitProof::Fence(layout::raise_fence(self.connection).context("updating the fence")?))
             }
             _ => Ok(CommitProof::Nothing),
         }

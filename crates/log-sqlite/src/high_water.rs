@@ -173,7 +173,7 @@ fn keep(written: &mut MarkFile, position: &AtomicU64, inbox: &Receiver<()>, end:
             (synced, unsynced) = (recount_world::moment(), false);
         }
         if let Err(error) = outcome {
-            tracing::warn!(%error, "the high-water mark was not written; retrying with the next commit");
+            tracing::warn!(%error, "cannot write the high-water mark; retrying with the next commit");
         }
         if end.recv_timeout(limits::HIGH_WATER_EVERY) == Err(RecvTimeoutError::Disconnected) {
             break;
@@ -181,7 +181,7 @@ fn keep(written: &mut MarkFile, position: &AtomicU64, inbox: &Receiver<()>, end:
     }
     let last = written.write(position.load(Ordering::Relaxed)).and_then(|()| written.file.sync_data());
     if let Err(error) = last {
-        tracing::warn!(%error, "the high-water mark was not written at shutdown");
+        tracing::warn!(%error, "cannot write the high-water mark at shutdown");
     }
 }
 

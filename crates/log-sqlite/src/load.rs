@@ -22,7 +22,7 @@ struct PartlySealed {
 
 /// Reads the hot part in one state of the database.
 pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
-    let context = "looking at the end of the store";
+    let context = "reading the end of the store";
     let sealed = layout::totals(connection).context(context)?;
     let last_stream = layout::last_stream(connection).context(context)?;
     let mut inner = HotIndex::new(sealed);
@@ -34,7 +34,7 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
         let (first_position, last_position) = (group.first_position, group.last_position());
         if first_position != next {
             return Err(corrupt(format!(
-                "the newest records go on at position {first_position}, where {next} belongs"
+                "the newest records continue at position {first_position}, expected {next}"
             )));
         }
         let sound = group.check();
@@ -69,7 +69,7 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
             }
             if slot.sequence != tail.next_sequence || left.next < left.end || tail.erased {
                 return Err(corrupt(format!(
-                    "stream {key} has sequence {} at position {position}, where {} belongs",
+                    "stream {key} has sequence {} at position {position}, expected sequence {}",
                     slot.sequence, tail.next_sequence
                 )));
             }

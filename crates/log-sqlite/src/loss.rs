@@ -64,7 +64,7 @@ impl Evidence {
             ReadMark::Unreadable => {
                 tracing::warn!(
                     file = %path.display(),
-                    "the high-water mark is damaged, so whether the end of the store is missing is not known"
+                    "the high-water mark is damaged, so a missing end of the store cannot be detected"
                 );
                 None
             }
@@ -89,7 +89,7 @@ impl Evidence {
         {
             let log = wal::beside(&self.database);
             if let Err(error) = survey.pages_beyond(&self.database, |page| seen.take(page)) {
-                tracing::warn!(%error, "what a damaged write-ahead log still holds was not read to its end");
+                tracing::warn!(%error, "cannot read a damaged write-ahead log to its end");
             }
             let (bad, frames, commits) = (beyond.first_bad, beyond.last, beyond.commits);
             let place = match bad {
@@ -165,27 +165,28 @@ impl Evidence {
         let is_given_up = loss.last_position.is_some_and(|last| given_up.contains(&last));
         let copy = match (&kept, &self.survey) {
             (Ok(Some(path)), _) => format!("the write-ahead log was copied to {}", path.display()),
-            (Ok(None), _) => "there is no write-ahead log to keep".to_owned(),
-            (Err(fault), _) => format!("the write-ahead log could not be copied aside ({})", fault.message),
+            (Ok(None), _) => "no write-ahead log exists that could be copied".to_owned(),
+            (Err(fault), _) => format!("the write-ahead log could not be copied ({})", fault.message),
         };
         if is_given_up || loss.allowed {
             let (why, reason) = match is_given_up {
-                true => ("as asked", DropReason::Accepted),
-                false => ("as relaxed durability allows", DropReason::RelaxedDurability),
+                true => ("because --accept-loss-after was given", DropReason::Accepted),
+                false => ("because durability is relaxed", DropReason::RelaxedDurability),
             };
             kept?;
-            tracing::error!("{}; {copy}; going on without it, {why}", loss.words);
+            tracing::error!("{}; {copy}; continuing without the missing end, {why}", loss.words);
             let words = format!("{}; {copy}", loss.words);
             return Ok(Some(DroppedEnd { words, reason, last_position: loss.last_position }));
         }
         let way_out = match loss.last_position {
             Some(last) => {
-                format!(", or give up what is missing with `recount serve --accept-loss-after {last}`")
+                format!(", or accept the loss with `recount serve --accept-loss-after {last}`")
             }
             None => String::new(),
         };
         Err(corrupt(format!(
-            "{}; {copy}, and nothing else was changed; start on a backup, save what is left with `recount salvage`{way_out}",
+            "{}; {copy}, and nothing else was changed; start with a backup, save the readable events with \
+             `recount salvage`{way_out}",
             loss.words
         )))
     }
@@ -194,7 +195,7 @@ impl Evidence {
     fn keep_log(&self) -> Result<Option<PathBuf>, Fault> {
         let Some(survey) = &self.survey else { return Ok(None) };
         let log = wal::beside(&self.database);
-        let context = format!("copying {} aside", log.display());
+        let context = format!("copying {}", log.display());
         let bytes = log.metadata().context(&context)?.len();
         let copy = beside(&log, &format!("{KEPT}{}-{bytes}", survey.round()));
         if copy.metadata().is_ok_and(|copy| copy.len() == bytes) {
@@ -204,7 +205,8 @@ impl Evidence {
         let kept = kept_logs(folder).context(&context)?.len();
         if kept >= limits::WAL_COPIES_MAX {
             return Err(corrupt(format!(
-                "{kept} damaged write-ahead logs are kept in {} already; move some elsewhere",
+                "{kept} copies of damaged write-ahead logs are in {}, the maximum; move some to another \
+                 folder",
                 folder.display()
             )));
         }
@@ -219,9 +221,7 @@ impl Evidence {
 
 /// In words, what a log looks like whose last commit is incomplete.
 pub(crate) fn torn(damage: &str) -> String {
-    format!(
-        "{damage}; a power cut leaves a commit that was under way like this, and then it was not acknowledged"
-    )
+    format!("{damage}; a power failure during a commit that was not acknowledged also leaves this damage")
 }
 
 const KEPT: &str = "-damaged-";
@@ -260,7 +260,7 @@ fn missing(last_position: Option<u64>, end: u64, seen: &Seen, connection: &Conne
         named.map(str::to_owned).or_else(stored).unwrap_or_else(|| format!("run number {id}"))
     };
     let named: Vec<String> = streams.iter().take(limits::LOST_RUNS_NAMED).map(name).collect();
-    words += &format!(", of {} runs or more ({}", streams.len(), named.join(", "));
+    words += &format!(", of at least {} runs ({}", streams.len(), named.join(", "));
     if streams.len() > named.len() {
         words += &format!(" and {} more", streams.len() - named.len());
     }

@@ -68,20 +68,21 @@ pub(crate) fn check(folder: &Path) -> Result<bool, Fault> {
     let state = text.strip_prefix(TITLE).map(str::trim).unwrap_or_default();
     let Some(Contents { database_bytes, blobs }) = parse(state) else {
         return Err(corrupt(format!(
-            "{shown} is a backup that was not finished and not a whole store; delete it and use another backup"
+            "{shown} is an unfinished backup, not a complete store; delete it and use another backup"
         )));
     };
     let database = std::fs::metadata(database_in(folder)).map_or(0, |database| database.len());
     if database < database_bytes {
         return Err(corrupt(format!(
-            "{shown} is a backup with a database of {database_bytes} bytes, but {database} are there; copy the backup again"
+            "the database of the backup {shown} should have {database_bytes} bytes, but it has {database}; \
+             copy the backup again"
         )));
     }
     let blob_folder = blobs_in(folder);
     let there = if blob_folder.is_dir() { Blobs::at(blob_folder).list(None, usize::MAX)?.len() } else { 0 };
     if (there as u64) < blobs {
         return Err(corrupt(format!(
-            "{shown} is a backup with {blobs} blobs, but {there} are there; copy the backup again"
+            "the backup {shown} should have {blobs} blobs, but it has {there}; copy the backup again"
         )));
     }
     Ok(true)
@@ -125,11 +126,11 @@ mod tests {
         };
         assert_eq!(check(folder.path()), Ok(false));
         begin(folder.path()).unwrap();
-        refused("not finished");
+        refused("an unfinished backup");
         finish(folder.path(), Contents { database_bytes: 10, blobs: 1 }).unwrap();
-        refused("10 bytes, but 0 are there");
+        refused("10 bytes, but it has 0");
         std::fs::write(database_in(folder.path()), [0; 10]).unwrap();
-        refused("1 blobs, but 0 are there");
+        refused("1 blobs, but it has 0");
         make_folder(&blobs_in(folder.path())).unwrap();
         Blobs::at(blobs_in(folder.path())).put(b"blob").unwrap();
         assert_eq!(check(folder.path()), Ok(true));
@@ -140,7 +141,7 @@ mod tests {
             "else\ncomplete 1 0\n",
         ] {
             std::fs::write(path(folder.path()), odd).unwrap();
-            refused("not finished");
+            refused("an unfinished backup");
         }
         remove(folder.path()).unwrap();
         assert_eq!(check(folder.path()), Ok(false));

@@ -83,7 +83,7 @@ pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
     if sound.is_err()
         && let Err(error) = std::fs::remove_dir_all(to)
     {
-        tracing::warn!(%error, folder = %to.display(), "the copy of a damaged store could not be removed");
+        tracing::warn!(%error, folder = %to.display(), "cannot remove the copy of a damaged store");
     }
     sound
 }
@@ -104,7 +104,8 @@ fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
         more => format!(" (and {more} more problems)"),
     };
     Err(corrupt(format!(
-        "the store is damaged, so no backup was made: {first}{more}; see what is whole with `recount verify --data`, save it with `recount salvage`"
+        "the store is damaged, so no backup was created: {first}{more}; check it with `recount verify \
+         --data`, save the readable events with `recount salvage`"
     )))
 }
 
@@ -132,7 +133,7 @@ fn check_end(evidence: &Evidence, connection: &Connection) -> Result<(), Fault> 
 fn take(data_dir: &Path) -> Result<(Folder, DatabaseFile), Fault> {
     check_version()?;
     if !data_dir.is_dir() {
-        let message = format!("there is no data folder {}; check the path", data_dir.display());
+        let message = format!("the data folder {} does not exist; check the path", data_dir.display());
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
     let folder = Folder::take(data_dir)?;

@@ -90,7 +90,7 @@ impl<C: Send + 'static> Pool<C> {
         let name = self.name;
         Box::pin(async move {
             let gone = |_| {
-                Fault::new(FaultKind::Io, Retry::Maybe, format!("a thread of {name} failed at this call"))
+                Fault::new(FaultKind::Io, Retry::Maybe, format!("a thread of {name} failed during this call"))
             };
             receiver.await.unwrap_or_else(|error| Err(gone(error)))
         })
@@ -106,7 +106,7 @@ impl<C: Send + 'static> Pool<C> {
         if full {
             let (count, waiting) = (waiting.jobs.len(), waiting.bytes);
             let message = format!(
-                "{count} calls and {waiting} bytes wait for {} already; try again shortly",
+                "{count} calls with {waiting} bytes are already waiting for {}; try again shortly",
                 self.name
             );
             return Err(Fault::new(FaultKind::Busy, Retry::Maybe, message));

@@ -30,7 +30,7 @@ struct Snapshot<'c>(&'c Connection);
 
 /// The words that begin and end it are prepared once: a page is read too quickly to parse them each time.
 fn snapshot(connection: &Connection) -> Result<Snapshot<'_>, Fault> {
-    execute(connection, "BEGIN").context("beginning to read")?;
+    execute(connection, "BEGIN").context("starting to read")?;
     Ok(Snapshot(connection))
 }
 
@@ -74,7 +74,7 @@ impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         // It was only read, so this is as good as committing.
         if let Err(error) = execute(self.0, "ROLLBACK") {
-            tracing::warn!(%error, "a read transaction could not be ended");
+            tracing::warn!(%error, "cannot end a read transaction");
         }
     }
 }
@@ -373,7 +373,8 @@ impl<'k, F: Filling> PageReader<'k, F> {
         }
         let (key, expected) = (self.key, self.next);
         Err(corrupt(format!(
-            "stream {key} has sequence {found} where {expected} belongs; check the store with `recount verify --data`"
+            "stream {key} has sequence {found}, expected sequence {expected}; check the store with `recount verify \
+             --data`"
         )))
     }
 }

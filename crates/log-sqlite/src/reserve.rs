@@ -66,7 +66,7 @@ impl Reserve {
             Ok(()) => there,
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => {
-                tracing::warn!(file = %self.path.display(), %error, "reserved space could not be released");
+                tracing::warn!(file = %self.path.display(), %error, "cannot release the reserved space");
                 false
             }
         }

@@ -124,7 +124,7 @@ impl Salvage {
     pub fn read(data_dir: &Path, claim: &Claim) -> Result<Self, Fault> {
         let database = database_in(data_dir);
         if !data_dir.is_dir() || !(database.exists() || image::log_of(&database).exists()) {
-            let message = format!("{} holds no store; name the data folder of one", data_dir.display());
+            let message = format!("{} contains no store; name a data folder", data_dir.display());
             return Err(Fault::new(FaultKind::Io, Retry::Never, message));
         }
         let lock = hold(data_dir)?;
@@ -151,7 +151,8 @@ impl Salvage {
         salvage.reassemble(gathered, claim);
         if salvage.streams.is_empty() && salvage.rows.is_empty() {
             return Err(corrupt(format!(
-                "nothing of a store can be read in {}; it is of schema 1, or of another program, or damaged everywhere",
+                "no part of a store can be read in {}; it has schema 1, belongs to another program or is \
+                 completely damaged",
                 data_dir.display()
             )));
         }
@@ -531,7 +532,7 @@ fn show(
     for (piece, wanted) in pieces {
         let gone = || {
             corrupt(format!(
-                "page {} reads otherwise than a moment ago; is the disk failing?",
+                "page {} was read twice with different content; check the disk for failures",
                 piece.place.page
             ))
         };
@@ -571,7 +572,7 @@ fn hold(data_dir: &Path) -> Result<Option<File>, Fault> {
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
             let message =
-                format!("the data folder {} is held by a server; stop that one", data_dir.display());
+                format!("the data folder {} is in use by a server; stop that server", data_dir.display());
             Err(Fault::new(FaultKind::Locked, Retry::Maybe, message))
         }
         // A file system without locks, or a folder that can only be read.

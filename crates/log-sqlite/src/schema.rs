@@ -225,12 +225,15 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
     if application == APPLICATION_ID {
         if version > VERSION {
             let message = format!(
-                "{name} has schema {version}, this release knows schemas up to {VERSION}; use the release that wrote it or a newer one"
+                "{name} has schema {version}; this release supports schemas up to {VERSION}; use the release \
+                 that wrote it or a newer one"
             );
             return Err(Refusal::NotOurs(Fault::new(FaultKind::Newer, Retry::Never, message)));
         }
         if version < 1 {
-            return Err(corrupt(format!("{name} has our application id but schema {version}")).into());
+            return Err(
+                corrupt(format!("{name} has the application id of Recount but schema {version}")).into()
+            );
         }
         return Ok(version);
     }
@@ -249,7 +252,7 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
 pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal> {
     let version = identify(connection, name)?;
     for (step, next) in STEPS.iter().zip(1_i64..).skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-        let context = format!("bringing {name} to schema {next}");
+        let context = format!("migrating {name} to schema {next}");
         let run = |sql: &str| connection.execute_batch(sql).context(&context);
         let take = || -> Result<(), Fault> {
             run("BEGIN IMMEDIATE")?;

@@ -18,9 +18,9 @@ use crate::sums;
 /// Removes groups whose records are all sealed, oldest first.
 pub(crate) fn take_away(connection: &Connection, units: &[Unit]) -> Result<(), Fault> {
     let Some(last) = units.last() else { return Ok(()) };
-    layout::delete_groups(connection, last.last_position).context("taking sealed groups away")?;
+    layout::delete_groups(connection, last.last_position).context("removing sealed groups")?;
     for row in units.iter().flat_map(|unit| &unit.feed) {
-        layout::insert_feed(connection, row).context("writing which record is at which position")?;
+        layout::insert_feed(connection, row).context("writing the positions of records")?;
     }
     Ok(())
 }
@@ -33,7 +33,7 @@ pub(crate) fn land(connection: &Connection, pieces: &[SealedPiece]) -> Result<To
         new.more(piece.new);
     }
     if new.records > 0 {
-        let context = "counting what is sealed";
+        let context = "counting sealed records";
         let mut sealed = layout::totals(connection).context(context)?;
         sealed.more(new);
         layout::set_totals(connection, sealed).context(context)?;
@@ -45,8 +45,7 @@ pub(crate) fn land_one(connection: &Connection, piece: &SealedPiece) -> Result<(
     let key = &piece.key;
     let context = format!("sealing records of stream {key}");
     let moved = || {
-        let message =
-            format!("stream {key} is not any more what it was when sealing began; it is tried again");
+        let message = format!("stream {key} changed while it was sealed; retrying");
         Fault::new(FaultKind::Io, Retry::Maybe, message)
     };
     let stored = layout::stream_of(connection, piece.before.id).context(&context)?;
@@ -113,7 +112,7 @@ pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
     for (key, told) in streams {
         if layout::stream_tail(connection, &key).context(context)? != Some(told) {
             return Err(corrupt(format!(
-                "the records of stream {key} do not add up to its tail of {} and its head {}; they stay as they are",
+                "the records of stream {key} do not match its tail of {} and its head {}; they stay unchanged",
                 told.next_sequence, told.head
             )));
         }

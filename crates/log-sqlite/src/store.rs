@@ -87,7 +87,10 @@ impl SqliteStore {
         folder.check_blobs(hot.ends().last_position)?;
         blob_folder.prepare()?;
         if let Err(fault) = reserve.make() {
-            tracing::warn!(%fault, "appends are refused until there is space for the reserve; pruning may work");
+            tracing::warn!(
+                %fault,
+                "appends are rejected until the disk has space for the reserve; free some space or prune"
+            );
         }
         folder.sync()?;
         let readers = (0..limits::READERS).map(|_| place.open(Role::Reader)).collect::<Result<_, _>>()?;
@@ -196,7 +199,7 @@ impl Drop for SqliteStore {
         }
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a thread of the store had panicked");
+                tracing::error!("a thread of the store panicked");
             }
         }
     }
@@ -211,8 +214,8 @@ impl Store for SqliteStore {
         let fate = self.enqueue(append);
         Box::pin(async move {
             let lost = || {
-                let message =
-                    "the writer stopped before it answered; the append may have happened, read to find out";
+                let message = "the writer stopped before it responded; the append may have happened; read the stream \
+                     to find out";
                 AppendError::Fault(Fault::new(FaultKind::Closed, Retry::Never, message))
             };
             fate?.await.unwrap_or_else(|_| Err(lost())).map(Done::receipt)
@@ -391,11 +394,11 @@ impl Store for SqliteStore {
         let (reserve, database) = (self.shared.reserve.clone(), self.place.database.clone());
         self.ask(move |_, _| {
             if reserve.is_spent() {
-                return Err(no_space("the reserve of the data folder is used up"));
+                return Err(no_space("the reserve of the data folder is exhausted"));
             }
             match rustix::fs::statvfs(&database) {
                 Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < limits::FREE_BYTES_MIN => {
-                    Err(no_space("hardly anything is free on the disk of the data folder"))
+                    Err(no_space("the disk of the data folder is almost full"))
                 }
                 _ => Ok(()),
             }
@@ -500,10 +503,10 @@ fn with_salvage(fault: Fault, place: &DatabaseFile) -> Fault {
     });
     let readable = match salvage {
         Ok(found) => format!(
-            "{} streams are whole and {} records can still be read; nothing was changed",
+            "{} streams are complete and {} records can be read; nothing was changed",
             found.readable_streams, found.readable_records
         ),
-        Err(fault) => format!("nothing in it can be read ({}); nothing was changed", fault.message),
+        Err(fault) => format!("no records can be read ({}); nothing was changed", fault.message),
     };
     corrupt(format!("{} is damaged ({}): {readable}", place.name(), fault.message))
 }

@@ -13,7 +13,7 @@ use crate::rows;
 
 const TABLES: [&str; 4] = ["streams", "rows", "feed", "chunks"];
 
-const DOING: &str = "giving rows their checksums";
+const DOING: &str = "adding checksums to rows";
 
 /// Adds the columns where they are missing.
 pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {

@@ -28,7 +28,7 @@ impl WriteBack {
     /// Returns when all that was written to the database before is on the disk, as far as that can be had.
     pub(crate) fn reach_the_disk(&self) {
         if let Some(Err(error)) = self.0.as_ref().map(File::sync_data) {
-            tracing::debug!(%error, "the database was not synced before the checkpoint");
+            tracing::debug!(%error, "cannot sync the database before the checkpoint");
         }
     }
 }

@@ -170,7 +170,7 @@ impl Writer {
         let WriterThreads { checkpoints, asks, high_water } = beside;
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
-        let known = layout::data_version(&connection).context("reading where the store ends")?;
+        let known = layout::data_version(&connection).context("reading the end of the store")?;
         Ok(Writer {
             place,
             connection: Some(connection),
@@ -366,7 +366,10 @@ impl Writer {
     /// After a removal: the freed space refills the reserve.
     fn restore_reserve(&self) {
         if let Err(fault) = self.shared.reserve.make() {
-            tracing::warn!(%fault, "the reserved space is used up; only deletions are written until there is more");
+            tracing::warn!(
+                %fault,
+                "the reserved space is exhausted; only deletions are written until more space is free"
+            );
         }
     }
 
@@ -414,7 +417,7 @@ impl Writer {
             let mut journal = writer.journal.clone();
             journal.fold(connection, &writer.shared.pending_rows)?;
             journal.empty(connection)?;
-            let count = layout::raise_fence(connection).context("raising the fence")?;
+            let count = layout::raise_fence(connection).context("updating the fence")?;
             Ok((journal, CommitProof::Fence(count)))
         });
         match folded {
@@ -426,7 +429,7 @@ impl Writer {
             }
             Err(fault) => {
                 // They are as safe where they are.
-                tracing::warn!(%fault, "writing rows to their table failed; retrying later");
+                tracing::warn!(%fault, "cannot write rows to their table; retrying later");
                 self.fold_not_before = Some(moment() + limits::FOLD_RETRY);
             }
         }
@@ -436,7 +439,7 @@ impl Writer {
     /// complete.
     fn repair(&mut self, repair: &RowRepair) -> Result<bool, Fault> {
         if self.shared.reserve.is_spent() {
-            return Err(no_space("the reserve of the data folder is used up"));
+            return Err(no_space("the reserve of the data folder is exhausted"));
         }
         let repaired = self.transact(|writer, connection| {
             for row in &repair.rows {
@@ -449,12 +452,12 @@ impl Writer {
             let mut journal = writer.journal.clone();
             journal.fold(connection, &writer.shared.pending_rows)?;
             journal.empty(connection)?;
-            rows::remove_damaged(connection, &repair.damaged).context("taking damaged rows away")?;
+            rows::remove_damaged(connection, &repair.damaged).context("removing damaged rows")?;
             for row in &repair.rows {
                 rows::rewrite(connection, &row.space, &row.key, &row.value)
                     .context(&format!("rewriting row {}/{}", row.space, row.key))?;
             }
-            let count = layout::raise_fence(connection).context("raising the fence")?;
+            let count = layout::raise_fence(connection).context("updating the fence")?;
             Ok((Some(journal), CommitProof::Fence(count)))
         })?;
         let Some(journal) = repaired else { return Ok(false) };
@@ -544,7 +547,7 @@ impl Writer {
             // First, so that what becomes free is used again at once.
             seal::take_away(connection, &work.units)?;
             let new = seal::land(connection, &work.pieces)?;
-            let count = layout::raise_fence(connection).context("raising the fence")?;
+            let count = layout::raise_fence(connection).context("updating the fence")?;
             Ok((Some(new), CommitProof::Fence(count)))
         });
         let Some(new) = sealed.inspect_err(|_| self.sealing.plan.forget())? else {
@@ -578,7 +581,7 @@ impl Writer {
             }
         };
         let prepared = execute(&connection, "BEGIN IMMEDIATE")
-            .context("beginning a commit")
+            .context("starting a commit")
             .and_then(|()| self.look_again(&connection))
             .and_then(|()| work(self, &connection));
         let (done, proof) = match prepared {
@@ -612,7 +615,7 @@ impl Writer {
 
     /// Reads again what was remembered if another connection has written or a commit is in doubt.
     fn look_again(&mut self, connection: &Connection) -> Result<(), Fault> {
-        let version = layout::data_version(connection).context("reading where the store ends")?;
+        let version = layout::data_version(connection).context("reading the end of the store")?;
         if self.known == Some(version) {
             return Ok(());
         }
@@ -635,10 +638,10 @@ fn leave(connection: Connection, place: &DatabaseFile) {
     });
     if let Err(error) = emptied {
         // Nothing is lost: the next open reads the write-ahead log.
-        tracing::warn!(database = place.name(), %error, "the write-ahead log could not be emptied");
+        tracing::warn!(database = place.name(), %error, "cannot empty the write-ahead log");
     }
     if let Err((_, error)) = connection.close() {
-        tracing::warn!(database = place.name(), %error, "closing failed");
+        tracing::warn!(database = place.name(), %error, "cannot close the store");
     }
 }
 
@@ -652,7 +655,7 @@ fn raise_priority() {
         let raised = getpriority_process(None)
             .and_then(|niceness| setpriority_process(None, niceness + limits::WRITER_NICENESS));
         if let Err(error) = raised {
-            tracing::debug!(%error, "the writer keeps its usual priority");
+            tracing::debug!(%error, "cannot raise the priority of the writer");
         }
     }
 }

@@ -27,8 +27,8 @@ impl Append {
         let mut streams = Names::default();
         for stream in &self.streams {
             let name = &stream.stream;
-            assert!(streams.insert(name), "an append names stream {name} twice");
-            assert!(!stream.records.is_empty(), "an append to stream {name} has no records");
+            assert!(streams.insert(name), "the append names stream {name} twice");
+            assert!(!stream.records.is_empty(), "the append to stream {name} has no records");
             key("a stream's name", name)?;
             bytes += name.len();
             for record in &stream.records {
@@ -41,22 +41,22 @@ impl Append {
         }
         let mut cut = Names::default();
         for name in self.cuts.iter().map(|cut| &cut.stream) {
-            assert!(cut.insert(name), "an append cuts stream {name} twice");
+            assert!(cut.insert(name), "the append cuts stream {name} twice");
             key("a stream's name", name)?;
             bytes += name.len();
         }
         let mut erased = Names::default();
         for name in &self.erased {
-            assert!(erased.insert(name), "an append erases stream {name} twice");
+            assert!(erased.insert(name), "the append erases stream {name} twice");
             let alone = !streams.contains(&name) && !cut.contains(&name);
-            assert!(alone, "an append erases stream {name} and does something else to it too");
+            assert!(alone, "the append erases stream {name} and also changes it in another way");
             key("a stream's name", name)?;
             bytes += name.len();
         }
         let mut rows = Names::default();
         for row in &self.rows {
             let (space, name) = (&row.space, &row.key);
-            assert!(rows.insert((space, name)), "an append names row {space}/{name} twice");
+            assert!(rows.insert((space, name)), "the append names row {space}/{name} twice");
             key("the name of a space", space)?;
             key("a row's key", name)?;
             let value = row.value.as_ref().map_or(0, |value| value.len());
@@ -132,7 +132,7 @@ fn within(thing: &str, value: usize, max: usize, advice: &str) -> Result<(), Fau
     if value <= max {
         return Ok(());
     }
-    let message = format!("{thing}: {value} is more than the {max} allowed; {advice}");
+    let message = format!("{thing}: {value} exceeds the limit of {max}; {advice}");
     Err(Fault::new(FaultKind::TooLarge, Retry::Never, message))
 }
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "erases stream a and does something else")]
+    #[should_panic(expected = "erases stream a and also changes it")]
     fn erasing_what_also_gets_records_is_a_bug() {
         let append = Append {
             streams: vec![stream("a", vec![Bytes::new()])],

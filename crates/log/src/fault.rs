@@ -115,7 +115,7 @@ pub enum AppendError {
     #[error("stream {stream} ends at {actual}, not at {expected}")]
     TailMoved { stream: String, expected: u64, actual: u64 },
     /// A row was not as the append demanded. `actual` is its version, if it exists.
-    #[error("row {space}/{key} is not as demanded (version {actual:?})")]
+    #[error("row {space}/{key} does not meet the guard (version {actual:?})")]
     GuardFailed { space: String, key: String, actual: Option<u64> },
     /// The stream was erased: its name is never used again.
     #[error("stream {stream} was erased; nothing can be added to it")]
@@ -131,7 +131,7 @@ impl Fault {
 
     /// A read reached damaged records.
     pub fn damaged(damage: Damage) -> Self {
-        let message = format!("{damage}; what is whole can be read, check the store with `recount verify`");
+        let message = format!("{damage}; undamaged parts can be read; check the store with `recount verify`");
         Fault { kind: FaultKind::Corrupt, retry: Retry::Never, message, damage: Some(Box::new(damage)) }
     }
 }

@@ -154,7 +154,7 @@ impl State {
         let keep_from = keep_from.min(stream.positions.len() as u64);
         for sequence in stream.first_sequence..keep_from {
             let taken = self.feed[index(stream.positions[count(sequence)])].take();
-            let taken = taken.expect("what is not cut yet is there");
+            let taken = taken.expect("records that were not cut exist");
             stream.start = stream.start.then(&taken.record.bytes);
             stream.first_sequence = sequence + 1;
         }
@@ -211,9 +211,10 @@ impl State {
             if head == stream.head {
                 found.readable_streams += 1;
             } else {
-                found
-                    .problems
-                    .push(format!("stream {key}: its records add up to {head}, its head is {}", stream.head));
+                found.problems.push(format!(
+                    "stream {key}: its records have the chain value {head}, but its head is {}",
+                    stream.head
+                ));
             }
         }
         found.readable_records = self.feed.iter().flatten().count() as u64;
@@ -337,10 +338,7 @@ impl Store for MemoryStore {
 
     fn backup(&self, to: PathBuf) -> Answer<()> {
         self.answer(|_| {
-            let message = format!(
-                "nothing is copied to {}: a store in memory cannot be opened from a folder; read its feed instead",
-                to.display()
-            );
+            let message = format!("cannot copy a store in memory to {}; read its feed instead", to.display());
             Err(Fault::new(FaultKind::Io, Retry::Never, message))
         })
     }

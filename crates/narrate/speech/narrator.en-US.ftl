@@ -7,18 +7,18 @@
 ## The connection
 
 connected = Connected. Press question mark for the keys.
-connected-again = Connected again.
-connection-lost = The connection is lost. Trying to connect again.
-narration-ended = The narration has ended.
+connected-again = Reconnected.
+connection-lost = Connection lost. Reconnecting.
+narration-ended = Narration ended.
 not-connected = Not connected.
 # A key was pressed that sends something.
-not-connected-not-sent = Not connected. Nothing was sent. Press the key again when it is connected.
+not-connected-not-sent = Not sent: no connection. Press the key again after reconnecting.
 # $why is a reason in English, from the network, or too-much-waits.
 not-sent = Not sent: { $why }. Press the key again.
-# Stands in the place of $why.
-too-much-waits = too much waits to be sent
+# Used as $why.
+too-much-waits = too many messages are waiting to be sent
 
-## The keys of a prompt, spoken behind it
+## The keys of a prompt, spoken after it
 
 keys-approve-reject = Press y to approve, n to reject.
 keys-approve = Press y to approve.
@@ -26,7 +26,7 @@ keys-reject = Press n to reject.
 # The choices of the question were read out with their numbers.
 keys-number = Press a number and Enter.
 keys-yes-no = Press y for yes, n for no.
-# Behind another way to answer the same question.
+# After another way to answer the same question.
 keys-or-yes-no = Or press y for yes, n for no.
 keys-type = Press a, type the answer, and press Enter.
 keys-or-type = Or press a, type the answer, and press Enter.
@@ -55,14 +55,14 @@ time-left-answered = { $time } left, then the answer is { $answer }.
 
 ## Prompts
 
-another-prompt = Another prompt waits. Press p to hear it.
-another-prompt-of = Another prompt waits in run { $run }. Press p to hear it.
-more-prompts = { $count } more; p reads the next.
+another-prompt = Another prompt is waiting. Press p to hear it.
+another-prompt-of = Another prompt is waiting in run { $run }. Press p to hear it.
+more-prompts = { $count } more. Press p for the next.
 no-prompt = No prompt is open.
 prompt-closed = The prompt is closed. Nothing was sent.
 # A key was pressed right after another prompt was read; it may have been meant for the one before.
-prompt-changed = The prompt has just changed. Listen, and press the key again.
-confirm-first = High risk or not to be undone. Press Enter to approve, any other key to go back.
+prompt-changed = The prompt just changed. Nothing was sent. Listen, then press the key again.
+confirm-first = High risk, or cannot be undone. Press Enter to approve, any other key to go back.
 not-approved = Not approved. The prompt is still open.
 not-answered = Not answered. The prompt is still open.
 type-answer = Type the answer, then Enter. Escape goes back.
@@ -72,7 +72,7 @@ not-a-number = { $text } is not a number. Press a to type one.
 not-a-choice = { $text } is not one of the choices.
 # A digit was pressed: the choice with this number is read back.
 choice = { $number }: { $answer }. Press Enter to answer.
-no-choice = No open prompt has a choice { $number }.
+no-choice = There is no choice { $number }.
 approved = Approved.
 rejected = Rejected.
 answered = Answered: { $answer }.
@@ -90,17 +90,17 @@ runs-active = { $count ->
        *[other] { $count } runs are active.
     }
 not-started = It has not started.
-# $text is what the run does, or anything else that is spoken of it.
+# $text is what the run does, or another sentence about it.
 run-says = Run { $run }: { $text }
 # $left is one of the four sentences that begin with time-left.
 prompt-open = 1 prompt is open: { $left } Press p to hear it.
 prompts-open = { $count ->
-        [one] { $count } prompt is open; of the first, { $left } Press p to hear it.
-       *[other] { $count } prompts are open; of the first, { $left } Press p to hear it.
+        [one] { $count } prompt is open. The first: { $left } Press p to hear it.
+       *[other] { $count } prompts are open. The first: { $left } Press p to hear it.
     }
 cut-short = { $count ->
-        [one] { $count } utterance was cut short so far; r repeats the last ones.
-       *[other] { $count } utterances were cut short so far; r repeats the last ones.
+        [one] { $count } message was cut short. Press r to repeat the last ones.
+       *[other] { $count } messages were cut short. Press r to repeat the last ones.
     }
 
 ## Other keys
@@ -108,8 +108,8 @@ cut-short = { $count ->
 help = Space or s: silence. r: repeat the last, 3 r the last three. w: where am I. p: read the next prompt. y: approve or
     yes. n: reject or no. a: type an answer. A number and Enter: choose an answer. Plus and minus: more or less detail.
     e: ask for more time. c: cancel the run. q: quit.
-not-a-key = Not a key here. Press question mark for help.
-nothing-spoken = Nothing was spoken yet.
+not-a-key = Unknown key. Press question mark for help.
+nothing-spoken = Nothing has been spoken yet.
 # $level is one of the four levels below.
 level-now = Level { $level }.
 level-highest = { $level } is the highest level.
@@ -120,15 +120,15 @@ level-normal = normal
 level-detailed = detailed
 cancel-run = Cancel the run? Press Enter to cancel it, any other key to go back.
 cancel-run-of = Cancel run { $run }? Press Enter to cancel it, any other key to go back.
-cancel-asked = Asked to cancel.
+cancel-asked = Cancellation requested.
 not-cancelled = Not cancelled.
-ended-already = The run has ended already.
+ended-already = The run has already ended.
 nothing-to-cancel = No active run to cancel.
 
 ## For producers that leave their own sentences out
 
 session-started = The session has started.
-session-finished = The session is finished.
+session-finished = The session has finished.
 session-failed = The session failed.
 # $by is one of user, producer, timeout, system.
 session-cancelled = The session was cancelled by { $by }.
@@ -136,7 +136,7 @@ using-tool = Using { $tool }.
 # $status is one of success, error, timeout.
 tool-ended = { $tool }: { $status }.
 # $target is one of human, specialist agent, escalation queue.
-handover = A { $target } is to take over: { $reason }
+handover = Handing over to { $target }: { $reason }
 percent = { $percent } percent.
 step = Step { $step }.
 step-of = Step { $step } of { $total }.

@@ -1,10 +1,10 @@
-//! Keys, and what has been pressed so far: [`NarratorKey`], [`Dialog`]. Pure.
+//! Keys and the state of the key dialog: [`NarratorKey`], [`Dialog`]. Pure.
 //!
-//! It must not know sessions: the narrator carries out what a key means.
+//! Must not depend on sessions: the narrator executes keys.
 
 use recount_aaep::wire::{Decision, ReplyToken, Response};
 
-use super::open_prompt::{AskedPrompt, PromptKind};
+use super::open_prompt::{OpenPrompt, PromptKind};
 use super::phrases::{PhraseKey, Phrases};
 use crate::limits;
 
@@ -17,15 +17,15 @@ pub enum NarratorKey {
     Escape,
 }
 
-/// What the next key belongs to.
+/// What the next key applies to.
 #[derive(Debug, Default)]
 pub(super) enum Dialog {
     /// Every key is a command.
     #[default]
     Commands,
-    /// Something grave was accepted, and is to be confirmed with Enter.
+    /// A grave call was accepted and must be confirmed with Enter.
     Confirming(ReplyToken),
-    /// A session is to be cancelled, and that is to be confirmed with Enter.
+    /// A cancellation must be confirmed with Enter.
     Cancelling(u32),
     /// An answer is being typed.
     Typing { token: ReplyToken, text: String },
@@ -39,9 +39,9 @@ pub(super) enum PromptAnswer {
 }
 
 impl PromptAnswer {
-    /// As it is spoken when it was sent.
-    pub(super) fn spoken(&self, prompt: &AskedPrompt, phrases: &Phrases) -> String {
-        let answered = |answer: &str| phrases.say(PhraseKey::Answered, &[("answer", answer.into())]);
+    /// The spoken confirmation of a sent answer.
+    pub(super) fn spoken(&self, prompt: &OpenPrompt, phrases: &Phrases) -> String {
+        let answered = |answer: &str| phrases.render(PhraseKey::Answered, &[("answer", answer.into())]);
         match self {
             PromptAnswer::Decision(Decision::Accept) => phrases.plain(PhraseKey::Approved),
             PromptAnswer::Decision(_) => phrases.plain(PhraseKey::Rejected),
@@ -49,7 +49,7 @@ impl PromptAnswer {
             PromptAnswer::Response(Response::Bool(false)) => phrases.plain(PhraseKey::AnsweredNo),
             PromptAnswer::Response(Response::Number(number)) => answered(&number.to_string()),
             PromptAnswer::Response(Response::Text(text)) => {
-                let label = match &prompt.asks {
+                let label = match &prompt.kind {
                     PromptKind::Clarification { choices, .. } => {
                         choices.iter().find(|choice| choice.value == *text).map(|choice| &choice.label)
                     }
@@ -61,17 +61,17 @@ impl PromptAnswer {
     }
 }
 
-/// What `y` or `n` means for a prompt.
+/// The meaning of `y` or `n` for a prompt.
 pub(super) enum YesOrNo {
     Answer(PromptAnswer),
-    /// It is confirmed with another key first.
+    /// Another key must confirm it.
     ConfirmFirst,
-    /// The prompt takes no such answer.
+    /// The prompt takes no yes or no.
     NotTaken,
 }
 
-pub(super) fn yes_or_no(prompt: &AskedPrompt, yes: bool) -> YesOrNo {
-    match &prompt.asks {
+pub(super) fn yes_or_no(prompt: &OpenPrompt, yes: bool) -> YesOrNo {
+    match &prompt.kind {
         PromptKind::Confirmation { may_accept: true, is_grave: true, .. } if yes => YesOrNo::ConfirmFirst,
         PromptKind::Confirmation { may_accept: true, .. } if yes => {
             YesOrNo::Answer(PromptAnswer::Decision(Decision::Accept))
@@ -86,12 +86,12 @@ pub(super) fn yes_or_no(prompt: &AskedPrompt, yes: bool) -> YesOrNo {
     }
 }
 
-/// An answer that was typed, or why it is none.
-pub(super) fn typed(prompt: &AskedPrompt, text: &str, phrases: &Phrases) -> Result<PromptAnswer, String> {
-    let about = |key| phrases.say(key, &[("text", text.trim().into())]);
+/// A typed answer, or the reason why it is invalid.
+pub(super) fn typed(prompt: &OpenPrompt, text: &str, phrases: &Phrases) -> Result<PromptAnswer, String> {
+    let about = |key| phrases.render(key, &[("text", text.trim().into())]);
     let text = text.trim();
-    let PromptKind::Clarification { numeric, freetext, choices, .. } = &prompt.asks else {
-        return Err(prompt.asks.keys(phrases));
+    let PromptKind::Clarification { numeric, freetext, choices, .. } = &prompt.kind else {
+        return Err(prompt.kind.keys(phrases));
     };
     if text.is_empty() {
         return Err(phrases.plain(PhraseKey::NothingTyped));
@@ -104,11 +104,11 @@ pub(super) fn typed(prompt: &AskedPrompt, text: &str, phrases: &Phrases) -> Resu
         (Some(number), true, _) => Ok(PromptAnswer::Response(Response::Number(number))),
         (_, _, true) => Ok(PromptAnswer::Response(Response::Text(text.to_owned()))),
         (None, true, false) => Err(about(PhraseKey::NotANumber)),
-        _ => Err(format!("{} {}", about(PhraseKey::NotAChoice), prompt.asks.keys(phrases))),
+        _ => Err(format!("{} {}", about(PhraseKey::NotAChoice), prompt.kind.keys(phrases))),
     }
 }
 
-/// Adds a character to a text that is typed; a text that is full takes no more.
+/// Adds a character to the typed text. Returns false if the text is full.
 pub(super) fn type_character(text: &mut String, character: char) -> bool {
     let fits = !character.is_control() && text.chars().count() < limits::TYPED_ANSWER_CHARS_MAX;
     if fits {

@@ -1,30 +1,30 @@
-//! Pieces of output that are joined until they may be spoken: [`HeldText`]. Pure.
+//! Joins pieces of output until they may be spoken: [`HeldText`]. Pure.
 //!
-//! A piece with the hint `none` ends nowhere and is not spoken by itself, unless nothing follows it for long. Pieces that were heard are not spoken
-//! again.
+//! A piece with the hint `none` has no boundary and is not spoken by itself, unless nothing follows for long.
+//! Repeated pieces are not spoken again.
 
 use recount_aaep::wire::{Boundary, OutputStreaming};
 
 use crate::limits;
 
-/// The text of one session's outputs that is not spoken yet.
+/// The output text of one session that is not spoken yet.
 #[derive(Debug, Default)]
 pub(super) struct HeldText {
     output: Option<String>,
-    /// Characters of the output that were heard.
+    /// Characters of the output that were received.
     heard: u64,
     text: String,
     language: Option<String>,
-    /// When the last piece came.
+    /// When the last piece arrived.
     came_ms: u64,
 }
 
 impl HeldText {
-    /// Takes a piece. Answers texts that may be spoken, each with its language where one is named.
+    /// Takes a piece. Returns the texts that may be spoken, each with its language if it has one.
     pub(super) fn take(&mut self, piece: &OutputStreaming, now_ms: u64) -> Vec<(String, Option<String>)> {
         let mut ready = Vec::new();
         self.came_ms = now_ms;
-        // Without a name, an output begins where the position does.
+        // Without an id, an output begins where the position restarts.
         if piece.output_id != self.output || (piece.output_id.is_none() && piece.position == 0) {
             ready.extend(self.flush());
             self.output.clone_from(&piece.output_id);
@@ -34,7 +34,7 @@ impl HeldText {
             ready.extend(self.flush());
             self.language.clone_from(&piece.language);
         }
-        // What is before the place that was heard is a repetition.
+        // Text before the received position is a repetition.
         let known = self.heard.saturating_sub(piece.position);
         let new: String = piece.chunk.chars().skip(usize::try_from(known).unwrap_or(usize::MAX)).collect();
         self.heard = self.heard.max(piece.position + piece.chunk.chars().count() as u64);
@@ -46,12 +46,12 @@ impl HeldText {
         ready
     }
 
-    /// When what is held is spoken, if nothing follows.
+    /// When the held text is spoken, if nothing follows.
     pub(super) fn due_ms(&self) -> Option<u64> {
         (!self.text.trim().is_empty()).then(|| self.came_ms.saturating_add(limits::HELD_TEXT_MS_MAX))
     }
 
-    /// All that is held, whatever it ends in.
+    /// Returns all held text, regardless of boundaries.
     pub(super) fn flush(&mut self) -> Option<(String, Option<String>)> {
         let text = std::mem::take(&mut self.text);
         (!text.trim().is_empty()).then(|| (text, self.language.clone()))
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_joined_up_to_where_they_may_be_spoken() {
+    fn pieces_are_joined_up_to_a_boundary() {
         let cases: [(&[OutputStreaming], &[&str]); 6] = [
             (
                 &[piece(0, "One. ", "sentence", false), piece(5, "Two.", "completion", true)],
@@ -79,7 +79,7 @@ mod tests {
             (&[piece(0, "One", "none", false), piece(3, " more.", "sentence", false)], &["One more."]),
             (&[piece(0, "One", "none", false), piece(3, "", "completion", true)], &["One"]),
             (&[piece(0, "One", "none", false)], &[]),
-            // A piece that comes again, and one that overlaps.
+            // A repeated piece, and an overlapping one.
             (&[piece(0, "Onё. ", "sentence", false), piece(0, "Onё. ", "", false)], &["Onё. "]),
             (&[piece(0, "Onё. ", "", false), piece(3, ". Two.", "", true)], &["Onё. ", "Two."]),
         ];
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn another_output_and_another_language_end_what_is_held() {
+    fn another_output_or_language_releases_held_text() {
         let mut held = HeldText::default();
         assert_eq!(held.take(&piece(0, "One", "none", false), 0), []);
         let mut other = piece(3, "deux", "none", false);

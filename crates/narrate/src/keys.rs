@@ -1,4 +1,4 @@
-//! What each key does: [`Narrator::press`]. Pure.
+//! Executes key presses: [`Narrator::press`]. Pure. Must not depend on terminals.
 
 use recount_aaep::Message;
 use recount_aaep::wire::{
@@ -7,7 +7,7 @@ use recount_aaep::wire::{
 
 use super::dialog::{self, Dialog, NarratorKey, PromptAnswer, YesOrNo};
 use super::narrator::{Narrator, NarratorEffect};
-use super::open_prompt::{AskedPrompt, PromptKind};
+use super::open_prompt::{OpenPrompt, PromptKind};
 use super::outgoing::Outgoing;
 use super::phrases::PhraseKey;
 use super::utterance::SpeechPriority;
@@ -38,7 +38,7 @@ fn press(narrator: &mut Narrator, key: NarratorKey, now_ms: u64, skipped: u64) {
                 let session = known.id.clone();
                 match narrator.subscription.clone() {
                     Some(subscription) => {
-                        narrator.reply(PhraseKey::CancelAsked);
+                        narrator.reply(PhraseKey::CancelRequested);
                         let cancel = Outgoing::Cancel { subscription, session };
                         narrator.effects.push(NarratorEffect::Send(cancel));
                     }
@@ -74,7 +74,7 @@ fn command(narrator: &mut Narrator, key: NarratorKey, now_ms: u64, skipped: u64)
         NarratorKey::Char('a') => begin_typing(narrator, now_ms),
         NarratorKey::Enter if !digits.is_empty() => choose(narrator, &digits, now_ms),
         NarratorKey::Char('e') => extend(narrator),
-        NarratorKey::Char('c') => ask_to_cancel(narrator),
+        NarratorKey::Char('c') => confirm_cancel(narrator),
         NarratorKey::Char('?' | 'h') => narrator.reply(PhraseKey::Help),
         NarratorKey::Char('q') => narrator.effects.push(NarratorEffect::Quit),
         NarratorKey::Escape | NarratorKey::Enter | NarratorKey::Backspace => {}
@@ -82,7 +82,7 @@ fn command(narrator: &mut Narrator, key: NarratorKey, now_ms: u64, skipped: u64)
     }
 }
 
-/// A digit belongs to the command that follows. Where a prompt has choices, the choice is read back.
+/// Adds a digit to the next command. If the prompt has choices, the choice is read back.
 fn press_digit(narrator: &mut Narrator, digit: char) {
     if narrator.digits.len() >= limits::KEY_DIGITS_MAX {
         narrator.digits.clear();
@@ -90,15 +90,15 @@ fn press_digit(narrator: &mut Narrator, digit: char) {
     narrator.digits.push(digit);
     if let Some((_, choice)) = chosen(narrator, &narrator.digits) {
         let puts = [("number", (&narrator.digits).into()), ("answer", (&choice.1).into())];
-        let text = narrator.phrases.say(PhraseKey::Choice, &puts);
-        narrator.say_reply(&text);
+        let text = narrator.phrases.render(PhraseKey::Choice, &puts);
+        narrator.speak_reply(&text);
     }
 }
 
 /// The choice with a number, of the current prompt: its value and its label.
-fn chosen(narrator: &Narrator, digits: &str) -> Option<(AskedPrompt, (String, String))> {
+fn chosen(narrator: &Narrator, digits: &str) -> Option<(OpenPrompt, (String, String))> {
     let prompt = narrator.prompts.current()?;
-    let PromptKind::Clarification { choices, .. } = &prompt.asks else { return None };
+    let PromptKind::Clarification { choices, .. } = &prompt.kind else { return None };
     let at = digits.parse::<usize>().ok()?.checked_sub(1)?;
     let choice = choices.get(at)?;
     Some((prompt.clone(), (choice.value.clone(), wording::line(&choice.label))))
@@ -109,7 +109,9 @@ fn choose(narrator: &mut Narrator, digits: &str, now_ms: u64) {
         Some((prompt, (value, _))) => {
             answer(narrator, &prompt, &PromptAnswer::Response(Response::Text(value)), now_ms);
         }
-        None => narrator.say_reply(&narrator.phrases.say(PhraseKey::NoChoice, &[("number", digits.into())])),
+        None => {
+            narrator.speak_reply(&narrator.phrases.render(PhraseKey::NoChoice, &[("number", digits.into())]))
+        }
     }
 }
 
@@ -126,7 +128,7 @@ fn yes_or_no(narrator: &mut Narrator, yes: bool, now_ms: u64) {
             narrator.dialog = Dialog::Confirming(prompt.token);
             narrator.reply(PhraseKey::ConfirmFirst);
         }
-        YesOrNo::NotTaken => narrator.say_reply(&prompt.asks.keys(narrator.phrases)),
+        YesOrNo::NotTaken => narrator.speak_reply(&prompt.kind.keys(narrator.phrases)),
     }
 }
 
@@ -137,14 +139,14 @@ fn begin_typing(narrator: &mut Narrator, now_ms: u64) {
     if narrator.prompts.has_just_changed(now_ms) {
         return narrator.reply(PhraseKey::PromptChanged);
     }
-    match &prompt.asks {
+    match &prompt.kind {
         PromptKind::Clarification { freetext, numeric, choices, .. }
             if *freetext || *numeric || !choices.is_empty() =>
         {
             narrator.dialog = Dialog::Typing { token: prompt.token, text: String::new() };
             narrator.reply(PhraseKey::TypeAnswer);
         }
-        asks => narrator.say_reply(&asks.keys(narrator.phrases)),
+        kind => narrator.speak_reply(&kind.keys(narrator.phrases)),
     }
 }
 
@@ -163,7 +165,7 @@ fn typing(
             narrator.effects.push(NarratorEffect::Echo("\n".to_owned()));
             match dialog::typed(&prompt, &text, narrator.phrases) {
                 Ok(given) => answer(narrator, &prompt, &given, now_ms),
-                Err(why) => narrator.say_reply(&why),
+                Err(why) => narrator.speak_reply(&why),
             }
             return;
         }
@@ -185,8 +187,8 @@ fn typing(
     narrator.dialog = Dialog::Typing { token, text };
 }
 
-/// Sends an answer. What became of it shows in later events: the protocol acknowledges nothing.
-fn answer(narrator: &mut Narrator, prompt: &AskedPrompt, given: &PromptAnswer, now_ms: u64) {
+/// Sends an answer. Later events show the outcome: the protocol has no acknowledgement.
+fn answer(narrator: &mut Narrator, prompt: &OpenPrompt, given: &PromptAnswer, now_ms: u64) {
     let Some(subscription) = narrator.subscription.clone() else {
         return narrator.reply(PhraseKey::NotConnectedNotSent);
     };
@@ -200,7 +202,7 @@ fn answer(narrator: &mut Narrator, prompt: &AskedPrompt, given: &PromptAnswer, n
             ClarificationReply::new(token, response.clone(), subscription, timestamp).into()
         }
     };
-    narrator.say_reply(&given.spoken(prompt, narrator.phrases));
+    narrator.speak_reply(&given.spoken(prompt, narrator.phrases));
     narrator.prompts.answered(&prompt.token);
     narrator.effects.push(NarratorEffect::Send(message.into()));
     if let Some(next) = narrator.prompts.advance(now_ms).cloned() {
@@ -231,10 +233,10 @@ fn where_am_i(narrator: &mut Narrator, now_ms: u64, skipped: u64) {
         (0, Some(_)) if narrator.names_sessions => Some(phrases.plain(PhraseKey::NoRunActive)),
         (0, Some(_)) => Some(phrases.plain(PhraseKey::RunEnded)),
         (1, _) if !narrator.names_sessions => None,
-        (count, _) => Some(phrases.say(PhraseKey::RunsActive, &[("count", (count as u64).into())])),
+        (count, _) => Some(phrases.render(PhraseKey::RunsActive, &[("count", (count as u64).into())])),
     };
     if let Some(lead) = lead {
-        narrator.say_own(SpeechPriority::Message, &lead);
+        narrator.speak_phrase(SpeechPriority::Message, &lead);
     }
     let newest: Vec<(u32, String, String)> = narrator
         .sessions
@@ -248,7 +250,7 @@ fn where_am_i(narrator: &mut Narrator, now_ms: u64, skipped: u64) {
             true => (phrases.plain(PhraseKey::NotStarted), phrases.tag().to_owned()),
             false => (doing, language),
         };
-        let text = if narrator.names_sessions { narrator.run_says(number, &doing) } else { doing };
+        let text = if narrator.names_sessions { narrator.with_run_number(number, &doing) } else { doing };
         let utterance = super::utterance::Utterance {
             priority: SpeechPriority::Message,
             text,
@@ -261,19 +263,19 @@ fn where_am_i(narrator: &mut Narrator, now_ms: u64, skipped: u64) {
         narrator.prompts.open().map(|prompt| prompt.time_left(now_ms, phrases)).collect();
     let open = match prompts.as_slice() {
         [] => phrases.plain(PhraseKey::NoPrompt),
-        [left] => phrases.say(PhraseKey::PromptOpen, &[("left", left.into())]),
+        [left] => phrases.render(PhraseKey::PromptOpen, &[("left", left.into())]),
         [first, ..] => {
             let puts = [("count", (prompts.len() as u64).into()), ("left", first.into())];
-            phrases.say(PhraseKey::PromptsOpen, &puts)
+            phrases.render(PhraseKey::PromptsOpen, &puts)
         }
     };
-    narrator.say_own(SpeechPriority::Message, &open);
+    narrator.speak_phrase(SpeechPriority::Message, &open);
     if skipped > 0 {
-        let text = phrases.say(PhraseKey::CutShort, &[("count", skipped.into())]);
-        narrator.say_own(SpeechPriority::Message, &text);
+        let text = phrases.render(PhraseKey::CutShort, &[("count", skipped.into())]);
+        narrator.speak_phrase(SpeechPriority::Message, &text);
     }
     if narrator.subscription.is_none() {
-        narrator.say_own(SpeechPriority::Message, &phrases.plain(PhraseKey::NotConnected));
+        narrator.speak_phrase(SpeechPriority::Message, &phrases.plain(PhraseKey::NotConnected));
     }
 }
 
@@ -284,8 +286,8 @@ fn change_level(narrator: &mut Narrator, up: bool) {
         None => (PhraseKey::LevelLowest, None),
     };
     let word = narrator.phrases.plain(level.unwrap_or(narrator.level).word());
-    let text = narrator.phrases.say(key, &[("level", (&word).into())]);
-    narrator.say_reply(&text);
+    let text = narrator.phrases.render(key, &[("level", (&word).into())]);
+    narrator.speak_reply(&text);
     let Some(level) = level else { return };
     narrator.level = level;
     if let Some(subscription) = narrator.subscription.clone() {
@@ -294,12 +296,12 @@ fn change_level(narrator: &mut Narrator, up: bool) {
             cognitive_load: Some(level.load()),
             ..Capabilities::default()
         };
-        let wish: Message = SubscriptionRenegotiate::new(subscription, capabilities).into();
-        narrator.effects.push(NarratorEffect::Send(wish.into()));
+        let renegotiate: Message = SubscriptionRenegotiate::new(subscription, capabilities).into();
+        narrator.effects.push(NarratorEffect::Send(renegotiate.into()));
     }
 }
 
-/// PromptKind for more time to answer the current prompt.
+/// Requests more time for the current prompt.
 fn extend(narrator: &mut Narrator) {
     let Some(token) = narrator.prompts.current().map(|prompt| prompt.token.clone()) else {
         return narrator.reply(PhraseKey::NoPrompt);
@@ -308,24 +310,24 @@ fn extend(narrator: &mut Narrator) {
         return narrator.reply(PhraseKey::NotConnectedNotSent);
     };
     let time = wording::seconds(limits::EXTENSION_SECONDS, narrator.phrases);
-    let text = narrator.phrases.say(PhraseKey::AskedForTime, &[("time", (&time).into())]);
-    narrator.say_reply(&text);
+    let text = narrator.phrases.render(PhraseKey::TimeRequested, &[("time", (&time).into())]);
+    narrator.speak_reply(&text);
     narrator.effects.push(NarratorEffect::Send(Outgoing::Extend { subscription, token }));
 }
 
-/// Of the current prompt's session, or of the one that was spoken of last.
-fn ask_to_cancel(narrator: &mut Narrator) {
+/// Cancels the session of the current prompt, or of the last utterance, after confirmation.
+fn confirm_cancel(narrator: &mut Narrator) {
     let of_prompt = narrator.prompts.current().map(|prompt| prompt.session);
     let session = of_prompt.unwrap_or(narrator.last_session);
     match narrator.sessions.get(session) {
         Some(known) if known.end.is_none() => {
             let run = u64::from(session).into();
             let text = match narrator.names_sessions {
-                true => narrator.phrases.say(PhraseKey::CancelRunOf, &[("run", run)]),
+                true => narrator.phrases.render(PhraseKey::CancelRunOf, &[("run", run)]),
                 false => narrator.phrases.plain(PhraseKey::CancelRun),
             };
             narrator.dialog = Dialog::Cancelling(session);
-            narrator.say_reply(&text);
+            narrator.speak_reply(&text);
         }
         _ => narrator.reply(PhraseKey::NothingToCancel),
     }

@@ -1,20 +1,20 @@
-//! How much is spoken: [`SpeechLevel`].
+//! The amount of speech: [`SpeechLevel`].
 
 use recount_aaep::wire::{Pace, Verbosity};
 
 use super::phrases::PhraseKey;
 
-/// How much is spoken, from least to most.
+/// The amount of speech, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum SpeechLevel {
-    /// Prompts, errors, handoffs, and where a session begins and ends.
+    /// Prompts, errors, handoffs, and the start and end of sessions.
     Brief,
-    /// Also what is written and which tools run, in a few words.
+    /// Also output and tool calls, in short form.
     Terse,
     /// Also states and progress, in whole sentences.
     #[default]
     Normal,
-    /// All that there is.
+    /// Everything.
     Detailed,
 }
 
@@ -22,7 +22,7 @@ impl SpeechLevel {
     pub const ALL: [SpeechLevel; 4] =
         [SpeechLevel::Brief, SpeechLevel::Terse, SpeechLevel::Normal, SpeechLevel::Detailed];
 
-    /// What it is called.
+    /// The phrase for its name.
     pub(super) fn word(self) -> PhraseKey {
         match self {
             SpeechLevel::Brief => PhraseKey::LevelBrief,
@@ -39,7 +39,7 @@ impl SpeechLevel {
         SpeechLevel::ALL.get(to?).copied()
     }
 
-    /// What is asked of the producer.
+    /// The verbosity that is requested from the producer.
     pub fn verbosity(self) -> Verbosity {
         match self {
             SpeechLevel::Brief | SpeechLevel::Terse => Verbosity::Terse,
@@ -48,7 +48,7 @@ impl SpeechLevel {
         }
     }
 
-    /// The load that is asked for: a brief listener is sent fewer and shorter events.
+    /// The cognitive load that is requested: a brief listener gets fewer and shorter events.
     pub fn load(self) -> Pace {
         if self == SpeechLevel::Brief { Pace::Low } else { Pace::Medium }
     }

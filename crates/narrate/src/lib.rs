@@ -1,8 +1,8 @@
-//! Narration: what a listener hears of AAEP sessions, and what the listener's keys do. Pure, with the time passed in.
+//! Narration of AAEP sessions as speech, and control by keys. Pure, with the time passed in.
 //!
-//! [`Narrator`] makes utterances of events and messages of keys, [`SpeechQueue`] decides which utterance is spoken next.
-//! They must not know how speech is made, which is [`ssip`], or how events arrive, which is [`listener`]. The crate must not
-//! know the engine or runs: it treats every producer alike.
+//! [`Narrator`] converts events to utterances and keys to messages; [`SpeechQueue`] chooses the next utterance. They
+//! must not depend on the speech engine, which is [`ssip`], or on the connection, which is [`listener`]. The crate must
+//! not depend on the engine or on runs: all producers are treated alike.
 
 mod dialog;
 mod held_text;

@@ -1,7 +1,7 @@
-//! A subscriber that stays connected: [`EventListener`] reports events as they arrive, sends messages, and connects again
+//! A subscriber that stays connected: [`EventListener`] reports events as they arrive, sends messages, and reconnects
 //! after a loss, from the last event.
 //!
-//! It must not know what events mean. The caller is at the other end of two bounded channels.
+//! Must not depend on the meaning of events. It talks to its caller over two bounded channels.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::limits;
 use crate::outgoing::Outgoing;
 
-/// What a listener reports.
+/// A report of a listener.
 #[derive(Debug)]
 pub enum ListenerReport {
-    /// There is a connection, on which replies name this subscription.
+    /// Connected. Replies name this subscription.
     Connected {
         subscription: Option<SubscriptionId>,
         again: bool,
     },
     Event(Box<Event>),
-    /// The connection is lost, and is made again after the wait.
+    /// The connection was lost; the listener reconnects after the wait.
     Lost {
         why: String,
         wait: Duration,
@@ -39,17 +39,17 @@ pub enum ListenerReport {
 /// Why a listener ends.
 #[derive(Debug)]
 pub enum ListenerEnd {
-    /// The caller took no more reports, or dropped its sender of messages.
+    /// The caller stopped taking reports, or dropped its sender of messages.
     Stopped,
     /// The producer closed the subscription.
     Closed { why: String },
     /// The producer rejected the subscription, with this code and message.
     Rejected { code: String, why: String },
-    /// There never was a connection, or there will be none.
+    /// The first connection failed, or reconnecting was given up.
     Lost(LinkError),
 }
 
-/// See the module.
+/// Keeps one subscription connected.
 pub struct EventListener {
     world: World,
     dial: Dial,
@@ -67,7 +67,7 @@ pub struct ListenerEnds {
     pub messages: Sender<Outgoing>,
 }
 
-/// Why a connection is over.
+/// Why a connection ended.
 enum ConnectionEnd {
     End(ListenerEnd),
     Lost(String),
@@ -90,7 +90,7 @@ impl EventListener {
         (listener, ListenerEnds { reports: to_caller, messages: from_caller })
     }
 
-    /// Runs until it ends. May be dropped at any await; [`EventListener::close`] then ends the subscription.
+    /// Runs until the listener ends. Cancel-safe; [`EventListener::close`] then ends the subscription.
     pub async fn run(&mut self) -> ListenerEnd {
         loop {
             let over = match self.connect().await {
@@ -117,25 +117,25 @@ impl EventListener {
         }
     }
 
-    /// Ends the subscription in good order.
+    /// Closes the subscription and the connection.
     pub async fn close(&mut self) {
         let Some(mut link) = self.link.take() else { return };
         if let Some(id) = subscription_of(&link) {
             let mut close = SubscriptionClose::new(id);
             close.reason_code = Some("subscriber_shutdown".to_owned());
-            // The producer may be gone, which it learns from the connection as well.
+            // Errors are ignored: a closed connection ends the subscription as well.
             link.send(&Message::from(close).to_json()).await.ok();
         }
         link.close().await;
     }
 
     fn wait(&self) -> Duration {
-        let asked = self.link.as_ref().and_then(Link::retry_ms).unwrap_or(RECONNECT_WAIT_MS);
-        let doubled = asked.saturating_mul(1 << (self.in_vain - 1).min(16));
+        let requested = self.link.as_ref().and_then(Link::retry_ms).unwrap_or(RECONNECT_WAIT_MS);
+        let doubled = requested.saturating_mul(1 << (self.in_vain - 1).min(16));
         Duration::from_millis(doubled.min(RECONNECT_WAIT_MS_MAX))
     }
 
-    /// Waits. Messages of that time are not sent. Whether the caller is still there.
+    /// Waits. Messages in the meantime are not sent. Returns whether the caller still exists.
     async fn pause(&mut self, wait: Duration) -> bool {
         let until = recount_world::moment() + wait;
         loop {
@@ -143,7 +143,7 @@ impl EventListener {
                 () = tokio::time::sleep_until(until) => return true,
                 message = self.messages.recv() => {
                     let Some(message) = message else { return false };
-                    let why = "there is no connection".to_owned();
+                    let why = "no connection".to_owned();
                     let report = ListenerReport::NotSent { outgoing: message, why };
                     if self.reports.send(report).await.is_err() {
                         return false;
@@ -158,7 +158,7 @@ impl EventListener {
         let dial = Dial { last_event_id: last.clone(), ..self.dial.clone() };
         match &mut self.link {
             Some(link) => match link.reopen(last.as_deref()).await {
-                // The subscription is not known any more.
+                // The producer does not know the subscription any more.
                 Err(why) if why.is_final_refusal() && link.keeps_its_subscription() => {
                     *link = Link::open(&self.world, &dial).await?;
                 }
@@ -193,7 +193,7 @@ impl EventListener {
                     self.in_vain = 0;
                     match report(&heard) {
                         Ok(Some(event)) => {
-                            // What has no id of its frame is not a place to resume from.
+                            // A frame without an id is not a position to resume from.
                             if let Some(id) = heard.id.filter(|id| !id.is_empty()) {
                                 self.last_event_id = Some(id);
                             }
@@ -209,7 +209,9 @@ impl EventListener {
                     let Some(message) = message else { return stopped() };
                     let why = match link.send(&message.to_json()).await {
                         Ok(sent) if sent.status.is_none_or(|status| (200..300).contains(&status)) => continue,
-                        Ok(sent) => format!("the producer answered with status {}", sent.status.unwrap_or_default()),
+                        Ok(sent) => {
+                            format!("the producer returned status {}", sent.status.unwrap_or_default())
+                        }
                         Err(why) => why.to_string(),
                     };
                     let report = ListenerReport::NotSent { outgoing: message, why };
@@ -222,7 +224,7 @@ impl EventListener {
     }
 }
 
-/// The event that a message is, if it is one. What cannot be read is skipped: it must not end a subscription.
+/// The event in a message, if it has one. Unreadable messages are skipped, because they must not end a subscription.
 fn report(heard: &Heard) -> Result<Option<Box<Event>>, ListenerEnd> {
     match Message::parse(&heard.text) {
         Ok(Message::Event(event)) => Ok(Some(event)),

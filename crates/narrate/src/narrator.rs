@@ -1,5 +1,5 @@
-//! Makes speech of AAEP events, and replies of keys: [`Narrator`]. Pure: the caller passes the time and carries out each
-//! [`NarratorEffect`].
+//! Converts AAEP events to speech, and key presses to replies: [`Narrator`]. Pure: the caller passes the time and
+//! executes each [`NarratorEffect`]. Must not depend on connections or speech engines. Start with [`Narrator::hear`].
 
 use std::collections::{HashSet, VecDeque};
 
@@ -8,9 +8,9 @@ use recount_aaep::{Body, Event, Message};
 
 use super::dialog::Dialog;
 use super::level::SpeechLevel;
-use super::open_prompt::{Added, AskedPrompt, OpenPrompts, PromptKind};
+use super::open_prompt::{AddOutcome, OpenPrompt, OpenPrompts, PromptKind};
 use super::outgoing::Outgoing;
-use super::phrases::{PhraseKey, Phrases, Put};
+use super::phrases::{PhraseArg, PhraseKey, Phrases};
 use super::sessions::{NarratedSession, NarratedSessions, SessionEnd};
 use super::utterance::{SpeechPriority, Utterance};
 use super::wording;
@@ -20,11 +20,11 @@ use crate::limits;
 #[derive(Debug, Clone, PartialEq)]
 pub enum NarratorEffect {
     Speak(Utterance),
-    /// Cancel what is spoken, and discard text that waits.
+    /// Stop the current utterance and discard waiting text.
     Silence,
-    /// Cancel what is spoken: the answer to a key comes next.
+    /// Stop the current utterance: the reply to a key follows.
     Cut,
-    /// Show what is typed.
+    /// Show the typed text.
     Echo(String),
     /// Send to the producer. If that fails, call [`Narrator::not_sent`].
     Send(Outgoing),
@@ -49,14 +49,14 @@ pub struct Narrator {
     /// Digits that were pressed before a command.
     pub(super) digits: String,
     pub(super) history: VecDeque<Utterance>,
-    /// The session that was spoken of last.
+    /// The session of the last utterance.
     pub(super) last_session: u32,
     pub(super) effects: Vec<NarratorEffect>,
     seen: SeenIds,
 }
 
 impl Narrator {
-    /// With `names_sessions`, utterances name their session where it changes. Its own words are `phrases`.
+    /// With `names_sessions`, utterances name their session when it changes. `phrases` are the narrator's own texts.
     pub fn new(level: SpeechLevel, names_sessions: bool, phrases: &'static Phrases) -> Self {
         Narrator {
             level,
@@ -87,15 +87,15 @@ impl Narrator {
         self.subscription.is_some()
     }
 
-    /// Something in the narrator's own words, such as that the connection is lost.
+    /// Speaks a phrase of the narrator, such as that the connection is lost.
     pub fn announce(&mut self, priority: SpeechPriority, what: PhraseKey) -> Vec<NarratorEffect> {
-        self.say_own(priority, &self.phrases.plain(what));
+        self.speak_phrase(priority, &self.phrases.plain(what));
         std::mem::take(&mut self.effects)
     }
 
-    /// A reply could not be sent: its prompt is open again.
+    /// Reopens the prompt of a reply that could not be sent.
     pub fn not_sent(&mut self, outgoing: &Outgoing, why: &str) -> Vec<NarratorEffect> {
-        let text = self.phrases.say(PhraseKey::NotSent, &[("why", why.into())]);
+        let text = self.phrases.render(PhraseKey::NotSent, &[("why", why.into())]);
         if let Outgoing::Message(message) = outgoing {
             match &**message {
                 Message::ConfirmationReply(reply) => self.prompts.reopen(&reply.reply_token),
@@ -103,16 +103,16 @@ impl Narrator {
                 _ => {}
             }
         }
-        self.say_own(SpeechPriority::Important, &text);
+        self.speak_phrase(SpeechPriority::Important, &text);
         std::mem::take(&mut self.effects)
     }
 
-    /// The same, because too many messages wait for the connection.
+    /// [`Narrator::not_sent`] because too many messages wait for the connection.
     pub fn too_much_waits(&mut self, outgoing: &Outgoing) -> Vec<NarratorEffect> {
         self.not_sent(outgoing, &self.phrases.plain(PhraseKey::TooMuchWaits))
     }
 
-    /// An event of the producer. One that was heard before is ignored, and so is one of another protocol.
+    /// Takes an event of the producer. Repeated events and events of other protocols are ignored.
     pub fn hear(&mut self, event: &Event, now_ms: u64) -> Vec<NarratorEffect> {
         if event.envelope.context.is_core() && self.seen.is_new(&event.envelope.event_id) {
             let session = self.sessions.number(&event.envelope.session_id);
@@ -120,7 +120,7 @@ impl Narrator {
                 let own = language(event);
                 let ready = self.sessions.get_mut(session).map(|known| known.held.take(piece, now_ms));
                 for (text, language) in ready.unwrap_or_default() {
-                    self.say_text(session, &text, language.unwrap_or_else(|| own.clone()));
+                    self.speak_text(session, &text, language.unwrap_or_else(|| own.clone()));
                 }
             } else {
                 self.hear_other(event, session, now_ms);
@@ -129,12 +129,12 @@ impl Narrator {
         std::mem::take(&mut self.effects)
     }
 
-    /// When [`Narrator::quiet`] has something to say, if nothing is heard before.
+    /// When to call [`Narrator::quiet`], if no event arrives before.
     pub fn next_due_ms(&self) -> Option<u64> {
         self.sessions.all().filter_map(|session| session.held.due_ms()).min()
     }
 
-    /// Time has passed: text that ends nowhere, and that nothing followed, is spoken.
+    /// Speaks held text that has no boundary and was not continued in time.
     pub fn quiet(&mut self, now_ms: u64) -> Vec<NarratorEffect> {
         let due = |session: &&mut NarratedSession| session.held.due_ms().is_some_and(|due| due <= now_ms);
         let mut ready = Vec::new();
@@ -144,7 +144,7 @@ impl Narrator {
             ready.extend(session.held.flush().map(|(text, own)| (number, text, own.unwrap_or(language))));
         }
         for (number, text, language) in ready {
-            self.say_text(number, &text, language);
+            self.speak_text(number, &text, language);
         }
         std::mem::take(&mut self.effects)
     }
@@ -156,14 +156,14 @@ impl Narrator {
         if spoken.as_ref().is_some_and(|(priority, _)| *priority != SpeechPriority::Progress)
             && let Some((text, own)) = self.sessions.get_mut(session).and_then(|known| known.held.flush())
         {
-            self.say_text(session, &text, own.unwrap_or_else(|| language.clone()));
+            self.speak_text(session, &text, own.unwrap_or_else(|| language.clone()));
         }
-        self.note_doing(event, session, &language);
-        match Self::asked(event, session, &language, spoken.as_ref()) {
-            Some(prompt) => self.ask(prompt, now_ms),
+        self.note_activity(event, session, &language);
+        match Self::prompt_of(event, session, &language, spoken.as_ref()) {
+            Some(prompt) => self.add_prompt(prompt, now_ms),
             None => {
                 if let Some((priority, text)) = spoken {
-                    self.say(session, priority, text, language);
+                    self.speak(session, priority, text, language);
                 }
             }
         }
@@ -179,14 +179,14 @@ impl Narrator {
         }
     }
 
-    /// Removes prompts that this event shows to be settled.
+    /// Removes the prompts that this event settles.
     fn settle(&mut self, event: &Event, session: u32, now_ms: u64) {
         let Some(known) = self.sessions.get_mut(session) else { return };
         let leaves = matches!(&event.body, Body::StateChanged(StateChanged { from_state, to_state, .. })
             if from_state == AWAITING && to_state != AWAITING);
-        let still_asks = matches!(&event.body, Body::StateChanged(StateChanged { to_state, .. })
+        let still_awaits = matches!(&event.body, Body::StateChanged(StateChanged { to_state, .. })
             if to_state == AWAITING);
-        if std::mem::take(&mut known.has_left_prompts) && !still_asks {
+        if std::mem::take(&mut known.has_left_prompts) && !still_awaits {
             self.prompts.settle(session, now_ms, true);
         }
         if event.kind().is_some_and(recount_aaep::Kind::is_terminal) {
@@ -197,7 +197,7 @@ impl Narrator {
         }
     }
 
-    fn note_doing(&mut self, event: &Event, session: u32, language: &str) {
+    fn note_activity(&mut self, event: &Event, session: u32, language: &str) {
         let of_interest = matches!(
             event.body,
             Body::SessionStarted(_) | Body::StateChanged(_) | Body::ToolInvoked(_) | Body::ProgressUpdated(_)
@@ -210,13 +210,13 @@ impl Narrator {
         }
     }
 
-    fn asked(
+    fn prompt_of(
         event: &Event,
         session: u32,
         language: &str,
         spoken: Option<&(SpeechPriority, String)>,
-    ) -> Option<AskedPrompt> {
-        let (token, timeout_seconds, asks) = match &event.body {
+    ) -> Option<OpenPrompt> {
+        let (token, timeout_seconds, kind) = match &event.body {
             Body::AwaitingConfirmation(prompt) => {
                 (&prompt.reply_token, prompt.timeout_seconds, PromptKind::of_confirmation(prompt))
             }
@@ -225,64 +225,64 @@ impl Narrator {
             }
             _ => return None,
         };
-        let asked_ms = u64::try_from(event.envelope.timestamp.millis()).unwrap_or_default();
-        Some(AskedPrompt {
+        let opened_ms = u64::try_from(event.envelope.timestamp.millis()).unwrap_or_default();
+        Some(OpenPrompt {
             token: token.clone(),
             session,
             text: spoken.map(|(_, text)| text.clone()).unwrap_or_default(),
             language: language.to_owned(),
-            deadline_ms: asked_ms.saturating_add(u64::from(timeout_seconds) * 1_000),
-            asks,
+            deadline_ms: opened_ms.saturating_add(u64::from(timeout_seconds) * 1_000),
+            kind,
             is_answered: false,
         })
     }
 
-    fn ask(&mut self, prompt: AskedPrompt, now_ms: u64) {
+    fn add_prompt(&mut self, prompt: OpenPrompt, now_ms: u64) {
         let session = prompt.session;
         match self.prompts.add(prompt) {
-            Added::Known => {}
-            Added::Current => {
+            AddOutcome::Known => {}
+            AddOutcome::Current => {
                 if let Some(prompt) = self.prompts.current().cloned() {
                     self.read(&prompt, now_ms);
                 }
             }
-            // It is not read over the one that keys answer now.
-            Added::Waits => {
+            // The current prompt keeps the keys, so this one is only announced.
+            AddOutcome::Waits => {
                 let text = match self.names_sessions {
                     true => {
-                        self.phrases.say(PhraseKey::AnotherPromptOf, &[("run", u64::from(session).into())])
+                        self.phrases.render(PhraseKey::AnotherPromptOf, &[("run", u64::from(session).into())])
                     }
                     false => self.phrases.plain(PhraseKey::AnotherPrompt),
                 };
-                self.say_own(SpeechPriority::Important, &text);
+                self.speak_phrase(SpeechPriority::Important, &text);
             }
         }
     }
 
     /// Speaks a prompt, and then the keys that answer it.
-    pub(super) fn read(&mut self, prompt: &AskedPrompt, now_ms: u64) {
-        self.say(prompt.session, SpeechPriority::Important, prompt.text.clone(), prompt.language.clone());
+    pub(super) fn read(&mut self, prompt: &OpenPrompt, now_ms: u64) {
+        self.speak(prompt.session, SpeechPriority::Important, prompt.text.clone(), prompt.language.clone());
         let mut keys =
-            format!("{} {}", prompt.asks.keys(self.phrases), prompt.time_left(now_ms, self.phrases));
+            format!("{} {}", prompt.kind.keys(self.phrases), prompt.time_left(now_ms, self.phrases));
         let others = self.prompts.open().count().saturating_sub(1);
         if others > 0 {
-            let others = Put::from(others as u64);
-            keys = format!("{keys} {}", self.phrases.say(PhraseKey::MorePrompts, &[("count", others)]));
+            let others = PhraseArg::from(others as u64);
+            keys = format!("{keys} {}", self.phrases.render(PhraseKey::MorePrompts, &[("count", others)]));
         }
-        self.say_own(SpeechPriority::Message, &keys);
+        self.speak_phrase(SpeechPriority::Message, &keys);
     }
 
-    fn say_text(&mut self, session: u32, text: &str, language: String) {
+    fn speak_text(&mut self, session: u32, text: &str, language: String) {
         let text = wording::line(text);
         if self.level != SpeechLevel::Brief && !text.is_empty() {
-            self.say(session, SpeechPriority::Text, text, language);
+            self.speak(session, SpeechPriority::Text, text, language);
         }
     }
 
-    /// Something of a session, which is kept to be repeated.
-    fn say(&mut self, session: u32, priority: SpeechPriority, text: String, language: String) {
+    /// Speaks a text of a session and adds it to the history.
+    fn speak(&mut self, session: u32, priority: SpeechPriority, text: String, language: String) {
         let text = if self.names_sessions && self.last_session != session {
-            self.run_says(session, &text)
+            self.with_run_number(session, &text)
         } else {
             text
         };
@@ -296,36 +296,36 @@ impl Narrator {
     }
 
     /// A text with the number of its run.
-    pub(super) fn run_says(&self, session: u32, text: &str) -> String {
-        self.phrases.say(PhraseKey::RunSays, &[("run", u64::from(session).into()), ("text", text.into())])
+    pub(super) fn with_run_number(&self, session: u32, text: &str) -> String {
+        self.phrases.render(PhraseKey::RunText, &[("run", u64::from(session).into()), ("text", text.into())])
     }
 
-    pub(super) fn say_own(&mut self, priority: SpeechPriority, text: &str) {
+    pub(super) fn speak_phrase(&mut self, priority: SpeechPriority, text: &str) {
         self.effects.push(NarratorEffect::Speak(Utterance::own(priority, text, self.phrases.tag())));
     }
 
-    /// What the listener asked for with a key: it comes at once.
+    /// Replies to a key at once with a phrase.
     pub(super) fn reply(&mut self, key: PhraseKey) {
-        self.say_reply(&self.phrases.plain(key));
+        self.speak_reply(&self.phrases.plain(key));
     }
 
-    /// The same, in words that are made for it.
-    pub(super) fn say_reply(&mut self, text: &str) {
+    /// Replies to a key at once with a text.
+    pub(super) fn speak_reply(&mut self, text: &str) {
         self.effects.push(NarratorEffect::Cut);
-        self.say_own(SpeechPriority::Message, text);
+        self.speak_phrase(SpeechPriority::Message, text);
     }
 
-    /// An answer that is being given to a prompt that is settled has no use.
+    /// Ends the dialog of a prompt that is settled.
     fn end_dialog_of_closed_prompt(&mut self) {
         let (Dialog::Confirming(token) | Dialog::Typing { token, .. }) = &self.dialog else { return };
         if self.open_prompt(token).is_none() {
             self.dialog = Dialog::Commands;
-            self.say_own(SpeechPriority::Message, &self.phrases.plain(PhraseKey::PromptClosed));
+            self.speak_phrase(SpeechPriority::Message, &self.phrases.plain(PhraseKey::PromptClosed));
         }
     }
 
     /// The open prompt with this token.
-    pub(super) fn open_prompt(&self, token: &ReplyToken) -> Option<AskedPrompt> {
+    pub(super) fn open_prompt(&self, token: &ReplyToken) -> Option<OpenPrompt> {
         self.prompts.open().find(|prompt| prompt.token == *token).cloned()
     }
 }

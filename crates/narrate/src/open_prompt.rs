@@ -1,6 +1,6 @@
-//! Prompts that wait for an answer, in the order in which they came: [`OpenPrompts`]. Pure.
+//! The open prompts, oldest first: [`OpenPrompts`]. Pure.
 //!
-//! A prompt is what was asked and until when. How it is answered by keys is in `dialog`.
+//! Must not depend on keys: `dialog` has the keys that answer a prompt.
 
 use std::collections::VecDeque;
 
@@ -8,26 +8,26 @@ use recount_aaep::wire::{
     AwaitingClarification, AwaitingConfirmation, Choice, Decision, Level, ReplyToken, Reversibility,
 };
 
-use super::phrases::{PhraseKey, Phrases, Put};
+use super::phrases::{PhraseArg, PhraseKey, Phrases};
 use super::wording;
 use crate::limits;
 
 /// One prompt.
 #[derive(Debug, Clone)]
-pub(super) struct AskedPrompt {
+pub(super) struct OpenPrompt {
     pub(super) token: ReplyToken,
     /// The number of its session.
     pub(super) session: u32,
-    /// What was spoken, to be repeated.
+    /// The spoken text, for repetition.
     pub(super) text: String,
     pub(super) language: String,
     pub(super) deadline_ms: u64,
-    pub(super) asks: PromptKind,
-    /// A reply was sent. It stays open until an event of its session shows what became of it.
+    pub(super) kind: PromptKind,
+    /// A reply was sent. The prompt stays open until an event of its session settles it.
     pub(super) is_answered: bool,
 }
 
-/// What a prompt takes for an answer.
+/// The answers that a prompt takes.
 #[derive(Debug, Clone)]
 pub(super) enum PromptKind {
     Confirmation {
@@ -95,54 +95,54 @@ impl PromptKind {
     }
 }
 
-impl AskedPrompt {
+impl OpenPrompt {
     pub(super) fn seconds_left(&self, now_ms: u64) -> u64 {
         self.deadline_ms.saturating_sub(now_ms).div_ceil(1_000)
     }
 
-    /// How long an answer is awaited, and what happens without one.
+    /// The remaining time, and what happens without an answer.
     pub(super) fn time_left(&self, now_ms: u64, phrases: &Phrases) -> String {
         let time = wording::seconds(self.seconds_left(now_ms), phrases);
-        let time = ("time", Put::from(&time));
-        match &self.asks {
+        let time = ("time", PhraseArg::from(&time));
+        match &self.kind {
             PromptKind::Confirmation { default: Decision::Accept, .. } => {
-                phrases.say(PhraseKey::TimeLeftApproved, &[time])
+                phrases.render(PhraseKey::TimeLeftApproved, &[time])
             }
-            PromptKind::Confirmation { .. } => phrases.say(PhraseKey::TimeLeftRejected, &[time]),
+            PromptKind::Confirmation { .. } => phrases.render(PhraseKey::TimeLeftRejected, &[time]),
             PromptKind::Clarification { default: Some(answer), .. } => {
                 let answer = wording::line(answer);
-                phrases.say(PhraseKey::TimeLeftAnswered, &[time, ("answer", (&answer).into())])
+                phrases.render(PhraseKey::TimeLeftAnswered, &[time, ("answer", (&answer).into())])
             }
-            PromptKind::Clarification { default: None, .. } => phrases.say(PhraseKey::TimeLeft, &[time]),
+            PromptKind::Clarification { default: None, .. } => phrases.render(PhraseKey::TimeLeft, &[time]),
         }
     }
 }
 
-/// All open prompts. One of them is current: the one that was read last, which keys answer.
+/// All open prompts. One of them is current: the last one that was read, which keys answer.
 #[derive(Debug, Default)]
 pub(super) struct OpenPrompts {
-    prompts: VecDeque<AskedPrompt>,
+    prompts: VecDeque<OpenPrompt>,
     current: Option<ReplyToken>,
-    /// When another prompt became current without a key.
+    /// When another prompt became current without a key press.
     changed_ms: Option<u64>,
 }
 
-/// What adding a prompt means for the listener.
+/// The effect of adding a prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Added {
-    /// It is current now: read it.
+pub(super) enum AddOutcome {
+    /// The prompt is current: read it.
     Current,
-    /// Another one is current: announce that it waits.
+    /// Another prompt is current: announce this one.
     Waits,
-    /// It was known.
+    /// The prompt was known.
     Known,
 }
 
 impl OpenPrompts {
-    pub(super) fn add(&mut self, prompt: AskedPrompt) -> Added {
+    pub(super) fn add(&mut self, prompt: OpenPrompt) -> AddOutcome {
         if let Some(known) = self.prompts.iter_mut().find(|known| known.token == prompt.token) {
             known.deadline_ms = prompt.deadline_ms;
-            return Added::Known;
+            return AddOutcome::Known;
         }
         if self.prompts.len() >= limits::NARRATED_PROMPTS_MAX {
             self.prompts.pop_front();
@@ -150,19 +150,19 @@ impl OpenPrompts {
         let token = prompt.token.clone();
         self.prompts.push_back(prompt);
         if self.current().is_some() {
-            return Added::Waits;
+            return AddOutcome::Waits;
         }
         self.current = Some(token);
-        Added::Current
+        AddOutcome::Current
     }
 
     /// The prompt that keys answer.
-    pub(super) fn current(&self) -> Option<&AskedPrompt> {
+    pub(super) fn current(&self) -> Option<&OpenPrompt> {
         let current = self.current.as_ref()?;
         self.prompts.iter().find(|prompt| prompt.token == *current && !prompt.is_answered)
     }
 
-    pub(super) fn open(&self) -> impl Iterator<Item = &AskedPrompt> {
+    pub(super) fn open(&self) -> impl Iterator<Item = &OpenPrompt> {
         self.prompts.iter().filter(|prompt| !prompt.is_answered)
     }
 
@@ -170,8 +170,8 @@ impl OpenPrompts {
         self.prompts.iter().filter(|prompt| prompt.session == session).count()
     }
 
-    /// The prompt after the current one becomes current, in a circle.
-    pub(super) fn turn(&mut self) -> Option<&AskedPrompt> {
+    /// Makes the next prompt current, in a circle.
+    pub(super) fn turn(&mut self) -> Option<&OpenPrompt> {
         let open: Vec<&ReplyToken> = self.open().map(|prompt| &prompt.token).collect();
         let at = open.iter().position(|token| Some(*token) == self.current.as_ref());
         let next = at.map_or(0, |at| (at + 1) % open.len().max(1));
@@ -186,7 +186,7 @@ impl OpenPrompts {
         }
     }
 
-    /// A reply could not be sent.
+    /// Reopens a prompt whose reply could not be sent.
     pub(super) fn reopen(&mut self, token: &ReplyToken) {
         for prompt in self.prompts.iter_mut().filter(|prompt| prompt.token == *token) {
             prompt.is_answered = false;
@@ -196,7 +196,8 @@ impl OpenPrompts {
         }
     }
 
-    /// Removes the prompts of a session: of several, those alone that were answered here or are overdue, unless `all`.
+    /// Removes the prompts of a session. If there are several and not `all`, only those that were answered here or are
+    /// overdue.
     pub(super) fn settle(&mut self, session: u32, now_ms: u64, all: bool) {
         let all = all || self.of_session(session) == 1;
         self.prompts.retain(|prompt| {
@@ -205,8 +206,8 @@ impl OpenPrompts {
         });
     }
 
-    /// The next prompt, when there is one and none is current. From now on it is.
-    pub(super) fn advance(&mut self, now_ms: u64) -> Option<&AskedPrompt> {
+    /// Makes the next prompt current if none is, and returns it.
+    pub(super) fn advance(&mut self, now_ms: u64) -> Option<&OpenPrompt> {
         if self.current().is_some() {
             return None;
         }
@@ -217,7 +218,7 @@ impl OpenPrompts {
         self.current()
     }
 
-    /// Whether the current prompt is so new that a key was probably meant for the one before it.
+    /// Whether the current prompt is so new that a key was probably meant for the previous one.
     pub(super) fn has_just_changed(&self, now_ms: u64) -> bool {
         self.changed_ms.is_some_and(|changed| now_ms.saturating_sub(changed) < limits::PROMPT_SWITCH_MS)
     }

@@ -1,4 +1,4 @@
-//! What the narrator sends: [`Outgoing`], messages of the protocol and of Recount's extension. Pure.
+//! The messages that the narrator sends: [`Outgoing`], of the protocol and of Recount's extension. Pure.
 
 use recount_aaep::Message;
 use recount_aaep::wire::{ReplyToken, SessionId, SubscriptionId};
@@ -15,7 +15,7 @@ pub enum Outgoing {
         subscription: SubscriptionId,
         session: SessionId,
     },
-    /// PromptKind for more time to answer a prompt. The protocol has no message for it.
+    /// Requests more time to answer a prompt. The protocol has no message for it.
     Extend {
         subscription: SubscriptionId,
         token: ReplyToken,
@@ -23,7 +23,7 @@ pub enum Outgoing {
 }
 
 impl Outgoing {
-    /// As it is sent.
+    /// The encoded message.
     pub fn to_json(&self) -> String {
         match self {
             Outgoing::Message(message) => message.to_json(),

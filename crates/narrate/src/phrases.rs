@@ -1,6 +1,6 @@
-//! The narrator's own words: one catalogue a language, in the format of Fluent, for translators to edit.
+//! Renders the narrator's own texts from one Fluent catalogue per language, which translators edit.
 //!
-//! [`Phrases::of`] gives the catalogue for the languages of a listener. It knows no sessions and no keys.
+//! Must not depend on sessions or keys. Start with [`Phrases::of`], which chooses the catalogue for a listener.
 
 mod key;
 
@@ -21,27 +21,27 @@ const SOURCES: &[(&str, bool, &str)] = &[
 
 static ALL: LazyLock<Vec<Phrases>> = LazyLock::new(|| SOURCES.iter().map(Phrases::load).collect());
 
-/// What is put into a phrase.
-pub(super) enum Put<'a> {
+/// An argument of a phrase.
+pub(super) enum PhraseArg<'a> {
     Text(&'a str),
     Number(u64),
 }
 
-impl<'a> From<&'a str> for Put<'a> {
+impl<'a> From<&'a str> for PhraseArg<'a> {
     fn from(text: &'a str) -> Self {
-        Put::Text(text)
+        PhraseArg::Text(text)
     }
 }
 
-impl<'a> From<&'a String> for Put<'a> {
+impl<'a> From<&'a String> for PhraseArg<'a> {
     fn from(text: &'a String) -> Self {
-        Put::Text(text)
+        PhraseArg::Text(text)
     }
 }
 
-impl From<u64> for Put<'_> {
+impl From<u64> for PhraseArg<'_> {
     fn from(number: u64) -> Self {
-        Put::Number(number)
+        PhraseArg::Number(number)
     }
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Phrases {
 }
 
 impl Phrases {
-    /// In the first of these languages that there is; without any, in English.
+    /// The catalogue of the first available language; otherwise English.
     pub fn of(languages: &[String]) -> &'static Phrases {
         let offers: Vec<&str> = SOURCES.iter().map(|(tag, _, _)| *tag).collect();
         let languages: Vec<&str> = languages.iter().map(String::as_str).collect();
@@ -72,7 +72,7 @@ impl Phrases {
         let resource =
             resource.unwrap_or_else(|(_, why)| panic!("the catalogue {tag} cannot be read: {why:?}"));
         let mut bundle = FluentBundle::new_concurrent(vec![language]);
-        // Where the sentence runs the other way, what is put into it is kept apart.
+        // Arguments in a right-to-left sentence are isolated.
         bundle.set_use_isolating(right_to_left);
         if let Err(why) = bundle.add_resource(resource) {
             panic!("the catalogue {tag} names a phrase twice: {why:?}");
@@ -80,37 +80,37 @@ impl Phrases {
         Phrases { tag, bundle }
     }
 
-    /// The language tag of everything that is said.
+    /// The language tag of the catalogue.
     pub(super) fn tag(&self) -> &'static str {
         self.tag
     }
 
-    /// A phrase into which nothing is put.
+    /// Renders a phrase without arguments.
     pub(super) fn plain(&self, key: PhraseKey) -> String {
-        self.say(key, &[])
+        self.render(key, &[])
     }
 
-    /// A phrase, with what is put into it.
-    pub(super) fn say(&self, key: PhraseKey, puts: &[(&'static str, Put<'_>)]) -> String {
+    /// Renders a phrase with its arguments.
+    pub(super) fn render(&self, key: PhraseKey, puts: &[(&'static str, PhraseArg<'_>)]) -> String {
         let mut values = FluentArgs::with_capacity(puts.len());
         for (name, put) in puts {
             match put {
-                Put::Text(text) => values.set(*name, FluentValue::String(Cow::Borrowed(text))),
-                Put::Number(number) => values.set(*name, FluentValue::from(*number)),
+                PhraseArg::Text(text) => values.set(*name, FluentValue::String(Cow::Borrowed(text))),
+                PhraseArg::Number(number) => values.set(*name, FluentValue::from(*number)),
             }
         }
-        let said = self.try_say(key, &values);
-        said.unwrap_or_else(|why| {
-            unreachable!("a test says every phrase of {}: {}: {why}", self.tag, key.name())
+        let rendered = self.try_render(key, &values);
+        rendered.unwrap_or_else(|why| {
+            unreachable!("a test renders every phrase of {}: {}: {why}", self.tag, key.name())
         })
     }
 
-    fn try_say(&self, key: PhraseKey, values: &FluentArgs<'_>) -> Result<String, String> {
-        let message = self.bundle.get_message(key.name()).ok_or("there is no such phrase")?;
+    fn try_render(&self, key: PhraseKey, values: &FluentArgs<'_>) -> Result<String, String> {
+        let message = self.bundle.get_message(key.name()).ok_or("the phrase is missing")?;
         let pattern = message.value().ok_or("it has no value")?;
         let mut errors: Vec<FluentError> = Vec::new();
         let text = self.bundle.format_pattern(pattern, Some(values), &mut errors);
-        // A long phrase has several lines in the catalogue, and none when it is spoken.
+        // A long phrase has line breaks in the catalogue, which are not spoken.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if errors.is_empty() { Ok(text) } else { Err(format!("{errors:?}")) }
     }

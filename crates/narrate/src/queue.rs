@@ -1,14 +1,14 @@
-//! What waits to be spoken, one utterance at a time: [`SpeechQueue`]. Pure.
+//! The queue of utterances, spoken one at a time: [`SpeechQueue`]. Pure.
 //!
-//! Something important cuts short what is spoken and discards text that waits, because a prompt must not be late. It must
-//! not know how speech is made: the caller reports when an utterance has ended.
+//! Important utterances cut the current one short and discard waiting text, because a prompt must not be late. Must not
+//! depend on the speech engine: the caller reports when an utterance has ended.
 
 use std::collections::VecDeque;
 
 use super::utterance::{SpeechPriority, Utterance};
 use crate::limits;
 
-/// Utterances in the order in which they are spoken.
+/// Waiting utterances, in the order of speech.
 #[derive(Debug, Default)]
 pub struct SpeechQueue {
     waiting: VecDeque<Utterance>,
@@ -17,19 +17,19 @@ pub struct SpeechQueue {
 }
 
 impl SpeechQueue {
-    /// Adds an utterance. Whether the one that is spoken is to be cancelled for it.
+    /// Adds an utterance. Returns whether the current utterance must be cancelled.
     #[must_use]
     pub fn push(&mut self, utterance: Utterance) -> bool {
         let priority = utterance.priority;
         match priority {
             SpeechPriority::Important => self.discard_below(SpeechPriority::Message),
-            // Only the newest state of a session is of interest.
+            // Only the newest state of a session is kept.
             SpeechPriority::Progress => self.waiting.retain(|waiting| {
                 waiting.priority != SpeechPriority::Progress || waiting.session != utterance.session
             }),
             _ => {}
         }
-        // Text and progress keep the order in which they came.
+        // Text and progress keep their order.
         let class = |priority: SpeechPriority| priority.max(SpeechPriority::Text);
         let at = self.waiting.iter().position(|waiting| class(waiting.priority) < class(priority));
         self.waiting.insert(at.unwrap_or(self.waiting.len()), utterance);
@@ -41,7 +41,7 @@ impl SpeechQueue {
         cuts
     }
 
-    /// The next utterance, if nothing is being spoken. It counts as spoken until [`SpeechQueue::ended`].
+    /// The next utterance, if nothing is being spoken. It is current until [`SpeechQueue::ended`].
     pub fn take_next(&mut self) -> Option<Utterance> {
         if self.speaking.is_some() {
             return None;
@@ -51,12 +51,12 @@ impl SpeechQueue {
         Some(next)
     }
 
-    /// The utterance that was spoken has ended or was cancelled.
+    /// Records that the current utterance has ended or was cancelled.
     pub fn ended(&mut self) {
         self.speaking = None;
     }
 
-    /// Silence: text that waits is discarded, prompts and messages stay. Whether something is being spoken.
+    /// Discards waiting text; prompts and messages stay. Returns whether something is being spoken.
     pub fn silence(&mut self) -> bool {
         self.discard_below(SpeechPriority::Message);
         self.speaking.is_some()
@@ -70,7 +70,7 @@ impl SpeechQueue {
         self.waiting.is_empty() && self.speaking.is_none()
     }
 
-    /// How many utterances were cut short or discarded, because of others or because too many waited.
+    /// How many utterances were cut short or discarded.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -81,7 +81,7 @@ impl SpeechQueue {
         self.skipped += (before - self.waiting.len()) as u64;
     }
 
-    /// Drops the oldest utterance of the lowest priority.
+    /// Discards the oldest utterance of the lowest priority.
     fn drop_oldest(&mut self) {
         let lowest = self.waiting.iter().map(|waiting| waiting.priority).min();
         if let Some(at) = self.waiting.iter().position(|waiting| Some(waiting.priority) == lowest) {
@@ -117,7 +117,7 @@ mod tests {
             (vec![(Text, "a", 1), (Message, "m", 1), (Message, "n", 1)], vec!["m", "n", "a"]),
             (vec![(Message, "m", 1), (Important, "i", 1), (Important, "j", 1)], vec!["i", "j", "m"]),
             (vec![(Progress, "s", 1), (Progress, "t", 2), (Progress, "u", 1)], vec!["t", "u"]),
-            // A prompt discards text, and what came after it stays.
+            // A prompt discards waiting text; later text stays.
             (vec![(Text, "a", 1), (Progress, "s", 1), (Important, "i", 1), (Text, "b", 1)], vec!["i", "b"]),
         ] {
             let mut queue = SpeechQueue::default();

@@ -1,4 +1,4 @@
-//! What is known of each session that was heard: [`NarratedSessions`]. Pure.
+//! The sessions of a narrator, with their state: [`NarratedSessions`]. Pure.
 
 use std::collections::VecDeque;
 
@@ -18,19 +18,19 @@ pub enum SessionEnd {
 /// One session.
 #[derive(Debug)]
 pub(super) struct NarratedSession {
-    /// Counted in the order in which sessions were heard, from 1.
+    /// The number of the session, in order of its first event, from 1.
     pub(super) number: u32,
     pub(super) id: SessionId,
-    /// The last sentence about what it does.
+    /// The last sentence about its activity.
     pub(super) doing: String,
     pub(super) language: String,
     pub(super) held: HeldText,
-    /// It left `awaiting_input` with several prompts open: the next event shows whether some still are.
+    /// It left `awaiting_input` with several open prompts: the next event shows whether some are still open.
     pub(super) has_left_prompts: bool,
     pub(super) end: Option<SessionEnd>,
 }
 
-/// The sessions, bounded: of more, the oldest that has ended is forgotten, or the oldest.
+/// The sessions, limited: the oldest ended session is removed first, otherwise the oldest.
 #[derive(Debug, Default)]
 pub(super) struct NarratedSessions {
     sessions: VecDeque<NarratedSession>,
@@ -76,7 +76,7 @@ impl NarratedSessions {
         self.sessions.iter_mut()
     }
 
-    /// Those that have not ended, oldest first.
+    /// The active sessions, oldest first.
     pub(super) fn active(&self) -> impl DoubleEndedIterator<Item = &NarratedSession> {
         self.sessions.iter().filter(|session| session.end.is_none())
     }

@@ -1,6 +1,6 @@
 //! A client of speech-dispatcher over SSIP, its text protocol, on a Unix socket or TCP: [`SsipClient`].
 //!
-//! It speaks utterances and reports where they begin and end. It must not know AAEP.
+//! Sends utterances and reports their beginnings and ends. Must not depend on AAEP.
 
 mod address;
 mod client;

@@ -80,10 +80,10 @@ fn written(effects: Vec<NarratorEffect>) -> Vec<String> {
         NarratorEffect::Echo(text) => format!("echo {text:?}"),
         NarratorEffect::Send(outgoing) => {
             let message: Value = serde_json::from_str(&outgoing.to_json()).unwrap();
-            let said = ["decision", "response", "capabilities", "session_id", "seconds"]
+            let value = ["decision", "response", "capabilities", "session_id", "seconds"]
                 .into_iter()
                 .find_map(|name| message.get(name));
-            format!("send {} {}", message["type"].as_str().unwrap(), said.unwrap())
+            format!("send {} {}", message["type"].as_str().unwrap(), value.unwrap())
         }
         NarratorEffect::Ended { session, end } => format!("ended {session} {end:?}"),
         NarratorEffect::Quit => "quit".to_owned(),
@@ -156,7 +156,7 @@ fn events_are_spoken_by_urgency_and_level() {
         ),
         (Normal, "output.streaming", &chunk, vec!["Text: All good. Really."]),
         (Brief, "output.streaming", &chunk, vec![]),
-        (Brief, "handoff.requested", &handoff, vec!["Important: A human is to take over: too hard."]),
+        (Brief, "handoff.requested", &handoff, vec!["Important: Handing over to human: too hard."]),
         (Normal, "wake.up", &wake, vec!["Text: A thing."]),
     ] {
         assert_eq!(Stage::new(level, false).hear(1, kind, fields.clone()), expected, "{level:?} {kind}");
@@ -181,7 +181,7 @@ fn an_event_is_spoken_once_and_in_its_language() {
 }
 
 #[test]
-fn output_that_is_held_comes_before_what_follows_it() {
+fn held_output_is_spoken_before_later_events() {
     let mut stage = Stage::one();
     let piece =
         |text: &str| json!({"chunk": text, "position": 0, "complete": false, "coalesce_hint": "none"});
@@ -221,7 +221,7 @@ fn a_prompt_is_read_with_its_keys_and_answered_by_one() {
 }
 
 #[test]
-fn what_is_asked_is_spoken_whole_whatever_the_summary_leaves_out() {
+fn prompts_are_spoken_completely_even_if_the_summary_is_shorter() {
     let mut stage = Stage::new(SpeechLevel::Brief, false);
     let spoken = stage.hear(1, "awaiting.confirmation", json!({"urgency": "critical", "action": "Send 500 dollars",
         "consequence": "The money is gone.", "reply_token": "rpl_1", "timeout_seconds": 60, "default_decision": "accept",
@@ -237,22 +237,23 @@ fn what_is_asked_is_spoken_whole_whatever_the_summary_leaves_out() {
 }
 
 #[test]
-fn something_grave_is_approved_with_a_second_key_only() {
+fn grave_calls_are_approved_only_with_a_second_key() {
     let grave = |risk: &str, irreversible: bool| {
         json!({"urgency": "critical", "action": "Wipe.", "consequence": "Gone.",
         "reply_token": "rpl_1", "timeout_seconds": 300, "default_decision": "reject", "risk_level": risk,
         "irreversible": irreversible, "summary_normal": "Wipe. Gone."})
     };
-    let asked = "Message: High risk or not to be undone. Press Enter to approve, any other key to go back.";
+    let confirm =
+        "Message: High risk, or cannot be undone. Press Enter to approve, any other key to go back.";
     let back = "Message: Not approved. The prompt is still open.";
     for (fields, pressed, expected) in [
         (
             grave("low", true),
             "y\n",
-            vec!["cut", asked, "cut", "Message: Approved.", "send confirmation.reply \"accept\""],
+            vec!["cut", confirm, "cut", "Message: Approved.", "send confirmation.reply \"accept\""],
         ),
-        (grave("high", false), "yy", vec!["cut", asked, "cut", back]),
-        (grave("low", true), "y y", vec!["cut", asked, "cut", back, "cut", asked]),
+        (grave("high", false), "yy", vec!["cut", confirm, "cut", back]),
+        (grave("low", true), "y y", vec!["cut", confirm, "cut", back, "cut", confirm]),
         (grave("low", true), "n", vec!["cut", "Message: Rejected.", "send confirmation.reply \"reject\""]),
         (grave("low", false), "y", vec!["cut", "Message: Approved.", "send confirmation.reply \"accept\""]),
     ] {
@@ -322,7 +323,7 @@ fn questions_are_answered_by_text_number_choice_and_yes_or_no() {
 fn a_second_prompt_waits_until_the_first_is_answered() {
     let mut stage = Stage::one();
     stage.asks("rpl_1");
-    assert_eq!(stage.asks("rpl_2"), ["Important: Another prompt waits. Press p to hear it."]);
+    assert_eq!(stage.asks("rpl_2"), ["Important: Another prompt is waiting. Press p to hear it."]);
     let effects = stage.press("y");
     assert_eq!(
         effects[..4],
@@ -334,7 +335,8 @@ fn a_second_prompt_waits_until_the_first_is_answered() {
         ]
     );
     // A key that was meant for the first one.
-    assert_eq!(stage.press("y")[1], "Message: The prompt has just changed. Listen, and press the key again.");
+    let changed = "Message: The prompt just changed. Nothing was sent. Listen, then press the key again.";
+    assert_eq!(stage.press("y")[1], changed);
     stage.now_ms += crate::limits::PROMPT_SWITCH_MS;
     assert_eq!(stage.press("n")[2], "send confirmation.reply \"reject\"");
 }
@@ -346,7 +348,8 @@ fn p_goes_round_the_open_prompts() {
     for token in ["rpl_1", "rpl_2"] {
         stage.asks(token);
     }
-    let more = "Message: Press y to approve, n to reject. 5 minutes left, then it is rejected. 1 more; p reads the next.";
+    let more = "Message: Press y to approve, n to reject. 5 minutes left, then it is rejected. 1 more. Press p for \
+                the next.";
     for _ in 0..3 {
         assert_eq!(stage.press("p"), ["cut", "Important: Delete old? It is gone.", more]);
     }
@@ -372,7 +375,7 @@ fn prompts_close_when_the_events_show_it() {
         (&["rpl_1"], vec![("state.changed", leave())], 0),
         (&["rpl_1"], vec![("state.changed", state("awaiting_input", "awaiting_input", "x"))], 1),
         (&["rpl_1"], vec![("session.cancelled", json!({"cancelled_by": "user", "summary_normal": "x"}))], 0),
-        // Which of the two was settled, nobody can tell.
+        // Either of the two may be settled.
         (&["rpl_1", "rpl_2"], vec![("state.changed", leave())], 2),
         (&["rpl_1", "rpl_2"], vec![("state.changed", leave()), ("state.changed", again())], 2),
         (
@@ -391,7 +394,7 @@ fn prompts_close_when_the_events_show_it() {
         }
         assert_eq!(stage.narrator.prompts.open().count(), open, "{tokens:?} {events:?}");
     }
-    // Of two, the one that was answered here is the one that is settled.
+    // Of two prompts, the one that was answered here is settled.
     let mut stage = Stage::one();
     stage.asks("rpl_1");
     stage.asks("rpl_2");
@@ -405,7 +408,7 @@ fn prompts_close_when_the_events_show_it() {
 #[test]
 fn keys_that_need_no_prompt() {
     let mut stage = Stage::one();
-    assert_eq!(stage.press("r"), ["cut", "Message: Nothing was spoken yet."]);
+    assert_eq!(stage.press("r"), ["cut", "Message: Nothing has been spoken yet."]);
     assert_eq!(
         stage.press("w"),
         ["cut", "Message: Nothing has happened yet.", "Message: No prompt is open."]
@@ -421,15 +424,15 @@ fn keys_that_need_no_prompt() {
         ("w", vec!["cut", "Message: Thinking.", "Message: No prompt is open."]),
         ("q", vec!["quit"]),
         ("\n\u{1b}\u{7f}", vec![]),
-        ("x", vec!["cut", "Message: Not a key here. Press question mark for help."]),
-        ("7\n", vec!["cut", "Message: No open prompt has a choice 7."]),
+        ("x", vec!["cut", "Message: Unknown key. Press question mark for help."]),
+        ("7\n", vec!["cut", "Message: There is no choice 7."]),
         (
             "c\n",
             vec![
                 "cut",
                 "Message: Cancel the run? Press Enter to cancel it, any other key to go back.",
                 "cut",
-                "Message: Asked to cancel.",
+                "Message: Cancellation requested.",
                 "send recount.control \"sess_1\"",
             ],
         ),
@@ -459,20 +462,20 @@ fn keys_that_need_no_prompt() {
 }
 
 #[test]
-fn the_level_changes_and_the_producer_is_asked_for_it() {
+fn level_changes_are_requested_from_the_producer() {
     let mut stage = Stage::one();
-    let asked = |verbosity: &str, load: &str| {
+    let requested = |verbosity: &str, load: &str| {
         format!(
             "send subscription.renegotiate {}",
             json!({"cognitive_load": load, "preferred_verbosity": verbosity})
         )
     };
     for (pressed, word, sent) in [
-        ("+", "Level detailed.", Some(asked("detailed", "medium"))),
+        ("+", "Level detailed.", Some(requested("detailed", "medium"))),
         ("=", "detailed is the highest level.", None),
-        ("-", "Level normal.", Some(asked("normal", "medium"))),
-        ("-", "Level terse.", Some(asked("terse", "medium"))),
-        ("_", "Level brief.", Some(asked("terse", "low"))),
+        ("-", "Level normal.", Some(requested("normal", "medium"))),
+        ("-", "Level terse.", Some(requested("terse", "medium"))),
+        ("_", "Level brief.", Some(requested("terse", "low"))),
         ("-", "brief is the lowest level.", None),
     ] {
         let expected: Vec<String> =
@@ -482,7 +485,7 @@ fn the_level_changes_and_the_producer_is_asked_for_it() {
 }
 
 #[test]
-fn several_sessions_are_told_apart() {
+fn sessions_are_named_when_there_are_several() {
     let mut stage = Stage::new(SpeechLevel::Normal, true);
     let started = |text: &str| json!({"summary_normal": text});
     assert_eq!(stage.hear(1, "session.started", started("One.")), ["Text: Run 1: One."]);
@@ -512,7 +515,7 @@ fn nothing_is_sent_without_a_subscription_and_a_failed_reply_can_be_repeated() {
     stage.narrator.subscribed(None);
     assert_eq!(
         stage.press("y"),
-        ["cut", "Message: Not connected. Nothing was sent. Press the key again when it is connected."]
+        ["cut", "Message: Not sent: no connection. Press the key again after reconnecting."]
     );
     stage.narrator.subscribed(Some(SubscriptionId::new("sub_2").unwrap()));
     let effects = stage.narrator.press(NarratorKey::Char('y'), NOW_MS, 0);
@@ -529,7 +532,7 @@ fn nothing_is_sent_without_a_subscription_and_a_failed_reply_can_be_repeated() {
 }
 
 #[test]
-fn everything_that_is_kept_is_bounded() {
+fn all_state_of_the_narrator_is_bounded() {
     let mut stage = Stage::new(SpeechLevel::Normal, true);
     for number in 0..1_030 {
         stage.hear(number, "session.started", json!({"summary_normal": "x".repeat(2_100)}));
@@ -549,7 +552,7 @@ fn everything_that_is_kept_is_bounded() {
 
 /// A producer that falls silent within a sentence leaves nothing unspoken.
 #[test]
-fn text_that_ends_nowhere_is_spoken_when_nothing_follows_for_long() {
+fn text_without_a_boundary_is_spoken_after_a_pause() {
     let mut stage = Stage::one();
     let piece = |chunk: &str, position: u64| json!({"chunk": chunk, "position": position, "complete": false, "coalesce_hint": "none", "output_id": "out_1"});
     assert_eq!(stage.hear(1, "output.streaming", piece("It rains", 0)), [""; 0]);
@@ -565,16 +568,16 @@ fn text_that_ends_nowhere_is_spoken_when_nothing_follows_for_long() {
     assert_eq!(stage.hear(1, "output.streaming", rest), ["Text: snows."]);
 }
 
-/// Everything that the narrator says itself is in the listener's language, and says so.
+/// Every text of the narrator itself is in the language of the listener and has its tag.
 #[test]
 fn the_narrator_speaks_the_language_of_the_listener() {
     let mut stage = Stage::one();
     stage.narrator = Narrator::new(SpeechLevel::Normal, true, Phrases::of(&["ar".to_owned()]));
     for key in ["?", "w", "p", "y", "5\n", "c", "e", "+", "+", "x"] {
         for effect in stage.narrator.press(NarratorKey::Char(key.chars().next().unwrap()), NOW_MS, 3) {
-            let NarratorEffect::Speak(said) = effect else { continue };
-            assert_eq!(said.language, "ar", "{said:?}");
-            assert!(said.text.chars().any(|c| ('\u{600}'..='\u{6ff}').contains(&c)), "{said:?}");
+            let NarratorEffect::Speak(utterance) = effect else { continue };
+            assert_eq!(utterance.language, "ar", "{utterance:?}");
+            assert!(utterance.text.chars().any(|c| ('\u{600}'..='\u{6ff}').contains(&c)), "{utterance:?}");
         }
     }
 }

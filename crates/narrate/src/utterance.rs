@@ -1,21 +1,21 @@
-//! One thing that is spoken: text, language, speech priority. See [`Utterance`]. It must not know what is said why.
+//! An utterance: text, language and speech priority. See [`Utterance`]. Must not depend on the reason for an utterance.
 
-/// How soon an utterance is spoken, and what it may cut short: four of the five priorities of SSIP. A higher one is spoken
+/// The urgency of an utterance, and what it may cut short: four of the five priorities of SSIP. A higher one is spoken
 /// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpeechPriority {
-    /// What is only of use now, such as a change of state: a newer one replaces it.
+    /// Only of use now, such as a state change: a newer one replaces it.
     Progress,
-    /// What an agent writes and does.
+    /// Output and actions of an agent.
     Text,
-    /// What the listener asked for, and how a prompt is answered.
+    /// Replies to keys, and the keys that answer a prompt.
     Message,
-    /// Prompts, errors and handoffs: spoken at once, whatever is spoken.
+    /// Prompts, errors and handoffs: spoken at once.
     Important,
 }
 
 impl SpeechPriority {
-    /// Its word in `SET SELF PRIORITY`.
+    /// Its name in `SET SELF PRIORITY`.
     pub fn ssip(self) -> &'static str {
         match self {
             SpeechPriority::Progress => "PROGRESS",
@@ -26,7 +26,7 @@ impl SpeechPriority {
     }
 }
 
-/// One thing that is spoken.
+/// A text to be spoken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Utterance {
     pub priority: SpeechPriority,
@@ -34,12 +34,12 @@ pub struct Utterance {
     pub text: String,
     /// A BCP 47 tag.
     pub language: String,
-    /// The number of the session that it is about; 0 for the narrator's own words.
+    /// The number of its session; 0 for texts of the narrator.
     pub session: u32,
 }
 
 impl Utterance {
-    /// The narrator's own words, which are English.
+    /// A text of the narrator itself.
     pub fn own(priority: SpeechPriority, text: impl Into<String>, language: &str) -> Self {
         Utterance { priority, text: text.into(), language: language.to_owned(), session: 0 }
     }

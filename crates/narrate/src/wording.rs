@@ -1,6 +1,6 @@
-//! The words for an event: its summary at a level, or a sentence from its fields where it has none. Pure.
+//! The spoken text of an event: its summary at a level, or a sentence from its fields if it has none. Pure.
 //!
-//! [`of_event`] is the entry point, and [`line`] makes any text fit to be spoken. Output text is in `held_text`.
+//! Output text is in `held_text`. Start with [`of_event`]; [`line`] cleans any text for speech.
 
 use recount_aaep::wire::{
     AwaitingClarification, AwaitingConfirmation, Progress, SessionErrored, Summaries, ToolCompleted, Urgency,
@@ -12,7 +12,7 @@ use super::phrases::{PhraseKey, Phrases};
 use super::utterance::SpeechPriority;
 use crate::limits;
 
-/// What is spoken of an event at a level, and how soon; `None` when nothing is.
+/// The priority and text of an event at a level; `None` if it is not spoken.
 pub(super) fn of_event(
     event: &Event,
     level: SpeechLevel,
@@ -53,7 +53,7 @@ fn is_spoken(event: &Event, priority: SpeechPriority, level: SpeechLevel) -> boo
     }
     match level {
         SpeechLevel::Brief => false,
-        // Successful ends of calls are heard from what follows.
+        // The events that follow show a successful call.
         SpeechLevel::Terse => {
             priority != SpeechPriority::Progress
                 && !matches!(event.body, Body::ProgressUpdated(_))
@@ -82,7 +82,7 @@ fn clarification(summaries: &Summaries, prompt: &AwaitingClarification, level: S
     text
 }
 
-/// With what to do about it.
+/// Followed by the advice.
 fn errored(summaries: &Summaries, error: &SessionErrored, level: SpeechLevel, phrases: &Phrases) -> String {
     let summary = summaries.at(&level.verbosity()).map(str::to_owned);
     let summary = summary.unwrap_or_else(|| phrases.plain(PhraseKey::SessionFailed));
@@ -107,14 +107,14 @@ fn with_parts(summary: &str, parts: &[&str]) -> String {
     text
 }
 
-/// With an end that speech pauses at.
+/// With a final mark that makes speech pause.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     let is_ended = text.ends_with(|last: char| !last.is_alphanumeric() && !matches!(last, '"' | '\'' | ')'));
     if is_ended || text.is_empty() { text.to_owned() } else { format!("{text}.") }
 }
 
-/// For producers that leave summaries out.
+/// For producers without summaries.
 fn from_fields(body: &Body, phrases: &Phrases) -> Option<String> {
     Some(match body {
         Body::SessionStarted(_) => phrases.plain(PhraseKey::SessionStarted),
@@ -123,26 +123,26 @@ fn from_fields(body: &Body, phrases: &Phrases) -> Option<String> {
         }
         Body::SessionCancelled(cancelled) => {
             let by = cancelled.cancelled_by.to_string();
-            phrases.say(PhraseKey::SessionCancelled, &[("by", (&by).into())])
+            phrases.render(PhraseKey::SessionCancelled, &[("by", (&by).into())])
         }
         Body::StateChanged(change) => sentence(&change.to_state.replace('_', " ")),
         Body::ProgressUpdated(update) => progress(&update.progress, phrases)?,
         Body::ToolInvoked(call) => match &call.description {
             Some(description) => sentence(description),
-            None => phrases.say(PhraseKey::UsingTool, &[("tool", call.tool.as_str().into())]),
+            None => phrases.render(PhraseKey::UsingTool, &[("tool", call.tool.as_str().into())]),
         },
         Body::ToolCompleted(done) => match &done.error_message {
             Some(error) => format!("{}: {}", done.tool, sentence(error)),
             None => {
                 let status = done.status.to_string();
                 let puts = [("tool", done.tool.as_str().into()), ("status", (&status).into())];
-                phrases.say(PhraseKey::ToolEnded, &puts)
+                phrases.render(PhraseKey::ToolEnded, &puts)
             }
         },
         Body::HandoffRequested(handoff) => {
             let target = handoff.target_kind.as_str().replace('_', " ");
             let reason = sentence(&handoff.reason);
-            phrases.say(PhraseKey::Handover, &[("target", (&target).into()), ("reason", (&reason).into())])
+            phrases.render(PhraseKey::Handover, &[("target", (&target).into()), ("reason", (&reason).into())])
         }
         Body::SessionErrored(_)
         | Body::AwaitingConfirmation(_)
@@ -159,17 +159,17 @@ fn progress(progress: &Progress, phrases: &Phrases) -> Option<String> {
     match (&progress.percent, progress.step, progress.total_steps) {
         (Some(percent), _, _) => {
             let percent = percent.to_string();
-            Some(phrases.say(PhraseKey::Percent, &[("percent", (&percent).into())]))
+            Some(phrases.render(PhraseKey::Percent, &[("percent", (&percent).into())]))
         }
         (None, Some(step), Some(steps)) => {
-            Some(phrases.say(PhraseKey::StepOf, &[("step", step.into()), ("total", steps.into())]))
+            Some(phrases.render(PhraseKey::StepOf, &[("step", step.into()), ("total", steps.into())]))
         }
-        (None, Some(step), None) => Some(phrases.say(PhraseKey::Step, &[("step", step.into())])),
+        (None, Some(step), None) => Some(phrases.render(PhraseKey::Step, &[("step", step.into())])),
         _ => None,
     }
 }
 
-/// A text on one line, without control characters, of a length that is spoken at once; `…` stands for the rest.
+/// A text on one line, without control characters, of limited length; `…` replaces the rest.
 pub(super) fn line(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || character.is_control());
     let mut line = String::new();
@@ -186,12 +186,12 @@ pub(super) fn line(text: &str) -> String {
     line
 }
 
-/// A time that is left, in words.
+/// A remaining time as text.
 pub(super) fn seconds(seconds: u64, phrases: &Phrases) -> String {
     let (key, count) = match seconds {
         0..=119 => (PhraseKey::Seconds, seconds),
         120..=7_199 => (PhraseKey::Minutes, seconds / 60),
         _ => (PhraseKey::Hours, seconds / 3_600),
     };
-    phrases.say(key, &[("count", count.into())])
+    phrases.render(key, &[("count", count.into())])
 }

@@ -1,6 +1,6 @@
 //! Translates the Agent Client Protocol as a recorder between an editor and an agent sees it. Look at [`PromptRecording`].
 //!
-//! One prompt of a session is one run. It must never know how messages are carried, nor who answers them.
+//! One prompt of a session is one run. It must not know how messages are transported, or which program answers them.
 
 mod patch;
 mod permission;
@@ -28,37 +28,37 @@ pub fn source(agent_version: Option<String>, protocol_version: u64) -> Source {
     let shows =
         ["prompts", "texts", "thoughts", "tool calls", "plans", "permissions", "requests to the editor"];
     let does_not_show = [
-        "calls of a model: a prompt counts as one turn",
+        "model calls (a prompt counts as one turn)",
         "tokens",
-        "whether a change that a tool call shows was made to the file",
+        "whether a change shown by a tool call was written to the file",
     ];
     Source::new("acp", &format!("acp version {protocol_version}"), &shows, &does_not_show)
         .with_version(agent_version)
 }
 
-/// What is appended or uploaded next.
+/// The next draft to append, or patch to upload.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AcpStep {
     Draft(Draft),
-    /// To be uploaded, and then told to [`PromptRecording::patch_draft`].
+    /// To be uploaded, and then passed to [`PromptRecording::patch_draft`].
     Patch(Patch),
 }
 
-/// A permission that is asked for in Recount.
+/// An approval that was requested in Recount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestedApproval {
     pub approval_id: String,
     pub options: Options,
 }
 
-/// The account of one prompt.
+/// The recording of one prompt.
 #[derive(Debug)]
 pub struct PromptRecording {
     recording: Recording,
     steps: VecDeque<AcpStep>,
     /// The agent's folder, to which paths are relative.
     folder: String,
-    /// The text that goes on, by our name for it.
+    /// The open text, by our name for it.
     open_text: Option<String>,
     texts: u64,
     plans: u64,
@@ -82,14 +82,14 @@ pub struct PromptRecording {
 #[derive(Debug, Clone)]
 struct OpenPermission {
     approval_id: Option<String>,
-    /// The call that it is about, or that stands for it.
+    /// The call that it is for, or the recorded call that represents it.
     call: Option<String>,
-    stands_for_permission: bool,
+    is_permission_call: bool,
     options: Options,
 }
 
 impl PromptRecording {
-    /// Begins the account of a prompt with what the person said.
+    /// Begins the recording of a prompt with its text.
     pub fn begin(source: &Source, folder: &str, session: &str, prompt: &Value) -> Self {
         let mut recording = Recording::begin(source);
         recording.note("acp_session", &json!({ "session_id": session, "cwd": folder }));
@@ -120,7 +120,7 @@ impl PromptRecording {
         this
     }
 
-    /// What is to be done next, in order.
+    /// The next steps, in order.
     pub fn drain(&mut self) -> Vec<AcpStep> {
         self.take_drafts();
         self.steps.drain(..).collect()
@@ -159,7 +159,7 @@ impl PromptRecording {
             }
             "plan" => self.plan(update, &update["entries"]),
             "plan_update" => self.plan(update, &update["plan"]["entries"]),
-            // It names a change of the session beside what is said.
+            // It names a change of the session in addition to the message.
             "" => self.recording.raw("session/update", update, None),
             other => {
                 self.settle_waiting();
@@ -229,20 +229,22 @@ impl PromptRecording {
         };
         let call = self.remember_call(&id);
         call.merge(update);
-        let (status, is_told) = (call.status.clone(), call.is_told);
-        if !is_told && matches!(&*status, "" | "pending") {
-            // Many agents tell the input, or all of it, in a second message.
+        let (status, is_recorded) = (call.status.clone(), call.is_recorded);
+        if !is_recorded && matches!(&*status, "" | "pending") {
+            // Many agents send the input, or the rest of it, in a second message.
             if !self.waiting.contains(&id) {
                 self.waiting.push(id);
             }
             return;
         }
         self.waiting.retain(|waiting| *waiting != id);
-        if is_told && update.get("rawInput").is_some_and(|input| !input.is_null()) && !self.input_is_told(&id)
+        if is_recorded
+            && update.get("rawInput").is_some_and(|input| !input.is_null())
+            && !self.is_input_recorded(&id)
         {
             self.recording.raw("tool_call_input", update, None);
         }
-        self.tell_call(&id);
+        self.record_call(&id);
         match &*status {
             "in_progress" => self.recording.call_running(&id),
             "completed" => self.end_call(&id, How::Completed),
@@ -264,15 +266,15 @@ impl PromptRecording {
         self.calls.entry(id.to_owned()).or_default()
     }
 
-    fn input_is_told(&self, id: &str) -> bool {
-        self.calls.get(id).is_some_and(|call| call.told_input.as_ref() == Some(&call.input))
+    fn is_input_recorded(&self, id: &str) -> bool {
+        self.calls.get(id).is_some_and(|call| call.recorded_input.as_ref() == Some(&call.input))
     }
 
     /// Records that the call is about to be made, once, and the changes that it shows so far.
-    fn tell_call(&mut self, id: &str) {
+    fn record_call(&mut self, id: &str) {
         let Some(call) = self.calls.get_mut(id) else { return };
-        if !std::mem::replace(&mut call.is_told, true) {
-            call.told_input = Some(call.input.clone());
+        if !std::mem::replace(&mut call.is_recorded, true) {
+            call.recorded_input = Some(call.input.clone());
             let start = call.start(id);
             self.recording.call(start);
         }
@@ -303,7 +305,7 @@ impl PromptRecording {
         }
     }
 
-    /// The draft that says where an uploaded patch is.
+    /// The draft that names an uploaded patch.
     pub fn patch_draft(patch: &Patch, artifact_id: &str, hash: Option<String>, size_bytes: u64) -> Draft {
         let source = source(None, 0);
         let mut recording = Recording::begin(&source);
@@ -334,7 +336,7 @@ impl PromptRecording {
 
     fn end_call(&mut self, id: &str, how: How) {
         let Some(call) = self.calls.get(id) else { return };
-        // The agent says that a call failed which was not carried out.
+        // The agent reports a call as failed that was not executed.
         let how = if call.is_denied && how == How::Failed { How::Refused } else { how };
         let outcome = Outcome { output: call.output(), ..Outcome::of(how) };
         self.recording.call_end(id, outcome);
@@ -348,7 +350,7 @@ impl PromptRecording {
     /// Records the calls that wait for more of their input as they are known so far.
     pub fn settle_waiting(&mut self) {
         for id in std::mem::take(&mut self.waiting) {
-            self.tell_call(&id);
+            self.record_call(&id);
         }
     }
 
@@ -374,9 +376,7 @@ impl PromptRecording {
             Outcome { output: Some(response["result"].clone()), ..Outcome::of(How::Completed) }
         } else {
             Outcome {
-                error: Some(
-                    error["message"].as_str().unwrap_or("the editor answered with an error").to_owned(),
-                ),
+                error: Some(error["message"].as_str().unwrap_or("the editor returned an error").to_owned()),
                 code: error["code"].as_i64().map(|code| code.to_string()),
                 ..Outcome::of(How::Failed)
             }
@@ -385,20 +385,20 @@ impl PromptRecording {
         true
     }
 
-    /// The agent asks for a permission. With `approval_id` it is asked for in Recount, too; `None` if that is not possible.
+    /// The agent requests a permission. With `approval_id` an approval is requested in Recount, too. `None`: not possible.
     pub fn permission(
         &mut self,
         id: &str,
         params: &Value,
         approval_id: Option<&str>,
         timeout_seconds: Option<u64>,
-    ) -> Option<Asked> {
+    ) -> Option<RequestedApproval> {
         self.close_text();
         let options = Options::of(params);
         let about =
             if params["subject"].is_object() { &params["subject"]["toolCall"] } else { &params["toolCall"] };
         let call = about["toolCallId"].as_str().map(str::to_owned);
-        // The request may tell the rest of its own call's input.
+        // The request may have the rest of its own call's input.
         self.waiting.retain(|waiting| call.as_ref() != Some(waiting));
         self.settle_waiting();
         if let Some(call) = &call {
@@ -407,18 +407,18 @@ impl PromptRecording {
             remembered.merge(about);
             // The request does not begin or end the call.
             remembered.status = status;
-            self.tell_call(call);
+            self.record_call(call);
         }
         if self.permissions.len() >= limits::ACP_REQUESTS_OPEN_MAX {
             self.recording.raw("session/request_permission", params, None);
             return None;
         }
-        let can_be_asked = call.as_ref().is_some_and(|call| self.recording.can_be_asked_about(call));
+        let can_request = call.as_ref().is_some_and(|call| self.recording.can_request_permission(call));
         let start = match &call {
-            Some(call) if can_be_asked => self.calls.get(call).map(|known| known.start(call)),
+            Some(call) if can_request => self.calls.get(call).map(|known| known.start(call)),
             _ => None,
         };
-        let stands_for_permission = start.is_none();
+        let is_permission_call = start.is_none();
         let start = start.unwrap_or_else(|| {
             self.permissions_without_call += 1;
             CallStart {
@@ -431,7 +431,7 @@ impl PromptRecording {
             }
         });
         let call_id = start.foreign_id.clone();
-        let asked = match approval_id {
+        let requested = match approval_id {
             Some(approval_id) => self.recording.prompt(Prompt {
                 approval_id: approval_id.to_owned(),
                 call: start,
@@ -447,13 +447,13 @@ impl PromptRecording {
             }
         };
         let open = OpenPermission {
-            approval_id: asked.clone(),
+            approval_id: requested.clone(),
             call: Some(call_id),
-            stands_for_permission,
+            is_permission_call,
             options: options.clone(),
         };
         self.permissions.insert(id.to_owned(), open);
-        asked.map(|approval_id| Asked { approval_id, options })
+        requested.map(|approval_id| RequestedApproval { approval_id, options })
     }
 
     /// The editor answered a permission, and that answer went to the agent: whether one with this id was open in this run.
@@ -491,7 +491,7 @@ impl PromptRecording {
     fn decided(&mut self, open: &OpenPermission, elsewhere: &Elsewhere, answer: &Value) {
         use crate::Decided;
         let Some(call) = &open.call else { return };
-        if open.stands_for_permission {
+        if open.is_permission_call {
             let outcome = match elsewhere.decided {
                 Decided::Approved => Outcome { output: Some(answer.clone()), ..Outcome::of(How::Completed) },
                 Decided::Rejected => {
@@ -510,7 +510,7 @@ impl PromptRecording {
         }
     }
 
-    /// What else was seen: a message of another kind, or one that cannot be read.
+    /// Any other message: of another kind, or unreadable.
     pub fn raw(&mut self, name: &str, body: &Value) {
         self.recording.raw(name, body, None);
     }
@@ -530,7 +530,7 @@ impl PromptRecording {
 
     // Endings.
 
-    /// The editor asked the agent to stop.
+    /// The editor requested that the agent stops.
     pub fn cancel(&mut self) {
         self.cancelled_by_editor = true;
         self.recording.raw("session/cancel", &json!({}), None);
@@ -544,7 +544,7 @@ impl PromptRecording {
         }
         let code =
             error["code"].as_i64().map_or_else(|| "acp_error".to_owned(), |code| format!("acp_error_{code}"));
-        let message = error["message"].as_str().unwrap_or("the agent answered with an error").to_owned();
+        let message = error["message"].as_str().unwrap_or("the agent returned an error").to_owned();
         if !error["data"].is_null() {
             self.recording.raw("error", error, None);
         }
@@ -590,7 +590,7 @@ impl PromptRecording {
         self.settle_waiting();
         self.close_text();
         for id in std::mem::take(&mut self.permissions).into_keys().collect::<Vec<_>>() {
-            self.permission_withdrawn(&id, "agent", "the prompt ended before an answer");
+            self.permission_withdrawn(&id, "agent", "the prompt ended before the request was answered");
         }
         if stop_reason != "error" && self.recording.in_turn() && self.recording.open_calls().is_empty() {
             self.recording.turn_end(TurnEnd { stop_reason, usage: None });
@@ -626,12 +626,12 @@ fn request_summary(method: &str, params: &Value) -> String {
 }
 
 fn permission_summary(params: &Value, about: &Value) -> String {
-    let told = [&params["title"], &about["title"], &params["subject"]["command"]];
-    let told = told.into_iter().find_map(Value::as_str).map(str::to_owned);
-    told.unwrap_or_else(|| "the agent asks for a permission".to_owned())
+    let texts = [&params["title"], &about["title"], &params["subject"]["command"]];
+    let summary = texts.into_iter().find_map(Value::as_str).map(str::to_owned);
+    summary.unwrap_or_else(|| "the agent requests a permission".to_owned())
 }
 
-/// What a person reads before deciding.
+/// The text that a person reads before deciding.
 fn preview(params: &Value, about: &Value) -> Option<(&'static str, String)> {
     let command = params["subject"]["command"].as_str().or(about["rawInput"]["command"].as_str());
     if let Some(command) = command {

@@ -1,6 +1,6 @@
-//! The hooks of Claude Code: what the body of each says.
+//! The hooks of Claude Code: the content of each body.
 //!
-//! It must not know how it came. Begin at `seen`.
+//! It must not know how the body arrived. Entry point: `seen`.
 
 use serde_json::Value;
 
@@ -11,14 +11,16 @@ pub(crate) fn source() -> Source {
     Source::new(
         "claude",
         "claude-code-hooks",
-        &["prompts, texts as they are displayed, tool calls with input and output, permission requests, \
-             the beginning and end of sub-agents, compactions, notifications"],
+        &[
+            "prompts, texts as displayed, tool calls with input and output, permission requests, the start and \
+           end of sub-agents, compactions, notifications",
+        ],
         &[
             "tokens and cost",
             "thinking",
-            "the bounds of model calls: the run has one turn for all of them",
+            "the start and end of model calls (the run has one turn for all of them)",
             "who decided in the agent's own dialog",
-            "calls that the agent makes while its hooks are switched off",
+            "calls that the agent makes while its hooks are disabled",
         ],
     )
 }

@@ -1,8 +1,8 @@
 //! Transcripts of Claude Code: `~/.claude/projects/*/*.jsonl`, one JSON object a line.
 //!
 //! The format is private to the program and undocumented. This reads what versions 1.0 to 2.1 write, as public descriptions
-//! of it agree (`docs/record/import.md` names them), and keeps the raw text of every line. It must never know files.
-//! Begin at [`ClaudeTranscript`].
+//! of it agree (`docs/record/import.md` names them), and keeps the raw text of every line. It must not know files.
+//! Entry point: [`ClaudeTranscript`].
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ const AROUND: [&str; 20] = [
     "worktree-state",
 ];
 
-/// What a message of the program itself begins with: it stands as a message of the user, but nobody typed it.
+/// The prefix of a message of the program itself: it has the form of a user message, but no person typed it.
 const NOT_TYPED: [&str; 6] = [
     "<local-command-stdout>",
     "<local-command-stderr>",
@@ -55,7 +55,7 @@ const INTERRUPTED: &str = "[Request interrupted by user";
 pub struct ClaudeTranscript {
     version: Option<String>,
     folder: Option<String>,
-    /// Whether the whole file is of a sub-agent, as its first message says.
+    /// Whether the whole file is of a sub-agent, as in its first message.
     is_of_subagent: Option<bool>,
     turn: Option<Turn>,
     open_calls: BTreeSet<String>,
@@ -99,7 +99,8 @@ impl ClaudeTranscript {
                     line.steps.push(TranscriptStep::Gap {
                         reason: "attachment_not_imported",
                         what: format!(
-                            "{others} attachments of the message; its raw text has them, as far as it is kept"
+                            "{others} attachments of the message; its raw text contains them, as far as it \
+                             is stored"
                         ),
                     });
                 }
@@ -108,7 +109,7 @@ impl ClaudeTranscript {
         }
     }
 
-    /// A message that a person typed, or that stands as one.
+    /// A message that a person typed, or that has the form of one.
     fn message(&mut self, value: &Value, typed: &str, line: &mut TranscriptLine) {
         if typed.starts_with(INTERRUPTED) {
             let (by, reason) = ("operator".to_owned(), typed.to_owned());
@@ -141,14 +142,14 @@ impl ClaudeTranscript {
         self.open_calls.remove(id);
         let is_error = result.get("is_error").and_then(Value::as_bool).unwrap_or(false);
         let output = result.get("content").cloned();
-        let said = output.as_ref().map(plain).unwrap_or_default();
+        let message = output.as_ref().map(plain).unwrap_or_default();
         let how = match (is_error, value.get("toolUseResult").and_then(Value::as_str)) {
-            // What the program writes where a person says no.
+            // The program writes this when a person refuses a call.
             (true, Some(why)) if why.starts_with("User rejected tool use") => How::Refused,
             (true, _) => How::Failed,
             (false, _) => How::Completed,
         };
-        let outcome = Outcome { output, error: is_error.then_some(said), ..Outcome::of(how) };
+        let outcome = Outcome { output, error: is_error.then_some(message), ..Outcome::of(how) };
         line.steps.push(TranscriptStep::CallEnd { id: id.to_owned(), outcome });
     }
 
@@ -182,8 +183,8 @@ impl ClaudeTranscript {
         }
         let name = text(value, "uuid").unwrap_or(&id);
         match message.get("content") {
-            Some(Value::String(said)) => {
-                line.steps.push(TranscriptStep::Text { id: name.to_owned(), text: said.clone() })
+            Some(Value::String(content)) => {
+                line.steps.push(TranscriptStep::Text { id: name.to_owned(), text: content.clone() })
             }
             Some(Value::Array(blocks)) => {
                 for (at, block) in blocks.iter().enumerate() {
@@ -197,8 +198,8 @@ impl ClaudeTranscript {
     fn block(&mut self, name: &str, block: &Value, line: &mut TranscriptLine) {
         match text(block, "type") {
             Some("text") => {
-                let said = text(block, "text").unwrap_or_default().to_owned();
-                line.steps.push(TranscriptStep::Text { id: name.to_owned(), text: said });
+                let message = text(block, "text").unwrap_or_default().to_owned();
+                line.steps.push(TranscriptStep::Text { id: name.to_owned(), text: message });
             }
             // The raw text has it.
             Some("thinking" | "redacted_thinking") => {}
@@ -359,7 +360,7 @@ pub(crate) fn mcp_of(tool: &str) -> Option<(String, String)> {
 /// The text of a result: a text, or blocks of text.
 fn plain(content: &Value) -> String {
     match content {
-        Value::String(said) => said.clone(),
+        Value::String(content) => content.clone(),
         Value::Array(blocks) => {
             let texts: Vec<&str> = blocks.iter().filter_map(|block| text(block, "text")).collect();
             texts.join("\n")

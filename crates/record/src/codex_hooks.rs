@@ -1,6 +1,6 @@
-//! The hooks of Codex: what the body of each says. They have Claude Code's form, with `turn_id` for the prompt.
+//! The hooks of Codex: the content of each body. They have Claude Code's form, with `turn_id` for the prompt.
 //!
-//! It must not know how it came. Begin at `seen`.
+//! It must not know how the body arrived. Entry point: `seen`.
 
 use crate::Source;
 use crate::claude_hooks;
@@ -10,12 +10,12 @@ pub(crate) fn source() -> Source {
     Source::new(
         "codex",
         "codex-hooks",
-        &["prompts, tool calls with input and output, permission requests, the last text of an answer"],
+        &["prompts, tool calls with input and output, permission requests, the last text of a response"],
         &[
             "tokens and cost",
             "reasoning",
             "texts before the last one",
-            "the bounds of model calls: the run has one turn for all of them",
+            "the start and end of model calls (the run has one turn for all of them)",
             "who decided in the agent's own dialog",
             "tools that have no hook",
         ],

@@ -1,7 +1,7 @@
 //! Rollouts of Codex: `$CODEX_HOME/sessions/YYYY/MM/DD/rollout-*.jsonl`, a line for each `{timestamp, type, payload}`.
 //!
 //! The types are those of `RolloutItem` in the program's crate `codex-rs/protocol`; `docs/record/import.md` names the
-//! versions that were read. It must never know files. Begin at [`CodexRollout`].
+//! versions that were read. It must not know files. Entry point: [`CodexRollout`].
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub struct CodexRollout {
     folder: Option<String>,
     provider: Option<String>,
     model: Option<String>,
-    /// What the session used so far, as the last `token_count` says.
+    /// What the session used so far, as in the last `token_count`.
     total: Usage,
     is_in_turn: bool,
     /// Texts of the session, to name each.
@@ -123,10 +123,13 @@ impl CodexRollout {
         line.place = LinePlace::Within;
         self.open_calls.remove(id);
         let output = item.get("output").cloned();
-        // Some tools write a JSON text with the exit code; nothing else says whether a call failed.
-        let said =
-            output.as_ref().and_then(Value::as_str).and_then(|said| serde_json::from_str::<Value>(said).ok());
-        let exit = said.as_ref().and_then(|said| said.pointer("/metadata/exit_code")).and_then(Value::as_i64);
+        // Some tools write a JSON text with the exit code; nothing else shows whether a call failed.
+        let result = output
+            .as_ref()
+            .and_then(Value::as_str)
+            .and_then(|result| serde_json::from_str::<Value>(result).ok());
+        let exit =
+            result.as_ref().and_then(|result| result.pointer("/metadata/exit_code")).and_then(Value::as_i64);
         let outcome = match exit {
             Some(code) if code != 0 => Outcome {
                 output,
@@ -149,8 +152,9 @@ impl CodexRollout {
                 let images = ["images", "local_images"].iter().filter_map(|name| event.get(name)?.as_array());
                 let count: usize = images.map(Vec::len).sum();
                 if count > 0 {
-                    let what =
-                        format!("{count} images of the message; its raw text has them, as far as it is kept");
+                    let what = format!(
+                        "{count} images of the message; its raw text contains them, as far as it is stored"
+                    );
                     line.steps.push(TranscriptStep::Gap { reason: "attachment_not_imported", what });
                 }
             }
@@ -169,7 +173,7 @@ impl CodexRollout {
                 self.begin();
             }
             "" => line.unknown = Some("event_msg (without a type)".to_owned()),
-            // Events for the program's own screen; the items have what they tell.
+            // Events for the program's own screen; the items have the same content.
             _ => {}
         }
     }
@@ -191,8 +195,8 @@ impl CodexRollout {
             Some(used)
         } else {
             // The count began anew, as after a fork of the session.
-            let what =
-                "the cumulative count of tokens fell; only what the last request used is counted".to_owned();
+            let what = "the cumulative token count decreased; only the usage of the last request is counted"
+                .to_owned();
             line.steps.push(TranscriptStep::Gap { reason: "token_count_fell", what });
             event.pointer("/info/last_token_usage").and_then(usage)
         };
@@ -202,7 +206,7 @@ impl CodexRollout {
             line.steps.extend(self.turn_end(used));
         } else {
             let details = json!({
-                "reason": "tokens without an answer of the model in the transcript",
+                "reason": "tokens without a response of the model in the transcript",
                 "input_tokens": used.and_then(|used| used.input_tokens),
                 "output_tokens": used.and_then(|used| used.output_tokens),
             });

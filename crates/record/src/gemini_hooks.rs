@@ -1,6 +1,6 @@
-//! The hooks of Gemini CLI: what the body of each says.
+//! The hooks of Gemini CLI: the content of each body.
 //!
-//! It must not know how it came. Begin at `seen`.
+//! It must not know how the body arrived. Entry point: `seen`.
 
 use serde_json::Value;
 
@@ -11,14 +11,13 @@ pub(crate) fn source() -> Source {
     Source::new(
         "gemini",
         "gemini-cli-hooks",
+        &["prompts and their responses, tool calls with input and output, model requests and responses as \
+             raw events"],
         &[
-            "prompts, the answer to each, tool calls with input and output, requests to the model and its answers as raw events",
-        ],
-        &[
-            "ids of calls: an outcome belongs to the open call with the same tool and input",
+            "call ids (an outcome is matched to the open call with the same tool and input)",
             "who decided in the agent's own dialog",
-            "texts before the answer, except in raw events",
-            "the bounds of model calls: the run has one turn for all of them",
+            "texts before the response, except in raw events",
+            "the start and end of model calls (the run has one turn for all of them)",
         ],
     )
 }

@@ -1,4 +1,4 @@
-//! The body of a hook, taken apart: what it says, and the fields that are not taken yet.
+//! The body of a hook: its content, and the fields that are not read yet.
 //!
 //! It must not know agents. Look at [`Seen`].
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use crate::kept::short;
 use crate::{CallStart, Outcome, limits};
 
-/// What a hook says.
+/// The content of a hook.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
-    /// A session begins, or goes on after a resumption or a compaction.
+    /// A session starts, or continues after a resumption or a compaction.
     SessionStarted,
     /// A person sent a prompt.
     Prompted {
@@ -43,7 +43,7 @@ pub enum Seen {
     SessionEnded {
         reason: String,
     },
-    /// Something beside the account, such as a notification: it opens no run.
+    /// An event outside of runs, such as a notification: it opens no run.
     Aside,
     Other,
 }
@@ -96,14 +96,14 @@ impl BodyFields {
     }
 }
 
-/// The telling part of an input, in one line.
+/// The most informative field of an input, in one line.
 fn in_one_line(name: &str, input: &Value) -> Option<String> {
-    let telling = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
-    let text = telling.iter().find_map(|field| input.get(*field).and_then(Value::as_str))?;
+    let fields = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
+    let text = fields.iter().find_map(|field| input.get(*field).and_then(Value::as_str))?;
     Some(short(&format!("{name}: {}", text.lines().next().unwrap_or("")), limits::NAME_BYTES_MAX * 2))
 }
 
-/// What a person reads before deciding on a call.
+/// The text that a person reads before deciding on a call.
 pub(crate) fn permission(call: CallStart) -> Seen {
     let command = call.input.get("command").and_then(Value::as_str);
     let preview = match command {

@@ -1,6 +1,6 @@
 //! Hooks of agents: one event that the agent reports while it works, read and recorded.
 //!
-//! [`read`] takes the body of a hook of any known agent and finds what it says, as a [`Hook`]; [`Hook::record`] puts
+//! [`read`] takes the body of a hook of any known agent and returns its content as a [`Hook`]; [`Hook::record`] puts
 //! it into a [`Recording`]. The agents' own formats are in `claude_hooks`, `codex_hooks` and `gemini_hooks`.
 
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use crate::{
     gemini_hooks, limits,
 };
 
-/// Not of an agent: `recount hook` says with it how many hooks it could not keep while the server was away.
+/// Not of an agent: `recount hook` reports how many hooks it could not store while the server was unreachable.
 const SPOOL_DROPPED: &str = "recount.spool_dropped";
 
 /// Agents whose hooks are understood.
@@ -54,18 +54,16 @@ pub enum Unreadable {
 impl std::fmt::Display for Unreadable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Unreadable::UnknownAgent => "the agent is not known; send claude, codex or gemini",
+            Unreadable::UnknownAgent => "unknown agent; send claude, codex or gemini",
             Unreadable::NotAnObject => {
-                "the body is not a JSON object; send the body that the agent gives its hook"
+                "the body is not a JSON object; send the hook input of the agent unchanged"
             }
-            Unreadable::NoSession => {
-                "the body has no session_id; send the body that the agent gives its hook"
-            }
+            Unreadable::NoSession => "the body has no session_id; send the hook input of the agent unchanged",
         })
     }
 }
 
-/// Names of fields that tell where an event belongs, not what it says.
+/// Names of fields that identify where an event belongs; they are not content.
 const CONTEXT: &[&str] = &[
     "session_id",
     "transcript_path",
@@ -116,7 +114,7 @@ pub fn read(agent: &str, event: &str, body: Value) -> Result<Hook, Unreadable> {
     Ok(Hook { agent, event, session, prompt, folder, version, key, seen, rest: fields.0, context })
 }
 
-/// What the hooks of an agent show.
+/// The source of the hooks of an agent.
 pub fn source(agent: &str, version: Option<String>) -> Source {
     let source = match agent {
         "codex" => codex_hooks::source(),
@@ -141,7 +139,7 @@ pub fn permission_answer(agent: &str, answer: Option<Answer>, comment: Option<&s
         "claude" | "codex" => {
             json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } })
         }
-        // Gemini's hooks may only deny; a permission is never asked of one.
+        // Gemini's hooks may only deny; they never request a permission.
         _ => json!({}),
     }
 }
@@ -177,7 +175,7 @@ impl Hook {
         }
     }
 
-    /// What tells of the session in its first event of a run.
+    /// What the first event of a run records of the session.
     pub fn session_facts(&self) -> Value {
         let mut facts = self.context.clone();
         if let Some(prompt) = &self.prompt {
@@ -191,7 +189,7 @@ impl Hook {
         map_id(self.prompt.as_ref().unwrap_or(&self.key))
     }
 
-    /// Records what the hook says, in a run that is open. A permission is recorded as the agent's own question;
+    /// Records the hook in an open run. A permission is recorded as the agent's own question;
     /// [`Hook::ask`] asks Recount's faces instead. An ending closes the run when its calls have their outcomes, or
     /// with `now`; whether it is to be ended later is returned.
     pub fn record(&self, recording: &mut Recording, now: bool) -> bool {
@@ -285,13 +283,13 @@ impl Hook {
         recording.call_end(&id, outcome.clone());
     }
 
-    /// Asks Recount's faces for the permission, with an approval id that is free. What it is asked under is returned: an
-    /// approval that is open for the same call, or the new one. `None`: it cannot be asked.
+    /// Requests an approval in Recount, with an unused approval id. Returns its id: an approval that is open for
+    /// the same call, or the new one. `None`: it cannot be requested.
     pub fn ask(&self, recording: &mut Recording, approval_id: &str, wait_seconds: u64) -> Option<String> {
         let Seen::Permission { call, summary, preview } = &self.seen else { return None };
         let id = match call.foreign_id.is_empty() {
             false => call.foreign_id.clone(),
-            true => match recording.find_asked(&call.name, &call.input) {
+            true => match recording.find_approval(&call.name, &call.input) {
                 Some(approval) => return Some(approval),
                 None => recording
                     .find_call(&call.name, &call.input)
@@ -326,7 +324,7 @@ impl Hook {
         recording.raw(&self.event, &Value::Object(self.rest.clone()), Some(&self.key));
     }
 
-    /// What the typed events do not have.
+    /// The fields that the typed events do not have.
     fn rest(&self, recording: &mut Recording) {
         if !self.rest.is_empty() {
             self.raw(recording);
@@ -338,7 +336,7 @@ impl Hook {
     }
 }
 
-/// Withdraws every approval that is open: the agent went on, or is gone.
+/// Withdraws every approval that is open: the agent continued, or ended.
 pub fn withdraw_all(recording: &mut Recording, by: &str, why: &str) {
     for approval in recording.open_approvals() {
         recording.withdraw(&approval, &Elsewhere::undecided(by, why));
@@ -350,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hooks_that_were_not_kept_are_a_gap_and_open_no_run() {
+    fn lost_hooks_are_a_gap_and_open_no_run() {
         let body = json!({
             "hook_event_name": SPOOL_DROPPED, "session_id": "s1", "reason": "spool_full", "count": 3,
             "first_at_ms": 5, "last_at_ms": 9,

@@ -2,7 +2,7 @@
 
 use recount_event::{ForeignId, limits};
 
-/// What a mapped id begins with; an id of the other agent that begins so is mapped, too, so that two never meet.
+/// The prefix of a mapped id. An id of the other agent with this prefix is mapped, too, so that two never collide.
 const MAPPED: &str = "x-";
 
 /// Bytes of the original that stay readable in a mapped id.
@@ -71,7 +71,7 @@ mod tests {
     use recount_event::registry;
 
     #[test]
-    fn ids_stay_where_the_log_takes_them_and_stay_different_where_it_does_not() {
+    fn valid_ids_are_unchanged_and_other_ids_stay_distinct() {
         assert_eq!(map_id("toolu_01A-b.c:d"), "toolu_01A-b.c:d");
         let strange = ["", ".", "..", "a b", "a/b", "é", "x-a", "a\nb", &"y".repeat(400), &map_id("a b")];
         let mapped: std::collections::BTreeSet<String> = strange.iter().map(|id| map_id(id)).collect();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_events_are_words() {
+    fn event_names_are_valid_words() {
         for (agent, name, kind) in [
             ("claude", "PreToolUse", "ext.claude.pre_tool_use"),
             ("gemini", "BeforeTool", "ext.gemini.before_tool"),

@@ -1,4 +1,4 @@
-//! Keeps values of other agents within bounds: as JSON where the log takes them, else as text that says so.
+//! Limits the size of values of other agents: JSON if the log accepts it, else text with a note.
 
 use serde_json::{Map, Value};
 
@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_kept_is_taken_by_the_log() {
+    fn kept_values_are_accepted_by_the_log() {
         let mut deep = json!(1);
         for _ in 0..100 {
             deep = json!([deep]);

@@ -1,9 +1,9 @@
 //! Translates what other agents report of themselves into events of external runs.
 //!
-//! [`Recording`] is the account of one run: it keeps the grammar that a producer of an external run must keep, and
-//! hands out [`Draft`]s in a legal order, whatever comes in. The other modules read the formats of one agent each.
+//! [`Recording`] records one run: it follows the grammar for the producer of an external run, and returns [`Draft`]s in
+//! a legal order for any input. The other modules read the formats of one agent each.
 //!
-//! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
+//! This crate must never know about I/O, clocks, async or the engine. Entry point: [`Recording`].
 
 pub mod acp;
 mod claude_hooks;

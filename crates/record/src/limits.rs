@@ -1,6 +1,6 @@
 //! Limits of what is recorded of another agent, and what happens at each.
 
-/// Bytes of text in one block. A longer text goes on in a new block. Six bytes a character, as the longest escapes
+/// Bytes of text in one block. A longer text continues in a new block. Six bytes a character, as the longest escapes
 /// have, still fit into one event.
 pub const TEXT_BLOCK_BYTES_MAX: usize = 128 << 10;
 
@@ -64,19 +64,19 @@ pub const PROMPTS_OPEN_MAX: usize = 32;
 pub const PROMPTS_MAX: u64 = 90_000;
 
 /// Names of text blocks and keys of bodies that are remembered, so that a repeated one adds nothing. Beyond it the
-/// memory begins anew.
+/// memory starts empty.
 pub const REMEMBERED_MAX: usize = 65_536;
 
 /// Seconds that a permission may be open; a longer time is shortened to it.
 pub const PROMPT_SECONDS_MAX: u64 = 86_400;
 
-/// Items of a list of things to do; the rest is cut, and `ext.recount.truncated` says so.
+/// Items of a todo list; the rest is cut, and `ext.recount.truncated` says so.
 pub const TODOS_MAX: usize = 500;
 
 /// Bytes of one item; the rest is cut.
 pub const TODO_BYTES_MAX: usize = 1 << 10;
 
-/// Lines of both versions of a file that are compared; longer ones are told as removed and added whole.
+/// Lines of both versions of a file that are compared; longer ones are recorded as removed and added whole.
 pub const PATCH_LINES_COMPARED_MAX: usize = 4_000;
 
 /// Unchanged lines around a change in a patch.

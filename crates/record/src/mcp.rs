@@ -1,7 +1,7 @@
-//! What goes between a client and a server of MCP, the Model Context Protocol, read line by line.
+//! Records the messages between a client and a server of MCP, the Model Context Protocol, line by line.
 //!
 //! Calls of tools become calls of the run, with their results and errors; every other message is kept as it is. It must
-//! never know processes or sockets. Begin at [`McpRecording`].
+//! not know processes or sockets. Entry point: [`McpRecording`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,17 +30,18 @@ impl McpSide {
     }
 }
 
-/// The account of one connection.
+/// The recording of one connection.
 #[derive(Debug)]
 pub struct McpRecording {
     recording: Recording,
-    /// The server's own name, once it said it; before, that of its command.
+    /// The server's own name once it has sent it, else that of its command.
     server: String,
+    is_named: bool,
     client: Option<(String, Option<String>)>,
     /// Requests of the client without an answer, by their id as JSON.
     open: BTreeMap<String, Request>,
     calls: u64,
-    /// Tools of which the server says that a call may destroy something. If it is full, every tool counts as one.
+    /// Tools that the server declares as destructive. If it is full, every tool counts as one.
     destructive: BTreeSet<String>,
     unjudged: Vec<UnjudgedCall>,
 }
@@ -57,7 +58,7 @@ pub struct UnjudgedCall {
 /// The verdict of a policy on a call. It has no effect on the call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallVerdict {
-    /// `allow`, `ask`, `block`, or `unknown` where no policy could be asked.
+    /// `allow`, `ask`, `block`, or `unknown` if no policy was available.
     pub verdict: String,
     pub risk_level: Option<String>,
     pub irreversible: Option<bool>,
@@ -102,12 +103,13 @@ enum Request {
 impl McpRecording {
     /// `server` is its name until it names itself; `wire` is `mcp-stdio` or `mcp-http`.
     pub fn begin(server: &str, wire: &str) -> Self {
-        let shows = ["tool calls", "results", "errors", "policy verdicts", "other messages as they were"];
+        let shows = ["tool calls", "results", "errors", "policy verdicts", "other messages unchanged"];
         let does_not_show = ["messages of people", "tokens", "cost"];
         let source = Source::new("mcp", wire, &shows, &does_not_show);
         McpRecording {
             recording: Recording::begin(&source),
             server: cut(server, limits::NAME_BYTES_MAX).0.to_owned(),
+            is_named: false,
             client: None,
             open: BTreeMap::new(),
             calls: 0,
@@ -116,13 +118,18 @@ impl McpRecording {
         }
     }
 
-    /// The client's name and version, as far as it said them.
+    /// The client's name and version, as far as they are known.
     pub fn client(&self) -> Option<(&str, Option<&str>)> {
         self.client.as_ref().map(|(name, version)| (name.as_str(), version.as_deref()))
     }
 
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Whether the server has sent its own name.
+    pub fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// Takes what is to be appended, in order.
@@ -143,7 +150,7 @@ impl McpRecording {
                 messages.iter().for_each(|message| self.message(from, message, &message.to_string()));
             }
             Ok(message @ Value::Object(_)) => self.message(from, &message, line),
-            Ok(_) => self.unreadable(from, line, "it is no JSON object"),
+            Ok(_) => self.unreadable(from, line, "it is not a JSON object"),
             Err(why) => self.unreadable(from, line, &why.to_string()),
         }
     }
@@ -248,7 +255,7 @@ impl McpRecording {
                 ..Outcome::of(How::Failed)
             },
             (None, None) => Outcome {
-                error: Some("the answer has neither a result nor an error".to_owned()),
+                error: Some("the response has neither a result nor an error".to_owned()),
                 code: Some("answer_invalid".to_owned()),
                 ..Outcome::of(How::Failed)
             },
@@ -261,7 +268,7 @@ impl McpRecording {
         let Some(id) = message.pointer("/params/requestId").map(Value::to_string) else { return };
         let Some(Request::Call(call)) = self.open.get(&id) else { return };
         let reason = message.pointer("/params/reason").and_then(Value::as_str);
-        let error = format!("cancelled by the client: {}", reason.unwrap_or("no reason was given"));
+        let error = format!("cancelled by the client: {}", reason.unwrap_or("no reason given"));
         let call = call.clone();
         self.recording.call_end(&call, Outcome { error: Some(error), ..Outcome::of(How::Cancelled) });
     }
@@ -276,7 +283,7 @@ impl McpRecording {
         }
     }
 
-    /// What the server says of its tools in a list of them.
+    /// Reads the annotations of the tools in a list.
     fn learn_tools(&mut self, message: &Value) {
         let tools = message.pointer("/result/tools").and_then(Value::as_array);
         for tool in tools.into_iter().flatten() {
@@ -296,6 +303,7 @@ impl McpRecording {
         let name = message.pointer("/result/serverInfo/name").and_then(Value::as_str);
         if let Some(name) = name.filter(|name| !name.is_empty()) {
             self.server = cut(name, limits::NAME_BYTES_MAX).0.to_owned();
+            self.is_named = true;
         }
     }
 }
@@ -311,7 +319,7 @@ fn plain(result: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn told(lines: &[(McpSide, &str)]) -> Vec<(String, Value)> {
+    fn record(lines: &[(McpSide, &str)]) -> Vec<(String, Value)> {
         let mut recording = McpRecording::begin("server.py", "mcp-stdio");
         lines.iter().for_each(|(from, line)| recording.line(*from, line));
         recording.end(Ending::Finished { status: "completed".into() });
@@ -319,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_asked_about_each_call_by_what_the_server_says_of_its_tools() {
+    fn a_policy_judges_each_call_by_the_annotations_of_its_tool() {
         use McpSide::{Client, Server};
         let mut recording = McpRecording::begin("server.py", "mcp-stdio");
         for (from, line) in [
@@ -339,15 +347,15 @@ mod tests {
         }
         let drafts = recording.drain();
         let calls = recording.take_unjudged();
-        let asked: Vec<_> = calls.iter().map(|call| (call.tool.as_str(), call.destructive)).collect();
-        assert_eq!(asked, [("delete", false), ("delete", true), ("read", false)]);
+        let judged: Vec<_> = calls.iter().map(|call| (call.tool.as_str(), call.destructive)).collect();
+        assert_eq!(judged, [("delete", false), ("delete", true), ("read", false)]);
         assert!(calls.iter().all(|call| call.server == "files") && recording.take_unjudged().is_empty());
         let started: Vec<usize> = calls
             .iter()
             .filter_map(|call| drafts.iter().position(|draft| call.is_started_by(draft)))
             .collect();
         assert!(started.is_sorted() && started.len() == 3, "{started:?}");
-        // What is beyond the bound is never taken for harmless.
+        // A tool beyond the limit is never treated as harmless.
         let tools: Vec<Value> = (0..=limits::MCP_TOOLS_DESTRUCTIVE_MAX)
             .map(|at| json!({"name": format!("t{at}"), "annotations": {"destructiveHint": true}}))
             .collect();
@@ -365,7 +373,7 @@ mod tests {
     #[test]
     fn calls_are_recorded_with_their_results_and_errors() {
         use McpSide::{Client, Server};
-        let told = told(&[
+        let events = record(&[
             (
                 Client,
                 r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"name":"c","version":"1"}}}"#,
@@ -389,8 +397,8 @@ mod tests {
             (Client, r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"read"}}"#),
             (Server, "{"),
         ]);
-        let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
-        let calls: Vec<(&str, &Value)> = told
+        let kinds: Vec<&str> = events.iter().map(|(kind, _)| kind.as_str()).collect();
+        let calls: Vec<(&str, &Value)> = events
             .iter()
             .filter(|(kind, _)| kind.starts_with("tool."))
             .map(|(kind, data)| (kind.as_str(), &data["tool_call_id"]))
@@ -414,7 +422,7 @@ mod tests {
             "{kinds:?}"
         );
         let failed: Vec<&Value> =
-            told.iter().filter(|(kind, _)| kind == "tool.failed").map(|(_, data)| data).collect();
+            events.iter().filter(|(kind, _)| kind == "tool.failed").map(|(_, data)| data).collect();
         assert_eq!([&failed[0]["code"], &failed[0]["error"]], ["jsonrpc_-32602", "no"]);
         assert_eq!(
             [&failed[1]["error"], &failed[1]["mcp_server"], &failed[1]["mcp_tool"]],

@@ -1,4 +1,4 @@
-//! The account of one external run as it is made: takes what was seen, hands out drafts in a legal order.
+//! Records one external run: takes observations of another agent, returns drafts of events in a legal order.
 //!
 //! Every method is total. What comes late, twice or out of place becomes an extension event, or nothing where it
 //! says nothing new. Begin with [`Recording::begin`], or [`Recording::resume`] after a restart; take the drafts with
@@ -45,7 +45,7 @@ pub enum Ending {
     },
 }
 
-/// The account of one external run.
+/// The recording of one external run.
 #[derive(Debug)]
 pub struct Recording {
     source: Source,
@@ -66,7 +66,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins the account of a new run: `run.started` and `ext.recount.source`.
+    /// Starts the recording of a new run: `run.started` and `ext.recount.source`.
     pub fn begin(source: &Source) -> Self {
         let mut recording = Self::blank(source);
         recording.put_beginning();
@@ -224,7 +224,7 @@ impl Recording {
         self.seen.get(key(&format!("user {}", map_id(id)))).is_some()
     }
 
-    /// Whether the agent said anything.
+    /// Whether the agent wrote any text.
     pub fn has_text(&self) -> bool {
         self.spoken
     }

@@ -1,4 +1,4 @@
-//! Where the account of a run comes from, and what that source can show.
+//! The source of a recorded run, and the facts that it provides.
 
 use serde_json::{Map, Value};
 
@@ -15,9 +15,9 @@ pub struct Source {
     pub name: String,
     /// The version of the agent, if it is known.
     pub version: Option<String>,
-    /// What this source shows.
+    /// The facts that this source provides.
     pub shows: Vec<String>,
-    /// What it cannot show; readers must not take its absence for a fact.
+    /// The facts that it cannot provide; their absence in the run means nothing.
     pub does_not_show: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Transcripts of other agents: what one line means, in steps that every format shares, and how the steps become drafts.
+//! Transcripts of other agents: translates a line into steps that all formats share, and the steps into drafts.
 //!
 //! It must never know a file, nor whether a line was imported before. Begin at [`Transcript`] and [`apply`].
 
@@ -13,7 +13,7 @@ use crate::source::Source;
 /// Reads one format, line by line from the beginning of a file. Lines that are in the log already are read again, too, as
 /// later ones build on them.
 pub trait Transcript {
-    /// The source, with the agent's version as far as the lines so far say it.
+    /// The source, with the agent's version as far as the lines so far have it.
     fn source(&self) -> Source;
 
     /// The agent's name, as `run.queued` has it.
@@ -22,27 +22,27 @@ pub trait Transcript {
     /// The folder that the agent worked in, as far as it is known.
     fn folder(&self) -> Option<&str>;
 
-    /// What a line means. `number` counts from 1.
+    /// The steps of a line. `number` counts from 1.
     fn line(&mut self, number: u64, line: &str) -> TranscriptLine;
 
-    /// Whether the agent said that its turn is over. Otherwise it may still be at work.
+    /// Whether the agent reported the end of its turn. Otherwise it may still be active.
     fn is_complete(&self) -> bool;
 
-    /// What ends the run when no line of it follows any more.
+    /// The steps that end the run when no more lines follow.
     fn rest(&mut self) -> Vec<TranscriptStep>;
 }
 
-/// What one line means.
+/// The content of one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TranscriptLine {
     /// Recognises the line; its raw event has it as `key`, mapped by [`crate::map_id`].
     pub key: String,
     /// The name of its raw event.
     pub name: String,
-    /// When it happened, as the source says it.
+    /// When it happened, as in the source.
     pub time: Option<String>,
     pub place: LinePlace,
-    /// What ends the run that is open before this line, if it begins another.
+    /// The steps that end the run that is open before this line, if the line starts another.
     pub before: Vec<TranscriptStep>,
     pub steps: Vec<TranscriptStep>,
     /// The type of a line that this release does not know; its raw text is kept.
@@ -52,7 +52,7 @@ pub struct TranscriptLine {
 /// Which run a line belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinePlace {
-    /// It begins a run with this title and this request.
+    /// It starts a run with this title and this request.
     Begins { title: String, request: String },
     /// The run that is open. If there is none, one begins that continues the last.
     Within,
@@ -60,7 +60,7 @@ pub enum LinePlace {
     Around,
 }
 
-/// One thing that a line tells.
+/// One step that a line contains.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TranscriptStep {
     User { id: Option<String>, text: String },
@@ -97,7 +97,7 @@ impl TranscriptLine {
     /// A line that is longer than a reader takes. Its beginning is kept.
     pub fn too_long(number: u64, beginning: &str, bytes_max: usize) -> Self {
         let what = format!(
-            "line {number} of the transcript has more than {bytes_max} bytes; only its beginning is kept"
+            "line {number} of the transcript has more than {bytes_max} bytes; only its beginning is stored"
         );
         let steps = vec![TranscriptStep::Gap { reason: "line_too_long", what }];
         TranscriptLine { steps, ..TranscriptLine::new(line_key(number, beginning), "long_line") }
@@ -110,23 +110,23 @@ pub(crate) fn line_key(number: u64, line: &str) -> String {
     format!("line-{number}-{}", &digest.as_str()[..24])
 }
 
-/// Reads a line as an object, or says why it is none.
+/// Reads a line as an object, or returns why it is none.
 pub(crate) fn object(number: u64, line: &str) -> Result<Value, Box<TranscriptLine>> {
     match serde_json::from_str::<Value>(line) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => Err(Box::new(TranscriptLine::invalid(number, line, "it is no JSON object"))),
+        Ok(_) => Err(Box::new(TranscriptLine::invalid(number, line, "it is not a JSON object"))),
         Err(why) => Err(Box::new(TranscriptLine::invalid(number, line, &why.to_string()))),
     }
 }
 
-/// The title of a run: the first line of what was asked.
+/// The title of a run: the first line of its request.
 pub(crate) fn title_of(text: &str) -> String {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("(empty message)");
     let (start, is_cut) = cut(first.trim(), limits::TITLE_BYTES_MAX);
     if is_cut { format!("{start}…") } else { start.to_owned() }
 }
 
-/// Records a line: what it tells, its raw text, and an ending last. Each draft carries the time of the source as
+/// Records a line: its steps, its raw text, and an ending last. Each draft carries the time of the source as
 /// `source_time`.
 pub fn apply(recording: &mut Recording, line: &TranscriptLine, raw: &str) -> Vec<Draft> {
     let (endings, others): (Vec<&TranscriptStep>, Vec<&TranscriptStep>) =

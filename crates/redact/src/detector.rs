@@ -19,9 +19,9 @@ use crate::scan::{Verdict, Window};
 #[derive(Debug)]
 pub struct Detector {
     pub name: &'static str,
-    /// What it is in words: what stays, and what is masked.
+    /// Its description: what stays, and what is masked.
     pub about: &'static str,
-    /// What is searched for. Public: it stays.
+    /// The text to search for. It is public, so it stays.
     pub triggers: &'static [&'static str],
     check: Check,
     /// Whether what is written as an escape in JSON may be part of it.
@@ -99,7 +99,7 @@ pub const TABLE: &[Detector] = &[
         strict(word_dash, 16, ANY),
     ),
     token(
-        "an older key of OpenAI, and of providers with the same form: 32 letters and digits or more",
+        "an older key of OpenAI, and of providers with the same format: at least 32 letters and digits",
         "openai",
         &["sk-"],
         common(alnum, 32, ANY, digit_and_letter),
@@ -254,7 +254,7 @@ pub(crate) fn beyond_shown(window: &Window<'_>, from: usize) -> usize {
 
 /// The table in words, for pages about it.
 pub fn describe() -> String {
-    let mut page = String::from("| shape | begins with | what |\n| --- | --- | --- |\n");
+    let mut page = String::from("| shape | starts with | what it is |\n| --- | --- | --- |\n");
     for row in TABLE {
         let shown = match row.name {
             "twilio" => &["SK"] as &[&str],
@@ -264,7 +264,10 @@ pub fn describe() -> String {
         let triggers: Vec<String> = shown.iter().map(|trigger| format!("`{}`", trigger.trim())).collect();
         page.push_str(&format!("| {} | {} | {} |\n", row.name, triggers.join(" "), row.about));
     }
-    page.push_str("| card | a digit | the number of a payment card: 13 to 19 digits that a network issues, with the right check digit, together or in groups |\n");
+    page.push_str(
+        "| card | a digit | a payment card number: 13 to 19 digits of a known network with a valid check \
+         digit, together or in groups |\n",
+    );
     page
 }
 

@@ -36,7 +36,7 @@ impl Redactor {
         keep: &dyn Fn(&str) -> bool,
     ) -> Option<MaskedJson> {
         let replaces = field.is_some_and(|field| field.value.is_some());
-        if !replaces && !self.may_say(text.as_bytes()) {
+        if !replaces && !self.may_contain_secret(text.as_bytes()) {
             return None;
         }
         let mut walk = Walk {
@@ -133,8 +133,8 @@ impl Walk<'_> {
 
     /// Reads a key, masked if needed. If two keys of one object become equal, a number replaces their last bytes.
     fn key(&mut self, token: &Token, starred: &mut Vec<String>) -> String {
-        let said = unescape(&self.text[token.inside()]);
-        let masked = self.redactor.text(&said);
+        let unescaped = unescape(&self.text[token.inside()]);
+        let masked = self.redactor.text(&unescaped);
         let mut key = masked.to_string();
         if !key.contains('*') {
             return key;
@@ -150,10 +150,10 @@ impl Walk<'_> {
                 None => format!("{masked}{number}"),
             };
         }
-        if key != said {
+        if key != unescaped {
             let path = format!("{}/{}", self.path, key.replace('~', "~0").replace('/', "~1"));
             if (self.keep)(&path) {
-                return said.into_owned();
+                return unescaped.into_owned();
             }
             self.replace(token.start..token.end, &quoted(&key));
             self.paths.push(path);
@@ -163,15 +163,15 @@ impl Walk<'_> {
     }
 
     fn string(&mut self, token: &Token, key: Option<&str>) {
-        let said = unescape(&self.text[token.inside()]);
+        let unescaped = unescape(&self.text[token.inside()]);
         // A key may identify its value as a secret.
         let before = key.map_or(0, |key| key.len() + 1);
-        let mut bytes = Vec::with_capacity(before + said.len());
+        let mut bytes = Vec::with_capacity(before + unescaped.len());
         if let Some(key) = key {
             bytes.extend_from_slice(key.as_bytes());
             bytes.push(b'=');
         }
-        bytes.extend_from_slice(said.as_bytes());
+        bytes.extend_from_slice(unescaped.as_bytes());
         let spans: Vec<Range<usize>> = self
             .redactor
             .spans(&bytes)

@@ -13,14 +13,17 @@ pub struct Secret(Box<[u8]>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error(
-        "has {bytes} bytes without the white space around it, and a secret that is to be found in text has at \
-         least {min}: take a longer one",
+        "has {bytes} bytes without surrounding whitespace; a secret needs at least {min} bytes to be found \
+         in text; use a longer one",
         min = limits::KNOWN_BYTES_MIN
     )]
     TooShort { bytes: usize },
-    #[error("has {bytes} bytes, and a secret that is to be found in text has at most {max}", max = limits::KNOWN_BYTES_MAX)]
+    #[error(
+        "has {bytes} bytes; a secret can have at most {max} bytes to be found in text",
+        max = limits::KNOWN_BYTES_MAX
+    )]
     TooLong { bytes: usize },
-    #[error("consists of one repeated character, which ordinary text may, too")]
+    #[error("consists of one repeated character, which also occurs in ordinary text")]
     Uniform,
 }
 

@@ -123,7 +123,7 @@ impl Redactor {
         !self.spans(text.as_bytes()).is_empty()
     }
 
-    /// What of a whole text is to be masked, in order.
+    /// The ranges of a whole text to mask, in order.
     pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut spans = Vec::new();
         self.candidates(&Window::whole(bytes), |candidate| {
@@ -137,7 +137,7 @@ impl Redactor {
 
     /// Whether a JSON text may contain something to mask, by a search of its raw bytes. Fast, and
     /// wrong in one direction only.
-    pub(crate) fn may_say(&self, json: &[u8]) -> bool {
+    pub(crate) fn may_contain_secret(&self, json: &[u8]) -> bool {
         // A character written as \u0041 or \/ is only found by decoding; other escapes are in no shape, or in
         // one that is decoded whenever its beginning is found.
         let hidden = memchr::memchr_iter(b'\\', json).any(|at| matches!(json.get(at + 1), Some(b'u' | b'/')));
@@ -236,8 +236,8 @@ impl Redactor {
         }
         // Where a secret may end after the text, and where a part of it may be masked.
         let open_from = window.len().saturating_sub(self.longest_known.saturating_sub(1)).max(window.from);
-        let told = &window.bytes[..window.masked_until];
-        let starred = memchr::memchr(MASK, told).map_or(0, |_| told.len());
+        let stored = &window.bytes[..window.masked_until];
+        let starred = memchr::memchr(MASK, stored).map_or(0, |_| stored.len());
         let (first, second) = match (self.hides, window.ended) {
             (true, _) => (window.from..window.len(), 0..0),
             (false, true) => (window.from..starred, 0..0),

@@ -1,8 +1,8 @@
-//! A window of the searched text, and the possible results at a place in it.
+//! A window of the searched text, and the possible results at an offset in it.
 
 use std::ops::Range;
 
-/// What a byte of a secret becomes.
+/// The replacement of each byte of a secret.
 pub const MASK: u8 = b'*';
 
 /// A text, or the part of a growing one that still matters.
@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
     No,
     /// It depends on what follows. A caller that cannot wait masks everything from here on.
     Open { from: usize },
-    /// Yes: these bytes are to be masked. When it goes on, those after them may be part of it, too.
+    /// Yes: these bytes are to be masked. With `goes_on`, later bytes may be part of it, too.
     Yes { from: usize, to: usize, goes_on: bool },
 }
 
@@ -56,7 +56,7 @@ impl<'a> Window<'a> {
         at < self.masked_until && self.bytes[at] == MASK
     }
 
-    /// Whether what ends at this place may go on with what is yet to come.
+    /// Whether the text that ends at this offset may continue with later bytes.
     pub(crate) fn may_go_on(&self, end: usize) -> bool {
         end >= self.len() && !self.ended
     }

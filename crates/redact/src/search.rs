@@ -5,7 +5,7 @@ use std::ops::Range;
 use aho_corasick::packed;
 use aho_corasick::{AhoCorasick, MatchKind, Span};
 
-/// What a trigger belongs to.
+/// The owner of a trigger.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TriggerTarget {
     Shape(usize),
@@ -95,7 +95,7 @@ impl Engine {
             return Engine::Packed(Box::new(packed));
         }
         let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(bytes());
-        Engine::Automaton(Box::new(automaton.expect("so few and so short texts fit an automaton")))
+        Engine::Automaton(Box::new(automaton.expect("a few short texts fit an automaton")))
     }
 
     /// The first place from `at` on where a trigger begins.

@@ -25,7 +25,7 @@ pub struct StreamRedactor {
     whole: bool,
 }
 
-/// What there is to know of a growing text before its next piece: its end, as it was let out.
+/// The state of a growing text before its next piece: its end, as it was released.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Online {
     kept: Vec<u8>,
@@ -35,9 +35,9 @@ pub struct Online {
     starred: bool,
 }
 
-/// What was found in a window, and from where on it matters for what comes next.
+/// The findings in a window, and the offset from which they matter for later pieces.
 struct Found {
-    /// What is masked, and where that which it belongs to begins.
+    /// Masked ranges, each with the start of the shape that it belongs to.
     sure: Vec<(usize, Range<usize>)>,
     unsure: Vec<Range<usize>>,
     /// The names of open shapes.
@@ -103,31 +103,31 @@ impl Redactor {
             .unwrap_or_else(|broken| String::from_utf8_lossy(broken.as_bytes()).into_owned())
     }
 
-    /// Masks the next piece of a text of which nothing may be held back. Answers what of the piece is masked,
-    /// and what to know before the next one. `ended`: no other piece comes.
+    /// Masks the next piece of a text without holding anything back. Returns the masked ranges of the piece, and
+    /// the state for the next one. `ended`: no other piece comes.
     pub fn online(&self, before: &Online, piece: &[u8], ended: bool) -> (Vec<Range<usize>>, Online) {
         if self.is_off() || (piece.is_empty() && !ended) {
             return (Vec::new(), before.clone());
         }
-        let told = before.kept.len();
-        let mut bytes = Vec::with_capacity(told + piece.len());
+        let kept_bytes = before.kept.len();
+        let mut bytes = Vec::with_capacity(kept_bytes + piece.len());
         bytes.extend_from_slice(&before.kept);
         bytes.extend_from_slice(piece);
         let from = if before.cut { LOOK_BEHIND.min(bytes.len()) } else { 0 };
-        let found = self.look(&Window { bytes: &bytes, ended, from, masked_until: told });
+        let found = self.look(&Window { bytes: &bytes, ended, from, masked_until: kept_bytes });
         let mut spans: Vec<Range<usize>> = found.sure.into_iter().map(|(_, span)| span).collect();
-        // What names a shape is not masked on suspicion: it would not be found again.
+        // The trigger of a shape is not masked on suspicion: it would not be found again.
         spans.extend(found.unsure.into_iter().flat_map(|unsure| without(unsure, &found.names)));
         let spans: Vec<Range<usize>> = joined(spans)
             .into_iter()
-            .map(|span| span.start.max(told)..span.end)
+            .map(|span| span.start.max(kept_bytes)..span.end)
             .filter(|span| span.start < span.end)
             .collect();
         mask(&mut bytes, &spans);
         let starred = before.starred || !spans.is_empty() || memchr::memchr(b'*', piece).is_some();
         let mut next = Online { kept: bytes, cut: before.cut, starred };
         next.trim(found.keep_from);
-        (spans.into_iter().map(|span| span.start - told..span.end - told).collect(), next)
+        (spans.into_iter().map(|span| span.start - kept_bytes..span.end - kept_bytes).collect(), next)
     }
 }
 
@@ -146,7 +146,7 @@ fn without(range: Range<usize>, parts: &[Range<usize>]) -> Vec<Range<usize>> {
 
 impl Online {
     /// Adds a piece that is in the log already, as stored.
-    pub fn told(&mut self, redactor: &Redactor, piece: &[u8]) {
+    pub fn add_stored(&mut self, redactor: &Redactor, piece: &[u8]) {
         self.starred |= memchr::memchr(b'*', piece).is_some();
         self.kept.extend_from_slice(piece);
         if self.kept.len() > KEPT_BYTES_MAX {
@@ -210,7 +210,7 @@ impl StreamRedactor {
         text(self.push_bytes(piece.as_bytes()))
     }
 
-    /// Gives the rest. What is pushed after that begins a new text.
+    /// Returns the rest. The next push starts a new text.
     pub fn finish(&mut self) -> String {
         text(self.finish_bytes())
     }
@@ -265,11 +265,11 @@ impl StreamRedactor {
         self.redactor.look(&Window { bytes: &self.kept, ended, from, masked_until: 0 })
     }
 
-    /// Gives all before a place, masked.
+    /// Returns everything before an offset, masked.
     fn let_out(&mut self, found: Found, until: usize) -> Vec<u8> {
         let until = until.max(self.out);
         let mut piece = self.kept[self.out..until].to_vec();
-        // What is masked and not out yet must be found again.
+        // Masked text that was not released yet must be found again.
         let masked_later = found.sure.iter().filter(|(_, span)| span.end > until).map(|(at, _)| *at);
         let keep_from = masked_later.fold(found.keep_from.min(until), usize::min);
         let spans: Vec<Range<usize>> = joined(found.sure.into_iter().map(|(_, span)| span).collect())

@@ -74,21 +74,21 @@ fn fold(state: &mut State, event: &Event) {
         Payload::ToolShellOutputChunk(chunk) => tool::shell_chunk(state, chunk),
         Payload::ToolShellExited(exited) => tool::shell_exited(state, exited),
 
-        Payload::ApprovalRequested(asked) => prompt::approval(state, asked, at_ms),
+        Payload::ApprovalRequested(request) => prompt::approval(state, request, at_ms),
         Payload::ApprovalResolved(resolved) => prompt::approval_resolved(state, resolved),
         Payload::ApprovalExtended(more) => {
             let (kind, id) = (PromptKind::Approval, &more.approval_id);
             prompt::extended(state, kind, id, &more.expires_at, more.seconds);
         }
         Payload::ApprovalTimedOut(missed) => prompt::approval_timed_out(state, missed),
-        Payload::ClarificationRequested(asked) => prompt::clarification(state, asked, at_ms),
+        Payload::ClarificationRequested(request) => prompt::clarification(state, request, at_ms),
         Payload::ClarificationAnswered(answered) => prompt::clarification_answered(state, answered),
         Payload::ClarificationExtended(more) => {
             let (kind, id) = (PromptKind::Clarification, &more.clarification_id);
             prompt::extended(state, kind, id, &more.expires_at, more.seconds);
         }
         Payload::ClarificationTimedOut(missed) => prompt::clarification_timed_out(state, missed),
-        Payload::HandoffRequested(asked) => prompt::handoff(state, asked, at_ms),
+        Payload::HandoffRequested(request) => prompt::handoff(state, request, at_ms),
         Payload::HandoffExtended(more) => {
             let (kind, id) = (PromptKind::Handoff, &more.handoff_id);
             prompt::extended(state, kind, id, &more.expires_at, more.seconds);

@@ -18,7 +18,7 @@ use recount_event::{Event, Payload};
 
 use crate::rejection::Broken;
 
-/// The first place where a run breaks the grammar.
+/// The first event that breaks the grammar.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {sequence} breaks {rule}: {message}")]
 pub struct Illegal {
@@ -63,7 +63,10 @@ impl Auditor {
         }
         let Some(missing) = self.reading.missing else { return Ok(()) };
         let (rule, sequence, index) = ("gap.pruned", self.reading.envelope.wanted(), self.events);
-        let message = format!("no marker at the end covers the missing events 0 to {}", missing - 1);
+        let message = format!(
+            "events 0 to {} are missing, and no gap.events_pruned after the ending covers them",
+            missing - 1
+        );
         Err(Illegal { index, sequence, rule, message })
     }
 
@@ -81,7 +84,7 @@ impl Auditor {
         })
     }
 
-    /// How many things are remembered with more than a name, and how many names.
+    /// How many items are stored with more than a name, and how many names.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> (usize, usize) {
         let Reading { turns, calls, people, .. } = &self.reading;
@@ -90,7 +93,7 @@ impl Auditor {
     }
 }
 
-/// What is to be known of the events so far, by subject.
+/// The facts of the events so far, by subject.
 #[derive(Default)]
 struct Reading {
     envelope: envelope::Envelopes,
@@ -114,7 +117,7 @@ impl Reading {
             Payload::RunQueued(queued) => self.cost.begin(queued),
             // Each returns whether the event was of its subject.
             payload => {
-                let _told = self.read_turn(payload)?
+                let _handled = self.read_turn(payload)?
                     || self.read_call(payload)?
                     || self.read_people(payload, event.occurred_ms)?
                     || self.read_cost(payload)?;

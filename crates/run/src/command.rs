@@ -11,13 +11,13 @@ use crate::state::PromptKind;
 pub enum Command {
     /// Queue the run. With `resumed_from` it continues another one.
     Queue { queued: Box<run::Queued>, resumed_from: Option<Box<run::ResumedFromEvent>> },
-    /// What the producer of an external run reports. All of it or nothing.
+    /// Events that the producer of an external run reports: all are accepted, or none.
     Append { drafts: Vec<Draft> },
-    /// What our own performer reports of one of our runs; on any run, `gap.*` from this server.
+    /// Events that our own performer reports for an own run; for any run, `gap.*` from this server.
     Progress { drafts: Vec<Draft> },
     /// Stop the run, closing whatever is open.
     Cancel { by: CancelledBy, reason: String },
-    /// End one of our own runs that cannot go on, closing whatever is open.
+    /// End an own run that cannot continue, and close everything open.
     Fail { code: String, message: String, retriable: bool },
     /// Approve or deny a call. With `remember` an approval also applies to calls like it, as far as the scope reaches.
     ResolveApproval {
@@ -27,8 +27,8 @@ pub enum Command {
         comment: Option<String>,
         remember: Option<AllowanceScope>,
     },
-    /// Answers of the application that owns the session, all at once. Answers that bring nothing new are left out when
-    /// `lenient`, and refused otherwise. A waiting run continues with these answers, or waits for the rest.
+    /// Answers of the application that owns the session, all at once. With `lenient`, unexpected answers are
+    /// ignored; otherwise they are rejected. A waiting run continues with these answers, or waits for the rest.
     AnswerCalls { answers: Vec<CallAnswer>, by: String, via: String, config: Option<Json>, lenient: bool },
     /// Answer a question. `blocks` is the same answer as blocks, if it came that way. `config` is the change of the
     /// configuration from here on.
@@ -58,16 +58,16 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallAnswer {
     pub tool_call_id: ForeignId,
-    pub said: CallSaid,
+    pub resolution: CallResolution,
 }
 
 /// See [`CallAnswer`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum CallSaid {
+pub enum CallResolution {
     /// The result of a call that the application executed: text or content blocks. `text` is the same for a call that the
     /// server executes, which is then refused with this text for the model.
     Output { output: Json, text: String },
-    /// The server may carry it out.
+    /// The server may execute it.
     Granted,
     /// The server may not.
     Denied { reason: Option<String> },

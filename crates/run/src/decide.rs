@@ -1,4 +1,4 @@
-//! Decides a command: the result is events with their places, or a rejection.
+//! Decides a command: the result is events with their sequences, or a rejection.
 //!
 //! It works on a scratch copy of the state: each event is checked against the state after the ones
 //! before it, and all are returned only if all were accepted. Look at [`Batch`].
@@ -26,13 +26,13 @@ use crate::judge::judge;
 use crate::rejection::{Broken, Rejection};
 use crate::state::State;
 
-/// The events a command makes, in their places, or why it is not taken.
+/// The events that a command appends, with their sequences, or why it is rejected.
 pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event>, Rejection> {
     bounds::command(&command)?;
     if state.is_blank() && !matches!(command, Command::Queue { .. }) {
-        return Err(Rejection::new(Code::RunNotFound, format!("{} was never queued", state.run_id)));
+        return Err(Rejection::new(Code::RunNotFound, format!("{} does not exist", state.run_id)));
     }
-    let mut batch = Batch::over(state, stamp);
+    let mut batch = Batch::new(state, stamp);
     match command {
         Command::Queue { queued, resumed_from } => queue::queue(&mut batch, queued, resumed_from)?,
         Command::Append { drafts } => report::append(&mut batch, drafts)?,
@@ -66,7 +66,7 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
     Ok(batch.events)
 }
 
-/// Events in the making, and the state they leave.
+/// The events so far, and the state after them.
 struct Batch {
     state: State,
     events: Vec<Event>,
@@ -75,27 +75,27 @@ struct Batch {
 }
 
 impl Batch {
-    fn over(state: &State, stamp: Stamp) -> Self {
+    fn new(state: &State, stamp: Stamp) -> Self {
         let minter = state.last_event_id.map_or_else(Minter::default, |last| Minter::after(last.ulid()));
         Batch { state: state.clone(), events: Vec::new(), stamp, minter }
     }
 
-    /// Adds a reported event at the next place, if it may come there.
+    /// Adds a reported event at the next sequence, if it is legal there.
     fn put(&mut self, draft: Draft) -> Result<(), Rejection> {
         judge(&self.state, &draft.payload)?;
         self.place(draft)
     }
 
-    /// Writes down what follows from the command. That this is legal is our own belief.
+    /// Adds an event that follows from the command. If it is illegal, that is a bug here.
     fn emit(&mut self, payload: Payload) -> Result<(), Rejection> {
-        judge(&self.state, &payload).map_err(|broken| disbelief(&payload, broken))?;
+        judge(&self.state, &payload).map_err(|broken| internal_rejection(&payload, broken))?;
         self.place(payload.into())
     }
 
     fn place(&mut self, body: Draft) -> Result<(), Rejection> {
         let event_id = EventId::new(self.minter.mint(self.stamp));
         if self.state.last_event_id.is_some_and(|last| event_id <= last) {
-            let last = "the run has the last event id there is: no other can follow";
+            let last = "the run has the highest possible event id: no event can follow";
             return Err(Rejection::new(Code::LimitReached, last));
         }
         let event = Event {
@@ -119,7 +119,7 @@ impl Batch {
     }
 }
 
-fn disbelief(payload: &Payload, broken: Broken) -> Rejection {
+fn internal_rejection(payload: &Payload, broken: Broken) -> Rejection {
     Rejection {
         type_name: Some(payload.type_name().to_owned()),
         rule: Some(broken.rule),

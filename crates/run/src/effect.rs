@@ -27,17 +27,17 @@ pub struct Timer {
 /// Something a performer must do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
-    /// Claim the run and start it: write `run.started` if it is missing, then make its first step.
+    /// Claim the run and start it: append `run.started` if it is missing, then do the first step.
     Start,
-    /// Call the model, or go on with the call that is open.
+    /// Call the model, or continue the open call.
     CallModel,
-    /// See to a call: judge it and invoke it when it is only proposed, carry it out when it is invoked.
+    /// Handle a call: decide and invoke it if it is only proposed, execute it if it is invoked.
     RunTool { tool_call_id: ForeignId },
-    /// Nothing is left to do but to write the ending.
+    /// Only the ending remains to be appended.
     Conclude,
 }
 
-/// What the world owes the run now.
+/// Work and timers outstanding in this state.
 pub fn outstanding(state: &State) -> Effects {
     let mut timers: Vec<Timer> = state
         .open_prompts()
@@ -65,7 +65,7 @@ fn work(state: &State) -> Vec<Work> {
             CallStage::Proposed => !turn_open,
             CallStage::Announced => call.granted().is_some(),
         };
-        ours && !state.asks_for(id)
+        ours && !state.has_prompt(id)
     });
     let mut work: Vec<Work> = tools.map(|tool_call_id| Work::RunTool { tool_call_id }).collect();
     if turn_open {

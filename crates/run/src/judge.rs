@@ -45,7 +45,7 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
         Payload::ToolShellOutputChunk(chunk) => shell::chunk(state, chunk),
         Payload::ToolShellExited(exited) => shell::exited(state, exited),
 
-        Payload::ApprovalRequested(asked) => prompt::approval(state, asked),
+        Payload::ApprovalRequested(request) => prompt::approval(state, request),
         Payload::ApprovalResolved(resolved) => prompt::approval_resolved(state, resolved),
         Payload::ApprovalExtended(more) => prompt::extended(
             state,
@@ -54,7 +54,7 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
             more.seconds,
         ),
         Payload::ApprovalTimedOut(missed) => prompt::approval_timed_out(state, missed),
-        Payload::ClarificationRequested(asked) => prompt::clarification(state, asked),
+        Payload::ClarificationRequested(request) => prompt::clarification(state, request),
         Payload::ClarificationAnswered(answered) => prompt::clarification_answered(state, answered),
         Payload::ClarificationExtended(more) => prompt::extended(
             state,
@@ -63,7 +63,7 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
             more.seconds,
         ),
         Payload::ClarificationTimedOut(missed) => prompt::clarification_timed_out(state, missed),
-        Payload::HandoffRequested(asked) => prompt::handoff(state, asked),
+        Payload::HandoffRequested(request) => prompt::handoff(state, request),
         Payload::HandoffExtended(more) => prompt::extended(
             state,
             (PromptKind::Handoff, &more.handoff_id, more.tool_call_id.as_ref()),

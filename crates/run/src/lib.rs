@@ -2,7 +2,8 @@
 //!
 //! Four functions. [`decide`] checks a command and returns events, [`apply`] folds an event into a
 //! [`State`], [`outstanding`] lists the work that a run in that state needs, and [`audit`] checks a whole
-//! run against the same grammar, written a second time. The grammar is [`RULES`]; `docs/grammar.md` is made from it.
+//! run against the same grammar, written a second time. The grammar is [`RULES`]; `docs/grammar.md` is
+//! generated from it.
 //!
 //! This crate must never know about async, I/O, clocks, randomness or JSON: texts inside
 //! [`recount_event::Json`] are compared and passed on, never read.
@@ -23,12 +24,12 @@ pub mod view;
 
 pub use apply::apply;
 pub use audit::{Auditor, Illegal, audit};
-pub use command::{CallAnswer, CallSaid, CancelledBy, Command};
+pub use command::{CallAnswer, CallResolution, CancelledBy, Command};
 pub use decide::decide;
 pub use effect::{Effects, Timer, Work, outstanding};
 pub use rejection::Rejection;
 pub use rule::{RULES, Reach, Rule, grammar_page};
-pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, Room, State, Totals};
+pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, RemainingLimits, State, Totals};
 pub use view::{Status, Summary};
 
 /// Built-in tools that ask people something instead of being executed.

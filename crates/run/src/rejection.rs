@@ -1,4 +1,4 @@
-//! Rejections: the rules refused a command. An answer, not an error.
+//! Rejections: the rules refused a command. A result, not an error.
 
 use recount_event::Code;
 
@@ -7,7 +7,7 @@ use recount_event::Code;
 #[error("{message}")]
 pub struct Rejection {
     pub code: Code,
-    /// Names the thing, its value and what to do.
+    /// Names what was rejected, its value and what to do.
     pub message: String,
     /// Which draft of the batch it was.
     pub index: Option<usize>,
@@ -22,7 +22,7 @@ impl Rejection {
         Rejection { code, message: message.into(), index: None, type_name: None, rule: None }
     }
 
-    /// Beyond a named limit, by the rule that says which.
+    /// Beyond a named limit; the rule names it.
     pub(crate) fn limit(rule: &'static str, message: impl Into<String>) -> Self {
         Rejection { rule: Some(rule), ..Rejection::new(Code::LimitReached, message) }
     }

@@ -1,6 +1,6 @@
 //! The state of a run: everything the rules need to check the next event, and nothing else.
 //!
-//! A [`State`] is made by [`State::blank`] and changed only by [`crate::apply`]. Copies are cheap at any
+//! A [`State`] is created by [`State::blank`] and changed only by [`crate::apply`]. Copies are cheap at any
 //! length of run, because a batch is checked on a copy: closed items are in shared parts.
 
 mod ledger;
@@ -20,7 +20,7 @@ use recount_event::{EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId}
 use crate::limits;
 pub(crate) use ledger::{Ledger, NameStatus, Space};
 pub use status::Status;
-pub(crate) use text::Growing;
+pub(crate) use text::SharedText;
 
 /// A run as its events add up.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub struct State {
     pub(crate) task_id: Option<TaskId>,
     pub(crate) session_id: Option<SessionId>,
     pub(crate) next_sequence: u64,
-    /// The first event that is left; those before it were pruned.
+    /// The first remaining event; those before it were pruned.
     pub(crate) first_sequence: u64,
     pub(crate) last_ms: u64,
     pub(crate) last_event_id: Option<EventId>,
@@ -128,7 +128,7 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OpenBlock {
     pub(crate) kind: BlockKind,
-    pub(crate) text: Growing,
+    pub(crate) text: SharedText,
 }
 
 /// Whether a block is text or thinking.
@@ -156,7 +156,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether the log holds the input with secrets masked, so that it is not what the model asked for.
+    /// Whether the log holds the input with secrets masked, so that it differs from what the model proposed.
     pub fn is_masked(&self) -> bool {
         self.is_masked
     }
@@ -171,7 +171,7 @@ pub enum CallStage {
     Invoked(Invoked),
 }
 
-/// What is known of a call that runs.
+/// A running call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invoked {
     pub executor: Executor,
@@ -190,11 +190,11 @@ pub(crate) struct Shell {
     pub(crate) exited: bool,
 }
 
-/// The decision of a person, or of a timeout in their place, on a call.
+/// The decision on a call, by a person or by a timeout.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
-    pub(crate) asked: Arc<approval::Requested>,
-    pub(crate) said: ApprovalOutcome,
+    pub(crate) request: Arc<approval::Requested>,
+    pub(crate) outcome: ApprovalOutcome,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -216,7 +216,7 @@ pub(crate) enum Answer {
     Unanswered,
     TakenOver { by: Arc<str> },
     NotTakenOver { by: Arc<str> },
-    NobodyCame,
+    TimedOut,
 }
 
 /// The kind of a prompt.
@@ -241,13 +241,13 @@ pub struct PromptName {
 /// An open prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
-    pub asked_ms: u64,
+    pub requested_ms: u64,
     /// Extensions included.
     pub deadline_ms: Option<u64>,
     /// By how much the deadline was moved, and how often.
     pub(crate) extended_seconds: u64,
     pub(crate) extensions: u64,
-    pub(crate) asked: PromptRequest,
+    pub(crate) request: PromptRequest,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -272,9 +272,9 @@ pub(crate) struct Cost {
     pub(crate) exceeded: bool,
 }
 
-/// See [`State::room`].
+/// How much a run may still do; see [`State::remaining_limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct RemainingLimits {
     pub turns: u64,
     pub calls: u64,
     pub prompts: u64,
@@ -343,7 +343,7 @@ impl State {
         self.next_sequence
     }
 
-    /// The first event that is left: 0 unless the run was pruned.
+    /// The first remaining event: 0 unless the run was pruned.
     pub fn first_sequence(&self) -> u64 {
         self.first_sequence
     }
@@ -356,7 +356,7 @@ impl State {
         }
     }
 
-    /// Whether the events that describe the run are gone and no marker has described it yet.
+    /// Whether the events that describe the run are missing and no marker has described it yet.
     pub(crate) fn is_headless(&self) -> bool {
         self.first_sequence > 0 && self.queued.is_none()
     }
@@ -391,18 +391,18 @@ impl State {
 
     /// The open request for permission with this id.
     pub fn approval(&self, id: &ForeignId) -> Option<&approval::Requested> {
-        match &self.prompts.get(&PromptKind::Approval.named(id))?.asked {
-            PromptRequest::Approval(asked) => Some(asked),
+        match &self.prompts.get(&PromptKind::Approval.named(id))?.request {
+            PromptRequest::Approval(request) => Some(request),
             PromptRequest::Clarification(_) | PromptRequest::Handoff(_) => None,
         }
     }
 
-    /// What sort of work it is. A blank run counts as an agent's loop.
+    /// The kind of work. A blank run counts as an agent loop.
     pub fn kind(&self) -> RunKind {
         self.queued.as_ref().map_or(RunKind::AgentLoop, |queued| queued.kind)
     }
 
-    /// The status of the run, in the words of lists. A blank run counts as queued.
+    /// The status of the run, as in lists. A blank run counts as queued.
     pub fn status(&self) -> Status {
         match &self.phase {
             Phase::Blank | Phase::Resuming | Phase::Queued => Status::Queued,
@@ -446,7 +446,7 @@ impl State {
         self.turns.highest.filter(|_| self.turns.may_retry)
     }
 
-    /// The block that comes next in the highest turn, behind those that are closed.
+    /// The next block of the highest turn, after those that are closed.
     pub fn next_block(&self) -> u64 {
         self.turns.closed_blocks.last().map_or(0, |last| last + 1)
     }
@@ -490,7 +490,7 @@ impl State {
         self.cost.prior.plus(self.cost.turns).plus(self.cost.children)
     }
 
-    /// What the runs that this one started have used; part of its totals.
+    /// The usage of the runs that this one started; part of its totals.
     pub fn child_runs_used(&self) -> Totals {
         self.cost.children
     }
@@ -500,14 +500,14 @@ impl State {
         self.cost.prior
     }
 
-    /// What was reported for the open turn so far.
+    /// The usage that was reported for the open turn so far.
     pub fn open_turn_used(&self) -> Totals {
         self.turns.open.as_ref().map_or(Totals::default(), |turn| turn.used)
     }
 
     /// How many turns, calls and prompts may still follow before a limit of the run refuses one.
-    pub fn room(&self) -> Room {
-        Room {
+    pub fn remaining_limits(&self) -> RemainingLimits {
+        RemainingLimits {
             turns: limits::TURNS_MAX.saturating_sub(self.turns.started),
             calls: limits::CALLS_MAX.saturating_sub(self.calls_seen),
             prompts: limits::PROMPTS_MAX.saturating_sub(self.prompts_seen),
@@ -526,14 +526,14 @@ impl State {
         self.calls_seen
     }
 
-    /// What the run waits for, or would: pending prompts, and calls that an application carries out.
+    /// What the run waits for, or would wait for: pending prompts, and calls that an application executes.
     pub fn waits_for_what(&self) -> Vec<run::WaitsFor> {
         self.waits_for()
     }
 
-    /// Whether an open prompt asks about this call, or for it.
-    pub fn is_asked_about(&self, tool_call_id: &str) -> bool {
-        self.asks_for(tool_call_id)
+    /// Whether an open prompt belongs to this call.
+    pub fn has_prompt_about(&self, tool_call_id: &str) -> bool {
+        self.has_prompt(tool_call_id)
     }
 
     /// Whether the budget is used up, so that no model and no tool may be called.
@@ -560,18 +560,18 @@ impl State {
     }
 
     /// Whether a call waits for an answer of a person.
-    pub(crate) fn asks_for(&self, tool_call_id: &str) -> bool {
+    pub(crate) fn has_prompt(&self, tool_call_id: &str) -> bool {
         self.prompts.values().any(|prompt| prompt.tool_call_id().is_some_and(|id| **id == *tool_call_id))
     }
 
     /// Whether an approval of this call is pending.
     pub(crate) fn approval_pending(&self, tool_call_id: &str) -> bool {
         self.prompts.values().any(
-            |prompt| matches!(&prompt.asked, PromptRequest::Approval(asked) if *asked.tool_call_id == *tool_call_id),
+            |prompt| matches!(&prompt.request, PromptRequest::Approval(one) if *one.tool_call_id == *tool_call_id),
         )
     }
 
-    /// What the run waits for, or would: pending prompts, and calls that an application carries out.
+    /// What the run waits for, or would wait for: pending prompts, and calls that an application executes.
     pub(crate) fn waits_for(&self) -> Vec<run::WaitsFor> {
         let prompts = self
             .prompts
@@ -594,12 +594,12 @@ impl State {
 }
 
 impl Call {
-    /// Whether it was invoked and an application carries it out.
+    /// Whether it was invoked and an application executes it.
     pub fn is_with_client(&self) -> bool {
         matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Client, .. }))
     }
 
-    /// Whether it was invoked and this server carries it out.
+    /// Whether it was invoked and this server executes it.
     pub fn is_with_server(&self) -> bool {
         matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Server, .. }))
     }
@@ -609,8 +609,8 @@ impl Call {
         matches!(self.stage, CallStage::Invoked(Invoked { has_child: true, .. }))
     }
 
-    /// Whether the call asks a person something, and has not yet: questions are asked one at a time, after permissions,
-    /// so that a run may wait for others while they are only proposed.
+    /// Whether the call is a question or a handoff that was not requested yet. They are requested one at a time, after
+    /// permissions, so that a run may wait for others while they are only proposed.
     pub fn is_yet_to_ask(&self) -> bool {
         self.stage == CallStage::Proposed
             && self.tool_name.as_deref().is_some_and(|name| crate::ASKING_TOOLS.contains(&name))
@@ -635,8 +635,8 @@ impl Call {
     pub fn granted(&self) -> Option<&approval::Requested> {
         self.verdict
             .as_ref()
-            .filter(|verdict| verdict.said == ApprovalOutcome::Granted)
-            .map(|verdict| &*verdict.asked)
+            .filter(|verdict| verdict.outcome == ApprovalOutcome::Granted)
+            .map(|verdict| &*verdict.request)
     }
 
     /// The tool's name for sentences and for events that must carry one.
@@ -646,8 +646,8 @@ impl Call {
 }
 
 impl Prompt {
-    pub(crate) fn asked(asked_ms: u64, deadline_ms: Option<u64>, asked: PromptRequest) -> Self {
-        Prompt { asked_ms, deadline_ms, extended_seconds: 0, extensions: 0, asked }
+    pub(crate) fn new(requested_ms: u64, deadline_ms: Option<u64>, request: PromptRequest) -> Self {
+        Prompt { requested_ms, deadline_ms, extended_seconds: 0, extensions: 0, request }
     }
 
     /// How often its deadline was moved.
@@ -656,7 +656,7 @@ impl Prompt {
     }
 
     pub fn kind(&self) -> PromptKind {
-        match self.asked {
+        match self.request {
             PromptRequest::Approval(_) => PromptKind::Approval,
             PromptRequest::Clarification(_) => PromptKind::Clarification,
             PromptRequest::Handoff(_) => PromptKind::Handoff,
@@ -665,10 +665,10 @@ impl Prompt {
 
     /// The call that waits for the outcome.
     pub fn tool_call_id(&self) -> Option<&ForeignId> {
-        match &self.asked {
-            PromptRequest::Approval(asked) => Some(&asked.tool_call_id),
-            PromptRequest::Clarification(asked) => asked.tool_call_id.as_ref(),
-            PromptRequest::Handoff(asked) => asked.tool_call_id.as_ref(),
+        match &self.request {
+            PromptRequest::Approval(request) => Some(&request.tool_call_id),
+            PromptRequest::Clarification(request) => request.tool_call_id.as_ref(),
+            PromptRequest::Handoff(request) => request.tool_call_id.as_ref(),
         }
     }
 }

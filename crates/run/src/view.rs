@@ -8,7 +8,7 @@ mod trimmed;
 
 pub use crate::state::Status;
 pub use history::{
-    AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, parting, question,
+    AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, handoff_text, question,
 };
 pub use message::{Message, Outcome, message};
 pub use places::ResumePlaces;

@@ -77,7 +77,7 @@ impl Credentials<'_> {
 }
 
 fn wrong() -> Refusal {
-    Refusal::new(Code::TokenInvalid, "Authorization is not Bearer and a token")
+    Refusal::new(Code::TokenInvalid, "the Authorization header is not `Bearer TOKEN`")
 }
 
 /// The routes of the face for applications that may be public.
@@ -138,10 +138,7 @@ impl Gate {
         if self.lets_anybody_in() {
             return Ok(self.operator(None));
         }
-        Err(Refusal::new(
-            Code::TokenMissing,
-            "the request has no token; send authorization: Bearer and a token",
-        ))
+        Err(Refusal::new(Code::TokenMissing, "the request has no token; send `authorization: Bearer TOKEN`"))
     }
 
     /// The client of a request of an application. Applications send a key to every server, so where none is required, a
@@ -187,7 +184,7 @@ impl Gate {
     /// The same visitor before the audit trail, which administrators of the default tenant may read.
     pub(crate) fn auditor(&self, visitor: &Visitor, admitted: &Admitted) -> Result<Visitor, Refusal> {
         let Some(audit) = self.tenants.audit() else {
-            let detail = "this server has no data folder to keep an audit trail in";
+            let detail = "this server has no audit trail, because it has no data folder";
             return Err(Refusal::new(Code::RouteNotFound, detail));
         };
         if &*admitted.tenant != TENANT_DEFAULT || !visitor.caller.may(Scope::Admin) {

@@ -29,7 +29,7 @@ pub(crate) async fn read_or_default<T: DeserializeOwned + Default>(
 async fn bytes(body: Body) -> Result<Bytes, Refusal> {
     to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|_| {
         let most = limits::ADMIN_BODY_BYTES_MAX;
-        Refusal::new(Code::BodyTooLarge, format!("the body broke off or is larger than {most} bytes"))
+        Refusal::new(Code::BodyTooLarge, format!("the body ended early or is larger than {most} bytes"))
     })
 }
 

@@ -10,7 +10,7 @@ use recount_agent::hooks::Hooks;
 use recount_agent::mcp::{self, McpServers};
 use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
-use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
+use recount_agent::sandbox::{Layer, Sandbox, SandboxContext};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_agent::web::{WEB_SEARCH, WEB_TOOLS};
 use recount_agent::{Agent, CommandFacts, Experimental, Settings, SystemFacts, WorkspaceFacts, Workspaces};
@@ -74,10 +74,11 @@ impl AgentPool {
     /// Reads the policy, and finds a working sandbox. The data folder exists by now.
     pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<AgentPool>, StartError> {
         let runs = &config.runs;
-        let data = config.data.canonicalize().map_err(|why| {
-            StartError::failed(format!("{} cannot be opened: {why}", config.data.display()))
-        })?;
-        let around = Surroundings { data: Some(data.clone()), ..Surroundings::default() };
+        let data = config
+            .data
+            .canonicalize()
+            .map_err(|why| StartError::failed(format!("cannot open {}: {why}", config.data.display())))?;
+        let around = SandboxContext { data: Some(data.clone()), ..SandboxContext::default() };
         let sandbox = Sandbox::probe(runs.sandbox.clone(), around).await;
         let sandbox = sandbox.map(Arc::new).map_err(|why| why.to_string());
         let mut tools = Tools::standard();
@@ -89,7 +90,8 @@ impl AgentPool {
         let mut web = runs.web.clone();
         if lets_anybody_in {
             web = web.without_loopback(
-                "this server requires no token, so that a call could answer for a person; start it with --require-token",
+                "this server requires no token, so a call could answer prompts; start the server with \
+                 --require-token",
             );
         }
         web.add_to(&mut tools);
@@ -174,8 +176,8 @@ impl AgentPool {
         let held = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off);
         let reaches_us = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.reaches_loopback(true));
         (held && reaches_us && self.lets_anybody_in).then(|| {
-            "a command with network access reaches this server, which requires no token, and could answer for a \
-             person; make a token with recount token add, and start with --require-token"
+            "a command with network access could answer prompts, because this server requires no token; \
+             create a token with `recount token add` and start the server with --require-token"
                 .to_owned()
         })
     }
@@ -185,7 +187,8 @@ impl AgentPool {
         match &self.sandbox {
             Err(why) => why.clone(),
             Ok(sandbox) if lets_anybody_in && sandbox.reaches_loopback(false) => format!(
-                "commands of runs: {}; they reach this server, which requires no token, and could answer for you",
+                "commands of runs: {}; they can reach this server and answer prompts, because it requires no \
+                 token",
                 sandbox.detail()
             ),
             Ok(sandbox) => format!("commands of runs: {}", sandbox.detail()),
@@ -198,12 +201,13 @@ impl AgentPool {
             Ok(sandbox) if sandbox.layer() == Layer::Off => Check::note(
                 "sandbox",
                 sandbox.detail(),
-                "commands of runs may do all that the server may; set sandbox.mode to auto",
+                "commands of runs have all rights of the server; set sandbox.mode to auto",
             ),
             Ok(sandbox) if !sandbox.gaps().is_empty() => Check::note(
                 "sandbox",
                 format!("{}: {}", sandbox.label(false), sandbox.detail()),
-                "install bubblewrap, which prevents this; with sandbox.strict = true no command runs without it",
+                "install bubblewrap to enforce this; with sandbox.strict = true commands run only if it is \
+                 enforced",
             ),
             Ok(sandbox) => Check::fine("sandbox", format!("{}: {}", sandbox.label(false), sandbox.detail())),
             Err(why) => Check::note("sandbox", why, "runs execute no commands until a sandbox works"),
@@ -211,13 +215,13 @@ impl AgentPool {
         checks.push(Check::fine(
             "policy",
             match self.policy.digest() {
-                Some(digest) => format!("the rules of policy.file, digest {digest}"),
+                Some(digest) => format!("the rules in policy.file, digest {digest}"),
                 None => "the default rules; no policy.file is configured".to_owned(),
             },
         ));
         let providers: Vec<&str> = self.registry.models.by_name.keys().map(String::as_str).collect();
         checks.push(match providers.as_slice() {
-            [] => Check::fine("models", "none is configured; runs of kind agent_loop need one"),
+            [] => Check::fine("models", "no provider is configured; runs of kind agent_loop need one"),
             several => {
                 let default = self.registry.default.as_ref();
                 let default = default.map_or("no default".to_owned(), |name| format!("default {name}"));
@@ -226,24 +230,24 @@ impl AgentPool {
         });
         let agents: Vec<&str> = self.profiles.iter().map(|profile| profile.name.as_str()).collect();
         checks.push(match agents.as_slice() {
-            [] => Check::fine("agents", "none is configured; applications have no agent to use"),
+            [] => Check::fine("agents", "no agents are configured; applications have no agent to use"),
             several => Check::fine("agents", several.join(", ")),
         });
         let servers = self.mcp.in_words();
         checks.push(match servers.as_slice() {
-            [] => Check::fine("mcp", "no server is configured"),
+            [] => Check::fine("mcp", "no MCP servers are configured"),
             several => Check::fine("mcp", several.join(", ")),
         });
         let hooks = self.hooks.in_words();
         checks.push(match hooks.as_slice() {
-            [] => Check::fine("hooks", "none is configured"),
+            [] => Check::fine("hooks", "no hooks are configured"),
             several => Check::fine("hooks", several.join(", ")),
         });
         let folder = self.data.join(FOLDER);
         let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;
         checks.push(match size {
             Ok(size) => Check::fine("workspaces", size),
-            Err(_) => Check::note("workspaces", "they could not be counted", "see the server's log"),
+            Err(_) => Check::note("workspaces", "cannot measure the workspaces", "see the server's log"),
         });
     }
 }
@@ -261,7 +265,7 @@ fn keep_copies(agent: Agent, engine: Engine, keep: Duration) {
             match agent.sweep(&engine, keep).await {
                 Ok(0) => {}
                 Ok(gone) => tracing::info!(gone, "unused workspaces were deleted"),
-                Err(error) => tracing::warn!(%error, "unused workspaces could not be deleted"),
+                Err(error) => tracing::warn!(%error, "cannot delete unused workspaces"),
             }
         }
     });
@@ -289,7 +293,7 @@ fn read_policy(path: &Path, tools: &Tools, mcp: &McpServers) -> Result<Policy, S
 /// Paths are compared with links resolved. A missing one is compared as written.
 fn as_it_is(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|why| {
-        tracing::warn!(path = %path.display(), %why, "a folder of workspaces.allow cannot be opened");
+        tracing::warn!(path = %path.display(), %why, "cannot open a folder of workspaces.allow");
         path.to_owned()
     })
 }

@@ -99,9 +99,8 @@ impl Audit {
         redactor: Arc<Redactor>,
         facts: Value,
     ) -> Result<Self, StartError> {
-        let failed = |why: &dyn std::fmt::Display| {
-            StartError::failed(format!("the audit trail cannot be used: {why}"))
-        };
+        let failed =
+            |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
         let store = SqliteStore::open(home.options(folder(&home.data))).map_err(|why| failed(&why))?;
         let engine = Engine::open_with_key(Arc::new(store), world, Arc::new(SseFraming), redactor, None)
             .await
@@ -116,7 +115,12 @@ impl Audit {
             Ok(()) => {}
             Err(error) if matches!(error.code(), Code::StoreFull | Code::StoreBusy) => {
                 let facts = audit.0.facts.as_ref().unwrap_or(&Value::Null);
-                tracing::error!(target: "audit", %facts, %error, "the start is not recorded in the audit trail yet");
+                tracing::error!(
+                    target: "audit",
+                    %facts,
+                    %error,
+                    "cannot record the start in the audit trail; retrying"
+                );
                 audit.keep_trying();
             }
             Err(error) => return Err(error),
@@ -171,7 +175,13 @@ impl Audit {
         tracing::info!(target: "audit", event = what.event_type(), %facts);
         if let Err(error) = self.append(what, &facts).await {
             self.0.lost.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(target: "audit", event = what.event_type(), %facts, %error, "not recorded in the audit trail");
+            tracing::error!(
+                target: "audit",
+                event = what.event_type(),
+                %facts,
+                %error,
+                "cannot record an event in the audit trail"
+            );
         }
     }
 
@@ -191,7 +201,10 @@ impl Audit {
         self.record(AuditKind::ServerStopped, json!({})).await;
         let ending = [("run.finished", json!({"final_status": "completed"}))];
         if let Err(error) = self.append_all(&ending).await {
-            tracing::error!(%error, "the run of the audit trail stays open until the next start");
+            tracing::error!(
+                %error,
+                "cannot close the run of the audit trail; it is closed at the next start"
+            );
         }
     }
 
@@ -224,7 +237,11 @@ impl Audit {
                         return;
                     }
                     Err(error) => {
-                        tracing::debug!(target: "audit", %error, "the start is not recorded in the audit trail yet");
+                        tracing::debug!(
+                            target: "audit",
+                            %error,
+                            "cannot record the start in the audit trail; retrying"
+                        );
                     }
                 }
             }
@@ -265,7 +282,7 @@ async fn end_what_was_left(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
     let rows = match engine.catalogue().list_runs(&active).await {
         Err(error) if error.is_damage() => {
-            tracing::error!(target: "audit", %error, "unfinished runs of the audit trail cannot be listed");
+            tracing::error!(target: "audit", %error, "cannot list unfinished runs of the audit trail");
             return Ok(());
         }
         rows => rows?.items,
@@ -274,11 +291,16 @@ async fn end_what_was_left(engine: &Engine) -> Result<(), Error> {
         if row.ended_at.is_some() {
             continue;
         }
-        let message = "the server ended without a shutdown: it was killed, or the machine stopped";
+        let message = "the server exited without a shutdown: it was killed, or the machine stopped";
         let failed = json!({"code": "server_died", "message": message, "retriable": false});
         match ingest(engine, row.id, SUCCESSOR, 0, &[("run.failed", failed)]).await {
             Err(error) if error.is_damage() => {
-                tracing::error!(target: "audit", run = %row.id, %error, "a run of the audit trail stays unfinished");
+                tracing::error!(
+                    target: "audit",
+                    run = %row.id,
+                    %error,
+                    "cannot close a damaged run of the audit trail"
+                );
             }
             ended => ended?,
         }
@@ -303,7 +325,7 @@ async fn ingest(
 /// Records one thing in the trail of a data folder that no server holds, as a run of its own.
 pub(crate) async fn record_offline(data: &Path, what: AuditKind, facts: Value) -> Result<(), StartError> {
     let failed =
-        |why: &dyn std::fmt::Display| StartError::failed(format!("the audit trail cannot be used: {why}"));
+        |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
     let options = recount_log_sqlite::SqliteOptions::new(folder(data));
     let store = SqliteStore::open(options).map_err(|why| failed(&why))?;
     let engine = Engine::open(Arc::new(store), World::real(), Arc::new(SseFraming))

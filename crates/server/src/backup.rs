@@ -60,7 +60,7 @@ pub(crate) async fn make(
             return Err(Refusal::new(
                 Code::BodyMalformed,
                 format!(
-                    "name is {shown:?}; use letters, digits, - and _, at most {}",
+                    "invalid name {shown:?}; use letters, digits, - and _, at most {} characters",
                     limits::BACKUP_NAME_MAX
                 ),
             ));
@@ -73,20 +73,20 @@ pub(crate) async fn make(
     let Ok(_place) = backups.one_at_a_time.try_acquire() else {
         return Err(Refusal::new(
             Code::StoreBusy,
-            "a backup is being made already; try again when it is done",
+            "another backup is in progress; try again after it has finished",
         ));
     };
     if path.symlink_metadata().is_ok() {
         return Err(Refusal::new(
             Code::IdTaken,
-            format!("a backup {name:?} exists already; choose another name"),
+            format!("the backup {name:?} already exists; choose another name"),
         ));
     }
     // Of a copy that failed and could not be removed.
     discard(&path);
     let copied = backups.tenants.backup(&unfinished(&path)).await.map_err(Refusal::from).and_then(|()| {
         list_tenants(&unfinished(&path)).map_err(|why| {
-            Refusal::new(Code::StoreUnavailable, format!("the tenants of the backup cannot be listed: {why}"))
+            Refusal::new(Code::StoreUnavailable, format!("cannot list the tenants of the backup: {why}"))
         })
     });
     if let Err(refusal) = copied {
@@ -94,7 +94,7 @@ pub(crate) async fn make(
         return Err(refusal);
     }
     finish(&path).map_err(|why| {
-        let detail = format!("the backup is whole, but cannot be named {}: {why}", path.display());
+        let detail = format!("the backup is complete, but cannot be renamed to {}: {why}", path.display());
         Refusal::new(Code::StoreUnavailable, detail)
     })?;
     let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
@@ -120,7 +120,7 @@ pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
         )));
     }
     let copied = copy_stores(data, &unfinished).and_then(|()| {
-        let failed = |why| StartError::failed(format!("the backup cannot be named {}: {why}", to.display()));
+        let failed = |why| StartError::failed(format!("cannot rename the backup to {}: {why}", to.display()));
         finish(to).map_err(failed)
     });
     if copied.is_err() {
@@ -131,7 +131,7 @@ pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
 
 fn copy_stores(data: &Path, to: &Path) -> Result<(), StartError> {
     if !data.join("recount.db").is_file() {
-        return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
+        return Err(StartError::usage(format!("{} contains no store; name a data folder", data.display())));
     }
     let failed = |why: &dyn std::fmt::Display| StartError::failed(why.to_string());
     let copy = |data: &Path, to: &Path| {

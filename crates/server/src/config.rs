@@ -94,7 +94,9 @@ impl Config {
             runs::settle(&mut look, &values, file.sandbox_environment, file.models, outside, &folders)?;
         let agents = agents::settle(&mut look, file.agents, &runs, folders.home.as_deref())?;
         if values.data.as_os_str().is_empty() {
-            return Err(StartError::usage("no data folder is known: HOME is not set; use --data FOLDER"));
+            return Err(StartError::usage(
+                "cannot determine the data folder, because HOME is not set; use --data FOLDER",
+            ));
         }
         Ok(Config {
             bind: values.bind,

@@ -35,7 +35,7 @@ impl ConformanceAgent {
     pub(crate) async fn new(engine: &Engine) -> Result<ConformanceAgent, StartError> {
         let row = engine.write().create_session(Some("Conformance".to_owned())).await;
         let row =
-            row.map_err(|why| StartError::failed(format!("the conformance agent cannot start: {why}")))?;
+            row.map_err(|why| StartError::failed(format!("cannot start the conformance agent: {why}")))?;
         Ok(ConformanceAgent { engine: engine.clone(), session: row.id })
     }
 }
@@ -67,7 +67,7 @@ impl RoomAgent for ConformanceAgent {
                 tokio::select! {
                     () = shutdown.requested() => {}
                     played = player.play(&script) => if let Err(error) = played {
-                        tracing::warn!(%error, %run, "a script was not played to its end");
+                        tracing::warn!(%error, %run, "a script stopped before its end");
                         cancel(&engine, run).await;
                     }
                 }
@@ -79,10 +79,10 @@ impl RoomAgent for ConformanceAgent {
 
 /// Ends a run whose script was broken off; nothing else would.
 async fn cancel(engine: &Engine, run: RunId) {
-    let reason = "its script was not played to its end".to_owned();
+    let reason = "the script of the run stopped before its end".to_owned();
     let command = Command::Cancel { by: CancelledBy::System, reason };
     if let Err(error) = engine.write().submit(run, command).await {
-        tracing::debug!(%error, %run, "the run has ended already");
+        tracing::debug!(%error, %run, "the run has already ended");
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn serve(
     mut shutdown: Shutdown,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY could not be set; small writes may be delayed");
+        tracing::debug!(%error, "cannot set TCP_NODELAY; small writes may be delayed");
     }
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {

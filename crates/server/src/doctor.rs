@@ -43,7 +43,7 @@ pub(crate) async fn look(
         Some("full=true") => true,
         Some(other) => {
             let shown: String = other.chars().take(80).collect();
-            let detail = format!("the query is {shown:?}; only full=true is allowed");
+            let detail = format!("invalid query {shown:?}; only full=true is allowed");
             return Err(Refusal::new(Code::ParameterInvalid, detail));
         }
     };
@@ -120,7 +120,8 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         if scrubbed.findings.is_empty() {
             let (rounds, events) = (scrubbed.rounds, scrubbed.events);
             let value = format!(
-                "no damage is known; the scrub has read everything {rounds} times, {events} events, since the server started"
+                "no damage found; since the server started, the scrub has read {events} events in {rounds} \
+                 complete rounds"
             );
             checks.push(Check::fine(NAME, value));
         }
@@ -131,7 +132,8 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
             checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, folder::DAMAGE)));
             if found.problems.is_empty() {
                 let (runs, events) = (found.readable_streams, found.readable_records);
-                checks.push(Check::fine(NAME, format!("{runs} runs with {events} events add up")));
+                checks
+                    .push(Check::fine(NAME, format!("{runs} runs with {events} events match their digests")));
             }
         }
         Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
@@ -170,10 +172,10 @@ fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
         _ => Check::note(
             NAME,
             format!(
-                "{failed} failed since the server started, {} appends for lack of space",
+                "{failed} failed since the server started; {} appends failed because the disk was full",
                 stats.appends_full
             ),
-            "nothing acknowledged is lost; the server's log has the cause",
+            "no acknowledged event is lost; see the server's log for the cause",
         ),
     });
 }
@@ -199,11 +201,11 @@ fn clock_check(now: u64, newest: Option<u64>) -> Check {
     match newest {
         Some(newest) if newest > now + limits::CLOCK_AHEAD_MS_MAX => {
             let newest = recount_event::time::format_ms(newest);
-            let value = format!("{shown}, but the newest event is of {newest}");
+            let value = format!("{shown}, but the newest event has the time {newest}");
             Check::problem(
                 NAME,
                 value,
-                "set the machine's clock; until then events are dated like the newest",
+                "set the machine's clock; until then new events get the time of the newest event",
             )
         }
         _ => Check::fine(NAME, shown),
@@ -260,7 +262,10 @@ fn priority(checks: &mut Vec<Check>) {
         Check::note(
             NAME,
             "the store's writer runs at normal priority",
-            format!("latencies grow when the machine is busy; allow a nice limit of {niceness} (LimitNICE={niceness})"),
+            format!(
+                "latency rises when the machine is busy; allow a nice limit of {niceness} \
+                 (LimitNICE={niceness})"
+            ),
         )
     });
 }
@@ -283,7 +288,7 @@ fn files(checks: &mut Vec<Check>, files: Files) {
     const NAME: &str = "open files";
     let (soft, hard) = (crate::files::in_words(files.soft), crate::files::in_words(files.hard));
     let value = format!(
-        "at most {soft}, may be raised to {hard}; enough for {} connections",
+        "at most {soft}, can be raised to {hard}; enough for {} connections",
         files.connections_max()
     );
     let wanted = limits::CONNECTIONS_MAX + limits::FILES_KEPT;

@@ -34,7 +34,7 @@ impl Sum {
     /// Adds the next event. An error says why it cannot be a line of an export.
     pub fn event(&mut self, bytes: &[u8]) -> Result<(), String> {
         if bytes.contains(&b'\n') {
-            return Err(format!("event {} of {} has a line break in it", self.events, self.run_id));
+            return Err(format!("event {} of {} contains a line break", self.events, self.run_id));
         }
         self.events += 1;
         self.head = self.head.then(bytes);
@@ -50,10 +50,10 @@ impl Sum {
     pub fn finish(self, events: u64, head: &str) -> Result<(), String> {
         let Sum { run_id, events: found, head: sum } = self;
         if found != events {
-            return Err(format!("{run_id} has {found} readable events, but {events} were noted"));
+            return Err(format!("{run_id} has {found} readable events, expected {events}"));
         }
         if sum.to_string() != head {
-            return Err(format!("the events of {run_id} add up to {sum}, but {head} was noted"));
+            return Err(format!("the events of {run_id} have the head {sum}, expected {head}"));
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Folder {
     pub fn open(data: &Path) -> Result<Self, StartError> {
         if !data.join("recount.db").is_file() {
             return Err(StartError::usage(format!(
-                "{} holds no store; name the folder of one",
+                "{} contains no store; name a data folder",
                 data.display()
             )));
         }
@@ -169,7 +169,7 @@ impl Folder {
             ExportSource::Store(store) => store.tail(&run.into()).await.map_err(failed),
             ExportSource::Damaged { damaged, .. } if damaged.iter().any(|damaged| damaged == run) => {
                 Err(StartError::damaged(format!(
-                    "{run} cannot be read whole; recount salvage saves what is left of it"
+                    "{run} cannot be read completely; save its readable events with `recount salvage`"
                 )))
             }
             ExportSource::Damaged { whole, .. } => Ok(find(whole, run).map(|stream| Tail {

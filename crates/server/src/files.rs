@@ -25,7 +25,7 @@ impl Files {
         let before = Files::now();
         let limit = Rlimit { current: before.hard, maximum: before.hard };
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::warn!(%error, limit = ?before.soft, "the limit of open files could not be raised");
+            tracing::warn!(%error, limit = ?before.soft, "cannot raise the limit of open files");
         }
         Files::now()
     }

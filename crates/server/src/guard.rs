@@ -153,7 +153,10 @@ impl Rules<'_> {
         // If a token is required, any host name may be used.
         if self.anybody && !names_us(host, self.bound) {
             let (shown, bound) = (host.chars().take(80).collect::<String>(), self.bound);
-            return Err(Refusal::new(Code::HostRefused, format!("Host is {shown:?}; use {bound}")));
+            return Err(Refusal::new(
+                Code::HostRefused,
+                format!("the Host {shown:?} is not served here; use {bound}"),
+            ));
         }
         let Some(origin) = origin else { return Ok(PageAccess::Own) };
         let named = text(origin, Code::OriginRefused, "Origin")?;
@@ -182,8 +185,8 @@ fn origin_refused(shown: &str, host: &str, allowed: &[String]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "Origin is {shown:?}; allowed are {}{more}; add it to access.allowed_origins (--allowed-origin) and start the \
-         server again if its pages may use this server",
+        "the Origin {shown:?} is not allowed; allowed origins: {}{more}; to allow it, add it to \
+         access.allowed_origins (--allowed-origin) and restart the server",
         names.join(", ")
     )
 }
@@ -202,7 +205,7 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Refusal> {
 }
 
 fn text<'a>(value: &'a HeaderValue, code: Code, name: &str) -> Result<&'a str, Refusal> {
-    value.to_str().map_err(|_| Refusal::new(code, format!("{name} is not plain text")))
+    value.to_str().map_err(|_| Refusal::new(code, format!("the {name} header is not plain text")))
 }
 
 /// A loopback name or address, with the port we listen on.

@@ -19,11 +19,11 @@ pub(crate) async fn ready(State(tenants): State<Arc<Tenants>>) -> Response {
         Ok(()) => answer(StatusCode::OK, "ready"),
         Err(error) if error.code() == Code::StoreFull => {
             tracing::warn!(%error, "not ready");
-            answer(StatusCode::SERVICE_UNAVAILABLE, "no space is left on the disk")
+            answer(StatusCode::SERVICE_UNAVAILABLE, "the disk is full")
         }
         Err(error) => {
             tracing::warn!(%error, "not ready");
-            answer(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer")
+            answer(StatusCode::SERVICE_UNAVAILABLE, "the store does not respond")
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, w
                 Ok((stream, peer)) => admit(stream, peer, &house, &full, &world_of_connections),
                 Err(error) => {
                     // Out of descriptors, or a peer that left at once: rest, so as not to spin.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(limits::ACCEPT_REST).await;
                 }
             }
@@ -73,9 +73,9 @@ async fn turn_away(stream: TcpStream, peer: SocketAddr, full: Router) {
     match tokio::time::timeout(limits::REFUSAL_WAIT, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::debug!(%peer, %error, "a connection over the limit closed before it was refused")
+            tracing::debug!(%peer, %error, "a connection over the limit closed before it was rejected")
         }
-        Err(_) => tracing::debug!(%peer, "a connection over the limit timed out before it was refused"),
+        Err(_) => tracing::debug!(%peer, "a connection over the limit timed out before it was rejected"),
     }
 }
 

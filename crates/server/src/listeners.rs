@@ -74,7 +74,7 @@ pub(crate) fn at_root(router: Router, room: &'static str, address: SocketAddr) -
         let below = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
         // A path that is too long with the room's before it must not be read as `/`, which is another page.
         let Ok(path) = format!("/aaep/legacy/{room}{below}").parse::<PathAndQuery>() else {
-            return Refusal::new(Code::RouteNotFound, "the path cannot be read").into_response();
+            return Refusal::new(Code::RouteNotFound, "the path is invalid").into_response();
         };
         *request.uri_mut() = Uri::from(path);
         request.extensions_mut().insert(ArrivedAt(address));
@@ -95,12 +95,12 @@ pub(crate) async fn rooms(State(access): State<RoomAccess>, request: Request, ne
         RoomAccess::Everywhere => next.run(request).await,
         RoomAccess::Loopback if is_near(&request) => next.run(request).await,
         RoomAccess::Loopback => {
-            let detail = "rooms are for clients on the machine of this server; use /aaep/v1, or set aaep.rooms to \
-                          everywhere";
+            let detail = "rooms accept only clients on the machine of this server; use /aaep/v1, or set aaep.rooms to \
+                 everywhere";
             Refusal::new(Code::RouteNotFound, detail).into_response()
         }
         RoomAccess::Off => {
-            let detail = "rooms are switched off; use /aaep/v1, or set aaep.rooms to loopback";
+            let detail = "rooms are disabled; use /aaep/v1, or set aaep.rooms to loopback";
             Refusal::new(Code::RouteNotFound, detail).into_response()
         }
     }

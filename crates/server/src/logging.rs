@@ -26,7 +26,7 @@ pub(crate) fn start(level: LevelFilter, format: LogFormat, redactor: &Arc<Redact
     let filter = Targets::new().with_default(level).with_target(PROCESS, LevelFilter::INFO.max(level));
     // A second start in one process (tests) keeps the first subscriber.
     if registry().with(layer.with_filter(filter)).try_init().is_err() {
-        tracing::debug!("a log is being written already");
+        tracing::debug!("a logger is already installed");
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
     let stats = match sources.tenants.stats().await {
         Ok(stats) => Some(stats),
         Err(error) => {
-            tracing::warn!(%error, "the statistics of the store cannot be read");
+            tracing::warn!(%error, "cannot read the statistics of the store");
             None
         }
     };
@@ -53,13 +53,13 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
 /// The whole page. Where the store does not answer, what only it knows is left out.
 fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     let mut page = MetricsPage::default();
-    page.family("recount_build", Kind::Info, None, "The program's version and the SQLite it is built with.");
+    page.family("recount_build", Kind::Info, None, "The version of the program and of its SQLite.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("sqlite", recount_log_sqlite::sqlite_version())];
     page.sample("_info", &build, 1.0);
     page.gauge(
         "recount_uptime_seconds",
         Some("seconds"),
-        "Since the server began.",
+        "Time since the server started.",
         sources.started.elapsed().as_secs_f64(),
     );
     page.gauge(
@@ -76,7 +76,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     }
     connections(&mut page, &sources.connections);
     if let Some(audit) = sources.tenants.audit() {
-        let lost = "Events of the audit trail that could not be recorded; the log has them.";
+        let lost = "Events of the audit trail that could not be recorded; they are in the log.";
         page.counter("recount_audit_events_lost", None, lost, audit.lost());
     }
     places(&mut page, sources);
@@ -92,13 +92,13 @@ fn log(page: &mut MetricsPage, stats: &EngineStats) {
     page.histogram(
         "recount_append_seconds",
         Scale::Micros,
-        "From queueing an append to its answer, refused ones included.",
+        "Time from queueing an append to its result, including rejected appends.",
         &store.append_micros,
     );
     page.histogram(
         "recount_sync_seconds",
         Scale::Micros,
-        "Syncing one commit to the disk.",
+        "Time to sync one commit to disk.",
         &store.sync_micros,
     );
     page.histogram(
@@ -111,10 +111,10 @@ fn log(page: &mut MetricsPage, stats: &EngineStats) {
     page.counter(
         "recount_appends_without_space",
         None,
-        "Appends that were refused because the disk is full.",
+        "Appends that were rejected because the disk is full.",
         stats.appends_full,
     );
-    page.gauge("recount_runs_awake", None, "Runs with a writer awake.", stats.runs_awake as f64);
+    page.gauge("recount_runs_awake", None, "Runs with an active writer.", stats.runs_awake as f64);
     page.gauge("recount_runs_at_work", None, "Own runs with a worker.", stats.runs_at_work as f64);
     page.gauge("recount_runs_in_line", None, "Own runs that wait for a worker.", stats.runs_in_line as f64);
 }
@@ -127,7 +127,7 @@ fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
     page.gauge(
         "recount_damage_found",
         None,
-        "Damaged places that the start, reads and the scrub found; recount doctor names them.",
+        "Damage found at startup, by reads and by the scrub; recount doctor lists it.",
         scrubbed.findings.len() as f64 + scrubbed.more as f64,
     );
 }
@@ -140,18 +140,13 @@ fn store(page: &mut MetricsPage, store: &Stats) {
         "The position of the newest event.",
         store.last_position as f64,
     );
-    page.gauge("recount_runs", None, "Runs there ever were.", store.streams as f64);
-    page.gauge(
-        "recount_hot_events",
-        None,
-        "Events in commit order, not yet sealed.",
-        store.hot_records as f64,
-    );
-    page.gauge("recount_hot_bytes", bytes, "Bytes of those.", store.hot_bytes as f64);
-    page.gauge("recount_sealed_events", None, "Events gathered run by run.", store.sealed_records as f64);
-    page.gauge("recount_sealed_bytes", bytes, "Bytes of those.", store.sealed_bytes as f64);
-    page.gauge("recount_database_bytes", bytes, "The database file.", store.database_bytes as f64);
-    page.gauge("recount_wal_bytes", bytes, "The write-ahead log beside it.", store.wal_bytes as f64);
+    page.gauge("recount_runs", None, "Runs that were ever created.", store.streams as f64);
+    page.gauge("recount_hot_events", None, "Events that are not sealed yet.", store.hot_records as f64);
+    page.gauge("recount_hot_bytes", bytes, "Bytes of these events.", store.hot_bytes as f64);
+    page.gauge("recount_sealed_events", None, "Sealed events.", store.sealed_records as f64);
+    page.gauge("recount_sealed_bytes", bytes, "Bytes of these events.", store.sealed_bytes as f64);
+    page.gauge("recount_database_bytes", bytes, "Size of the database file.", store.database_bytes as f64);
+    page.gauge("recount_wal_bytes", bytes, "Size of the write-ahead log.", store.wal_bytes as f64);
 }
 
 fn readers(page: &mut MetricsPage, stats: &EngineStats) {
@@ -186,7 +181,7 @@ fn places(page: &mut MetricsPage, sources: &Sources) {
         "recount_streams_refused",
         Kind::Counter,
         None,
-        "Streams for which a tenant had no place left, by face.",
+        "Streams that were rejected because a tenant had reached its limit, by face.",
     );
     let refused = [("aep", sources.places.streams_refused()), ("aap", sources.turns.streams_refused())];
     for (face, refused) in refused {
@@ -195,7 +190,7 @@ fn places(page: &mut MetricsPage, sources: &Sources) {
     page.counter(
         "recount_artifacts_refused",
         None,
-        "Transfers of artifacts refused because a tenant had no place left.",
+        "Artifact transfers that were rejected because a tenant had reached its limit.",
         sources.places.artifacts_refused(),
     );
 }
@@ -219,8 +214,8 @@ fn listeners(page: &mut MetricsPage, sources: &Sources) {
         "recount_aaep_events",
         Kind::Counter,
         None,
-        "Events for accessibility tools: sent, left out by a filter, merged into another, or sent ahead of the agreed \
-         rate because no more could be held.",
+        "Events for accessibility tools: sent, omitted by a filter, merged into another, or sent faster than \
+         the agreed rate because the buffer was full.",
     );
     let counts = figures.counts;
     let outcomes = [
@@ -235,24 +230,29 @@ fn listeners(page: &mut MetricsPage, sources: &Sources) {
 }
 
 fn connections(page: &mut MetricsPage, connections: &ConnectionLimits) {
-    page.gauge("recount_connections", None, "Connections that are open.", connections.open() as f64);
-    page.gauge("recount_connections_max", None, "Connections there may be.", connections.places_max() as f64);
+    page.gauge("recount_connections", None, "Open connections.", connections.open() as f64);
+    page.gauge(
+        "recount_connections_max",
+        None,
+        "The limit of open connections.",
+        connections.places_max() as f64,
+    );
     page.counter(
         "recount_connections_accepted",
         None,
-        "Connections that were let in.",
+        "Connections that were accepted.",
         connections.accepted(),
     );
     page.counter(
         "recount_connections_refused",
         None,
-        "Connections refused at the limit.",
+        "Connections that were rejected at the limit.",
         connections.refused(),
     );
     page.counter(
         "recount_connections_stalled",
         None,
-        "Connections that were cut because their peer accepted no data for too long.",
+        "Connections that were closed because their peer accepted no data for too long.",
         connections.stalled(),
     );
 }

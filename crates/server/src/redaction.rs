@@ -68,13 +68,13 @@ impl Redaction {
                 }
                 Err(why) if is_named => return Err(unusable("secret_env", &name, &why)),
                 Err(why @ Refused::TooLong { .. }) => {
-                    passed.push(format!("the value of {name} is not masked: it {why}"));
+                    passed.push(format!("the value of {name} is not masked, because it {why}"));
                 }
                 Err(_) => {}
             }
         }
         if let Some(name) = missing.first() {
-            return Err(unusable("secret_env", name, "is not set; set it, or remove it from the list"));
+            return Err(unusable("secret_env", name, "is not set; set it or remove it from the list"));
         }
         for path in &self.secret_files {
             let name = path.display();
@@ -85,14 +85,16 @@ impl Redaction {
             match Secret::new(key.reveal()) {
                 Ok(secret) => known.push(secret),
                 Err(why) => passed.push(format!(
-                    "a key of a provider of models, or the default of a secret option, is not masked: it {why}"
+                    "a key of a model provider, or the default of a secret option, is not masked, because it \
+                     {why}"
                 )),
             }
         }
         let max = recount_redact::limits::KNOWN_MAX;
         if known.len() > max {
             let many = format!(
-                "{} secrets are known, at most {max} can be masked; disable redaction.environment and name the secrets to mask",
+                "{} secrets are configured; the limit is {max}; disable redaction.environment and list the \
+                 secrets to mask",
                 known.len()
             );
             return Err(StartError::usage(many));
@@ -108,7 +110,7 @@ fn unusable(key: &str, name: &dyn std::fmt::Display, why: &(impl std::fmt::Displ
 fn read(path: &Path) -> Result<String, String> {
     let size = std::fs::metadata(path).map_err(|why| format!("cannot be read: {why}"))?.len();
     if size > SECRET_FILE_BYTES_MAX {
-        return Err(format!("has {size} bytes; name a file that has one secret and nothing else"));
+        return Err(format!("has {size} bytes; name a file that contains only one secret"));
     }
     let bytes = std::fs::read(path).map_err(|why| format!("cannot be read: {why}"))?;
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())

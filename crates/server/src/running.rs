@@ -95,9 +95,9 @@ impl Running {
         let key = home.as_ref().map(|home| seal::key(&home.data, &world)).transpose()?;
         let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
-            .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
+            .map_err(|error| StartError::failed(format!("cannot use the store: {error}")))?;
         let address = address_of(&listener)?;
-        let failed = |error| StartError::failed(format!("the tokens cannot be read: {error}"));
+        let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
         let keys = Keys::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), home.clone()).await?;
         if let Some(home) = &home {
@@ -112,8 +112,8 @@ impl Running {
         let gate = Gate::new(address, access, aap, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
-                "{address} is not a loopback address and there is no token yet; create one first with recount token \
-                 add --data FOLDER, or bind a loopback address"
+                "{address} is not a loopback address and no token exists; create a token with `recount token \
+                 add --data FOLDER`, or bind a loopback address"
             )));
         }
         let connections = ConnectionLimits::new(Files::now().connections_max());
@@ -163,7 +163,7 @@ impl Running {
 }
 
 fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {
-    let failed = |why| StartError::failed(format!("the address of the listener cannot be read: {why}"));
+    let failed = |why| StartError::failed(format!("cannot read the address of the listener: {why}"));
     listener.local_addr().map_err(failed)
 }
 
@@ -178,8 +178,7 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
 
 async fn claim_for(setting: &str, bind: SocketAddr) -> Result<TcpListener, StartError> {
     let bound = listen::bind(bind).await;
-    bound
-        .map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another {setting}")))
+    bound.map_err(|why| StartError::failed(format!("cannot bind {bind}: {why}; choose another {setting}")))
 }
 
 fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {
@@ -261,7 +260,8 @@ fn house_route(
 fn full(places_max: usize, engine: &Engine) -> Router {
     let refuse = move || async move {
         let detail = format!(
-            "{places_max} connections are open already, or all but those kept for other addresses; try again shortly"
+            "the limit of {places_max} connections is reached, except for connections reserved for other \
+             addresses; try again shortly"
         );
         let refusal = Refusal::new(Code::TooManyStreams, detail);
         Refusal { retry_after: Some(limits::CONNECTIONS_RETRY), ..refusal }.into_response()

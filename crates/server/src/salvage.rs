@@ -89,23 +89,27 @@ impl StoreReport {
 /// Makes a data folder at `to`, where there must be nothing, of what can be read at `from`. Blocks.
 pub fn salvage(from: &Path, to: &Path) -> Result<SalvageReport, StartError> {
     if to.symlink_metadata().is_ok() {
-        return Err(StartError::usage(format!("{} exists already; name a new folder", to.display())));
+        return Err(StartError::usage(format!("{} already exists; name a new folder", to.display())));
     }
     let world = World::real();
     let unfinished = unfinished(to);
     if unfinished.symlink_metadata().is_ok() {
         let shown = unfinished.display();
-        return Err(StartError::usage(format!("{shown} is from an interrupted salvage; remove it")));
+        return Err(StartError::usage(format!("{shown} is left from an interrupted salvage; delete it")));
     }
     let made = all(from, &unfinished, &world);
     if made.is_err()
         && let Err(error) = std::fs::remove_dir_all(&unfinished)
     {
-        tracing::debug!(%error, folder = %unfinished.display(), "the folder of a failed salvage could not be removed");
+        tracing::debug!(
+            %error,
+            folder = %unfinished.display(),
+            "cannot remove the folder of a failed salvage"
+        );
     }
     let report = made?;
     std::fs::rename(&unfinished, to).map_err(|why| {
-        StartError::failed(format!("{} cannot be named {}: {why}", unfinished.display(), to.display()))
+        StartError::failed(format!("cannot rename {} to {}: {why}", unfinished.display(), to.display()))
     })?;
     Ok(report)
 }
@@ -119,13 +123,13 @@ fn unfinished(to: &Path) -> PathBuf {
 fn all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartError> {
     let mut stores = vec![store(TENANT_DEFAULT, from, to, world)?];
     let tenants = tenant_folders(from)
-        .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
+        .map_err(|why| StartError::failed(format!("cannot read the folder of tenants: {why}")))?;
     for (name, folder) in tenants {
         stores.push(store(&name, &folder, &folder_within(to, &name), world)?);
     }
     for tenant in lost_tenants(from).map_err(|why| StartError::failed(why.to_string()))? {
         stores.retain(|store| store.tenant != tenant);
-        let unreadable = Some("the backup lists this tenant, and its store is missing".to_owned());
+        let unreadable = Some("the backup lists this tenant, but its store is missing".to_owned());
         stores.push(StoreReport { tenant, unreadable, ..StoreReport::default() });
     }
     if let Some(why) = stores.iter().find_map(|store| store.unreadable.clone())
@@ -133,8 +137,7 @@ fn all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartErro
     {
         return Err(StartError::usage(why));
     }
-    copy_keys(from, to)
-        .map_err(|why| StartError::failed(format!("the folder {KEYS} cannot be copied: {why}")))?;
+    copy_keys(from, to).map_err(|why| StartError::failed(format!("cannot copy the folder {KEYS}: {why}")))?;
     Ok(SalvageReport { stores })
 }
 
@@ -282,7 +285,7 @@ fn plan(
     match closing.finish(&damage, stamp) {
         Ok(records) => (plan.closing, plan.outcome) = (records, Outcome::Part(damage)),
         Err(error) => {
-            let why = format!("what is left of it cannot be closed: {error}");
+            let why = format!("the rest of the run cannot be closed: {error}");
             plan.outcome = Outcome::Lost { events: known, why };
         }
     }
@@ -295,7 +298,7 @@ fn close_runs(to: &Path, plans: &[Plan]) -> Result<Vec<String>, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
+        .map_err(|why| StartError::failed(format!("cannot start the runtime: {why}")))?;
     let wrong = |error: recount_engine::Error| StartError::failed(error.to_string());
     runtime.block_on(async {
         for plan in plans.iter().filter(|plan| !plan.closing.is_empty()) {
@@ -332,7 +335,7 @@ fn put_aside(salvage: &mut Salvage, plan: Plan, to: &Path) -> Result<RunReport, 
         count => {
             let name = Path::new(ASIDE).join(format!("{}.jsonl", stream.key));
             write_lines(&to.join(&name), &lines)
-                .map_err(|why| StartError::failed(format!("{} cannot be written: {why}", name.display())))?;
+                .map_err(|why| StartError::failed(format!("cannot write {}: {why}", name.display())))?;
             Some((name, count))
         }
     };

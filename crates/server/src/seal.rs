@@ -21,11 +21,10 @@ const FILE: &str = "seal";
 /// The key of a data folder, made if there is none.
 pub(crate) fn key(data: &Path, world: &World) -> Result<[u8; SEAL_KEY_BYTES], StartError> {
     let path = data.join(FOLDER).join(FILE);
-    let failed =
-        |why: String| StartError::failed(format!("the key {} cannot be used: {why}", path.display()));
+    let failed = |why: String| StartError::failed(format!("cannot use the key {}: {why}", path.display()));
     match std::fs::read_to_string(&path) {
         Ok(text) => read(text.trim()).ok_or_else(|| {
-            failed("it is not 64 hexadecimal digits; restore it, or remove it for a new one".into())
+            failed("it is not 64 hexadecimal digits; restore it, or delete it to create a new key".into())
         }),
         Err(why) if why.kind() == ErrorKind::NotFound => {
             let key = drawn(world);

@@ -33,13 +33,14 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
     let shown = data.display();
     if backup::is_unfinished(data) {
         return Err(StartError::failed(format!(
-            "{shown} is a backup that was not finished and not a whole store; delete it and use another backup"
+            "{shown} is an unfinished backup, not a complete store; delete it and use another backup"
         )));
     }
     let rest = ["keys", "tenants"].into_iter().find(|rest| data.join(rest).is_dir());
     if let Some(rest) = rest.filter(|_| !data.join("recount.db").is_file()) {
         return Err(StartError::failed(format!(
-            "{shown} has the folder {rest} of a store but no recount.db; put a whole copy of the data folder there"
+            "{shown} has the folder {rest} of a store but no recount.db; restore a complete copy of the data \
+             folder"
         )));
     }
     Ok(())
@@ -96,7 +97,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         .thread_name("recount-serve")
         .enable_all()
         .build()
-        .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
+        .map_err(|why| StartError::failed(format!("cannot start the runtime: {why}")))?;
     let files = Files::raise();
     keep_pages_small();
     runtime.block_on(async {
@@ -119,7 +120,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         if left > 0 {
             tracing::warn!(
                 left,
-                "some tasks did not end before the shutdown timeout; nothing acknowledged is lost"
+                "some tasks did not end before the shutdown timeout; no acknowledged event is lost"
             );
         }
         Ok(())
@@ -165,11 +166,8 @@ impl Inside {
     /// Answers questions about the workspaces of runs without executing any. Use it in place of [`Inside::work`].
     pub fn attach(&self) -> Result<(), StartError> {
         for (tenant, engine) in self.running.gate.tenants.all() {
-            let failed = |why| {
-                StartError::failed(format!(
-                    "an agent for questions about workspaces could not be attached: {why}"
-                ))
-            };
+            let failed =
+                |why| StartError::failed(format!("cannot attach an agent for workspace requests: {why}"));
             self.pool.attach_idle(&tenant, &engine).map_err(failed)?;
         }
         Ok(())
@@ -182,11 +180,13 @@ impl Inside {
         for (tenant, engine) in self.running.gate.tenants.all() {
             for left in runs.iter().filter(|left| *left.tenant == *tenant) {
                 let Ok(run) = left.run.parse() else { continue };
-                let reason = "abandoned: the process that executed it is gone".to_owned();
+                let reason = "abandoned: the process that executed it no longer exists".to_owned();
                 let command = Command::Cancel { by: CancelledBy::Operator, reason };
-                engine.write().submit(run, command).await.map_err(|why| {
-                    StartError::failed(format!("{} could not be cancelled: {why}", left.run))
-                })?;
+                engine
+                    .write()
+                    .submit(run, command)
+                    .await
+                    .map_err(|why| StartError::failed(format!("cannot cancel {}: {why}", left.run)))?;
             }
         }
         Ok(())
@@ -215,8 +215,7 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
     let mut found = Vec::new();
     for (tenant, engine) in running.gate.tenants.all() {
         let rows = engine.catalogue().unfinished().await;
-        let rows =
-            rows.map_err(|why| StartError::failed(format!("unfinished runs cannot be read: {why}")))?;
+        let rows = rows.map_err(|why| StartError::failed(format!("cannot read unfinished runs: {why}")))?;
         found.extend(rows.into_iter().map(|row| Unfinished {
             tenant: tenant.to_string(),
             run: row.id.to_string(),
@@ -231,7 +230,7 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
 
 /// Attaches the agents that execute this server's own runs.
 async fn attach_agents(running: &Running, pool: Arc<AgentPool>) -> Result<(), StartError> {
-    let failed = |why| StartError::failed(format!("agents for own runs could not be attached: {why}"));
+    let failed = |why| StartError::failed(format!("cannot attach agents for own runs: {why}"));
     running.gate.tenants.attach_agents(pool).await.map_err(failed)
 }
 
@@ -259,7 +258,7 @@ async fn assemble(
     let store: Arc<dyn Store> = match config.in_memory {
         false => Arc::new(open_store(config)?),
         true => {
-            let failed = |why| StartError::failed(format!("{} cannot be made: {why}", config.data.display()));
+            let failed = |why| StartError::failed(format!("cannot create {}: {why}", config.data.display()));
             std::fs::create_dir_all(&config.data).map_err(failed)?;
             Arc::new(MemoryStore::default())
         }
@@ -322,7 +321,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
 fn keep_pages_small() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!(%error, "transparent huge pages cannot be disabled");
+        tracing::debug!(%error, "cannot disable transparent huge pages");
     }
 }
 
@@ -343,8 +342,7 @@ fn report_limits(files: Files) {
 
 async fn stop_signal() -> Result<(), StartError> {
     use tokio::signal::unix::{SignalKind, signal};
-    let failed =
-        |why: std::io::Error| StartError::failed(format!("signal handlers cannot be installed: {why}"));
+    let failed = |why: std::io::Error| StartError::failed(format!("cannot install signal handlers: {why}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     tokio::select! {

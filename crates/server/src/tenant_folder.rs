@@ -79,8 +79,8 @@ pub(crate) fn loss_of_tenants(data: &Path) -> io::Result<Option<String>> {
     let (shown, list) = (data.display(), data.join(LIST));
     Ok((!lost.is_empty()).then(|| {
         format!(
-            "{shown} is a backup without the stores of its tenants {}; copy the backup again, or delete {} if they were \
-             removed on purpose",
+            "the backup {shown} has no stores for its tenants {}; copy the backup again, or delete {} if \
+             they were removed on purpose",
             lost.join(", "),
             list.display()
         )

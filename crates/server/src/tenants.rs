@@ -45,7 +45,7 @@ impl Tenants {
         let world = default.world().clone();
         let folders = match &home {
             Some(home) => tenant_folders(&home.data)
-                .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?,
+                .map_err(|why| StartError::failed(format!("cannot read the folder of tenants: {why}")))?,
             None => BTreeMap::new(),
         };
         if let Some(home) = &home {
@@ -54,7 +54,7 @@ impl Tenants {
                 return Err(loss.map_or_else(|why| StartError::failed(why.to_string()), StartError::damaged));
             }
             if let Err(error) = forget_list(&home.data) {
-                tracing::warn!(%error, "the list of the tenants of a backup could not be removed");
+                tracing::warn!(%error, "cannot remove the list of the tenants of a backup");
             }
         }
         let others = RwLock::default();
@@ -72,7 +72,7 @@ impl Tenants {
         });
         for name in folders.keys().filter(|name| *name != audit::TENANT) {
             let failed = |why: Refusal| {
-                StartError::failed(format!("the store of the tenant {name} cannot be used: {}", why.detail))
+                StartError::failed(format!("cannot use the store of the tenant {name}: {}", why.detail))
             };
             tenants.open_one(name).await.map_err(failed)?;
         }
@@ -81,7 +81,7 @@ impl Tenants {
 
     async fn open_one(&self, name: &str) -> Result<Engine, Refusal> {
         let Some(home) = &self.home else {
-            let detail = "this server has no data folder to keep other tenants in";
+            let detail = "this server has no data folder, so it cannot have other tenants";
             return Err(Refusal::new(Code::LimitReached, detail));
         };
         let options = home.options(folder_within(&home.data, name));
@@ -116,7 +116,7 @@ impl Tenants {
         }
         let there = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
         if there >= limits::TENANTS_MAX {
-            let detail = format!("there are {there} tenants, the maximum");
+            let detail = format!("the limit of {there} tenants is reached");
             return Err(Refusal::new(Code::LimitReached, detail));
         }
         tracing::info!(tenant = name, "creating the store of a new tenant");

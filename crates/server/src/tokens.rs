@@ -53,7 +53,8 @@ pub(crate) async fn add(
     let request: AddToken = read(&headers, body).await?;
     let tenant = request.tenant.clone().unwrap_or_else(|| admitted.tenant.to_string());
     if reach(&admitted).is_some_and(|own| own != tenant) {
-        let detail = "tenant is not your own; only administrators of the default tenant create tokens for other tenants";
+        let detail =
+            "only administrators of the default tenant can create tokens for other tenants; omit tenant";
         return Err(Refusal::new(Code::ScopeMissing, detail));
     }
     let new = new_token(request, tenant, &visitor.caller)?;
@@ -86,7 +87,7 @@ pub(crate) async fn remove(
 ) -> Result<Response, Refusal> {
     let missing = || {
         let shown: String = token.chars().take(80).collect();
-        Refusal::new(Code::TokenNotFound, format!("there is no token {shown:?}"))
+        Refusal::new(Code::TokenNotFound, format!("no token has the id or name {shown:?}"))
     };
     let id = token.parse().map_err(|_| missing())?;
     if !gate.keys.remove(id, reach(&admitted)).await? {
@@ -115,7 +116,7 @@ pub(crate) async fn ticket(
     let plain = request.path.starts_with('/') && !request.path.contains(['?', '#']);
     if !plain || request.path.len() > limits::TICKET_PATH_MAX {
         let shown: String = request.path.chars().take(80).collect();
-        let detail = format!("path is {shown:?}; send the path of a stream, without what follows ?");
+        let detail = format!("invalid path {shown:?}; send the path of a stream, without a query");
         return Err(Refusal::new(Code::BodyMalformed, detail));
     }
     let ticket = gate.tickets.issue(&request.path, admitted.key)?;

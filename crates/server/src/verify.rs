@@ -34,14 +34,14 @@ impl VerifyReport {
             run_id: Some(run_id.to_owned()),
             events: 0,
             head: String::new(),
-            problems: vec!["it was noted, but is missing".to_owned()],
+            problems: vec!["a digest of it was recorded, but the run is missing".to_owned()],
             unseen: Vec::new(),
         }
     }
 
     /// A run that could not be read.
     pub fn unchecked(run_id: &str, why: &str) -> Self {
-        let problems = vec![format!("it could not be checked: {why}")];
+        let problems = vec![format!("cannot check it: {why}")];
         VerifyReport { problems, ..VerifyReport::missing(run_id) }
     }
 
@@ -52,12 +52,14 @@ impl VerifyReport {
             let differs = noted.head.to_string() != head;
             match noted.events {
                 _ if head.is_empty() => unseen.push(format!(
-                    "the noted head {} was not compared: a server does not give that of an erased run, `verify --data` does",
+                    "the recorded head {} was not compared, because a server does not return the head of an \
+                     erased run; use `verify --data`",
                     noted.head
                 )),
                 Some(count) if count > events || count == events && differs => {
                     problems.push(format!(
-                        "{count} events with the head {} were noted, but {events} with the head {head} were erased",
+                        "the recorded digest ({count} events, head {}) does not match the erased run ({events} \
+                         events, head {head})",
                         noted.head
                     ));
                 }
@@ -146,7 +148,8 @@ impl Checker {
             Some(events) if events != count => true,
             Some(_) if noted.head != head => {
                 differences.push(format!(
-                    "its first {count} events add up to {head}, but {} was noted: they were changed",
+                    "its first {count} events were changed: they have the head {head}, but the recorded head \
+                     is {}",
                     noted.head
                 ));
                 false
@@ -171,15 +174,13 @@ impl Checker {
         self.noted.retain(|noted| match noted.events {
             Some(events) if events >= first => true,
             Some(events) => {
-                unseen
-                    .push(format!("what was noted of its first {events} events cannot be compared any more"));
+                unseen.push(format!(
+                    "the recorded digest of its first {events} events can no longer be compared"
+                ));
                 false
             }
             None => {
-                unseen.push(format!(
-                    "the head {} that was noted may be of events that were pruned",
-                    noted.head
-                ));
+                unseen.push(format!("the recorded head {} may be of events that were pruned", noted.head));
                 false
             }
         });
@@ -229,19 +230,19 @@ impl Checker {
         let head = self.head.to_string();
         if let Some((events, noted)) = expected {
             if events != self.count {
-                self.problems.push(format!("there are {} events, but {events} were noted", self.count));
+                self.problems.push(format!("it has {} events, expected {events}", self.count));
             } else if noted != head {
                 self.problems
-                    .push(format!("the bytes add up to {head}, but {noted} was noted: they were changed"));
+                    .push(format!("the events were changed: they have the head {head}, expected {noted}"));
             }
         }
         for noted in self.noted {
             self.differences.push(match noted.events {
                 Some(events) => {
-                    format!("{events} events were noted, but only {} exist", self.count)
+                    format!("the recorded digest has {events} events, but only {} exist", self.count)
                 }
                 None => format!(
-                    "no beginning of its {} events adds up to {}, which was noted: they were changed",
+                    "the events were changed: no beginning of its {} events has the recorded head {}",
                     self.count, noted.head
                 ),
             });
@@ -284,8 +285,8 @@ mod tests {
         let unseen = |of: &str, noted: &[Noted]| VerifyReport::erased(RUN, 0, of, noted).unseen.len();
         let noted = [Noted::line(&format!("{RUN} 2 {two}")).unwrap()];
         assert_eq!(problems(2, &two, &noted), [""; 0]);
-        assert!(problems(2, &one, &noted)[0].contains("were noted"));
-        assert!(problems(1, &one, &noted)[0].contains("but 1 with the head"));
+        assert!(problems(2, &one, &noted)[0].contains("the recorded digest (2 events"));
+        assert!(problems(1, &one, &noted)[0].contains("the erased run (1 events"));
         assert_eq!((problems(0, "", &noted), unseen("", &noted)), (Vec::new(), 2));
         assert_eq!((problems(0, "", &[]), unseen("", &[])), (Vec::new(), 1));
     }
@@ -299,9 +300,12 @@ mod tests {
             check(Noted::head(RUN, &head), "");
         }
         check(Noted::line(&format!("run_2 1 {}", head(&["x"]))), "");
-        check(Noted::line(&format!("{RUN} 2 {}", head(&["a", "x"]))), "its first 2 events add up to");
-        check(Noted::line(&format!("{RUN} 2 {}", head(&["a"]))), "its first 2 events add up to");
-        check(Noted::line(&format!("{RUN} 4 {}", head(&all))), "4 events were noted, but only 3 exist");
+        check(Noted::line(&format!("{RUN} 2 {}", head(&["a", "x"]))), "its first 2 events were changed");
+        check(Noted::line(&format!("{RUN} 2 {}", head(&["a"]))), "its first 2 events were changed");
+        check(
+            Noted::line(&format!("{RUN} 4 {}", head(&all))),
+            "the recorded digest has 4 events, but only 3 exist",
+        );
         check(Noted::head(RUN, &head(&["x"]).to_string()), "no beginning of its 3 events");
         for odd in ["", "run_1", "run_1 3", "run_1 x 00", "run_1 3 00"] {
             assert_eq!(Noted::line(odd), None, "{odd:?}");

@@ -60,7 +60,7 @@ impl<IO> StallGuard<IO> {
         match timer.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("the peer took no byte for {} ms", self.limit.as_millis()),
+                format!("the peer accepted no data for {} ms", self.limit.as_millis()),
             ))),
             Poll::Pending => Poll::Pending,
         }
@@ -131,7 +131,7 @@ mod tests {
         let began = recount_world::moment();
         let failed = near.write_all(b"9").await.expect_err("nobody reads");
         assert_eq!(failed.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(failed.to_string(), "the peer took no byte for 30000 ms");
+        assert_eq!(failed.to_string(), "the peer accepted no data for 30000 ms");
         let waited = began.elapsed();
         assert!(waited >= LIMIT && waited < LIMIT + Duration::from_millis(10), "{waited:?}");
         drop(far);

@@ -11,7 +11,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
     fn now_ms(&self) -> u64 {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -60,7 +60,7 @@ impl Clock for ManualClock {
 
 /// The runtime's own moment: it never steps back, and a test may pause it. For measuring how long
 /// something waits; never written down.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+#[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
 pub fn moment() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }

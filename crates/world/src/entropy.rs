@@ -19,7 +19,7 @@ pub struct SystemEntropy {
 impl SystemEntropy {
     pub fn new() -> Self {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).expect("an operating system without randomness cannot run a server");
+        getrandom::fill(&mut key).expect("the server needs random numbers from the operating system");
         SystemEntropy { key, counter: AtomicU64::new(0) }
     }
 }

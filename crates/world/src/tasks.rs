@@ -90,7 +90,7 @@ impl Tasks {
     }
 
     /// Boxed, so that the runtime's code for tasks is compiled once and not for each future.
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that spawns tasks")]
     fn spawn_boxed(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>, leave: Leave) {
         tokio::spawn(counted(future, leave));
     }
@@ -176,7 +176,7 @@ impl Drop for Leave {
 
 /// Starts an operating-system thread, for work that blocks. The caller owns its end.
 pub fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that spawns tasks")]
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(body)

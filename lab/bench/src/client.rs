@@ -1,7 +1,7 @@
-//! The load client, which runs in a process of its own: `recount-bench client <plan as JSON>`.
+//! The load client, which runs in its own process: `recount-bench client <plan as JSON>`.
 //!
-//! It prints `ready` when everything is connected, starts when its standard input ends, and writes its
-//! results as one line of JSON. It knows the wire and nothing of the server's insides.
+//! It prints `ready` when everything is connected, starts when its standard input ends, and writes its results as one
+//! line of JSON. It uses only the wire protocol.
 
 use std::io::{Read as _, Write as _};
 
@@ -15,7 +15,7 @@ pub(crate) mod replay;
 pub(crate) mod sse;
 pub(crate) mod turns;
 
-/// What a client may be asked to do.
+/// The plan of a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Plan {
     Read(read::ReadPlan),
@@ -39,15 +39,15 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Reports that the first part is made, and waits for the line that asks for the rest.
-fn stand_ready_for_more() -> Result<()> {
-    say_ready()?;
+/// Reports that the first part is done, and waits for the line that requests the rest.
+fn wait_for_more() -> Result<()> {
+    report_ready()?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(())
 }
 
-fn say_ready() -> Result<()> {
+fn report_ready() -> Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "ready")?;
     output.flush()?;
@@ -55,8 +55,8 @@ fn say_ready() -> Result<()> {
 }
 
 /// Reports that everything is connected, and waits for the start signal.
-fn stand_ready() -> Result<()> {
-    say_ready()?;
+fn wait_for_start() -> Result<()> {
+    report_ready()?;
     let mut nothing = Vec::new();
     std::io::stdin().read_to_end(&mut nothing)?;
     Ok(())

@@ -1,12 +1,12 @@
-//! A clock that two processes of one machine read alike: the monotonic clock, in nanoseconds.
+//! A clock that is the same in all processes of a machine: the monotonic clock, in nanoseconds.
 //!
-//! A program that measures reads the clock itself; nothing of the product does.
+//! Only measurements read this clock; the product does not.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since some moment that all processes share.
+/// Nanoseconds since a moment that all processes share.
 pub(crate) fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
@@ -23,7 +23,7 @@ pub(crate) fn seconds_since(start_ns: u64) -> f64 {
     now_ns().saturating_sub(start_ns) as f64 / 1e9
 }
 
-/// Waits until the clock shows `at_ns`; a moment that has passed is not waited for.
+/// Waits until the clock shows `at_ns`. Returns at once if that has passed.
 pub(crate) fn sleep_until_ns(at_ns: u64) {
     let now = now_ns();
     if at_ns > now {

@@ -1,6 +1,6 @@
 //! A minimal HTTP/1.1 client for load: one connection, one request at a time, blocking.
 //!
-//! Written for the bench so that the client costs next to nothing compared with the server under test.
+//! It uses few resources, so that the client costs almost nothing compared with the server under test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// How long an answer may take before a run is given up.
+/// How long a response may take before the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Bytes of the head of an answer; more is not one of ours.
+/// Maximum bytes of the head of a response.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 pub(crate) struct Connection {
@@ -21,8 +21,8 @@ pub(crate) struct Connection {
     address: SocketAddr,
 }
 
-/// The status and the body of an answer.
-pub(crate) struct Answer {
+/// The status and the body of a response.
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
@@ -35,12 +35,12 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::new(), request: Vec::new(), address })
     }
 
-    pub(crate) fn get(&mut self, path: &str) -> Result<Answer> {
+    pub(crate) fn get(&mut self, path: &str) -> Result<HttpResponse> {
         write!(self.stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address)?;
-        self.answer()
+        self.read_response()
     }
 
-    pub(crate) fn post(&mut self, path: &str, body: &[u8]) -> Result<Answer> {
+    pub(crate) fn post(&mut self, path: &str, body: &[u8]) -> Result<HttpResponse> {
         self.request.clear();
         write!(
             self.request,
@@ -50,10 +50,10 @@ impl Connection {
         )?;
         self.request.extend_from_slice(body);
         self.stream.write_all(&self.request)?;
-        self.answer()
+        self.read_response()
     }
 
-    fn answer(&mut self) -> Result<Answer> {
+    fn read_response(&mut self) -> Result<HttpResponse> {
         let head_end = loop {
             if let Some(at) = memchr::memmem::find(&self.buffer, b"\r\n\r\n") {
                 break at + 4;
@@ -72,7 +72,7 @@ impl Connection {
         }
         let body = self.buffer[head_end..head_end + length].to_vec();
         self.buffer.drain(..head_end + length);
-        Ok(Answer { status, body })
+        Ok(HttpResponse { status, body })
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -86,30 +86,30 @@ impl Connection {
 
 /// The text of a page.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let answer = Connection::open(address)?.get(path)?;
-    ensure!(answer.status == 200, "{path} was refused with {}", answer.status);
-    Ok(String::from_utf8(answer.body)?)
+    let read_response = Connection::open(address)?.get(path)?;
+    ensure!(read_response.status == 200, "{path} was refused with {}", read_response.status);
+    Ok(String::from_utf8(read_response.body)?)
 }
 
-/// Creates an external run and starts it; answers its id.
+/// Creates an external run and starts it. Returns its id.
 pub(crate) fn create_run(connection: &mut Connection) -> Result<String> {
-    let answer = connection.post("/v1/runs", br#"{"kind":"external"}"#)?;
-    let body = String::from_utf8_lossy(&answer.body).into_owned();
-    ensure!(answer.status == 201, "a run was refused with {}: {body}", answer.status);
+    let read_response = connection.post("/v1/runs", br#"{"kind":"external"}"#)?;
+    let body = String::from_utf8_lossy(&read_response.body).into_owned();
+    ensure!(read_response.status == 201, "a run was refused with {}: {body}", read_response.status);
     let at = body.find("run_").context("the answer names no run")?;
     let run = body.get(at..at + 30).context("the run's id is short")?.to_owned();
     append(connection, &run, &crate::scene::first_batch())?;
     Ok(run)
 }
 
-/// Appends a batch and insists that it was taken.
+/// Appends a batch and checks that it was accepted.
 pub(crate) fn append(connection: &mut Connection, run: &str, body: &[u8]) -> Result<()> {
-    let answer = connection.post(&format!("/v1/runs/{run}/events"), body)?;
+    let read_response = connection.post(&format!("/v1/runs/{run}/events"), body)?;
     ensure!(
-        (200..300).contains(&answer.status),
+        (200..300).contains(&read_response.status),
         "a batch was refused with {}: {}",
-        answer.status,
-        String::from_utf8_lossy(&answer.body)
+        read_response.status,
+        String::from_utf8_lossy(&read_response.body)
     );
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! The bench: how fast Recount is, compared with the limits of the machine.
+//! The bench: measures how fast Recount is, compared with the limits of the machine.
 //!
-//! `recount-bench run` measures; the other commands are its own helpers, each in a process of its own: the
-//! product (`serve`), yardsticks that are servers (`yardstick`), and load (`client`). Look at
-//! [`measure::MEASURES`]. Everything is measured from outside, through the store's interface, the engine or
-//! HTTP, and nothing here knows how the product works inside.
+//! `recount-bench run` measures. The other commands are its helpers, each in its own process: the product (`serve`),
+//! server yardsticks (`yardstick`), and load (`client`). Start at [`measure::MEASURES`]. Everything is measured from
+//! outside, through the store's interface, the engine or HTTP. The bench must not depend on how the product works
+//! inside.
 
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 #![allow(clippy::disallowed_methods, reason = "what measures must look at the clock, and loads with threads")]
@@ -47,7 +47,7 @@ recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [
 ";
 
 fn main() -> ExitCode {
-    // This program is the server under test, too, and a server starts itself to hold commands.
+    // This program is also the server under test, and a server starts itself as a warden for commands.
     if let Some(ended) = recount_server::sandbox_entrance() {
         return ended;
     }
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The product, as its own binary starts it.
+/// Runs the product as its own binary does.
 fn serve(words: &[String]) -> Result<bool> {
     let mut options = recount_server::Options { log: Some("warn".to_owned()), ..Default::default() };
     for pair in words.chunks(2) {
@@ -217,7 +217,7 @@ fn write(plan: &BenchPlan, outcomes: &[Outcome], sheet: &Sheet) -> Result<()> {
     Ok(())
 }
 
-/// Counts must hold always, yardsticks and bars when speeds are looked at.
+/// Counts must always hold; yardsticks and bars only when speeds are evaluated.
 fn verdict(plan: &BenchPlan, outcomes: &[Outcome], sheet: &Sheet) -> bool {
     for broken in sheet.broken() {
         println!("broken: {broken}");

@@ -34,7 +34,7 @@ mod words;
 pub(crate) use aaep::follow_sessions;
 pub(crate) use recorder::agent as acp_agent;
 
-/// One of the things that are measured.
+/// One measure.
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) lines: &'static [SheetRow],
@@ -67,22 +67,22 @@ pub(crate) struct Bench {
     pub(crate) quick: bool,
     /// Length of a window where state matters.
     pub(crate) seconds: f64,
-    /// Where stores are made; on the disk that is to be measured.
+    /// The folder of the stores, on the disk to be measured.
     pub(crate) folder: PathBuf,
 }
 
 impl Bench {
-    /// The one in a smoke run, the other otherwise.
+    /// Chooses by whether this is a smoke run.
     fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// A window that is long enough for what has no state.
+    /// The length of a window for stateless measures.
     fn short_seconds(&self) -> f64 {
         self.seconds.min(self.pick(0.2, 5.0))
     }
 
-    /// A fresh folder for `what`; taken away when it is dropped.
+    /// A new folder for `what`, deleted on drop.
     fn scratch(&self, what: &str) -> Result<Scratch> {
         let path = self.folder.join(what);
         if path.exists() {
@@ -92,7 +92,7 @@ impl Bench {
         Ok(Scratch(path))
     }
 
-    /// How often a second this disk syncs a write of so many bytes.
+    /// Synced writes of so many bytes per second on this disk.
     fn raw_syncs(&self, piece: usize) -> Result<f64> {
         let scratch = self.scratch("raw")?;
         raw::synced_writes(scratch.path(), piece, self.pick(0.05, 1.0))
@@ -115,7 +115,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a client from its start to its end; `between` is called when it is ready.
+/// Runs a client to its end; `between` is called when it is ready.
 fn load<T: DeserializeOwned>(plan: &Plan, between: impl FnOnce() -> Result<()>) -> Result<T> {
     let mut client = Client::start(&[serde_json::to_string(plan)?])?;
     client.wait_ready()?;
@@ -135,7 +135,7 @@ fn wait_sealed(server: &Server) -> Result<()> {
     for _ in 0..SEALED_LOOKS_MAX {
         let page = crate::http::get(server.address, "/metrics").context("asking what is hot")?;
         let hot = page.lines().find_map(|line| line.strip_prefix(HOT_RECORDS)?.trim().parse::<f64>().ok());
-        if hot.context("/metrics does not tell what is hot")? == 0.0 {
+        if hot.context("/metrics does not report what is hot")? == 0.0 {
             return Ok(());
         }
         clock::pause(SEALED_LOOK_MS);

@@ -17,7 +17,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// How far each figure is from its bar: 1 is the bar, to the right of it is better.
+/// The ratio of each figure to its bar: 1 is the bar, and more is better.
 pub(crate) fn ratios(outcomes: &[Outcome]) -> String {
     let rows: Vec<(&Outcome, [f64; 3])> =
         outcomes.iter().filter_map(|outcome| Some((outcome, against_bar(outcome)?))).collect();
@@ -66,7 +66,7 @@ fn against_bar(outcome: &Outcome) -> Option<[f64; 3]> {
     Some([scale(of.min), scale(of.median), scale(of.max)])
 }
 
-/// Delay over the share of messages that came within it.
+/// The delay within which a share of messages arrived.
 pub(crate) fn delays(curves: &[Curve]) -> String {
     let height = 420.0;
     let mut svg = open(height, "Delay from when an event was due to its arrival, all pairs together");
@@ -74,7 +74,7 @@ pub(crate) fn delays(curves: &[Curve]) -> String {
     let best =
         curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).fold(worst, f64::min).max(0.01);
     let (left, right, top, bottom) = (60.0, WIDTH - 230.0, 40.0, height - 50.0);
-    // Shares by their distance from 1, so that the rare late ones can be seen.
+    // Shares by their distance from 1, so that rare delays are visible.
     let x = |share: f64| left + (-(1.0 - share).max(0.000_05).log10() / 4.31) * (right - left);
     let y = |ms: f64| bottom - (ms.max(best) / best).ln() / (worst / best).ln().max(0.1) * (bottom - top);
     for share in [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999] {

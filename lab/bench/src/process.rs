@@ -10,27 +10,27 @@ use serde::de::DeserializeOwned;
 
 use crate::clock;
 
-/// Ends with its value: no server outlives a measure.
+/// Killed on drop: no server outlives a measure.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// From the start of the process to the moment it listened, in milliseconds.
+    /// From the start of the process until it listened, in milliseconds.
     pub(crate) ready_ms: f64,
 }
 
 impl Server {
-    /// The product on a data folder.
+    /// Starts the product on a data folder.
     pub(crate) fn product(data: &Path) -> Result<Server> {
         Server::product_at(data, "127.0.0.1:0")
     }
 
-    /// The same at a fixed address.
+    /// Starts the product at a fixed address.
     pub(crate) fn product_at(data: &Path, address: &str) -> Result<Server> {
         let data = data.to_str().context("the data folder's name is not text")?;
         Server::start(&["serve", "--bind", address, "--data", data])
     }
 
-    /// The product with a configuration file, with its store on the disk or in memory.
+    /// Starts the product with a configuration file, with its store on disk or in memory.
     pub(crate) fn configured(data: &Path, config: &Path, in_memory: bool) -> Result<Server> {
         let data = data.to_str().context("the data folder's name is not text")?;
         let config = config.to_str().context("the configuration's name is not text")?;
@@ -48,7 +48,7 @@ impl Server {
         ])
     }
 
-    /// This program with other arguments; it must print `listening on http://…` on standard error.
+    /// Starts this program with other arguments; it must print `listening on http://…` on standard error.
     pub(crate) fn start(words: &[&str]) -> Result<Server> {
         let start = clock::now_ns();
         let mut child = Command::new(std::env::current_exe()?)
@@ -58,15 +58,15 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .context("the server cannot be started")?;
-        let errors = child.stderr.take().context("standard error was asked for")?;
-        let mut said = String::new();
+        let errors = child.stderr.take().context("standard error is piped")?;
+        let mut output = String::new();
         let mut lines = BufReader::new(errors).lines();
         for line in lines.by_ref() {
             let line = line?;
             if let Some((_, address)) = line.split_once("listening on http://") {
                 let ready_ms = clock::seconds_since(start) * 1e3;
                 let address = address.trim().parse().context("the server names no address")?;
-                // Whatever it says from now on is passed on, so that it never waits for a reader.
+                // Later output is forwarded, so that the server never blocks.
                 drop(recount_world::thread("server-words", move || {
                     for line in lines.map_while(Result::ok) {
                         eprintln!("server: {line}");
@@ -74,23 +74,23 @@ impl Server {
                 }));
                 return Ok(Server { child, address, ready_ms });
             }
-            said.push_str(&line);
-            said.push('\n');
+            output.push_str(&line);
+            output.push('\n');
         }
         let _status = child.wait()?;
-        bail!("the server did not start: {said}")
+        bail!("the server did not start: {output}")
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to go, and waits until it has.
+    /// Asks the server to stop, and waits for its end.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
     }
 
-    /// Kills it at once, as a power cut of the process.
+    /// Kills the server at once.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         let _status = self.child.wait()?;
@@ -124,7 +124,7 @@ impl Drop for Server {
     }
 }
 
-/// A program that keeps every processor busy, at the usual priority whatever ours is.
+/// A program that keeps every processor busy, at normal priority.
 pub(crate) struct Spinners(Child);
 
 impl Spinners {
@@ -132,14 +132,14 @@ impl Spinners {
     pub(crate) fn prepare() -> Result<Spinners> {
         let program = std::env::current_exe()?;
         let start = |command: &mut Command| command.arg("spin").stdin(Stdio::piped()).spawn();
-        // A real-time policy would be handed on; where this tool is missing there is hardly one.
+        // A real-time policy would be inherited; machines without this tool rarely use one.
         let usual = start(Command::new("chrt").args(["--other", "0"]).arg(&program));
         let child = usual.or_else(|_| start(&mut Command::new(&program)));
         Ok(Spinners(child.context("what keeps the processors busy cannot be started")?))
     }
 
     pub(crate) fn go(&self) -> Result<()> {
-        let mut line = self.0.stdin.as_ref().context("standard input was asked for")?;
+        let mut line = self.0.stdin.as_ref().context("standard input is piped")?;
         Ok(line.write_all(b"go\n")?)
     }
 }
@@ -165,28 +165,28 @@ pub(crate) fn spin() -> Result<()> {
             }
         }));
     }
-    // Ends, and the loops with it, when the other end is closed.
+    // Ends with its loops when the pipe is closed.
     for line in lines {
         line?;
     }
     Ok(())
 }
 
-/// This thread, and those it starts, at a raised priority until it is dropped.
-pub(crate) struct Raised {
+/// Raises the priority of this thread and its later threads until it is dropped.
+pub(crate) struct RaisedPriority {
     before: i32,
 }
 
-impl Raised {
-    /// `None` where that is not allowed.
-    pub(crate) fn raise() -> Option<Raised> {
+impl RaisedPriority {
+    /// Returns `None` if that is not permitted.
+    pub(crate) fn raise() -> Option<RaisedPriority> {
         let before = rustix::process::getpriority_process(None).ok()?;
         rustix::process::setpriority_process(None, before - 10).ok()?;
-        Some(Raised { before })
+        Some(RaisedPriority { before })
     }
 }
 
-impl Drop for Raised {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         if let Err(error) = rustix::process::setpriority_process(None, self.before) {
             eprintln!("the priority stays raised: {error}");
@@ -194,7 +194,7 @@ impl Drop for Raised {
     }
 }
 
-/// A load client in a process of its own.
+/// A load client in its own process.
 pub(crate) struct Client {
     child: Child,
 }
@@ -213,39 +213,39 @@ impl Client {
 
     /// Waits until the client reports that it is ready.
     pub(crate) fn wait_ready(&mut self) -> Result<()> {
-        let output = self.child.stdout.as_mut().context("standard output was asked for")?;
-        let mut word = Vec::new();
+        let output = self.child.stdout.as_mut().context("standard output is piped")?;
+        let mut received = Vec::new();
         let mut byte = [0];
         while std::io::Read::read(output, &mut byte)? == 1 && byte[0] != b'\n' {
-            word.push(byte[0]);
+            received.push(byte[0]);
         }
-        if word != b"ready" {
-            bail!("the client was not ready: it said {:?}", String::from_utf8_lossy(&word));
+        if received != b"ready" {
+            bail!("the client was not ready: it printed {:?}", String::from_utf8_lossy(&received));
         }
         Ok(())
     }
 
-    /// Lets the client, which was ready for a first look, go on to the next time that it is ready.
+    /// Lets the client continue after its first part, until it is ready again.
     pub(crate) fn go_on(&mut self) -> Result<()> {
-        let input = self.child.stdin.as_mut().context("standard input was asked for")?;
+        let input = self.child.stdin.as_mut().context("standard input is piped")?;
         Ok(input.write_all(b"go on\n")?)
     }
 
-    /// Lets the client begin.
+    /// Starts the load.
     pub(crate) fn go(&mut self) -> Result<()> {
         drop(self.child.stdin.take());
         Ok(())
     }
 
-    /// What the client found.
+    /// Waits for the results of the client.
     pub(crate) fn finish<T: DeserializeOwned>(self) -> Result<T> {
         let output = self.child.wait_with_output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             bail!("the client ended with {}: {text}", output.status);
         }
-        let line = text.lines().last().context("the client said nothing")?;
-        serde_json::from_str(line).with_context(|| format!("the client said {line:?}"))
+        let line = text.lines().last().context("the client printed nothing")?;
+        serde_json::from_str(line).with_context(|| format!("the client printed {line:?}"))
     }
 }
 
@@ -254,13 +254,13 @@ pub(crate) fn anonymous_kib(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let number = line.and_then(|line| line.split_whitespace().next());
-    Ok(number.context("the system does not tell anonymous memory")?.parse()?)
+    Ok(number.context("the system does not report anonymous memory")?.parse()?)
 }
 
 /// Seconds of processor time that a process has used.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
-    // Nanoseconds on a processor, thread by thread: the usual counters only know ticks of 10 ms. The
-    // threads of a server do not end while it is measured.
+    // Processor time in nanoseconds, per thread: the usual counters have ticks of 10 ms. The threads of a server do not
+    // end while it is measured.
     let mut fine = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
@@ -272,7 +272,7 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok(if fine > 0.0 { fine } else { coarse })
 }
 
-/// Watches which programs use the processors, so that a figure can be read together with the other load.
+/// Measures the load of other programs, so that a figure can be read together with it.
 pub(crate) struct Neighbours {
     start_ns: u64,
     busy: f64,
@@ -284,7 +284,7 @@ impl Neighbours {
         Neighbours { start_ns: clock::now_ns(), busy: busy_seconds(), ours: our_seconds() }
     }
 
-    /// Processors that others kept busy meanwhile; processes of ours count once they have ended.
+    /// Processors that other programs kept busy in the meantime; child processes count once they have ended.
     pub(crate) fn cores(&self) -> f64 {
         let others = (busy_seconds() - self.busy) - (our_seconds() - self.ours);
         (others / clock::seconds_since(self.start_ns)).max(0.0)
@@ -297,14 +297,14 @@ fn ticks(text: &str, at: std::ops::Range<usize>) -> f64 {
     sum / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Of all processors since they started: user, nice, system, interrupts.
+/// Busy time of all processors since boot: user, nice, system, interrupts.
 fn busy_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = stat.lines().next().unwrap_or_default();
     ticks(line, 1..4) + ticks(line, 6..8)
 }
 
-/// Of this process and those it has waited for.
+/// Processor time of this process and its reaped children.
 fn our_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     ticks(stat.rsplit_once(") ").map_or("", |(_, rest)| rest), 11..15)

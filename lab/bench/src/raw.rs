@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use crate::clock::{now_ns, seconds_since};
 use crate::yardstick::segment::zero_filled;
 
-/// Copies of a buffer that does not fit the caches, in bytes a second.
+/// Copies a buffer larger than the caches; bytes per second.
 pub(crate) fn memcpy(seconds: f64) -> f64 {
     let from = vec![1u8; 64 << 20];
     let mut to = vec![0u8; 64 << 20];
@@ -54,7 +54,7 @@ pub(crate) fn loopback(piece: usize, seconds: f64) -> Result<(f64, f64)> {
     })
 }
 
-/// Writes of `piece` bytes with one sync each, into blocks that are there already: how many a second.
+/// Writes of `piece` bytes with one sync each into allocated blocks, per second.
 pub(crate) fn synced_writes(folder: &Path, piece: usize, seconds: f64) -> Result<f64> {
     const FILE_BYTES: u64 = 64 << 20;
     let file = zero_filled(&folder.join("raw"), FILE_BYTES)?;

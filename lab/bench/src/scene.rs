@@ -16,7 +16,7 @@ pub(crate) const STORED_BYTES: usize = 400;
 /// What the envelope takes of [`STORED_BYTES`] while sequences have five or six digits.
 const ENVELOPE_BYTES: usize = 199;
 
-/// Precedes the due time in every event; its digits follow.
+/// Text before the digits of the due time in every event.
 pub(crate) const MARK: &[u8] = b"due=";
 /// Digits of a due time.
 pub(crate) const MARK_DIGITS: usize = 19;
@@ -42,7 +42,7 @@ pub(crate) fn started() -> Result<Draft> {
     door::draft("run.started", "{}").context("a run may start")
 }
 
-/// What ends a run.
+/// The event that ends a run.
 pub(crate) fn ending() -> (&'static str, String) {
     ("run.finished", r#"{"final_status":"completed"}"#.to_owned())
 }
@@ -71,7 +71,7 @@ pub(crate) fn first_batch() -> Vec<u8> {
     batch(0, 0, &[("run.started", "{}".to_owned())])
 }
 
-/// A stored event as yardsticks write it: the same length, the due time in the same words.
+/// A stored event for yardsticks: the same length and the same form of the due time.
 pub(crate) fn stored(sequence: u64, due_ns: u64) -> Vec<u8> {
     let mut text = format!(
         r#"{{"schema_version":"1","event_id":"evt_01JAAAAAAAAAAAAAAAAAAAAAAA","run_id":"run_01JAAAAAAAAAAAAAAAAAAAAAAA","sequence":{sequence},"occurred_at":"2026-01-01T00:00:00.000Z","type":"{TYPE}","data":"#
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_door_takes_it() {
+    fn the_load_events_are_accepted() {
         draft(u64::MAX >> 1).unwrap();
         started().unwrap();
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::histogram::Histogram;
 
-/// One figure, and what it is held to.
+/// One figure, and its bar.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SheetRow {
     pub(crate) key: &'static str,
@@ -25,7 +25,7 @@ pub(crate) enum Bar {
     /// Ours alone.
     AtLeast(f64),
     AtMost(f64),
-    /// To be looked at, not to be judged.
+    /// Without a bar.
     None,
 }
 
@@ -49,7 +49,7 @@ impl Spread {
     }
 }
 
-/// What one line came to.
+/// The results of one line.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) key: &'static str,
@@ -84,30 +84,30 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
-    /// A figure of ours and the yardstick's of the same minute.
+    /// Records a figure and the yardstick's figure of the same minute.
     pub(crate) fn pair(&mut self, key: &'static str, ours: f64, yardstick: f64) {
         self.ours.entry(key).or_default().push(ours);
         self.yardsticks.entry(key).or_default().push(yardstick);
     }
 
-    /// A figure without a yardstick.
+    /// Records a figure without a yardstick.
     pub(crate) fn one(&mut self, key: &'static str, ours: f64) {
         self.ours.entry(key).or_default().push(ours);
     }
 
-    /// What a yardstick reaches of a raw limit, and what it must reach at least.
+    /// Records the share of a raw limit that a yardstick reaches, and its minimum.
     pub(crate) fn share(&mut self, name: String, share: f64, least: f64) {
         self.shares.entry(name).or_insert_with(|| (Vec::new(), least)).0.push(share);
     }
 
-    /// Something that is not a matter of speed; when it does not hold, the bench fails.
+    /// Records a requirement that is independent of speed; if it does not hold, the bench fails.
     pub(crate) fn must(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.broken.push(what());
         }
     }
 
-    /// How many processors others kept busy during a pair.
+    /// Records how many processors other programs kept busy during a pair.
     pub(crate) fn neighbours(&mut self, cores: f64) {
         self.foreign.push(cores);
     }
@@ -116,7 +116,7 @@ impl Sheet {
         Spread::of(&self.foreign)
     }
 
-    /// For the reader of the output.
+    /// Records a note for the output.
     pub(crate) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
@@ -136,12 +136,12 @@ impl Sheet {
         self.curves.iter().map(|(name, late)| Curve { name: name.clone(), points: points(late) }).collect()
     }
 
-    /// What was not as it must be, whatever the speed.
+    /// The requirements that did not hold.
     pub(crate) fn broken(&self) -> &[String] {
         &self.broken
     }
 
-    /// Yardsticks that were slow for no reason.
+    /// Yardsticks below their minimum share.
     pub(crate) fn straw_men(&self) -> Vec<String> {
         let reached = |shares: &[f64]| Spread::of(shares).map_or(0.0, |spread| spread.median);
         self.shares
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_held_against_the_median_of_the_pairs() {
+    fn a_bar_is_compared_with_the_median_of_the_pairs() {
         let figures = [(1.0, 4.0), (3.0, 4.0), (2.0, 4.0)];
         assert_eq!(met(Bar::RatioAtLeast(0.5), &figures), Some(true));
         assert_eq!(met(Bar::RatioAtLeast(0.51), &figures), Some(false));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_nobody_measured_is_an_error() {
+    fn a_line_without_a_measurement_is_an_error() {
         Sheet::default().outcome(&LINE).unwrap_err();
     }
 

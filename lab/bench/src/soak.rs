@@ -1,6 +1,6 @@
-//! The soak: a real server under mixed load, killed now and then, while guarantees are checked.
+//! The soak: runs a real server under mixed load, kills it sometimes, and checks the guarantees.
 //!
-//! [`load`] makes the load and keeps the record, [`watch`] observes the server from outside, [`million`] runs one
+//! [`load`] generates the load and records it, [`watch`] observes the server from outside, [`million`] runs one
 //! large store through every operation, [`bits`] damages a store bit by bit, [`log_damage`] damages
 //! the write-ahead logs of killed stores, [`disks`] runs agents on slow and failing disks, [`salvage`] damages whole
 //! folders and salvages them. A broken guarantee is reported as a sentence, and the
@@ -48,11 +48,11 @@ recount-bench soak --salvage [--minutes N] [--seed N] [--folder DIR]
   --salvage  damages data folders, salvages them, and checks that every loss is reported
 ";
 
-/// Kills in the whole time, and backups; never more often than [`PAUSE_SECONDS_MIN`].
+/// The number of kills and of backups in the whole time; never more often than [`PAUSE_SECONDS_MIN`].
 const KILLS: f64 = 8.0;
 const BACKUPS: f64 = 5.0;
 const PAUSE_SECONDS_MIN: f64 = 2.0;
-/// Bytes of anonymous memory beyond which the server is called leaky, whatever it did.
+/// Anonymous memory in MiB beyond which the server counts as leaking.
 const MEMORY_MIB_MAX: f64 = 512.0;
 /// Open files besides those of connections.
 const FILES_BESIDE_MAX: f64 = 128.0;
@@ -80,7 +80,7 @@ impl SoakCourse {
         self.broken.borrow_mut().push(what);
     }
 
-    /// Waits, less long when the course is over.
+    /// Waits, but returns early when the soak ends.
     async fn rest(&self, seconds: f64) {
         let until = clock::now_ns() + (seconds * 1e9) as u64;
         while !self.stop.get() && clock::now_ns() < until {
@@ -90,7 +90,7 @@ impl SoakCourse {
     }
 }
 
-/// Between two looks at whether the course is over.
+/// The interval at which the end of the soak is checked.
 const TICK_NS: u64 = 100_000_000;
 
 struct SoakPlan {
@@ -133,7 +133,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
             other => bail!("`soak` does not know {other:?}\n{HELP}"),
         }
     }
-    ensure!(!plan.folder.exists(), "{} exists already; name a new folder", plan.folder.display());
+    ensure!(!plan.folder.exists(), "{} already exists; name a new folder", plan.folder.display());
     std::fs::create_dir_all(&plan.folder)?;
     crate::process::raise_file_limit()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -228,7 +228,7 @@ async fn back_up_now_and_then(course: &SoakCourse, pause: f64) -> Result<()> {
             return Ok(());
         }
         let request = recount_client::admin::MakeBackup::default();
-        // A kill in the middle of one is part of the course.
+        // A kill during a backup is expected.
         let Ok(made) = course.client.make_backup(&request).await else { continue };
         course.book.borrow_mut().backups += 1;
         let path = PathBuf::from(made.path);
@@ -237,15 +237,15 @@ async fn back_up_now_and_then(course: &SoakCourse, pause: f64) -> Result<()> {
     }
 }
 
-/// Reads a folder whole, on a thread, because that waits and the load goes on.
+/// Verifies a folder on a separate thread, because that blocks and the load continues.
 async fn verify(course: &SoakCourse, data: &Path, what: &str) -> Result<()> {
     let folder = data.to_owned();
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let reader = recount_world::thread("soak-verify", move || {
-        // The receiver is gone if the course was given up.
-        drop(tell.send(recount_server::verify::offline(&folder, &[])));
+        // The receiver is dropped if the soak was aborted.
+        drop(sender.send(recount_server::verify::offline(&folder, &[])));
     });
-    let survey = told.await.context("verify died")?;
+    let survey = receiver.await.context("verify died")?;
     reader.join().map_err(|_| anyhow::anyhow!("verify died"))?;
     let survey = survey.map_err(|why| anyhow::anyhow!("{what} cannot be verified: {why}"))?;
     for report in survey.reports.iter().filter(|report| !report.problems.is_empty()) {
@@ -255,7 +255,7 @@ async fn verify(course: &SoakCourse, data: &Path, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Every run has as many events as were acknowledged, no more and no fewer.
+/// Checks that every run has exactly the acknowledged events.
 async fn check_books(course: &SoakCourse) -> Result<()> {
     let runs = course.book.borrow().runs.clone();
     for (run, expected) in runs {

@@ -1,7 +1,7 @@
-//! Yardsticks: the least that could do the same job, written as well as we can.
+//! Yardsticks: minimal programs that do the same job, written as well as possible.
 //!
-//! A yardstick that is slow for no reason flatters us, so each one is itself compared with a raw limit of
-//! the machine, measured in the same run (`raw.rs`); one that does not reach its share fails the bench.
+//! A yardstick that is needlessly slow would flatter the product. So each is compared with a raw limit of the machine,
+//! measured in the same run (`raw.rs`); one that does not reach its share fails the bench.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n
 /// Marks a reader as caught up.
 const CAUGHT_UP: &[u8] = b"event: caught_up\ndata: {}\n\n";
 
-/// Serves one of the yardsticks that are servers until the process is ended.
+/// Serves one of the server yardsticks until the process ends.
 pub(crate) fn serve(words: &[String]) -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -46,7 +46,7 @@ fn announce(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Reads the head of a request; answers its path.
+/// Reads the head of a request. Returns its path.
 fn request(stream: &TcpStream) -> Result<String> {
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next().context("a request without a line")??;
@@ -58,7 +58,7 @@ fn request(stream: &TcpStream) -> Result<String> {
     Ok(first.split(' ').nth(1).unwrap_or("/").to_owned())
 }
 
-/// How many of `events` are due `elapsed_ns` after the first, at `rate` a second.
+/// How many of `events` are due `elapsed_ns` after the first, at `rate` per second.
 fn due(elapsed_ns: u64, rate: u64, events: u64) -> u64 {
     let due = u128::from(elapsed_ns) * u128::from(rate) / 1_000_000_000 + 1;
     u64::try_from(due).unwrap_or(u64::MAX).min(events)

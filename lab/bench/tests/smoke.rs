@@ -1,6 +1,6 @@
-//! The bench works: every measure runs from end to end, every line is there, and nothing was lost.
+//! Tests that every measure runs to its end, every line has a figure, and nothing was lost.
 //!
-//! Speeds are not looked at: this runs beside other tests, unoptimised.
+//! Speeds are not checked: this runs beside other tests, unoptimised.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,12 +20,12 @@ fn a_smoke_run_fills_every_line_and_loses_nothing() {
         .arg(&plots)
         .output()
         .unwrap();
-    let said =
+    let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{text}");
 
     let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
-    assert_eq!(figures["broken"], serde_json::json!([]), "{said}");
+    assert_eq!(figures["broken"], serde_json::json!([]), "{text}");
     let lines = figures["lines"].as_array().unwrap();
     for measure in [
         "append",
@@ -44,7 +44,7 @@ fn a_smoke_run_fills_every_line_and_loses_nothing() {
         "project",
     ] {
         let of = |line: &&serde_json::Value| line["key"].as_str().unwrap().starts_with(measure);
-        assert!(lines.iter().any(|line| of(&line)), "{measure} has no line: {said}");
+        assert!(lines.iter().any(|line| of(&line)), "{measure} has no line: {text}");
     }
     for line in lines {
         let ours = line["ours"]["median"].as_f64().unwrap();
@@ -70,48 +70,48 @@ fn soak(words: &[&str]) -> String {
         .arg(folder.path().join("soak"))
         .output()
         .unwrap();
-    let said =
+    let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{text}");
     assert!(!folder.path().join("soak").exists(), "it clears up");
-    said
+    text
 }
 
 #[test]
 #[ignore = "full: a random walk"]
 fn a_short_soak_kills_backs_up_and_keeps_every_promise() {
-    let said = soak(&["--minutes", "0.2"]);
-    assert!(said.contains("every promise was kept") && said.contains("at rest:"), "{said}");
-    assert!(!said.contains(" 0 kills") && !said.contains(" 0 backups"), "{said}");
+    let text = soak(&["--minutes", "0.2"]);
+    assert!(text.contains("every promise was kept") && text.contains("at rest:"), "{text}");
+    assert!(!text.contains(" 0 kills") && !text.contains(" 0 backups"), "{text}");
 }
 
 #[test]
 #[ignore = "full: a large store"]
-fn a_small_store_goes_through_everything_a_large_one_does() {
-    let said = soak(&["--million", "--events", "20000"]);
-    assert!(said.contains("every digest the same at each step"), "{said}");
+fn a_small_store_passes_all_steps_of_a_large_one() {
+    let text = soak(&["--million", "--events", "20000"]);
+    assert!(text.contains("every digest the same at each step"), "{text}");
 }
 
 /// The number before these words.
-fn count(said: &str, words: &str) -> u64 {
-    let at = said.find(words).unwrap_or_else(|| panic!("no {words:?} in {said}"));
-    said[..at].split_whitespace().next_back().unwrap().parse().unwrap()
+fn count(text: &str, words: &str) -> u64 {
+    let at = text.find(words).unwrap_or_else(|| panic!("no {words:?} in {text}"));
+    text[..at].split_whitespace().next_back().unwrap().parse().unwrap()
 }
 
 #[test]
 #[ignore = "full: disks that fail by chance"]
 fn agents_on_failing_disks_under_sqlite_lose_no_output_unreported() {
-    let said = soak(&["--disks", "--minutes", "0.2"]);
-    assert!(said.contains("; 0 broken"), "{said}");
+    let text = soak(&["--disks", "--minutes", "0.2"]);
+    assert!(text.contains("; 0 broken"), "{text}");
     for words in ["stories", "delays,", "failed syncs"] {
-        assert!(count(&said, words) > 0, "{words}: {said}");
+        assert!(count(&text, words) > 0, "{words}: {text}");
     }
 }
 
 #[test]
 #[ignore = "full: damage by chance"]
 fn salvage_of_damaged_folders_reports_every_loss() {
-    let said = soak(&["--salvage", "--minutes", "0.2"]);
-    assert!(said.contains("; 0 broken"), "{said}");
-    assert!(!said.contains("whole: 0,") && !said.contains("damaged: 0,"), "{said}");
+    let text = soak(&["--salvage", "--minutes", "0.2"]);
+    assert!(text.contains("; 0 broken"), "{text}");
+    assert!(!text.contains("whole: 0,") && !text.contains("damaged: 0,"), "{text}");
 }

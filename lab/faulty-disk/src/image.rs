@@ -1,6 +1,6 @@
-//! What a machine finds on its disk after a power cut, computed from a recording.
+//! Computes from a recording what a machine finds on its disk after a power cut.
 //!
-//! What was synced is found. The rest is found, lost, torn or applied out of order, as drawn. Start at
+//! Synced data is found. The rest is found, lost, torn or applied out of order, as drawn. Start at
 //! [`DiskImage::write_after_cut`].
 
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ pub struct DiskImage(BTreeMap<String, File>);
 
 #[derive(Default, Clone)]
 struct File {
-    /// What is synced; `None`: no such file.
+    /// The synced content; `None`: no such file.
     synced: Option<Vec<u8>>,
-    /// What happened since.
+    /// Operations since the last sync.
     pending: Vec<Op>,
 }
 
@@ -116,7 +116,7 @@ impl File {
             let is_kept = match manner {
                 0 => false,
                 1 => true,
-                // A beginning, its last write torn.
+                // A prefix, its last write torn.
                 2 => at <= last,
                 // Any of them, in the order that the disk chose, some torn.
                 _ => draws.coin(),

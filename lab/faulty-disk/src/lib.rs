@@ -60,7 +60,7 @@ struct State {
     /// What happened, in order. `None`: nothing is recorded, and syncs reach the real disk.
     recording: Option<Vec<Note>>,
     sizes: HashMap<String, u64>,
-    /// The most bytes that all files may have together, the reserve included.
+    /// Maximum bytes of all files together, the reserve included.
     bytes_max: Option<u64>,
     /// The data folder's reserve, which is a file of the real disk.
     reserve: Option<PathBuf>,
@@ -106,7 +106,7 @@ impl FaultyDisk {
         self.state().recording.clone().unwrap_or_default()
     }
 
-    /// Lets the files together grow by this many bytes and no more.
+    /// Lets the files grow by this many bytes in total, and no more.
     pub fn leave_room(&self, bytes: u64) {
         let mut state = self.state();
         state.bytes_max = Some(state.used_bytes() + bytes);
@@ -131,7 +131,7 @@ impl FaultyDisk {
         self.state().writes_before_failure = Some(writes);
     }
 
-    /// Fails the next syncs of the write-ahead log, so many.
+    /// Fails this many of the next syncs of the write-ahead log.
     pub fn fail_wal_syncs(&self, count: u32) {
         self.state().failing_wal_syncs = count;
     }

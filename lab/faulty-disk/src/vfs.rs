@@ -19,7 +19,8 @@ use super::{Admission, FaultyDisk, Op, State, lock};
 /// Open files by their address, which stays the same while one is open.
 static FILES: LazyLock<Mutex<HashMap<usize, OpenFile>>> = LazyLock::new(Mutex::default);
 
-/// Our tables of methods by the address of SQLite's own that each was made from. SQLite has a few kinds of files.
+/// The replaced method tables by the address of the SQLite table that each was made from. SQLite has a few kinds of
+/// files.
 static TABLES: LazyLock<Mutex<HashMap<usize, usize>>> = LazyLock::new(Mutex::default);
 
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use super::disk::Disk;
 
 /// What happens to one append.
 pub enum AppendFault {
-    /// It is written, observed and answered.
+    /// It is written, observed and acknowledged.
     Pass,
     /// It is not written, and this failure is returned.
     Refuse(FaultKind),
@@ -20,15 +20,15 @@ pub enum AppendFault {
     Unobserved,
     /// It is not written, and the calling task panics.
     Panic,
-    /// It is written and observed, and never answered.
+    /// It is written and observed, and never returns.
     NeverAnswer,
-    /// It is written and observed, and the calling task panics before it is answered.
+    /// It is written and observed, and the calling task panics before it returns.
     PanicAfter,
     /// It is written when this is sent.
     Hold(oneshot::Receiver<()>),
     /// It is not written, and a failure is returned when this is sent.
     FailLate(oneshot::Receiver<()>),
-    /// It is written and observed, and answered when this is sent.
+    /// It is written and observed, and returns when this is sent.
     AnswerLate(oneshot::Receiver<()>),
     /// It is written and can be read, and observed only when this is sent.
     ObserveLate(oneshot::Receiver<()>),

@@ -1,4 +1,4 @@
-//! What outlives the processes that open a store: the wrapped store, what is damaged in it, and what is recorded of it.
+//! The state that outlives the processes that open a store: the wrapped store, its damage, and a recording.
 //!
 //! Start at [`Disk`].
 
@@ -54,22 +54,22 @@ pub struct Disk {
     busy: Mutex<Option<(StreamKey, usize)>>,
     /// How many rows each repair wrote.
     repairs: Mutex<Vec<usize>>,
-    /// The most rows that were requested at once.
+    /// Maximum rows that were requested in one call.
     rows_requested_max: AtomicUsize,
     recording: Option<Mutex<Recording>>,
     crash: Mutex<Option<Crash>>,
     has_crashed: watch::Sender<bool>,
     /// Failures and delays of all writes.
     pub faults: WriteFaults,
-    /// Appends that are never answered.
+    /// Appends that never return.
     pub(crate) unanswered: Mutex<Vec<oneshot::Sender<Result<Committed, AppendError>>>>,
 }
 
-/// When the process dies: with an append of events.
+/// When the process dies: at an append of events.
 #[derive(Debug, Clone)]
 pub struct Crash {
     pub at: CrashAt,
-    /// Whether the append itself is written, only without an answer.
+    /// Whether the append itself is written, although it does not return.
     pub kept: bool,
 }
 
@@ -81,7 +81,7 @@ pub enum CrashAt {
     Type(&'static str),
 }
 
-/// What was ever written, damaged or removed since or not.
+/// Everything that was ever written, even if it was damaged or removed later.
 #[derive(Default)]
 struct Recording {
     /// The bytes of all events, rows and blobs.
@@ -143,7 +143,7 @@ impl Disk {
         Self::of(Arc::new(MemoryStore::new()), Some(Mutex::default()))
     }
 
-    /// Any store that is not observed yet.
+    /// Wraps any store that is not observed yet.
     pub fn wrapping(store: Arc<dyn Store>) -> Arc<Self> {
         Self::of(store, None)
     }
@@ -217,12 +217,12 @@ impl Disk {
         self.store().rows(range).await.expect("the wrapped store can be read")
     }
 
-    /// Whether these bytes were ever to be written, in any event, row or blob.
+    /// Whether these bytes were ever written, in any event, row or blob.
     pub fn has_seen(&self, bytes: &str) -> bool {
         memchr::memmem::find(&lock(self.recorded()).bytes, bytes.as_bytes()).is_some()
     }
 
-    /// The events of each append so far; each of these was waited for.
+    /// The events of each append so far, each of which has completed.
     pub fn appends(&self) -> Vec<Vec<Bytes>> {
         lock(self.recorded()).appends.clone()
     }
@@ -413,7 +413,7 @@ impl Disk {
         Ok(true)
     }
 
-    /// How many rows each repair wrote, and the most rows that were requested at once, since the last call.
+    /// The number of rows that each repair wrote, and the maximum rows requested in one call, since the last call.
     pub fn take_repairs(&self) -> (Vec<usize>, usize) {
         (std::mem::take(&mut lock(&self.repairs)), self.rows_requested_max.swap(0, Ordering::SeqCst))
     }

@@ -57,7 +57,7 @@ impl FaultyStore {
         Self::of(disk, None)
     }
 
-    /// A store whose appends wait in a queue, with faults by chance.
+    /// Creates a store whose appends wait in a queue, with random faults.
     pub fn queued(disk: &Arc<Disk>, course: Arc<dyn QueueCourse>, rates: FaultRates) -> Arc<Self> {
         Self::of(disk, Some(Queue::start(disk, course, rates)))
     }
@@ -74,7 +74,7 @@ impl FaultyStore {
         })
     }
 
-    /// Sets what happens to the next appends; after these, all pass.
+    /// Sets the faults of the next appends; later appends pass.
     pub fn next_appends(&self, faults: impl IntoIterator<Item = AppendFault>) {
         lock(&self.append_faults).extend(faults);
     }
@@ -103,7 +103,7 @@ impl FaultyStore {
             return queue.close();
         }
         let mut process = lock(&self.process);
-        // A dead process gets no answer any more.
+        // A dead process receives no result.
         if *process == Process::Runs {
             *process = Process::Closed;
         }
@@ -117,7 +117,7 @@ impl FaultyStore {
         }
     }
 
-    /// From now on nothing goes wrong by chance.
+    /// Disables random faults from now on.
     pub fn calm(&self) {
         if let Some(queue) = &self.queue {
             queue.calm();
@@ -278,7 +278,7 @@ impl Store for FaultyStore {
     forward_store!(self, |call| call(&*self.disk.store()); remove_blob);
 }
 
-/// The result of a call that a store in memory answers at once.
+/// The result of a call that a memory store completes at once.
 pub fn answer_now<T, E>(answer: Answer<T, E>) -> Result<T, E> {
     answer.now_or_never().expect("a store in memory answers at once")
 }

@@ -1,8 +1,8 @@
-//! Appends in a queue, written in groups after a while, with faults by chance and, for tests of checks, lies.
+//! Queues appends and writes them in groups after a delay, with random faults and, for tests of checks, deliberate
+//! errors.
 //!
-//! Everything that happens is drawn from a [`QueueCourse`], in the same order for the same calls, so a course can be
-//! repeated. A cut loses what was not written, and some of the queue is written all the same. Start at
-//! [`Queue::write_group`].
+//! Everything is drawn from a [`QueueCourse`] in the same order for the same calls, so a course can be repeated. A cut
+//! loses what was not written; some of the queue is still written. Start at [`Queue::write_group`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,11 +26,11 @@ use super::{answer_now, limits, lock};
 pub struct FaultRates {
     /// Refused before it is queued.
     pub refuse: u64,
-    /// Nothing was written, and the answer is a failure.
+    /// Nothing was written, and the result is a failure.
     pub fail: u64,
-    /// Written and observed, but the answer is a failure.
+    /// Written and observed, but the result is a failure.
     pub lose_answer: u64,
-    /// Written but not observed, and the answer is a failure.
+    /// Written but not observed, and the result is a failure.
     pub unobserved: u64,
     /// A read fails.
     pub read: u64,
@@ -40,8 +40,8 @@ pub struct FaultRates {
     pub observe_ms: u64,
 }
 
-/// Draws what happens in a queue, and records it. The methods after [`QueueCourse::count_fault`] are lies, which the
-/// checks of a test must notice; a course tells none of them by default.
+/// Draws what happens in a queue, and records it. The methods after [`QueueCourse::count_fault`] are deliberate errors
+/// that the checks of a test must detect; by default a course has none.
 pub trait QueueCourse: Send + Sync + 'static {
     /// A number below `end`, which is not 0.
     fn below(&self, end: u64) -> u64;
@@ -51,7 +51,7 @@ pub trait QueueCourse: Send + Sync + 'static {
 
     fn count_fault(&self);
 
-    /// What is written instead of an append: something else, or nothing. `None`: the append.
+    /// What is written instead of an append: another append, or nothing. `None`: the append itself.
     fn instead(&self, _append: &Append) -> Option<Option<Append>> {
         None
     }
@@ -66,7 +66,7 @@ pub trait QueueCourse: Send + Sync + 'static {
         false
     }
 
-    /// Whether an append is never answered.
+    /// Whether an append never returns.
     fn withholds_answer(&self) -> bool {
         false
     }
@@ -265,7 +265,7 @@ impl Queue {
                 lock(&self.disk.unanswered).push(waiting);
                 continue;
             }
-            // The caller may have left.
+            // The caller may have gone away.
             let _unwanted = waiting.send(if lost { Err(fault(FaultKind::Io).into()) } else { answer });
         }
     }
@@ -319,7 +319,7 @@ impl Queue {
         Ok((committed, records))
     }
 
-    /// A receipt for what was not written.
+    /// A receipt for an append that was not written.
     fn invented(&self, append: &Append) -> Committed {
         let last = answer_now(self.disk.store().last_position()).expect("the wrapped store is never closed");
         let streams = append.streams.iter().map(|part| Landed {

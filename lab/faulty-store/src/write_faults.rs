@@ -18,7 +18,7 @@ pub enum WriteFailure {
     Full,
     /// Writing fails: nothing is written.
     Write,
-    /// Syncing fails: it is written, and no process knows that.
+    /// Syncing fails: it is written, but reported as failed.
     Sync,
 }
 

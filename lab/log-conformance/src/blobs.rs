@@ -1,9 +1,9 @@
-//! Blobs: content under its hash.
+//! Cases: blobs, which are stored under their hash.
 
 use super::*;
 use recount_log::limits::BLOB_BYTES_MAX;
 
-pub fn bytes_are_kept_under_their_hash(make: Make<'_>) {
+pub fn bytes_are_stored_under_their_hash(make: Make<'_>) {
     let subject = make();
     let store = &*subject.store;
     for bytes in [&b""[..], b"one", &[0xff; 70_000]] {
@@ -49,7 +49,7 @@ pub fn a_damaged_blob_is_healed_by_storing_it_again(make: Make<'_>) {
     assert_eq!(block_on(subject.store.blob(&hash)), Ok(Some(bytes)));
 }
 
-pub fn blobs_are_listed_and_taken_away(make: Make<'_>) {
+pub fn blobs_are_listed_and_deleted(make: Make<'_>) {
     let subject = make();
     let store = &*subject.store;
     let mut hashes: Vec<String> =
@@ -66,11 +66,11 @@ pub fn blobs_are_listed_and_taken_away(make: Make<'_>) {
         }
         assert_eq!(found, hashes, "{limit} at a time");
     }
-    let gone = hashes.remove(7);
-    for name in [gone.as_str(), &gone, "", "..", "../recount.db", &gone[..63]] {
+    let deleted = hashes.remove(7);
+    for name in [deleted.as_str(), &deleted, "", "..", "../recount.db", &deleted[..63]] {
         assert_eq!(block_on(store.remove_blob(name)), Ok(()), "{name:?}");
     }
-    assert_eq!(block_on(store.blob(&gone)), Ok(None));
+    assert_eq!(block_on(store.blob(&deleted)), Ok(None));
     assert_eq!(block_on(store.blobs(None, 50)), Ok(hashes));
     assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0]);
 }

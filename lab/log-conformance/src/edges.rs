@@ -1,26 +1,26 @@
-//! Reads before the first append and after the last.
+//! Cases: reads before the first append and after the last.
 
 use super::*;
 use recount_log::RowRange;
 
 pub fn an_empty_store_answers(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
-    assert_eq!(ask.last_position(), 0);
-    assert_eq!(ask.tail("a"), None);
-    assert_eq!(ask.row("s", "k"), None);
-    assert_eq!(ask.streams(None, 10), []);
+    let calls = Calls(&*subject.store);
+    assert_eq!(calls.last_position(), 0);
+    assert_eq!(calls.tail("a"), None);
+    assert_eq!(calls.row("s", "k"), None);
+    assert_eq!(calls.streams(None, 10), []);
     for from in [0, 1, u64::MAX] {
-        assert_eq!((ask.read("a", from, ALL), ask.feed(from, ALL)), (vec![], vec![]));
+        assert_eq!((calls.read("a", from, ALL), calls.feed(from, ALL)), (vec![], vec![]));
     }
-    ask.check_whole();
+    calls.check_whole();
 }
 
-pub fn integrity_counts_what_is_there(make: Make<'_>) {
+pub fn integrity_counts_the_stored_content(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
-    ask.land(both(records("a", 0, &[b"0", b"1"]), records("b", 0, &[b""])));
-    ask.land(row("s", "k", Guard::Any, Some(b"v")));
+    let calls = Calls(&*subject.store);
+    calls.land(both(records("a", 0, &[b"0", b"1"]), records("b", 0, &[b""])));
+    calls.land(row("s", "k", Guard::Any, Some(b"v")));
     block_on(subject.store.put_blob(Bytes::from_static(b"blob"))).unwrap();
     let found = block_on(subject.store.integrity()).unwrap();
     let expected =
@@ -28,29 +28,29 @@ pub fn integrity_counts_what_is_there(make: Make<'_>) {
     assert_eq!(found, expected);
 }
 
-pub fn stats_count_what_is_there(make: Make<'_>) {
+pub fn stats_count_the_stored_content(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
+    let calls = Calls(&*subject.store);
     let stats = || block_on(subject.store.stats()).unwrap();
     assert_eq!((stats().last_position, stats().streams, stats().append_micros.count()), (0, 0, 0));
-    ask.land(both(records("a", 0, &[b"0", b"12"]), records("b", 0, &[b""])));
-    ask.land(records("a", 2, &[b"345"]));
-    assert!(ask.append(records("a", 0, &[b"refused"])).is_err());
-    let told = stats();
-    assert_eq!((told.last_position, told.streams), (4, 2));
-    assert_eq!(told.hot_records + told.sealed_records, 4);
-    assert_eq!(told.hot_bytes + told.sealed_bytes, 6);
-    assert_eq!((told.append_micros.count(), told.group_appends.sum), (3, 3));
-    ask.land(both(cut("a", 2), erase("b")));
-    let told = stats();
-    assert_eq!((told.last_position, told.streams), (4, 2));
-    assert_eq!(told.hot_records + told.sealed_records, 1);
-    assert_eq!(told.hot_bytes + told.sealed_bytes, 3);
+    calls.land(both(records("a", 0, &[b"0", b"12"]), records("b", 0, &[b""])));
+    calls.land(records("a", 2, &[b"345"]));
+    assert!(calls.append(records("a", 0, &[b"refused"])).is_err());
+    let found = stats();
+    assert_eq!((found.last_position, found.streams), (4, 2));
+    assert_eq!(found.hot_records + found.sealed_records, 4);
+    assert_eq!(found.hot_bytes + found.sealed_bytes, 6);
+    assert_eq!((found.append_micros.count(), found.group_appends.sum), (3, 3));
+    calls.land(both(cut("a", 2), erase("b")));
+    let found = stats();
+    assert_eq!((found.last_position, found.streams), (4, 2));
+    assert_eq!(found.hot_records + found.sealed_records, 1);
+    assert_eq!(found.hot_bytes + found.sealed_bytes, 3);
 }
 
-pub fn a_backup_into_what_exists_is_refused(make: Make<'_>) {
+pub fn a_backup_into_an_existing_path_is_refused(make: Make<'_>) {
     let subject = make();
-    Asking(&*subject.store).land(records("a", 0, &[b"0"]));
+    Calls(&*subject.store).land(records("a", 0, &[b"0"]));
     let here = std::env::current_dir().unwrap();
     let entries = || std::fs::read_dir(&here).unwrap().count();
     let before = entries();
@@ -62,7 +62,7 @@ pub fn a_backup_into_what_exists_is_refused(make: Make<'_>) {
 pub fn after_close_everything_is_refused(make: Make<'_>) {
     let subject = make();
     let store = &*subject.store;
-    Asking(store).land(records("a", 0, &[b"0"]));
+    Calls(store).land(records("a", 0, &[b"0"]));
     block_on(store.close()).unwrap();
     block_on(store.close()).unwrap();
     let append = |append| kind_of(block_on(store.append(append)));
@@ -86,7 +86,7 @@ pub fn after_close_everything_is_refused(make: Make<'_>) {
     assert_eq!(kinds, [FaultKind::Closed; 12]);
 }
 
-pub fn what_was_accepted_before_close_is_finished(make: Make<'_>) {
+pub fn appends_accepted_before_close_are_finished(make: Make<'_>) {
     let subject = make();
     let notes = Arc::new(Notes::default());
     subject.store.observe(notes.clone());

@@ -1,8 +1,8 @@
-//! The contract of [`Store`] in code: one conformance suite, run against every store.
+//! The conformance suite of [`Store`]: the same cases run against every store.
 //!
-//! A store's tests call [`conformance_suite!`](crate::conformance_suite) with an expression that makes
-//! a [`Subject`]; it expands to one test a case. The suite drives stores from plain threads without any
-//! runtime, so a store that needs one to answer does not pass. It must not know which store it looks at.
+//! A store's tests call [`conformance_suite!`](crate::conformance_suite) with an expression that creates a [`Subject`];
+//! it expands to one test per case. The suite calls stores from plain threads without a runtime, so a store that needs
+//! one fails. It must not depend on a particular store.
 #![allow(clippy::unwrap_used, reason = "a case that fails is a panic")]
 
 pub mod appends;
@@ -36,43 +36,43 @@ macro_rules! conformance_suite {
             appends::sequences_start_at_zero_without_gaps
             appends::positions_start_at_one_in_commit_order
             appends::a_wrong_tail_is_refused_with_the_real_one
-            appends::several_streams_land_together_or_not_at_all
+            appends::several_streams_are_committed_together_or_not_at_all
             appends::an_empty_append_changes_nothing
             appends::bytes_come_back_as_they_went_in
-            appends::what_is_too_large_is_refused
-            cuts::a_cut_takes_the_oldest_records
-            cuts::a_cut_and_a_record_land_together_or_not_at_all
+            appends::too_large_appends_are_refused
+            cuts::a_cut_removes_the_oldest_records
+            cuts::a_cut_and_a_record_are_committed_together_or_not_at_all
             cuts::a_cut_beyond_the_tail_is_refused
-            cuts::cutting_everything_leaves_where_it_ended
-            cuts::a_cut_comes_into_the_middle_of_what_was_committed_together
+            cuts::cutting_everything_keeps_the_tail
+            cuts::a_cut_may_split_a_commit
             cuts::an_erased_stream_leaves_a_tombstone
-            cuts::an_erased_stream_takes_nothing_more
-            blobs::bytes_are_kept_under_their_hash
+            cuts::an_erased_stream_accepts_no_records
+            blobs::bytes_are_stored_under_their_hash
             blobs::an_unknown_blob_is_none
-            blobs::blobs_are_listed_and_taken_away
+            blobs::blobs_are_listed_and_deleted
             blobs::a_damaged_blob_is_a_fault
             blobs::a_damaged_blob_is_healed_by_storing_it_again
             edges::an_empty_store_answers
-            edges::integrity_counts_what_is_there
-            edges::stats_count_what_is_there
-            edges::a_backup_into_what_exists_is_refused
+            edges::integrity_counts_the_stored_content
+            edges::stats_count_the_stored_content
+            edges::a_backup_into_an_existing_path_is_refused
             edges::after_close_everything_is_refused
-            edges::what_was_accepted_before_close_is_finished
-            order::appends_take_their_place_in_line_when_they_are_made
-            order::the_observer_hears_each_commit_before_its_writer
+            edges::appends_accepted_before_close_are_finished
+            order::appends_are_queued_when_they_are_called
+            order::the_observer_sees_each_commit_before_its_writer
             order::a_cursor_never_skips_under_concurrent_writers
             order::many_writers_on_one_stream_lose_nothing
             order::many_writers_on_many_streams_lose_nothing
             reads::a_read_ends_before_the_record_that_passes_a_bound
-            reads::beyond_the_tail_there_is_nothing
+            reads::reads_past_the_tail_are_empty
             reads::the_feed_runs_across_streams
             reads::the_feed_ends_before_the_record_that_passes_a_bound
             reads::the_head_is_the_chain_over_all_records
             reads::streams_are_listed_in_key_order
             rows::versions_start_at_one_and_grow
             rows::guards_hold
-            rows::a_deleted_row_can_be_made_again
-            rows::events_and_rows_land_together_or_not_at_all
+            rows::a_deleted_row_can_be_created_again
+            rows::events_and_rows_are_committed_together_or_not_at_all
             rows::later_appends_see_the_rows_of_earlier_ones
             rows::ranges_go_by_prefix_place_direction_and_limit
             shapes::any_sequence_of_appends_agrees_with_the_model
@@ -95,18 +95,18 @@ macro_rules! conformance_cases {
     };
 }
 
-/// An empty store with what a case may need besides.
+/// An empty store, and how to damage it.
 pub struct Subject {
     pub store: Arc<dyn Store>,
     damage_blob: Option<Damage>,
-    /// Dropped after the store: its folder, for one.
+    /// Dropped after the store, for example its folder.
     _kept: Box<dyn Any>,
 }
 
 /// Changes the stored blob of a hash without the store's knowledge.
 type Damage = Box<dyn Fn(&str)>;
 
-/// How a case gets its subjects.
+/// Creates a subject for a case.
 pub type Make<'a> = &'a dyn Fn() -> Subject;
 
 impl Subject {
@@ -114,10 +114,10 @@ impl Subject {
         Subject { store: Arc::new(store), damage_blob: None, _kept: Box::new(()) }
     }
 
-    /// Keeps `thing` alive as long as the store.
+    /// Keeps a value alive as long as the store.
     #[must_use]
-    pub fn keeping(self, thing: impl Any) -> Self {
-        Subject { _kept: Box::new(thing), ..self }
+    pub fn keeping(self, value: impl Any) -> Self {
+        Subject { _kept: Box::new(value), ..self }
     }
 
     /// Sets how to change a stored blob, given its hash, without the store's knowledge.
@@ -146,7 +146,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A bound that no case reaches.
+/// A limit that no case reaches.
 pub const ALL: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX };
 
 /// An append of records to one stream.
@@ -163,7 +163,7 @@ pub fn row(space: &str, key: &str, guard: Guard, value: Option<&[u8]>) -> Append
     Append { rows, ..Append::default() }
 }
 
-/// An append that takes the records of a stream before `keep_from` away.
+/// An append that removes the records of a stream before `keep_from`.
 pub fn cut(stream: &str, keep_from: u64) -> Append {
     Append { cuts: vec![Cut { stream: stream.into(), keep_from }], ..Append::default() }
 }
@@ -173,7 +173,7 @@ pub fn erase(stream: &str) -> Append {
     Append { erased: vec![stream.into()], ..Append::default() }
 }
 
-/// Puts the parts of both into one append.
+/// Combines two appends into one.
 pub fn both(mut one: Append, other: Append) -> Append {
     one.streams.extend(other.streams);
     one.rows.extend(other.rows);
@@ -191,10 +191,10 @@ struct Whole {
     last_position: u64,
 }
 
-/// Blocking shorthand for the calls, with the failures that no case expects taken out.
-struct Asking<'a>(&'a dyn Store);
+/// Blocking shorthand for the calls, which panics on failures that no case expects.
+struct Calls<'a>(&'a dyn Store);
 
-impl Asking<'_> {
+impl Calls<'_> {
     fn append(&self, append: Append) -> Result<Committed, AppendError> {
         block_on(self.0.append(append))
     }
@@ -248,7 +248,7 @@ impl Asking<'_> {
         Whole { feed: self.feed(1, ALL), tails, rows: self.rows(space), last_position: self.last_position() }
     }
 
-    /// Pages in one piece hold the same records, however large a page may be.
+    /// Checks that all page sizes return the same records.
     fn check_pages(&self, key: &StreamKey, from: u64, expected: &[&Record]) {
         for count in [1, 7, usize::MAX] {
             let bound = ReadBound { count, bytes: usize::MAX };
@@ -268,17 +268,17 @@ impl Asking<'_> {
         }
     }
 
-    /// Looks at the store from every side and checks that all sides agree.
+    /// Reads the store in every form and checks that all results agree.
     fn check_whole(&self) {
         let feed = self.feed(1, ALL);
         let positions: Vec<u64> = feed.iter().map(|feed| feed.record.position).collect();
         assert!(positions.is_sorted_by(|one, next| one < next), "positions grow");
-        let mut gone = 0;
+        let mut removed = 0;
         let mut counted = 0;
         for key in self.streams(None, usize::MAX) {
             let records = self.read(&key, 0, ALL);
             let of_feed = feed.iter().filter(|feed| feed.stream == key).map(|feed| &feed.record);
-            assert!(of_feed.eq(&records), "stream {key} and the feed tell the same");
+            assert!(of_feed.eq(&records), "stream {key} and the feed return the same records");
             let tail = self.tail(&key).unwrap();
             let sequences = records.iter().map(|record| record.sequence);
             assert!(sequences.eq(tail.first_sequence..tail.next_sequence), "stream {key} is gap-free");
@@ -291,10 +291,10 @@ impl Asking<'_> {
                 let expected: Vec<_> = records.iter().filter(|record| record.sequence >= from).collect();
                 self.check_pages(&key, from, &expected);
             }
-            gone += tail.first_sequence;
+            removed += tail.first_sequence;
             counted += records.len();
         }
-        assert_eq!(self.last_position(), feed.len() as u64 + gone, "no position is lost");
+        assert_eq!(self.last_position(), feed.len() as u64 + removed, "no position is lost");
         assert_eq!(counted, feed.len(), "every record of the feed is in a listed stream");
         let found = block_on(self.0.integrity()).unwrap();
         assert_eq!((found.problems, found.readable_records), (vec![], feed.len() as u64));
@@ -327,7 +327,7 @@ struct Notes(Mutex<Vec<FeedRecord>>);
 
 impl Observer for Notes {
     fn committed(&self, records: &[FeedRecord]) {
-        assert!(!records.is_empty(), "a commit that is told of has records");
+        assert!(!records.is_empty(), "an observed commit has records");
         self.0.lock().unwrap().extend_from_slice(records);
     }
 }

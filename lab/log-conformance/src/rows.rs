@@ -1,4 +1,4 @@
-//! Small versioned rows, their guards and ranges.
+//! Cases: small versioned rows, their guards and ranges.
 
 use super::*;
 use recount_log::RowRange;
@@ -9,21 +9,21 @@ fn failed(key: &str, actual: Option<u64>) -> Result<Committed, AppendError> {
 
 pub fn versions_start_at_one_and_grow(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
+    let calls = Calls(&*subject.store);
     for (version, value) in [(1, b"one"), (2, b"two"), (3, b"tri")] {
-        ask.land(row("s", "k", Guard::Any, Some(value)));
+        calls.land(row("s", "k", Guard::Any, Some(value)));
         let found = Row { key: "k".into(), version, value: Bytes::from_static(value) };
-        assert_eq!(ask.row("s", "k"), Some(found));
+        assert_eq!(calls.row("s", "k"), Some(found));
     }
-    assert_eq!(ask.row("s", "K"), None);
-    assert_eq!(ask.row("other", "k"), None);
-    assert_eq!(ask.last_position(), 0, "rows have no position");
+    assert_eq!(calls.row("s", "K"), None);
+    assert_eq!(calls.row("other", "k"), None);
+    assert_eq!(calls.last_position(), 0, "rows have no position");
 }
 
 pub fn guards_hold(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
-    let put = |guard| ask.append(row("s", "k", guard, Some(b"v")));
+    let calls = Calls(&*subject.store);
+    let put = |guard| calls.append(row("s", "k", guard, Some(b"v")));
     assert_eq!(put(Guard::Version(1)), failed("k", None));
     assert!(put(Guard::Absent).is_ok());
     assert_eq!(put(Guard::Absent), failed("k", Some(1)));
@@ -32,41 +32,41 @@ pub fn guards_hold(make: Make<'_>) {
     assert!(put(Guard::Version(1)).is_ok());
     assert_eq!(put(Guard::Version(1)), failed("k", Some(2)));
     assert!(put(Guard::Any).is_ok());
-    assert_eq!(ask.row("s", "k").unwrap().version, 3);
+    assert_eq!(calls.row("s", "k").unwrap().version, 3);
 }
 
-pub fn a_deleted_row_can_be_made_again(make: Make<'_>) {
+pub fn a_deleted_row_can_be_created_again(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
-    ask.land(row("s", "k", Guard::Absent, None));
-    ask.land(row("s", "k", Guard::Any, Some(b"1")));
-    ask.land(row("s", "k", Guard::Any, Some(b"2")));
-    assert_eq!(ask.append(row("s", "k", Guard::Version(1), None)), failed("k", Some(2)));
-    ask.land(row("s", "k", Guard::Version(2), None));
-    assert_eq!(ask.row("s", "k"), None);
-    assert_eq!(ask.append(row("s", "k", Guard::Version(2), None)), failed("k", None));
-    ask.land(row("s", "k", Guard::Absent, Some(b"3")));
-    assert_eq!(ask.row("s", "k").unwrap().version, 1);
+    let calls = Calls(&*subject.store);
+    calls.land(row("s", "k", Guard::Absent, None));
+    calls.land(row("s", "k", Guard::Any, Some(b"1")));
+    calls.land(row("s", "k", Guard::Any, Some(b"2")));
+    assert_eq!(calls.append(row("s", "k", Guard::Version(1), None)), failed("k", Some(2)));
+    calls.land(row("s", "k", Guard::Version(2), None));
+    assert_eq!(calls.row("s", "k"), None);
+    assert_eq!(calls.append(row("s", "k", Guard::Version(2), None)), failed("k", None));
+    calls.land(row("s", "k", Guard::Absent, Some(b"3")));
+    assert_eq!(calls.row("s", "k").unwrap().version, 1);
 }
 
-pub fn events_and_rows_land_together_or_not_at_all(make: Make<'_>) {
+pub fn events_and_rows_are_committed_together_or_not_at_all(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
-    ask.land(both(records("a", 0, &[b"0"]), row("s", "taken", Guard::Absent, Some(b"v"))));
-    let before = ask.whole("s");
+    let calls = Calls(&*subject.store);
+    calls.land(both(records("a", 0, &[b"0"]), row("s", "taken", Guard::Absent, Some(b"v"))));
+    let before = calls.whole("s");
     let several = || both(records("a", 1, &[b"1"]), row("s", "free", Guard::Absent, Some(b"v")));
-    let refused = ask.append(both(several(), row("s", "taken", Guard::Absent, Some(b"w"))));
+    let refused = calls.append(both(several(), row("s", "taken", Guard::Absent, Some(b"w"))));
     assert_eq!(refused, failed("taken", Some(1)));
-    assert_eq!(ask.whole("s"), before, "neither the record nor the row before the refused one");
-    let refused = ask.append(both(records("a", 9, &[b"1"]), row("s", "free", Guard::Absent, Some(b"v"))));
+    assert_eq!(calls.whole("s"), before, "neither the record nor the row before the refused one");
+    let refused = calls.append(both(records("a", 9, &[b"1"]), row("s", "free", Guard::Absent, Some(b"v"))));
     assert!(matches!(refused, Err(AppendError::TailMoved { actual: 1, .. })), "{refused:?}");
-    assert_eq!(ask.whole("s"), before);
-    ask.land(both(several(), row("s", "taken", Guard::Version(1), Some(b"w"))));
-    assert_eq!((ask.next_sequence("a"), ask.row("s", "taken").unwrap().version), (2, 2));
-    ask.check_whole();
+    assert_eq!(calls.whole("s"), before);
+    calls.land(both(several(), row("s", "taken", Guard::Version(1), Some(b"w"))));
+    assert_eq!((calls.next_sequence("a"), calls.row("s", "taken").unwrap().version), (2, 2));
+    calls.check_whole();
 }
 
-/// Appends that wait together must be judged one after the other.
+/// Appends in one group must be checked one after the other.
 pub fn later_appends_see_the_rows_of_earlier_ones(make: Make<'_>) {
     let subject = make();
     let store = &*subject.store;
@@ -79,26 +79,26 @@ pub fn later_appends_see_the_rows_of_earlier_ones(make: Make<'_>) {
         .collect();
     let won = answers.into_iter().map(block_on).filter(Result::is_ok).count();
     assert_eq!(won, 1, "one holder of the row");
-    assert_eq!(Asking(store).streams(None, 99), ["run0".into()], "whichever came first");
+    assert_eq!(Calls(store).streams(None, 99), ["run0".into()], "whichever came first");
     let answers: Vec<_> = (1..=50)
         .map(|version| store.append(row("s", "active", Guard::Version(version), Some(b"next"))))
         .collect();
     assert!(answers.into_iter().map(block_on).all(|answer| answer.is_ok()));
-    assert_eq!(Asking(store).row("s", "active").unwrap().version, 51);
-    Asking(store).check_whole();
+    assert_eq!(Calls(store).row("s", "active").unwrap().version, 51);
+    Calls(store).check_whole();
 }
 
 pub fn ranges_go_by_prefix_place_direction_and_limit(make: Make<'_>) {
     let subject = make();
-    let ask = Asking(&*subject.store);
+    let calls = Calls(&*subject.store);
     let keys = ["", "a", "ab", "ab/1", "ab/2", "ab/2/x", "ab0", "b", "\u{e9}", "\u{10ffff}", "\u{10ffff}a"];
     let mut append = row("s2", "ab/1", Guard::Any, Some(b"other space"));
     for key in keys {
         append = both(append, row("s", key, Guard::Absent, Some(key.as_bytes())));
     }
-    ask.land(append);
-    assert_eq!(ask.rows("s2").len(), 1);
-    assert_eq!(ask.rows("none"), []);
+    calls.land(append);
+    assert_eq!(calls.rows("s2").len(), 1);
+    assert_eq!(calls.rows("none"), []);
 
     let afters =
         [None, Some(""), Some("a"), Some("aa"), Some("ab/2"), Some("ab/3"), Some("b"), Some("\u{10ffff}b")];

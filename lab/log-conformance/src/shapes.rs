@@ -1,4 +1,4 @@
-//! Appends of any shape, compared with a model that is even simpler than the memory store.
+//! Cases: random appends, compared with a simple model.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const WRITERS: usize = 64;
 /// One append as the generator draws it.
 #[derive(Debug, Clone)]
 struct Drawn {
-    /// By stream: how far the writer's belief is off, and the records.
+    /// By stream: the error of the writer's expected tail, and the records.
     streams: BTreeMap<u8, (u64, Vec<Vec<u8>>)>,
     rows: BTreeMap<u8, (DrawnGuard, Option<Vec<u8>>)>,
 }
@@ -42,7 +42,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         .prop_map(|(streams, rows)| Drawn { streams, rows })
 }
 
-/// What a store ought to hold.
+/// The expected content of a store.
 #[derive(Default)]
 struct Model {
     feed: Vec<(String, Vec<u8>)>,
@@ -58,7 +58,7 @@ impl Model {
         self.rows.get(key).map(|(version, _)| *version)
     }
 
-    /// The append as a store takes it, and whether it ought to be taken.
+    /// Builds the append, and whether it must be accepted.
     fn prepare(&self, drawn: &Drawn) -> (Append, bool) {
         let mut append = Append::default();
         let mut good = true;
@@ -112,29 +112,29 @@ impl Model {
 pub fn any_sequence_of_appends_agrees_with_the_model(make: Make<'_>) {
     run(SEQUENTIAL_CASES, &vec(drawn(), 1..25), |appends| {
         let subject = make();
-        let ask = Asking(&*subject.store);
+        let calls = Calls(&*subject.store);
         let mut model = Model::default();
         for drawn in appends {
             let (append, good) = model.prepare(&drawn);
-            let answer = ask.append(append.clone());
+            let answer = calls.append(append.clone());
             assert_eq!(answer.is_ok(), good, "{append:?} was answered {answer:?}");
             if good {
                 model.land(append);
             }
         }
-        let feed: Vec<_> = ask
+        let feed: Vec<_> = calls
             .feed(1, ALL)
             .into_iter()
             .map(|feed| (feed.stream.to_string(), feed.record.bytes.to_vec()))
             .collect();
         assert_eq!(feed, model.feed);
-        let rows: BTreeMap<_, _> = ask
+        let rows: BTreeMap<_, _> = calls
             .rows("s")
             .into_iter()
             .map(|row| (row.key.to_string(), (row.version, row.value.to_vec())))
             .collect();
         assert_eq!(rows, model.rows);
-        ask.check_whole();
+        calls.check_whole();
     });
 }
 
@@ -149,7 +149,7 @@ pub fn any_shape_of_writers_on_many_streams_adds_up(make: Make<'_>) {
     run(CONCURRENT_CASES, &shapes, |(streams, shape)| super::order::contend(make, streams, &shape));
 }
 
-/// Runs a property; a panic in it is a failed case, which is then made smaller.
+/// Runs a property. A panic in it is a failed case, which is then shrunk.
 fn run<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value)) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(strategy, |value| {

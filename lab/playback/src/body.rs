@@ -1,6 +1,6 @@
-//! The body of a played response: chunk by chunk, at its pace and with its end.
+//! Streams the body of a played response: chunk by chunk, with its delays and its end.
 //!
-//! Look at [`Playing`]. It must never know what it plays.
+//! Start at [`Playing`]. The module must not depend on the content.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use http_body::{Body, Frame};
 use tokio::sync::watch;
 use tokio::time::Sleep;
 
-use crate::recording::{Answer, End};
+use crate::recording::{End, RecordedResponse};
 
-/// A body that is played. Dropped before its end, it counts as abandoned.
+/// A body that is being played. If it is dropped before its end, it counts as abandoned.
 pub(crate) struct Playing {
     chunks: VecDeque<Bytes>,
     pause: Duration,
@@ -30,12 +30,12 @@ pub(crate) struct Playing {
 pub(crate) struct CutOff;
 
 impl Playing {
-    pub(crate) fn new(answer: &Answer, abandoned: watch::Sender<usize>) -> Self {
+    pub(crate) fn new(recorded: &RecordedResponse, abandoned: watch::Sender<usize>) -> Self {
         Playing {
-            chunks: answer.chunks().into(),
-            pause: answer.pause(),
+            chunks: recorded.chunks().into(),
+            pause: recorded.pause(),
             waiting: None,
-            end: answer.end,
+            end: recorded.end,
             over: false,
             abandoned,
         }
@@ -55,7 +55,7 @@ impl Body for Playing {
             self.waiting = None;
         }
         if let Some(chunk) = self.chunks.pop_front() {
-            // A cut needs a moment, too, or it overtakes the data before it.
+            // A cut needs a delay too, or it overtakes the data before it.
             let more = !self.chunks.is_empty() || self.end == End::Cut;
             if more && !self.pause.is_zero() {
                 self.waiting = Some(Box::pin(tokio::time::sleep(self.pause)));

@@ -1,8 +1,8 @@
-//! Plays recorded streams of model providers on a real socket, for tests and for use without a key.
+//! Plays recorded responses of model providers on a real socket, for tests and for use without an API key.
 //!
-//! Look at [`Player`]; it plays a [`Shelf`] of [`Recording`]s: files with what a provider sends, byte
-//! for byte, and how: at once, slowly, cut off, or never. It must never know our own models, runs or events: it
-//! takes the place of a provider.
+//! Start at [`Player`]. It plays a [`Shelf`] of [`Recording`]s: files with the exact bytes of a provider, and their
+//! timing: at once, slowly, cut off, or never. The crate must not depend on our models, runs or events, because it
+//! replaces a provider.
 
 mod body;
 pub mod limits;
@@ -10,4 +10,4 @@ mod player;
 mod recording;
 
 pub use player::{Player, Seen};
-pub use recording::{Answer, Api, End, Recording, RecordingError, Shelf, recordings};
+pub use recording::{Api, End, RecordedResponse, Recording, RecordingError, Shelf, recordings};

@@ -1,6 +1,6 @@
-//! `recount-playback`: a scripted model provider to point a server at.
+//! `recount-playback`: a scripted model provider for a server.
 //!
-//! It must never know more than the library: it loads recordings, prints its address, and waits.
+//! The program loads recordings, prints its URL, and waits. It must not depend on more than the library.
 
 use std::path::PathBuf;
 
@@ -9,24 +9,24 @@ use clap::Parser;
 use recount_playback::{Player, Shelf, limits, recordings};
 use recount_world::World;
 
-/// Plays recorded streams of model providers on this machine.
+/// Plays recorded responses of model providers on this machine.
 ///
-/// A provider of kind `anthropic` or `openai` with the base_url that is printed finds each recording as a model of
-/// its file's name; a single file answers for every model. A file's answers are given one after the other, and the
-/// last one again and again.
+/// Set the base_url of a provider of kind `anthropic` or `openai` to the printed URL. Each recording is a model with
+/// the file's name; a single file matches every model. The responses of a file are played in order, and the last one is
+/// repeated.
 #[derive(Debug, Parser)]
 #[command(name = "recount-playback", version)]
 struct Arguments {
-    /// The port to listen on; 0 takes a free one.
+    /// The port to listen on; 0 chooses a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Files or folders of recordings; or names of those that come with the source, such as `openai/text`.
+    /// Files or folders of recordings, or names of those that come with the source, such as `openai/text`.
     #[arg(required = true)]
     scenario: Vec<PathBuf>,
 }
 
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "where it listens is what it is asked for")]
+#[expect(clippy::print_stdout, reason = "the URL is the output of the program")]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let shelf = Shelf::load(&arguments.scenario.into_iter().map(find).collect::<Vec<_>>())?;
@@ -41,7 +41,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A place as it is written, or else among the recordings that come with the source.
+/// Finds a path, or a recording that comes with the source.
 fn find(place: PathBuf) -> PathBuf {
     let ours = recordings().join(&place);
     let file = ours.with_extension("toml");

@@ -1,7 +1,6 @@
-//! The server: accepts requests, remembers them, and plays the recording that matches.
+//! The HTTP server: accepts requests, records them, and plays the matching recording.
 //!
-//! Look at [`Player`]. It must never judge a request beyond its path: tests do that with the
-//! [seen](Seen) requests.
+//! Start at [`Player`]. The module must not check a request beyond its path: tests do that with the [`Seen`] requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -44,25 +43,25 @@ struct Inner {
 #[derive(Default)]
 struct Memory {
     seen: VecDeque<Seen>,
-    /// Answers given, by name of the recording.
+    /// The number of responses by name of the recording.
     given: BTreeMap<String, usize>,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     pub method: String,
     pub path: String,
-    /// Names in lower case.
+    /// The header names are in lower case.
     pub headers: BTreeMap<String, String>,
-    /// `null` when it is no JSON.
+    /// `null` if the body is not JSON.
     pub body: Value,
 }
 
-type Answer = Response<BoxBody<Bytes, CutOff>>;
+type HttpResponse = Response<BoxBody<Bytes, CutOff>>;
 
 impl Player {
-    /// Listens on this machine only; port 0 takes a free one.
+    /// Listens on this machine only; port 0 chooses a free one.
     pub async fn start(world: &World, port: u16, shelf: Shelf) -> std::io::Result<Player> {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).await?;
         let inner = Inner {
@@ -94,35 +93,35 @@ impl Player {
         Ok(player)
     }
 
-    /// Such as `http://127.0.0.1:40123`; the protocols' paths follow from `/v1` on.
+    /// Such as `http://127.0.0.1:40123`; the paths of the protocols start at `/v1`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The requests so far, the oldest first.
+    /// The requests so far, oldest first.
     pub fn seen(&self) -> Vec<Seen> {
         let memory = self.inner.memory.lock().expect("nothing panics while it remembers");
         memory.seen.iter().cloned().collect()
     }
 
-    /// Returns when so many requests have come.
+    /// Waits until this many requests were received.
     pub async fn wait_seen(&self, count: usize) {
         wait(&self.inner.seen, count).await;
     }
 
-    /// Returns when so many answers were left by the other side before their end.
+    /// Waits until clients have abandoned this many responses.
     pub async fn wait_abandoned(&self, count: usize) {
         wait(&self.inner.abandoned, count).await;
     }
 
-    /// Connections taken in so far.
+    /// The number of accepted connections so far.
     pub fn connections(&self) -> usize {
         *self.inner.connections.borrow()
     }
 }
 
-async fn wait(count: &watch::Sender<usize>, wanted: usize) {
-    let waited = count.subscribe().wait_for(|count| *count >= wanted).await.map(|_| ());
+async fn wait(count: &watch::Sender<usize>, minimum: usize) {
+    let waited = count.subscribe().wait_for(|count| *count >= minimum).await.map(|_| ());
     waited.expect("the player holds the sender");
 }
 
@@ -130,11 +129,11 @@ impl Inner {
     async fn serve(self: &Arc<Self>, peer: TcpStream) {
         self.connections.send_modify(|count| *count += 1);
         let service = service_fn(|request| async move { Ok::<_, Infallible>(self.answer(request).await) });
-        // Peers that leave, and recordings that are cut off, end a connection with an error; both are meant.
+        // Clients that disconnect, and recordings that are cut off, end a connection with an error; both are expected.
         http1::Builder::new().serve_connection(TokioIo::new(peer), service).await.ok();
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>) -> HttpResponse {
         let (head, body) = request.into_parts();
         let body = match Limited::new(body, limits::REQUEST_BYTES_MAX).collect().await {
             Ok(body) => body.to_bytes(),
@@ -154,14 +153,14 @@ impl Inner {
         let Some((_, recording)) = found else {
             return refuse(StatusCode::NOT_FOUND, &format!("there is no recording {model:?}"));
         };
-        let wanted = match recording.api {
+        let expected_path = match recording.api {
             Api::Anthropic => "/v1/messages",
             Api::OpenAi => "/v1/chat/completions",
         };
-        if method != "POST" || path != wanted {
+        if method != "POST" || path != expected_path {
             return refuse(
                 StatusCode::NOT_FOUND,
-                &format!("this recording is asked for by POST {wanted}, not {method} {path}"),
+                &format!("this recording needs POST {expected_path}, not {method} {path}"),
             );
         }
         let answer = recording.answer(number);
@@ -179,7 +178,7 @@ impl Inner {
         })
     }
 
-    /// Keeps the request, and answers which one it is for the recording, from 0.
+    /// Records the request. Returns its number for the recording, from 0.
     fn remember(&self, request: Seen, recording: Option<&str>) -> usize {
         let mut memory = self.memory.lock().expect("nothing panics while it remembers");
         if memory.seen.len() == limits::REQUESTS_REMEMBERED_MAX {
@@ -199,8 +198,8 @@ fn plain(headers: &HeaderMap) -> BTreeMap<String, String> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// In a form that both protocols read as an error.
-fn refuse(status: StatusCode, why: &str) -> Answer {
+/// An error in a form that both protocols understand.
+fn refuse(status: StatusCode, why: &str) -> HttpResponse {
     let body = json!({ "type": "error", "error": { "type": "playback", "message": why } });
     let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {});
     let mut response = Response::new(body.boxed());

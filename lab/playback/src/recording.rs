@@ -1,6 +1,6 @@
-//! Recordings, read from files, and which of them answers a request.
+//! Loads recordings from files, and selects the one for a request.
 //!
-//! Look at [`Shelf`]. It must never know sockets.
+//! Start at [`Shelf`]. The module must not depend on sockets.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -12,14 +12,14 @@ use serde::Deserialize;
 
 use crate::limits;
 
-/// Answers of a provider, one after the other; the last one is given again and again.
+/// The responses of a provider in order; the last one is repeated.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
-    /// What it shows, for people.
+    /// A description for people.
     pub about: String,
     pub api: Api,
-    pub answer: Vec<Answer>,
+    pub answer: Vec<RecordedResponse>,
 }
 
 /// The protocol of a recording, which decides its path.
@@ -30,18 +30,18 @@ pub enum Api {
     OpenAi,
 }
 
-/// One answer.
+/// One response.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct RecordedResponse {
     #[serde(default = "good")]
     pub status: u16,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// What is sent, as it is. Each of its events is a chunk.
+    /// The body, sent unchanged. Each of its events is a chunk.
     #[serde(default)]
     pub body: String,
-    /// Before each chunk but the first.
+    /// The delay before each chunk except the first.
     #[serde(default)]
     pub pause_ms: u64,
     /// Bytes of a chunk, instead of events.
@@ -61,16 +61,16 @@ fn good() -> u16 {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// The answer ends as it should.
+    /// The response ends normally.
     #[default]
     Whole,
     /// The connection is closed in the middle.
     Cut,
-    /// Nothing, until the other side leaves.
+    /// Nothing is sent until the client disconnects.
     Hang,
 }
 
-/// Why something cannot be played.
+/// Why a recording cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     #[error("cannot read {path}: {why}", path = .path.display())]
@@ -81,19 +81,20 @@ pub enum RecordingError {
     Empty { path: PathBuf },
 }
 
-/// Recordings by the model that is asked for. The model `""` answers for all that are not there.
+/// Recordings by requested model. The model `""` matches all others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shelf {
     pub by_model: BTreeMap<String, Recording>,
 }
 
 impl Shelf {
-    /// One recording, whatever model is asked for.
+    /// One recording for all models.
     pub fn of(recording: Recording) -> Self {
         Shelf { by_model: BTreeMap::from([(String::new(), recording)]) }
     }
 
-    /// Each file is a model of its name; of a folder, each `NAME.toml` in it. A single file answers for all models.
+    /// Loads recordings: each file is a model with its name; of a folder, each `NAME.toml` in it. A single file matches
+    /// all models.
     pub fn load(places: &[PathBuf]) -> Result<Self, RecordingError> {
         let mut files = Vec::new();
         for place in places {
@@ -148,18 +149,18 @@ impl Recording {
         Ok(recording)
     }
 
-    /// The answer to the n-th request, from 0.
-    pub(crate) fn answer(&self, number: usize) -> &Answer {
+    /// The response to the n-th request, from 0.
+    pub(crate) fn answer(&self, number: usize) -> &RecordedResponse {
         &self.answer[number.min(self.answer.len() - 1)]
     }
 }
 
-impl Answer {
+impl RecordedResponse {
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_millis(self.pause_ms)
     }
 
-    /// The body in the pieces in which it is sent.
+    /// The body split into chunks.
     pub(crate) fn chunks(&self) -> Vec<Bytes> {
         let body = self.body.replace("{filler}", &"x".repeat(self.filler_bytes));
         match self.chunk_bytes {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_recordings_are_refused() {
         let head = "about = \"\"\napi = \"openai\"\n";
         for (text, why) in [
             ("", "missing field"),

@@ -1,23 +1,25 @@
-//! Generates legal runs from numbers, for property tests of every crate that reads runs.
+//! Generates legal runs from random numbers, for property tests of every crate that reads runs.
 //!
-//! A run takes the course of one that the agent executes: the model writes, calls tools of every kind, is interrupted,
-//! taken over and cancelled; applications answer some calls, all, late or never. This must not know stores and
+//! A run looks like one that the agent executes: the model writes, calls tools of every kind, and is interrupted, taken
+//! over and cancelled. Applications reply to some calls, all, late or never. The crate must not depend on stores and
 //! protocols. Start at [`own_run`]; the numbers are [`Dice`].
 
 use recount_event::{Event, ForeignId, Json, Payload, RunId, Stamp};
 
-use recount_run::{CallAnswer, CallSaid, CancelledBy, Command, PromptKind, State, apply, audit, decide};
+use recount_run::{
+    CallAnswer, CallResolution, CancelledBy, Command, PromptKind, State, apply, audit, decide,
+};
 
-/// The id of every run made here.
+/// The id of every generated run.
 const RUN: &str = "run_01HZX3Q0M0000000000000000A";
 const T0: u64 = 1_777_803_825_000;
 const TURNS: u64 = 7;
 
-/// What a run is told may hold anything.
+/// Texts in a run may contain any characters.
 const PIECES: [&str; 8] =
     ["a", "Gov\"ernor \\ ", "", "line\nbreak\r\n", "é🦀", "\u{2028}\u{2029}\u{85}", "nul\0", "<b>&amp;</b>"];
 
-/// A row of numbers that a test drew. When they are used up, every throw is 0.
+/// Numbers that a test drew. When they are used up, every further one is 0.
 pub struct Dice<'a> {
     numbers: &'a [u16],
     at: usize,
@@ -82,8 +84,8 @@ struct OwnRun<'a> {
     named: u64,
 }
 
-/// A type and its data.
-fn said(type_name: &str, data: &str) -> Payload {
+/// Creates a payload from its type and data.
+fn payload(type_name: &str, data: &str) -> Payload {
     Payload::read(type_name, data).unwrap_or_else(|why| panic!("{type_name} {data}: {why}"))
 }
 
@@ -99,7 +101,7 @@ fn fid(text: &str) -> ForeignId {
     ForeignId::parse(text).expect("the generator names things so")
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Runs,
@@ -125,7 +127,7 @@ impl OwnRun<'_> {
         assert!(self.try_to(command), "{shown} is refused");
     }
 
-    fn reports(&mut self, payloads: Vec<Payload>) {
+    fn report(&mut self, payloads: Vec<Payload>) {
         self.does(Command::Progress { drafts: payloads.into_iter().map(Into::into).collect() });
     }
 
@@ -150,10 +152,10 @@ impl OwnRun<'_> {
         let request = self.dice.piece();
         let data =
             format!(r#"{{"kind":"agent_loop","prior_run_id":null,"request_text":{}}}"#, quoted(request));
-        let Payload::RunQueued(queued) = said("run.queued", &data) else { unreachable!() };
+        let Payload::RunQueued(queued) = payload("run.queued", &data) else { unreachable!() };
         let resumed_from = self.dice.one_in(4).then(|| {
             let data = r#"{"from_run_id":"run_x","from_sequence":3,"prior_cost_micros_usd":5}"#;
-            let Payload::RunResumedFromEvent(resumed) = said("run.resumed_from_event", data) else {
+            let Payload::RunResumedFromEvent(resumed) = payload("run.resumed_from_event", data) else {
                 unreachable!()
             };
             resumed
@@ -161,11 +163,11 @@ impl OwnRun<'_> {
         self.does(Command::Queue { queued, resumed_from });
         let blocks =
             if self.dice.one_in(2) { format!(r#","blocks":{}"#, self.blocks()) } else { String::new() };
-        self.reports(vec![said("user.message", &format!(r#"{{"text":{}{blocks}}}"#, quoted(request)))]);
+        self.report(vec![payload("user.message", &format!(r#"{{"text":{}{blocks}}}"#, quoted(request)))]);
         if self.dice.one_in(12) {
             return self.cancelled();
         }
-        self.reports(vec![said("run.started", r#"{"worker_id":"w1"}"#)]);
+        self.report(vec![payload("run.started", r#"{"worker_id":"w1"}"#)]);
     }
 
     /// Content blocks, as requests and outputs hold them.
@@ -181,18 +183,18 @@ impl OwnRun<'_> {
         format!("[{}]", blocks.join(","))
     }
 
-    /// One turn of the model, and what comes of its calls.
+    /// One turn of the model, with its calls.
     fn step(&mut self) {
         let index = self.state.retry_turn().unwrap_or_else(|| self.state.next_turn_index());
-        self.reports(vec![said("turn.started", &format!(r#"{{"turn_index":{index}}}"#))]);
+        self.report(vec![payload("turn.started", &format!(r#"{{"turn_index":{index}}}"#))]);
         for _ in 0..self.dice.below(4) {
-            if !self.speaks(index) {
+            if !self.write_block(index) {
                 return;
             }
         }
         let calls = self.proposes(index);
         if self.dice.one_in(14) {
-            return self.fails(index);
+            return self.fail_turn(index);
         }
         if self.dice.one_in(20) {
             return self.cancelled();
@@ -201,16 +203,16 @@ impl OwnRun<'_> {
         if calls.is_empty() {
             return;
         }
-        self.carries_out(&calls);
+        self.execute_calls(&calls);
         if self.state.is_ended() {
             return;
         }
-        self.waits_for_applications(&calls);
-        self.waits_for_people(&calls);
+        self.wait_for_applications(&calls);
+        self.wait_for_people(&calls);
     }
 
-    /// A block, whole. `false` when the turn did not get so far.
-    fn speaks(&mut self, index: u64) -> bool {
+    /// Writes one complete block. Returns `false` if the turn ended before.
+    fn write_block(&mut self, index: u64) -> bool {
         let kind = if self.dice.one_in(3) { "thinking" } else { "text" };
         self.named += 1;
         let block = self.named;
@@ -219,7 +221,7 @@ impl OwnRun<'_> {
             let piece = self.dice.piece();
             whole += piece;
             let data = format!(r#"{{"turn_index":{index},"block_index":{block},"delta":{}}}"#, quoted(piece));
-            self.reports(vec![said(&format!("assistant.{kind}_delta"), &data)]);
+            self.report(vec![payload(&format!("assistant.{kind}_delta"), &data)]);
         }
         match self.dice.below(24) {
             23 => {
@@ -232,27 +234,27 @@ impl OwnRun<'_> {
             }
             _ => {}
         }
-        let told_in_pieces = !whole.is_empty();
-        if !told_in_pieces {
+        let has_deltas = !whole.is_empty();
+        if !has_deltas {
             whole = self.dice.piece().to_owned();
-            // Pieces that are nothing, and then a text that is something, are no text of theirs.
+            // Empty pieces followed by a non-empty text would not be consistent.
             if self.state.open_text(index, block).is_some() {
                 whole.clear();
             }
         }
-        let fails = self.dice.one_in(20);
-        let aborted = if fails { r#","aborted":true"# } else { "" };
+        let fail_turn = self.dice.one_in(20);
+        let aborted = if fail_turn { r#","aborted":true"# } else { "" };
         let data =
             format!(r#"{{"turn_index":{index},"block_index":{block},"text":{}{aborted}}}"#, quoted(&whole));
-        self.reports(vec![said(&format!("assistant.{kind}_complete"), &data)]);
-        if fails {
-            self.fails(index);
+        self.report(vec![payload(&format!("assistant.{kind}_complete"), &data)]);
+        if fail_turn {
+            self.fail_turn(index);
         }
-        !fails
+        !fail_turn
     }
 
-    /// The turn fails, and is tried again or not.
-    fn fails(&mut self, index: u64) {
+    /// The turn fails, and is retried or not.
+    fn fail_turn(&mut self, index: u64) {
         let open: Vec<(String, String)> = self
             .state
             .open_calls()
@@ -264,9 +266,9 @@ impl OwnRun<'_> {
         let again = !self.dice.one_in(3);
         let data =
             format!(r#"{{"turn_index":{index},"code":"overloaded","message":"m","will_retry":{again}}}"#);
-        self.reports(vec![said("turn.failed", &data)]);
+        self.report(vec![payload("turn.failed", &data)]);
         if !again {
-            self.reports(vec![said(
+            self.report(vec![payload(
                 "run.failed",
                 r#"{"code":"model_unreachable","message":"m","retriable":true}"#,
             )]);
@@ -275,7 +277,7 @@ impl OwnRun<'_> {
 
     fn refused(&mut self, id: &str, name: &str) {
         let message = quoted(self.dice.piece());
-        self.reports(vec![said(
+        self.report(vec![payload(
             "tool.refused",
             &format!(
                 r#"{{"tool_call_id":"{id}","tool_name":"{name}","code":"blocked","message":{message}}}"#
@@ -293,13 +295,13 @@ impl OwnRun<'_> {
                 5..8 => Way::AsksLeave,
                 8..10 => Way::Client,
                 10 => Way::AskUser,
-                // The work is given away once.
+                // A handoff happens once.
                 _ if calls.iter().all(|(_, way)| *way != Way::HandOff) && self.dice.one_in(2) => Way::HandOff,
                 _ => Way::Runs,
             };
             let input = ["{}", r#"{"n":1}"#, r#"{"text":"\u2028 é"}"#, "null", "7"][self.dice.below(5)];
             let (id, name) = (self.name("c"), tool_of(way));
-            self.reports(vec![said(
+            self.report(vec![payload(
                 "assistant.tool_call_proposed",
                 &format!(
                     r#"{{"turn_index":{index},"tool_call_id":"{id}","tool_name":"{name}","input":{input}}}"#
@@ -318,7 +320,7 @@ impl OwnRun<'_> {
         let (input, output, count) = (self.dice.below(50), self.dice.below(50), calls.len());
         let cost =
             if self.dice.one_in(4) { String::new() } else { format!(r#","cost_micros_usd":{output}"#) };
-        let mut payloads = vec![said(
+        let mut payloads = vec![payload(
             "turn.completed",
             &format!(
                 r#"{{"turn_index":{index},"stop_reason":"{stop}","input_tokens":{input},"output_tokens":{output},"tool_calls":{count}{cost}}}"#
@@ -327,16 +329,16 @@ impl OwnRun<'_> {
         if calls.is_empty() {
             payloads.push(match stop {
                 "error" if self.dice.one_in(2) => {
-                    said("run.failed", r#"{"code":"model_error","message":"m","retriable":true}"#)
+                    payload("run.failed", r#"{"code":"model_error","message":"m","retriable":true}"#)
                 }
-                _ => said("run.finished", r#"{"final_status":"completed"}"#),
+                _ => payload("run.finished", r#"{"final_status":"completed"}"#),
             });
         }
-        self.reports(payloads);
+        self.report(payloads);
     }
 
-    /// Calls that need nobody are refused, or begin and end, in whatever order.
-    fn carries_out(&mut self, calls: &[(String, Way)]) {
+    /// Calls that need no reply are refused, or start and end, in any order.
+    fn execute_calls(&mut self, calls: &[(String, Way)]) {
         for (id, way) in calls {
             match way {
                 Way::Refused => self.refused(id, tool_of(*way)),
@@ -344,20 +346,20 @@ impl OwnRun<'_> {
                 _ => {}
             }
         }
-        self.settles();
+        self.end_calls();
     }
 
     fn invoked(&mut self, id: &str, way: Way) {
         let turn = self.state.call(id).and_then(|call| call.turn_index).expect("its turn proposed it");
         let (name, executor) = (tool_of(way), if way == Way::Client { "client" } else { "server" });
-        self.reports(vec![said(
+        self.report(vec![payload(
             "tool.invoked",
             &format!(r#"{{"tool_call_id":"{id}","tool_name":"{name}","turn_index":{turn},"executor":"{executor}"}}"#),
         )]);
     }
 
-    /// Whatever the server carries out comes to its end.
-    fn settles(&mut self) {
+    /// Ends all calls that the server executes.
+    fn end_calls(&mut self) {
         loop {
             let running: Vec<(String, String)> = self
                 .state
@@ -390,7 +392,7 @@ impl OwnRun<'_> {
             5 => format!(r#","error":{},"summary":"not this""#, quoted(self.dice.piece())),
             _ => String::new(),
         };
-        self.reports(vec![said(
+        self.report(vec![payload(
             &format!("tool.{how}"),
             &format!(r#"{{"tool_call_id":"{id}","tool_name":"{name}"{output}}}"#),
         )]);
@@ -412,28 +414,28 @@ impl OwnRun<'_> {
             .iter()
             .map(|item| format!(r#"{{"kind":"{}","id":"{}"}}"#, item.kind, item.id))
             .collect();
-        said("run.waiting", &format!(r#"{{"for":[{}]}}"#, items.join(",")))
+        payload("run.waiting", &format!(r#"{{"for":[{}]}}"#, items.join(",")))
     }
 
-    /// Opens what is asked, and waits for it, in one append.
-    fn asks(&mut self, payloads: Vec<Payload>) {
+    /// Opens the requests, and waits for them, in one append.
+    fn open_and_wait(&mut self, payloads: Vec<Payload>) {
         let before = (self.state.clone(), self.events.len(), self.now_ms, self.dice.at);
-        self.reports(payloads.clone());
+        self.report(payloads.clone());
         let waiting = self.waiting(&self.state);
         (self.state, self.now_ms, self.dice.at) = (before.0, before.2, before.3);
         self.events.truncate(before.1);
-        self.reports(payloads.into_iter().chain([waiting]).collect());
+        self.report(payloads.into_iter().chain([waiting]).collect());
     }
 
-    /// Permissions and results: asked together, answered in any number of parts.
-    fn waits_for_applications(&mut self, calls: &[(String, Way)]) {
+    /// Approvals and results: requested together, resolved in any number of parts.
+    fn wait_for_applications(&mut self, calls: &[(String, Way)]) {
         let mut opened = Vec::new();
         for (id, way) in calls.iter().filter(|(id, _)| self.state.call(id).is_some()) {
             match way {
                 Way::AsksLeave => {
                     self.named += 1;
                     let timeout = if self.dice.one_in(2) { r#","timeout_seconds":5"# } else { "" };
-                    opened.push(said(
+                    opened.push(payload(
                         "approval.requested",
                         &format!(
                             r#"{{"approval_id":"p{}","tool_call_id":"{id}","kind":"write_file","summary":"may I"{timeout}}}"#,
@@ -444,7 +446,7 @@ impl OwnRun<'_> {
                 Way::Client => {
                     let turn =
                         self.state.call(id).and_then(|call| call.turn_index).expect("its turn proposed it");
-                    opened.push(said(
+                    opened.push(payload(
                         "tool.invoked",
                         &format!(
                             r#"{{"tool_call_id":"{id}","tool_name":"pick_color","turn_index":{turn},"executor":"client"}}"#
@@ -457,12 +459,12 @@ impl OwnRun<'_> {
         if opened.is_empty() {
             return;
         }
-        self.asks(opened);
+        self.open_and_wait(opened);
         while self.is_waiting() {
             self.answered(calls);
         }
         if !self.state.is_ended() {
-            self.settles();
+            self.end_calls();
         }
     }
 
@@ -477,7 +479,7 @@ impl OwnRun<'_> {
                 let mut answers = Vec::new();
                 for (id, way) in open {
                     if self.dice.one_in(2) || answers.is_empty() {
-                        answers.push(CallAnswer { tool_call_id: fid(&id), said: self.answer(way) });
+                        answers.push(CallAnswer { tool_call_id: fid(&id), resolution: self.answer(way) });
                     }
                 }
                 self.does(Command::AnswerCalls {
@@ -501,7 +503,7 @@ impl OwnRun<'_> {
                     remember: None,
                 });
             }
-            9 => self.time_passes(),
+            9 => self.advance_time(),
             10 => {
                 let Some((id, _)) = open.iter().find(|(_, way)| *way == Way::Client) else { return };
                 self.settled(id, "pick_color");
@@ -511,20 +513,22 @@ impl OwnRun<'_> {
     }
 
     fn waits_for(&self, id: &str) -> bool {
-        self.state.call(id).is_some_and(|call| call.is_with_client()) || self.state.is_asked_about(id)
+        self.state.call(id).is_some_and(|call| call.is_with_client()) || self.state.has_prompt_about(id)
     }
 
-    fn answer(&mut self, way: Way) -> CallSaid {
+    fn answer(&mut self, way: Way) -> CallResolution {
         let words = self.dice.piece();
         match (way, self.dice.below(3)) {
-            (Way::Client, _) | (_, 2) => CallSaid::Output { output: quoted_json(words), text: words.into() },
-            (_, 1) => CallSaid::Denied { reason: (!words.is_empty()).then(|| words.into()) },
-            _ => CallSaid::Granted,
+            (Way::Client, _) | (_, 2) => {
+                CallResolution::Output { output: quoted_json(words), text: words.into() }
+            }
+            (_, 1) => CallResolution::Denied { reason: (!words.is_empty()).then(|| words.into()) },
+            _ => CallResolution::Granted,
         }
     }
 
-    /// Until the next timer; without one the run is given up.
-    fn time_passes(&mut self) {
+    /// Advances to the next timer; without one the run is cancelled.
+    fn advance_time(&mut self) {
         self.now_ms += 6_000;
         let before = self.events.len();
         self.try_to(Command::Tick);
@@ -533,24 +537,24 @@ impl OwnRun<'_> {
         }
     }
 
-    /// Questions, one at a time, and a handoff last.
-    fn waits_for_people(&mut self, calls: &[(String, Way)]) {
-        for wanted in [Way::AskUser, Way::HandOff] {
-            for (id, _) in calls.iter().filter(|(_, way)| *way == wanted) {
+    /// Questions, one at a time, then a handoff.
+    fn wait_for_people(&mut self, calls: &[(String, Way)]) {
+        for kind in [Way::AskUser, Way::HandOff] {
+            for (id, _) in calls.iter().filter(|(_, way)| *way == kind) {
                 if self.state.is_ended() || !self.is_open(id) {
                     continue;
                 }
                 self.named += 1;
                 let (prompt, words) = (format!("p{}", self.named), self.dice.piece());
-                let asked = match wanted {
-                    Way::AskUser => said(
+                let request = match kind {
+                    Way::AskUser => payload(
                         "clarification.requested",
                         &format!(
                             r#"{{"clarification_id":"{prompt}","question":{},"tool_call_id":"{id}","choices":["x",{{"id":"y"}}],"default_response":"x","timeout_seconds":5}}"#,
                             quoted(words)
                         ),
                     ),
-                    _ => said(
+                    _ => payload(
                         "handoff.requested",
                         &format!(
                             r#"{{"handoff_id":"{prompt}","reason":{},"target_kind":"human","tool_call_id":"{id}","timeout_seconds":5}}"#,
@@ -558,16 +562,16 @@ impl OwnRun<'_> {
                         ),
                     ),
                 };
-                self.asks(vec![asked]);
-                self.person_answers(wanted, &prompt);
+                self.open_and_wait(vec![request]);
+                self.resolve_prompt(kind, &prompt);
             }
         }
     }
 
-    fn person_answers(&mut self, wanted: Way, prompt: &str) {
+    fn resolve_prompt(&mut self, kind: Way, prompt: &str) {
         let by = "ann".to_owned();
-        match (wanted, self.dice.below(6)) {
-            (_, 4) => self.time_passes(),
+        match (kind, self.dice.below(6)) {
+            (_, 4) => self.advance_time(),
             (_, 5) => self.cancelled(),
             (Way::AskUser, _) => {
                 let response = quoted_json(self.dice.piece());

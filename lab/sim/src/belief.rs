@@ -1,7 +1,7 @@
-//! What a producer knows of its run, from the events alone.
+//! A producer's model of its run, from the events alone.
 //!
-//! Kept apart from the state of the rules on purpose: it is the knowledge of a client. It is
-//! good enough to generate mostly legal events, and need not be right about everything. Look at [`Belief::see`].
+//! It is deliberately separate from the state of the rules: it is the knowledge of a client. It is good enough to
+//! generate mostly legal events, and may be wrong. Start at [`Belief::see`].
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use recount_event::family::tool::Executor;
 use recount_event::{ForeignId, Payload};
 use recount_run::PromptKind;
 
-/// Everything open, and the counters that make new names.
+/// Everything that is open, and the counters for new names.
 #[derive(Debug, Clone, Default)]
 pub struct Belief {
     pub own: bool,
@@ -65,14 +65,14 @@ pub struct Shell {
 }
 
 impl Belief {
-    /// A run as its events add up.
+    /// Builds the model from events.
     pub fn of<'a>(payloads: impl IntoIterator<Item = &'a Payload>) -> Self {
         let mut belief = Belief::default();
         payloads.into_iter().for_each(|payload| belief.see(payload));
         belief
     }
 
-    /// Takes in what happened.
+    /// Applies an event.
     pub fn see(&mut self, payload: &Payload) {
         match payload {
             Payload::RunQueued(queued) => self.own = queued.driver == Driver::Own,
@@ -148,16 +148,20 @@ impl Belief {
             }
             Payload::ToolShellExited(exited) => self.shell(&exited.tool_call_id, |shell| shell.exited = true),
 
-            Payload::ApprovalRequested(asked) => {
+            Payload::ApprovalRequested(requested) => {
                 self.names_used += 1;
-                self.call(&asked.tool_call_id).granted = None;
-                self.ask(PromptKind::Approval, &asked.approval_id, Some(&asked.tool_call_id));
+                self.call(&requested.tool_call_id).granted = None;
+                self.ask(PromptKind::Approval, &requested.approval_id, Some(&requested.tool_call_id));
             }
-            Payload::ClarificationRequested(asked) => {
-                self.ask(PromptKind::Clarification, &asked.clarification_id, asked.tool_call_id.as_ref());
+            Payload::ClarificationRequested(requested) => {
+                self.ask(
+                    PromptKind::Clarification,
+                    &requested.clarification_id,
+                    requested.tool_call_id.as_ref(),
+                );
             }
-            Payload::HandoffRequested(asked) => {
-                self.ask(PromptKind::Handoff, &asked.handoff_id, asked.tool_call_id.as_ref());
+            Payload::HandoffRequested(requested) => {
+                self.ask(PromptKind::Handoff, &requested.handoff_id, requested.tool_call_id.as_ref());
             }
             Payload::ApprovalResolved(resolved) => {
                 self.judged(&resolved.approval_id, resolved.decision == Decision::Approved);
@@ -178,17 +182,17 @@ impl Belief {
         }
     }
 
-    /// Prompts of one kind that wait for an answer.
+    /// Open prompts of one kind.
     pub fn open(&self, kind: PromptKind) -> Vec<ForeignId> {
         self.prompts.keys().filter(|(of, _)| *of == kind).map(|(_, id)| id.clone()).collect()
     }
 
-    /// Whether a prompt about a call is open.
-    pub fn asks_for(&self, call: &ForeignId) -> bool {
+    /// Whether a call has an open prompt.
+    pub fn has_open_prompt(&self, call: &ForeignId) -> bool {
         self.prompts.values().any(|about| about.as_ref() == Some(call))
     }
 
-    /// What the run would wait for.
+    /// The items that the run would wait for.
     pub fn waits_for(&self) -> Vec<(WaitKind, ForeignId)> {
         let prompts = self.prompts.keys().map(|(kind, id)| {
             let kind = match kind {

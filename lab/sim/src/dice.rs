@@ -1,8 +1,8 @@
-//! Reproducible randomness: every choice of a simulation is drawn from [`Dice`].
+//! Reproducible random numbers: every choice of a simulation is drawn from [`Dice`].
 
 use recount_world::{Entropy, SeededEntropy};
 
-/// Draws the same for the same seed.
+/// A random generator with a seed.
 pub struct Dice {
     seed: u64,
     entropy: SeededEntropy,
@@ -13,7 +13,7 @@ impl Dice {
         Dice { seed, entropy: SeededEntropy::new(seed) }
     }
 
-    /// Dice of one's own: what others draw does not move them.
+    /// Creates independent dice, which are not affected by other draws.
     pub fn fork(&self, name: &str) -> Dice {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.seed.to_le_bytes());
@@ -27,7 +27,7 @@ impl Dice {
         self.entropy.draw()
     }
 
-    /// A number below `end`, which is not nought.
+    /// A number below `end`, which must not be 0.
     pub fn below(&self, end: u64) -> u64 {
         (self.draw() as u64) % end
     }
@@ -36,7 +36,7 @@ impl Dice {
         self.below(length as u64) as usize
     }
 
-    /// True so many times in a thousand.
+    /// True with a probability of `chance` in 1000.
     pub fn permille(&self, chance: u64) -> bool {
         self.below(1000) < chance
     }
@@ -45,7 +45,7 @@ impl Dice {
         (!from.is_empty()).then(|| &from[self.index(from.len())])
     }
 
-    /// One of several things, with probabilities by weight.
+    /// Chooses one of several values by weight.
     pub fn weighed<T>(&self, mut choices: Vec<(u64, T)>) -> Option<T> {
         let total: u64 = choices.iter().map(|(weight, _)| weight).sum();
         if total == 0 {

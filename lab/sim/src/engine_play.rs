@@ -1,16 +1,16 @@
-//! Tier B: the real engine on simulated time, with a failing store, a keeper that cuts the power,
-//! and clients that see only the interface.
+//! Tier B: plays the real engine on simulated time, with a failing store, a keeper that cuts the power, and clients
+//! that use only the public interface.
 //!
-//! One [`EnginePlay`] is one play. Its clients are futures in one task, so that chance comes from the dice alone.
-//! Start at [`play`].
+//! One [`EnginePlay`] is one play. Its clients are futures in one task, so the dice alone decide the order. Start at
+//! [`play`].
 
 mod client_record;
 mod frame;
-mod gone;
 mod keeper;
 mod operator;
 mod producer;
 mod reader;
+mod removed;
 mod stored;
 mod verdict;
 
@@ -29,14 +29,14 @@ use tokio::sync::watch;
 
 use crate::dice::Dice;
 use crate::limits;
-use crate::mutant::{Lies, Mutant};
+use crate::mutant::{Mutant, MutantState};
 use crate::trace::{Check, Outcome, Trace};
 use client_record::ClientRecord;
 
-/// When plays begin.
+/// The start time of plays.
 pub const START_MS: u64 = 1_777_803_825_000;
 
-/// How a play is set up; drawn from its seed.
+/// The settings of a play, drawn from its seed.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     producers: u64,
@@ -48,7 +48,7 @@ struct Setting {
     /// Whether the power is cut once more after the last action.
     last_crash: bool,
     faults: FaultRates,
-    /// Bytes that each frame is made longer by, so that live lists run over.
+    /// Padding bytes of each frame, so that live lists overflow.
     padding: usize,
 }
 
@@ -98,30 +98,30 @@ pub(crate) struct EnginePlay {
     trace: Trace,
     clock: Arc<RuntimeClock>,
     disk: Arc<Disk>,
-    lies: Arc<Lies>,
+    mutant_state: Arc<MutantState>,
     setting: Setting,
     client_record: Mutex<ClientRecord>,
     life: Mutex<Option<Life>>,
-    /// How many lives have ended.
+    /// The number of engines that have ended.
     lost: watch::Sender<u64>,
-    /// Clients that still have something to do.
+    /// The number of clients that are still working.
     working: AtomicUsize,
-    /// Nothing happens any more.
+    /// Whether all activity has ended.
     quiet: AtomicBool,
     calm: AtomicBool,
 }
 
-/// An engine and what it holds of the store.
+/// An engine and its store.
 #[derive(Clone)]
 struct Life {
     engine: Engine,
     store: Arc<FaultyStore>,
 }
 
-/// Why a call did not bring what was asked for.
+/// Why a call failed.
 pub(crate) enum CallFailure {
     Rejected(Rejection),
-    /// The world failed; trying again may help.
+    /// A fault; a retry may help.
     Failed,
     /// The engine died first, so the outcome is unknown.
     Lost,
@@ -135,7 +135,7 @@ impl EnginePlay {
         let mut setting = Setting::draw(&dice.fork("setting"));
         if let Some(mutant) = mutant {
             setting.retains = mutant.is_about_taking();
-            // Enough of everything that a lie may meet.
+            // Enough of every action that a mutant can affect.
             setting.crashes = 3;
             setting.last_crash = true;
             setting.producers = 6;
@@ -153,7 +153,7 @@ impl EnginePlay {
             trace,
             clock,
             disk: Disk::new(),
-            lies: Lies::new(mutant),
+            mutant_state: MutantState::new(mutant),
             setting,
             client_record: Mutex::default(),
             life: Mutex::default(),
@@ -194,7 +194,7 @@ impl EnginePlay {
         .boxed()
     }
 
-    /// Kills the engine that is there and opens another one.
+    /// Kills the current engine and opens another one.
     async fn restart(self: &Arc<Self>) {
         let life = self.life().clone();
         if let Some(life) = life {
@@ -203,7 +203,7 @@ impl EnginePlay {
         }
     }
 
-    /// Marks the play as quiet when all work is done and every deadline is past.
+    /// Marks the play as quiet when all work is done and all deadlines have passed.
     async fn hush(self: Arc<Self>) {
         while self.is_working() {
             self.sleep(50).await;
@@ -250,7 +250,7 @@ impl EnginePlay {
         }
     }
 
-    /// Calls the current engine. Every call is answered, unless the engine dies.
+    /// Calls the current engine. Every call must return, unless the engine dies.
     async fn call<T, F>(&self, what: &str, ask: impl FnOnce(Engine) -> F) -> Result<T, CallFailure>
     where
         F: Future<Output = Result<T, Error>>,
@@ -310,16 +310,16 @@ mod tests {
         assert_ne!(play(3, None).trace, play(4, None).trace);
     }
 
-    /// A check that cannot fail is no check.
+    /// Each check fails for a store with the matching fault.
     #[test]
-    fn every_lie_of_the_store_is_noticed_by_the_check_for_it() {
-        let lies = [
+    fn every_mutant_is_detected_by_its_check() {
+        let mutant_state = [
             (Mutant::DropAppend, vec![Check::Durable]),
             (Mutant::DropAnswer, vec![Check::Durable, Check::Answers]),
             (Mutant::RepeatRecord, vec![Check::Grammar]),
             (Mutant::RepeatEnding, vec![Check::Endings]),
             (Mutant::SwapFeed, vec![Check::Readers]),
-            (Mutant::TellEarly, vec![Check::Readers]),
+            (Mutant::ObserveEarly, vec![Check::Readers]),
             (Mutant::ForgetRuns, vec![Check::Catalogue]),
             (Mutant::ForgetProducers, vec![Check::Once]),
             (Mutant::ForgetDeadlines, vec![Check::Timeouts, Check::Catalogue]),
@@ -332,8 +332,8 @@ mod tests {
             (Mutant::CutTooMuch, vec![Check::Gaps, Check::Durable]),
             (Mutant::ForgetErasing, vec![Check::Erased]),
         ];
-        assert_eq!(lies.len(), Mutant::ALL.len());
-        for (mutant, expected) in lies {
+        assert_eq!(mutant_state.len(), Mutant::ALL.len());
+        for (mutant, expected) in mutant_state {
             let mut noticed = std::collections::BTreeSet::new();
             for seed in 0..6 {
                 noticed.extend(play(seed, Some(mutant)).checks);

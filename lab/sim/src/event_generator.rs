@@ -1,4 +1,4 @@
-//! Generates what a producer or a performer might report next: mostly legal, sometimes not.
+//! Generates events that a producer or a performer might report: mostly legal, sometimes not.
 
 use recount_event::family::approval::{self, DefaultDecision};
 use recount_event::family::assistant::{FinalAnswer, TextComplete, TextDelta, ToolCallProposed};
@@ -16,18 +16,18 @@ use crate::dice::Dice;
 /// Generates the events of a run.
 pub struct EventGenerator<'a> {
     pub dice: &'a Dice,
-    /// Makes names that no other run uses.
+    /// A prefix for names that no other run uses.
     pub tag: &'a str,
-    /// How often, in a thousand, an event is generated without regard to the rules.
+    /// The rate per thousand of events that ignore the rules.
     pub wild: u64,
-    /// The longest time a person is given, in seconds.
+    /// The maximum timeout of a prompt in seconds.
     pub patience: u64,
 }
 
 const TOOLS: [&str; 3] = ["shell", "read_file", "search"];
 
 impl EventGenerator<'_> {
-    /// Up to `most` events that could come next; none when nothing can.
+    /// Generates up to `most` events that could come next; none if nothing can.
     pub fn batch(&self, belief: &Belief, most: u64) -> Vec<Payload> {
         let mut belief = belief.clone();
         let mut batch = Vec::new();
@@ -113,7 +113,7 @@ impl EventGenerator<'_> {
             completed.input_tokens = Some(self.dice.below(1000));
             choices.push((6, Payload::TurnCompleted(Box::new(completed))));
             let may_fail = belief.calls.iter().all(|(id, call)| {
-                call.turn != Some(turn.index) || call.stage != Stage::Proposed || belief.asks_for(id)
+                call.turn != Some(turn.index) || call.stage != Stage::Proposed || belief.has_open_prompt(id)
             });
             if may_fail {
                 let again = self.dice.permille(600);
@@ -142,7 +142,8 @@ impl EventGenerator<'_> {
             choices.push((1, Payload::CostTick(Box::new(tick))));
         }
         if belief.own && !belief.waits_for().is_empty() {
-            let all_wait = belief.calls.iter().all(|(id, call)| call.is_with_client() || belief.asks_for(id));
+            let all_wait =
+                belief.calls.iter().all(|(id, call)| call.is_with_client() || belief.has_open_prompt(id));
             if all_wait {
                 let waits_for = belief.waits_for();
                 let waits_for = waits_for.into_iter().map(|(kind, id)| WaitsFor { kind, id }).collect();
@@ -161,17 +162,17 @@ impl EventGenerator<'_> {
         choices
     }
 
-    /// Calls on their way to be invoked.
+    /// Events of calls before they are invoked.
     fn calls(&self, belief: &Belief) -> Vec<(u64, Payload)> {
         let mut choices = Vec::new();
         if !belief.halted && self.dice.permille(100) {
             choices.push((2, self.invoked(belief, &self.name(belief, "c"), None)));
         }
         if self.dice.permille(100) {
-            choices.push((1, self.asked(belief, self.name(belief, "c"))));
+            choices.push((1, self.approval_request(belief, self.name(belief, "c"))));
         }
         for (id, call) in &belief.calls {
-            if call.stage == Stage::Announced || belief.asks_for(id) {
+            if call.stage == Stage::Announced || belief.has_open_prompt(id) {
                 continue;
             }
             let denied = call.granted == Some(false);
@@ -186,14 +187,14 @@ impl EventGenerator<'_> {
                     choices.push((6, self.invoked(belief, id, Some(call))));
                 }
                 if !denied && call.granted.is_none() {
-                    choices.push((4, self.asked(belief, id.clone())));
+                    choices.push((4, self.approval_request(belief, id.clone())));
                 }
             }
         }
         choices
     }
 
-    /// What calls do and how they end.
+    /// Events of running calls, and their ends.
     fn results(&self, belief: &Belief, waiting: bool) -> Vec<(u64, Payload)> {
         let mut choices = Vec::new();
         for (id, call) in &belief.calls {
@@ -244,7 +245,7 @@ impl EventGenerator<'_> {
         if !self.dice.permille(200) {
             return Vec::new();
         }
-        let calls: Vec<&ForeignId> = belief.calls.keys().filter(|id| !belief.asks_for(id)).collect();
+        let calls: Vec<&ForeignId> = belief.calls.keys().filter(|id| !belief.has_open_prompt(id)).collect();
         let about = self.dice.pick(&calls).filter(|_| self.dice.permille(500)).map(|id| (*id).clone());
         let mut question = clarification::Requested::new(self.name(belief, "q"), self.words());
         question.timeout_seconds = self.timeout();
@@ -260,17 +261,17 @@ impl EventGenerator<'_> {
         ]
     }
 
-    fn asked(&self, belief: &Belief, call: ForeignId) -> Payload {
-        // Now and then a name that other runs use, too.
+    fn approval_request(&self, belief: &Belief, call: ForeignId) -> Payload {
+        // Sometimes a name that other runs use too.
         let id = if self.dice.permille(20) { id("shared") } else { self.name(belief, "a") };
-        let mut asked = approval::Requested::new(id, call, "tool".into(), self.words());
-        asked.timeout_seconds = self.timeout();
+        let mut requested = approval::Requested::new(id, call, "tool".into(), self.words());
+        requested.timeout_seconds = self.timeout();
         if self.dice.permille(300) {
-            asked.default_decision = Some(DefaultDecision::Approve);
+            requested.default_decision = Some(DefaultDecision::Approve);
         } else if self.dice.permille(300) {
-            asked.irreversible = Some(true);
+            requested.irreversible = Some(true);
         }
-        Payload::ApprovalRequested(Box::new(asked))
+        Payload::ApprovalRequested(Box::new(requested))
     }
 
     fn invoked(&self, belief: &Belief, id: &ForeignId, call: Option<&Call>) -> Payload {
@@ -285,7 +286,7 @@ impl EventGenerator<'_> {
         Payload::ToolInvoked(Box::new(invoked))
     }
 
-    /// Anything at all.
+    /// Any event.
     fn wild(&self, belief: &Belief) -> Payload {
         let some_call = self.dice.pick(&belief.calls.keys().collect::<Vec<_>>()).map(|id| (*id).clone());
         let call = some_call.unwrap_or_else(|| id("nobody"));
@@ -313,7 +314,7 @@ impl EventGenerator<'_> {
                 RefusalCode::Blocked,
                 self.words(),
             ))),
-            8 => self.asked(belief, call),
+            8 => self.approval_request(belief, call),
             9 => Payload::RunFinished(Box::new(Finished::new("completed".into()))),
             10 => self.failed(),
             11 => Payload::CostTick(Box::new(cost::Tick::new(self.dice.below(500), 0, 0))),
@@ -385,12 +386,12 @@ fn tool_name(call: &Call) -> String {
     call.tool_name.clone().unwrap_or_else(|| TOOLS[0].to_owned())
 }
 
-/// A name made here, which always is one.
+/// An id that is always valid.
 pub fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).expect("names are made of letters, digits and dashes")
 }
 
-/// As input from outside: checked text. `None` when the check refuses it.
+/// Encodes and checks a payload like external input. `None` if the check refuses it.
 pub fn draft(payload: &Payload) -> Option<Draft> {
     door::draft(payload.type_name(), &payload.write()).ok()
 }

@@ -1,7 +1,8 @@
-//! Deterministic simulation: the rules in a plain loop, and the whole engine on simulated time.
+//! Deterministic simulation of the rules in a plain loop, and of the whole engine on simulated time.
 //!
-//! The same seed always gives the same trace, byte for byte. Each check is proved by a store with a fault that
-//! it must find. This crate must not know how the engine works inside: it acts and observes from outside. Start at [`rules::play`] (tier A) and [`engine_play::play`] (tier B).
+//! The same seed always gives the same trace, byte for byte. Each check is proved by a store with a fault that it must
+//! find. The crate must not depend on engine internals: it acts and observes from outside. Start at [`rules::play`]
+//! (tier A) and [`engine_play::play`] (tier B).
 
 pub mod belief;
 pub mod dice;

@@ -1,7 +1,7 @@
-//! `recount-sim`: plays seeds, counts what they covered, and reports the seed that failed.
+//! `recount-sim`: plays seeds, counts their coverage, and reports the seed that failed.
 //!
-//! `fixed` plays the same seeds each time, `random --seconds N` new ones for a while, and
-//! `seed N` one of them again, with its trace. It knows only how to play.
+//! `fixed` plays the same seeds each time, `random --seconds N` new ones for a while, and `seed N` one seed with its
+//! trace.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -16,16 +16,16 @@ use recount_world::{Clock, Entropy, SystemClock, SystemEntropy};
 
 const USAGE: &str = "usage: recount-sim fixed [--seeds N [--from SEED]] | random --seconds N | seed N";
 
-/// Seeds of `fixed` for the engine.
+/// The default number of engine seeds for `fixed`.
 const FIXED_SEEDS: &str = "60";
 
-/// Seeds that are played twice, to see that nothing but the seed decides.
+/// Every n-th seed is played twice, to check that only the seed decides.
 const TWICE_EVERY: u64 = 20;
 
 /// Plays of the rules for each play of the engine.
 const RULES_PER_ENGINE: u64 = 5;
 
-/// Plays at a time.
+/// Concurrent plays.
 const PLAYERS: u64 = 2;
 
 fn main() -> ExitCode {
@@ -42,18 +42,18 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&mut std::io::stderr(), &format!("recount-sim: {error:#}"));
+            print_line(&mut std::io::stderr(), &format!("recount-sim: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Output that is not read does not fail a play.
-fn say(to: &mut impl std::io::Write, line: &str) {
+/// Writes a line. Errors are ignored, so that a closed output does not fail a play.
+fn print_line(to: &mut impl std::io::Write, line: &str) {
     drop(writeln!(to, "{line}"));
 }
 
-/// What both tiers went through.
+/// The coverage of both tiers.
 #[derive(Default)]
 struct Sum {
     rules_seeds: u64,
@@ -72,7 +72,7 @@ impl Sum {
         );
         let engine_play = format_args!(
             "engine: {} seeds, {} runs, {} events, {} batches, {} answers, {} refusals, {} readers, \
-             {} deliveries, {} crashes, {} shutdowns, {} faults; {} prunes, {} pins, {} deletions, {} gaps told, \
+             {} deliveries, {} crashes, {} shutdowns, {} faults; {} prunes, {} pins, {} deletions, {} gaps delivered, \
              {} readers cut off",
             self.engine_seeds,
             b.runs,
@@ -98,7 +98,7 @@ impl Sum {
     }
 }
 
-/// Plays, and keeps the seed also when our own belief broke.
+/// Plays one seed. The error names the seed, also after a panic.
 fn played<T>(what: &str, seed: u64, play: impl FnOnce() -> T) -> anyhow::Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(play))
         .map_err(|_| anyhow::anyhow!("{what} panicked with seed {seed}"))
@@ -128,7 +128,7 @@ fn play_engine(seed: u64, twice: bool, sum: &Mutex<Sum>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets players act in turn until one fails or reports the end.
+/// Runs players until one fails or reports the end.
 fn all_players(
     turn: impl Fn(u64, &Mutex<Sum>) -> anyhow::Result<bool> + Send + Sync + 'static,
 ) -> anyhow::Result<Sum> {
@@ -197,15 +197,15 @@ fn random(seconds: &str) -> anyhow::Result<()> {
 
 fn report(start_ms: u64, sum: &Sum) {
     let took_ms = SystemClock.now_ms().saturating_sub(start_ms);
-    say(&mut std::io::stdout(), &format!("{}\nall held, in {took_ms} ms", sum.words()));
+    print_line(&mut std::io::stdout(), &format!("{}\nall held, in {took_ms} ms", sum.words()));
 }
 
 fn one(seed: &str) -> anyhow::Result<()> {
     let seed = seed.parse().context(USAGE)?;
     let (start_ms, sum) = (SystemClock.now_ms(), Mutex::new(Sum::default()));
-    say(&mut std::io::stdout(), engine_play::play(seed, None).trace.trim_end());
+    print_line(&mut std::io::stdout(), engine_play::play(seed, None).trace.trim_end());
     play_rules(seed, &sum)?;
     play_engine(seed, true, &sum)?;
-    report(start_ms, &sum.into_inner().expect("nobody panicked with the sum in hand"));
+    report(start_ms, &sum.into_inner().expect("no player panicked while it held the sum"));
     Ok(())
 }

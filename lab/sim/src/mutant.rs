@@ -1,5 +1,5 @@
-//! What happens in the store of a play: chance from its [`Dice`], a line in its [`Trace`], and, for proving the checks,
-//! one that lies ([`Mutant`]).
+//! The faults in the store of a play: random ones from its [`Dice`], each with a line in its [`Trace`], and deliberate
+//! errors that prove the checks ([`Mutant`]).
 //!
 //! The store itself is [`recount_faulty_store::FaultyStore`]. Start at [`StoreCourse`].
 
@@ -16,12 +16,12 @@ use recount_log::{
 use crate::dice::Dice;
 use crate::trace::Trace;
 
-/// A lie of the store, for proving the checks.
+/// A deliberate error of the store that a check must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// One append is acknowledged and not written.
     DropAppend,
-    /// The same, for an answer to an approval.
+    /// One append with the resolution of an approval is acknowledged and not written.
     DropAnswer,
     /// One record is written twice.
     RepeatRecord,
@@ -30,22 +30,22 @@ pub enum Mutant {
     /// Two commits are observed in swapped order.
     SwapFeed,
     /// Commits are observed before they are written.
-    TellEarly,
-    /// Rows that list runs are not written, now and then.
+    ObserveEarly,
+    /// Rows that list runs are sometimes not written.
     ForgetRuns,
-    /// What producers did is not written, now and then.
+    /// Records of producers are sometimes not written.
     ForgetProducers,
     /// Deadlines are not written.
     ForgetDeadlines,
-    /// One append is never answered.
+    /// One append never returns.
     NeverAnswer,
     /// One record is stored with a byte changed after it was observed.
     AlterByte,
-    /// The heads of streams are made up.
+    /// The heads of streams are invented.
     WrongHead,
-    /// Reads bring everything, whatever was asked.
+    /// Reads ignore their limits.
     IgnoreBound,
-    /// A cut loses the last things that were acknowledged.
+    /// A power cut loses the last acknowledged records.
     LoseLast,
     /// One cut is acknowledged and not done.
     ForgetCut,
@@ -62,7 +62,7 @@ impl Mutant {
         Mutant::RepeatRecord,
         Mutant::RepeatEnding,
         Mutant::SwapFeed,
-        Mutant::TellEarly,
+        Mutant::ObserveEarly,
         Mutant::ForgetRuns,
         Mutant::ForgetProducers,
         Mutant::ForgetDeadlines,
@@ -76,37 +76,38 @@ impl Mutant {
         Mutant::ForgetErasing,
     ];
 
-    /// Whether it needs a client that removes things.
+    /// Whether it needs clients that prune or delete.
     pub fn is_about_taking(self) -> bool {
         matches!(self, Mutant::ForgetCut | Mutant::CutTooMuch | Mutant::ForgetErasing)
     }
 }
 
-/// The lie of a play, over all lives of its engine.
-pub struct Lies {
+/// The mutant of a play, across all its engines.
+pub struct MutantState {
     mutant: Option<Mutant>,
     /// How many chances the mutant has had.
     chances: AtomicU64,
 }
 
-impl Lies {
+impl MutantState {
     pub fn new(mutant: Option<Mutant>) -> Arc<Self> {
-        Arc::new(Lies { mutant, chances: AtomicU64::new(0) })
+        Arc::new(MutantState { mutant, chances: AtomicU64::new(0) })
     }
 }
 
-/// What happens in the store of one life of an engine.
+/// The faults in the store of one engine.
 pub struct StoreCourse {
     pub dice: Dice,
     pub trace: Trace,
     pub disk: Arc<Disk>,
-    pub lies: Arc<Lies>,
+    pub mutant_state: Arc<MutantState>,
 }
 
 impl StoreCourse {
-    /// Whether the mutant strikes now, at the `nth` chance it has.
+    /// Whether the mutant acts now, at its `nth` opportunity.
     fn strikes(&self, mutant: Mutant, nth: u64) -> bool {
-        self.lies.mutant == Some(mutant) && self.lies.chances.fetch_add(1, Ordering::SeqCst) + 1 == nth
+        self.mutant_state.mutant == Some(mutant)
+            && self.mutant_state.chances.fetch_add(1, Ordering::SeqCst) + 1 == nth
     }
 
     fn forget(&self, space: &str, mut append: Append, permille: u64) -> Option<Option<Append>> {
@@ -168,16 +169,17 @@ impl QueueCourse for StoreCourse {
     }
 
     fn instead(&self, append: &Append) -> Option<Option<Append>> {
-        let says = |what: &str| {
+        let contains = |what: &str| {
             let mut records = append.streams.iter().flat_map(|part| &part.records);
             records.any(|record| String::from_utf8_lossy(record).contains(what))
         };
         let later = append.streams.iter().any(|part| part.expected_tail > 3);
         let mut other = append.clone();
-        match self.lies.mutant? {
+        match self.mutant_state.mutant? {
             Mutant::DropAppend => (later && self.strikes(Mutant::DropAppend, 8)).then_some(None),
             Mutant::DropAnswer => {
-                let answers = says(r#""type":"approval.resolved""#) && !says(r#""type":"run.cancelled""#);
+                let answers =
+                    contains(r#""type":"approval.resolved""#) && !contains(r#""type":"run.cancelled""#);
                 (answers && self.strikes(Mutant::DropAnswer, 1)).then_some(None)
             }
             Mutant::RepeatRecord => (later && self.strikes(Mutant::RepeatRecord, 8)).then(|| {
@@ -186,7 +188,7 @@ impl QueueCourse for StoreCourse {
                 Some(other)
             }),
             Mutant::RepeatEnding => {
-                let ends = says(r#""type":"run.cancelled""#) || says(r#""type":"run.finished""#);
+                let ends = contains(r#""type":"run.cancelled""#) || contains(r#""type":"run.finished""#);
                 (ends && self.strikes(Mutant::RepeatEnding, 1)).then(|| {
                     let records = &mut other.streams[0].records;
                     records.extend(records.last().cloned());
@@ -224,7 +226,7 @@ impl QueueCourse for StoreCourse {
     }
 
     fn observes_early(&self) -> bool {
-        self.lies.mutant == Some(Mutant::TellEarly)
+        self.mutant_state.mutant == Some(Mutant::ObserveEarly)
     }
 
     fn reorder(&self, records: &mut [FeedRecord]) -> bool {
@@ -242,14 +244,14 @@ impl QueueCourse for StoreCourse {
     }
 
     fn bound(&self, bound: ReadBound) -> ReadBound {
-        match self.lies.mutant {
+        match self.mutant_state.mutant {
             Some(Mutant::IgnoreBound) => ReadBound { count: usize::MAX, bytes: usize::MAX },
             _ => bound,
         }
     }
 
     fn tail(&self, tail: Tail) -> Tail {
-        match self.lies.mutant {
+        match self.mutant_state.mutant {
             Some(Mutant::WrongHead) => Tail { head: ChainValue([7; 32]), ..tail },
             _ => tail,
         }

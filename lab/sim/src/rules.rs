@@ -1,8 +1,8 @@
-//! Tier A: many runs through the four pure functions, in a plain loop.
+//! Tier A: plays many runs through the four pure functions, in a plain loop.
 //!
-//! A model of a log (a list of encoded events per run), a clock that also steps back, producers, performers,
-//! people, timers and crashes, one step at a time. After each step the state in memory is compared with
-//! the fold of the log. Look at [`Play::step`].
+//! A model of a log (a list of encoded events per run), a clock that also steps back, producers, performers, people,
+//! timers and crashes, one step at a time. After each step the state in memory is compared with the fold of the log.
+//! Start at [`Play::step`].
 
 use anyhow::{Context, bail, ensure};
 use recount_event::family::run::{Queued, RunKind};
@@ -15,7 +15,7 @@ use crate::belief::Belief;
 use crate::dice::Dice;
 use crate::event_generator::{EventGenerator, id};
 
-/// What one play went through.
+/// The coverage of one play.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub runs: u64,
@@ -37,12 +37,12 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// How a play may be spoiled, to see that the checks notice.
+/// A deliberate corruption of a play, to prove the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Corruption {
     /// The log loses an event that was acknowledged.
     Lose,
-    /// The log keeps an event twice.
+    /// The log contains an event twice.
     Repeat,
     /// A second ending is written.
     EndTwice,
@@ -56,12 +56,12 @@ const RUNS: usize = 6;
 const STEPS: u64 = 160;
 const START_MS: u64 = 1_777_803_825_000;
 
-/// Plays one seed to its end. The error names the first thing that was wrong.
+/// Plays one seed to its end. The error is the first failed check.
 pub fn play(seed: u64, spoil: Option<Corruption>) -> anyhow::Result<Tally> {
     played(seed, spoil).map(|play| play.tally)
 }
 
-/// The events of the runs of one seed, each from its beginning to its end, for checks of what is projected from runs.
+/// The events of the complete runs of one seed, for checks of projections.
 pub fn runs(seed: u64) -> anyhow::Result<Vec<Vec<Event>>> {
     let runs = played(seed, None)?.runs.into_iter().map(|run| run.events);
     Ok(runs.filter(|events| !events.is_empty()).collect())
@@ -84,7 +84,7 @@ struct Play {
     tally: Tally,
 }
 
-/// A run: its log, and what was made of it.
+/// A run: its log, and the derived state.
 struct Run {
     tag: String,
     log: Vec<Vec<u8>>,
@@ -210,11 +210,11 @@ impl Play {
         }
         let run = &self.runs[place];
         run.check()?;
-        // Reading a prefix is part of reading the whole, so looking now and then misses nothing.
+        // Reading a prefix is part of reading the whole, so occasional checks are sufficient.
         if self.dice.permille(100) { run.audited() } else { Ok(()) }
     }
 
-    /// Does the harm that was asked for, where it can be done.
+    /// Applies the requested corruption, if possible.
     fn spoil(&mut self, place: usize) -> anyhow::Result<()> {
         let Some(spoil) = self.spoil else { return Ok(()) };
         let run = &mut self.runs[place];
@@ -245,7 +245,7 @@ impl Play {
         Ok(())
     }
 
-    /// Everything that is open is closed, and then nothing is owed.
+    /// Closes everything that is open; afterwards nothing may be outstanding.
     fn end(&mut self) -> anyhow::Result<()> {
         for place in 0..self.runs.len() {
             if !self.runs[place].state.is_blank() && !self.runs[place].state.is_ended() {
@@ -276,7 +276,7 @@ impl Run {
         Ok(())
     }
 
-    /// What must hold after each step.
+    /// Checks the invariants after each step.
     fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.state.next_sequence() == self.log.len() as u64,
@@ -304,7 +304,7 @@ impl Run {
         }
     }
 
-    /// The state in hand is thrown away and made again from the bytes.
+    /// Drops the state and rebuilds it from the bytes.
     fn crash(&mut self) -> anyhow::Result<()> {
         let mut state = State::blank(self.state.run_id(), self.state.task_id(), self.state.session_id());
         let events = self.decoded()?;
@@ -323,8 +323,7 @@ impl Run {
         Ok(())
     }
 
-    /// A rule of the log that is named in a refusal is one that an audit of the event would name, too, or
-    /// at least the audit finds something wrong.
+    /// Checks that an audit of a refused event names the same rule, or at least finds a breach.
     fn agrees(
         &self,
         rejection: &Rejection,
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn every_harm_is_noticed() {
+    fn every_corruption_is_detected() {
         for spoil in [
             Corruption::Lose,
             Corruption::Repeat,

@@ -1,4 +1,4 @@
-//! The trace of a play: every observation as text, in order, and the failures found.
+//! The trace of a play: every observation as text, in order, and the failures.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,38 +8,38 @@ use recount_world::Clock;
 
 use crate::limits;
 
-/// What is checked. Each is shown to fail by a [`crate::mutant::Mutant`].
+/// The checks. Each is proved by a [`crate::mutant::Mutant`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// What was acknowledged is in its place with its bytes.
+    /// Acknowledged events are stored at their position with their bytes.
     Durable,
-    /// Each batch landed once, and its producer is never refused for what it did right.
+    /// Each batch is stored once, and its producer is never refused for a correct batch.
     Once,
-    /// Readers get each cursor once, in order, with the stored bytes.
+    /// Readers receive each cursor once, in order, with the stored bytes.
     Readers,
     /// The chain's head is that of the bytes.
     Chain,
-    /// A run ends once, and nothing but gaps comes after.
+    /// A run ends once, and only gaps follow.
     Endings,
-    /// The first answer wins, and no second one is accepted.
+    /// The first resolution wins, and no second one is accepted.
     Answers,
     /// The catalogue equals the fold of the log.
     Catalogue,
-    /// Every call is answered, and every waiting reader gets its events.
+    /// Every call returns, and every waiting reader gets its events.
     Live,
-    /// An unanswered prompt gets its default in time.
+    /// An unresolved prompt gets its default in time.
     Timeouts,
-    /// Nothing that is handed over is larger than it may be.
+    /// Nothing that is delivered exceeds its limit.
     Bounds,
-    /// Missing events of a run are those its newest marker names, and readers of them get a gap.
+    /// Missing events of a run are those that its newest marker names, and readers of them get a gap.
     Gaps,
-    /// A deleted task is gone with its runs, for good, and no other is.
+    /// A deleted task is removed permanently with its runs, and no other is.
     Erased,
-    /// Runs are legal by an audit, and the engine never finds itself wrong.
+    /// Runs are legal by an audit, and the engine reports no bug of its own.
     Grammar,
 }
 
-/// What a play went through.
+/// The coverage of a play.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub runs: u64,
@@ -55,7 +55,7 @@ pub struct Counts {
     pub prunes: u64,
     pub pins: u64,
     pub deletions: u64,
-    /// Gaps that readers got, and readers that were cut off because their run was erased.
+    /// Gaps that readers received, and readers that were ended because their run was erased.
     pub gaps: u64,
     pub cut_off: u64,
 }
@@ -131,7 +131,7 @@ impl Trace {
         change(&mut self.inner().counts);
     }
 
-    /// What was seen and found, so far.
+    /// The observations and failures so far.
     pub fn outcome(&self) -> Outcome {
         let inner = self.inner();
         Outcome {
@@ -143,11 +143,11 @@ impl Trace {
     }
 }
 
-/// What came of a play.
+/// The result of a play.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub trace: String,
-    /// Sentences about what is wrong; empty when nothing is.
+    /// Descriptions of failures; empty if there are none.
     pub wrong: Vec<String>,
     /// The checks that failed.
     pub checks: BTreeSet<Check>,

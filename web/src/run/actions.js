@@ -3,6 +3,7 @@
 
 import { ask, element, trouble, wellAgain } from '../../page.js';
 import { confirm, promptFor } from '../dialogs.js';
+import { counted } from '../time.js';
 import { save } from './pictures.js';
 
 const ENDED = ['finished', 'failed', 'cancelled'];
@@ -57,7 +58,12 @@ export class Actions {
   }
 
   async askCancel() {
-    const yes = await confirm('Cancel this run?', 'What it started is stopped, and it cannot go on. It can be resumed in a new run.', 'Cancel the run', 'Keep it');
+    const { driver, kind } = this.shown;
+    const effect = driver === 'external' ? 'Ends the run: no more events can be added. The program that reports it may keep running.'
+      : 'Stops the run and everything it started.';
+    const resumable = driver !== 'external' && kind === 'agent_loop';
+    const words = `${effect} This cannot be undone.${resumable ? ' You can resume the work in a new run.' : ''}`;
+    const yes = await confirm('Cancel this run?', words, 'Cancel run', 'Keep running');
     if (yes) this.act('cancel', {});
   }
 
@@ -72,10 +78,10 @@ export class Actions {
       const lines = [];
       for await (const line of this.feed.lines(0)) lines.push(`${line}\n`);
       save(new Blob(lines, { type: 'application/jsonl' }), `${this.run}.jsonl`);
-      this.announce(`${lines.length} events are saved.`);
+      this.announce(`${counted(lines.length, 'event')} saved.`);
       wellAgain('action');
     } catch (error) {
-      trouble('action', new Error(`The events could not be saved: ${error.message}`));
+      trouble('action', new Error(`Cannot save the events: ${error.message}`));
     }
   }
 }

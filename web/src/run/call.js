@@ -104,12 +104,12 @@ class CallCard extends HTMLElement {
       if (words !== undefined && words !== null && words !== '') list.append(element('div', [element('dt', name), element('dd', said(words))]));
     };
     fact('Risk', item.risk_level && `${item.risk_level}${item.irreversible ? ', cannot be undone' : ''}`);
-    fact('Runs at', item.executor);
+    fact('Executor', item.executor);
     fact('Folder', item.shell?.cwd);
     fact('Sandbox', item.shell?.sandbox_layer);
     fact('Allowed by', item.allowed_by && `${item.allowed_by} (${item.allowance_scope ?? 'allowance'})`);
     fact('MCP', item.result && `${item.mcp_server ?? ''} ${item.result}`);
-    fact('Masked', item.redacted_paths?.join(', '));
+    fact('Masked fields', item.redacted_paths?.join(', '));
     fact('Call', item.id);
     return list;
   }
@@ -118,13 +118,13 @@ class CallCard extends HTMLElement {
   output() {
     const { item } = this;
     const rich = item.shell || item.grep || item.glob || item.read || item.changes || item.requests;
-    return this.fold('What the model got', () => {
+    return this.fold('Result for the model', () => {
       const box = element('div');
       const text = textOf(item.output);
       if (text === null) box.append(this.context.json(item.output));
       else box.append(element('pre', visibleLines(text.slice(0, OUTPUT_LENGTH_MAX)), { dir: 'ltr', tabIndex: 0 }));
-      if (text !== null && text.length > OUTPUT_LENGTH_MAX) box.append(element('p', `The first ${size(OUTPUT_LENGTH_MAX)} of ${size(text.length)}.`));
-      if (item.result_artifact_id) box.append(saver(item.result_artifact_id, 'Save the complete output'));
+      if (text !== null && text.length > OUTPUT_LENGTH_MAX) box.append(element('p', `Showing the first ${size(OUTPUT_LENGTH_MAX)} of ${size(text.length)}.`));
+      if (item.result_artifact_id) box.append(saver(item.result_artifact_id, 'Save the full output'));
       return box;
     }, !rich);
   }

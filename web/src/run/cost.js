@@ -63,7 +63,7 @@ class Plot extends HTMLElement {
 
 customElements.define('recount-plot', Plot);
 
-const HEADS = ['Turn', 'Model', 'Input tokens', 'From cache', 'Output tokens', 'Cost', 'Calls', 'Duration', 'Ended with'];
+const HEADS = ['Turn', 'Model', 'Input tokens', 'Cached tokens', 'Output tokens', 'Cost', 'Tool calls', 'Duration', 'Stop reason'];
 
 export class CostView {
   constructor(context) {
@@ -79,17 +79,19 @@ export class CostView {
     this.scroll = element('div', table, { className: 'scroll', tabIndex: 0 });
     this.scroll.setAttribute('role', 'region');
     this.scroll.setAttribute('aria-label', 'Cost and tokens by turn');
-    this.node = element('div', [this.totals, this.plot, this.scroll], { className: 'cost' });
+    this.empty = element('p', 'No turns yet.', { className: 'quiet' });
+    this.node = element('div', [this.totals, this.empty, this.plot, this.scroll], { className: 'cost' });
   }
 
   update() {
     const { turns, cost, run } = this.context.fold().view;
-    const facts = [['Cost so far', costOf({ driver: run.driver, cost_micros_usd: cost.micros_usd }) || 'not known'], ['Input tokens', count(cost.input_tokens)], ['Output tokens', count(cost.output_tokens)],
-      ['Of earlier runs', cost.prior_cost_micros_usd ? money(cost.prior_cost_micros_usd) : ''],
-      ['Budget of the task', cost.task_budget_micros_usd ? money(cost.task_budget_micros_usd) : ''],
-      ['Left of it', Number.isFinite(cost.task_budget_remaining_micros_usd) ? money(cost.task_budget_remaining_micros_usd) : ''],
-      ['Tokens left', count(cost.task_budget_remaining_tokens)]];
+    const facts = [['Cost so far', costOf({ driver: run.driver, cost_micros_usd: cost.micros_usd }) || 'unknown'], ['Input tokens', count(cost.input_tokens)], ['Output tokens', count(cost.output_tokens)],
+      ['Cost of earlier runs', cost.prior_cost_micros_usd ? money(cost.prior_cost_micros_usd) : ''],
+      ['Task budget', cost.task_budget_micros_usd ? money(cost.task_budget_micros_usd) : ''],
+      ['Budget remaining', Number.isFinite(cost.task_budget_remaining_micros_usd) ? money(cost.task_budget_remaining_micros_usd) : ''],
+      ['Tokens remaining', count(cost.task_budget_remaining_tokens)]];
     this.totals.replaceChildren(...facts.filter(([, words]) => words).map(([name, words]) => element('div', [element('dt', name), element('dd', words)])));
+    this.empty.hidden = turns.length > 0;
     this.plot.hidden = turns.length === 0;
     this.scroll.hidden = turns.length === 0;
     this.plot.show(turns);

@@ -102,7 +102,7 @@ export class Feed {
     });
     source.onerror = () => {
       if (this.ended || source.readyState !== EventSource.CLOSED) return;
-      this.again(new Error('The events of this run cannot be read now; trying again.'));
+      this.again(new Error('Cannot read the events of this run. Retrying.'));
     };
   }
 
@@ -157,7 +157,7 @@ export class Feed {
       if (this.closed) return;
       this.failed = true;
       this.changed();
-      trouble('history', new Error(`The earlier events of this run could not be read: ${error.message}`));
+      trouble('history', new Error(`Cannot load the earlier events of this run: ${error.message}`));
     }
   }
 
@@ -184,7 +184,7 @@ export class Feed {
     const shown = token();
     if (shown) headers.authorization = `Bearer ${shown}`;
     const response = await fetch(`/v1/runs/${this.run}/events?after_sequence=${cursorFor(first)}`, { headers, signal: this.aborting.signal });
-    if (!response.ok) throw new Error(`the server answered ${response.status}.`);
+    if (!response.ok) throw new Error(`the server returned status ${response.status}.`);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     try {
       let rest = '';

@@ -7,7 +7,7 @@ import { duration, exactly, money, size, tokens } from '../time.js';
 import './call.js';
 import { picture } from './pictures.js';
 import { PROSE_LENGTH_MAX, prose } from './prose.js';
-import { endingWords, noteWords, promptWords } from './words.js';
+import { endingWords, missingWords, noteWords, promptWords } from './words.js';
 
 /** Who speaks, as a heading; and the place in the log, as a link. */
 function head(item, words, context, level = 'h4') {
@@ -36,10 +36,10 @@ function textNode(item, context, name) {
     const cut = !all && text.length > PROSE_LENGTH_MAX;
     body.replaceChildren(...prose(cut ? text.slice(0, PROSE_LENGTH_MAX) : text));
     whole.hidden = !cut;
-    if (cut) setText(whole, `Show all ${size(text.length)} of text`);
+    if (cut) setText(whole, `Show all (${size(text.length)})`);
     node.classList.toggle('superseded', now.superseded === true);
     node.classList.toggle('streaming', now.complete === false);
-    const marks = [now.superseded && 'tried again, does not count', now.aborted && 'cut off'].filter(Boolean);
+    const marks = [now.superseded && 'retried, discarded', now.aborted && 'cut off'].filter(Boolean);
     setText(title, marks.length > 0 ? `${name} (${marks.join(', ')})` : name);
   };
   whole.addEventListener('click', () => {
@@ -90,7 +90,7 @@ function turnNode(item, context) {
 function promptNode(item, context) {
   const outcome = element('p', '', { className: 'outcome' });
   const comment = element('p', '', { className: 'lines' });
-  const answer = element('button', 'Go to the question', { type: 'button' });
+  const answer = element('button', 'Go to the prompt', { type: 'button' });
   answer.addEventListener('click', () => context.answer(item.prompt, item.id));
   const first = promptWords(item);
   const question = element('p', said(first.question), { className: 'question' });
@@ -117,7 +117,7 @@ function noteNode(item, context) {
   const { tone, words } = noteWords(item);
   const made = lineNode(item, context, words, tone);
   const from = item.data?.from_run_id ?? null;
-  if (from) made.node.firstChild.append(' ', element('a', 'The run it comes from', { href: `#${from}` }));
+  if (from) made.node.firstChild.append(' ', element('a', 'Show the source run', { href: `#${from}` }));
   return made;
 }
 
@@ -154,8 +154,8 @@ function generic(item, context, title, value) {
 
 function instructionsNode(item, context) {
   const words = item.list.map(({ source, path, bytes, cut, refused }) =>
-    `${path ?? source} (${refused ? `not read: ${refused}` : `${size(bytes)}${cut ? ', cut' : ''}`})`);
-  const more = item.incomplete ? ['perhaps more files'] : [];
+    `${path ?? source} (${refused ? `not read: ${refused}` : `${size(bytes)}${cut ? ', truncated' : ''}`})`);
+  const more = item.incomplete ? ['possibly more files'] : [];
   return generic(item, context, `Instructions for the model: ${[...words, ...more].join(', ')}`, item.list);
 }
 
@@ -172,12 +172,12 @@ const NODES = {
   checkpoint: checkpointNode,
   instructions: instructionsNode,
   ending: (item, context) => lineNode(item, context, endingWords(item), `end-${item.status}`),
-  gap: (item, context) => lineNode(item, context, `The events ${item.first_missing} to ${item.last_missing} are missing here.`, 'warn'),
-  image: (item, context) => ({ node: article(item, [head(item, 'Picture by the agent', context), picture(item)]), update() {} }),
+  gap: (item, context) => lineNode(item, context, missingWords(item.first_missing, item.last_missing), 'warn'),
+  image: (item, context) => ({ node: article(item, [head(item, 'Image from the agent', context), picture(item)]), update() {} }),
   artifact: (item, context) => ({ node: article(item, [head(item, 'Artifact', context), picture({ ...item, kind: item.artifact_kind })]), update() {} }),
   child: (item, context) => {
-    const made = lineNode(item, context, `Started another run${item.summary ? `: ${item.summary}` : '.'}`);
-    made.node.firstChild.append(' ', element('a', 'Show it', { href: `#${visible(item.run_id)}` }));
+    const made = lineNode(item, context, `Started a child run${item.summary ? `: ${item.summary}` : '.'}`);
+    made.node.firstChild.append(' ', element('a', 'Show the child run', { href: `#${visible(item.run_id)}` }));
     return made;
   },
   unknown: (item, context) => generic(item, context, item.type, item.data),

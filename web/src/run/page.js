@@ -5,6 +5,7 @@ import { EventList } from '../../account.js';
 import { byId, element } from '../../page.js';
 import { visible, visibleJson } from '../../visible.js';
 import { onSetting, setting } from '../settings.js';
+import { counted } from '../time.js';
 import { Sentences, announce, tell } from '../voice.js';
 import { Actions } from './actions.js';
 import { CostView } from './cost.js';
@@ -13,6 +14,7 @@ import { Panel } from './panel.js';
 import { ALWAYS, ANSWERS, EVERYTHING, spoken } from './spoken.js';
 import { TimelineView } from './timeline.js';
 import { Transcript } from './transcript.js';
+import { isUnseen, prunedWords, unloadedWords } from './words.js';
 
 /** JSON that is longer is cut where it is shown; the events have all of it. */
 const JSON_LENGTH_MAX = 200_000;
@@ -205,11 +207,13 @@ export class RunPage {
     for (const item of this.feed.fold.view.items) if (item.kind === 'text' && !item.complete) this.sentences.skip(item);
     this.known();
     this.events.showBounds();
+    // Only now it is known whether there is nothing to show.
+    this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
   missed(pruned) {
     this.events.showBounds();
-    if (pruned !== undefined) announce(`The events up to ${pruned} were pruned.`);
+    if (pruned !== undefined) announce(`Events up to ${pruned} were pruned.`);
   }
 
   /** What of the run is not in the transcript, in words. */
@@ -217,9 +221,10 @@ export class RunPage {
     const { feed } = this;
     const first = feed.fold.view.first ?? feed.first;
     const words = [];
-    if (feed.kept > 0) words.push(`Events 0 to ${feed.kept - 1} were pruned.`);
-    if (!feed.whole && feed.reading) words.push(`Loading ${first - feed.kept} earlier events.`);
-    else if (!feed.whole && first > feed.kept) words.push(`Events ${feed.kept} to ${first - 1} are not loaded here; the view Events has them.`);
+    if (feed.kept > 0) words.push(prunedWords(0, feed.kept - 1));
+    if (!feed.whole && feed.reading) words.push(`Loading ${counted(first - feed.kept, 'earlier event')}.`);
+    else if (!feed.whole && first > feed.kept) words.push(`${unloadedWords(feed.kept, first - 1)} See the Events view.`);
+    else if (feed.caughtUp && feed.fold.view.items.every(isUnseen)) words.push('No messages or tool calls yet.');
     return words.join(' ');
   }
 

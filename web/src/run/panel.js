@@ -2,8 +2,9 @@
 
 import { element } from '../../page.js';
 import { said, visible } from '../../visible.js';
-import { costOf } from '../runs.js';
+import { costOf, kindOf } from '../runs.js';
 import { count, moment } from '../time.js';
+import { modeWords } from './words.js';
 
 const MARKS = { completed: '✓', in_progress: '▸', pending: '·' };
 const SPOKEN = { completed: 'done', in_progress: 'in progress', pending: 'to do' };
@@ -20,19 +21,19 @@ export class Panel {
 
   /** The run as the server lists it. */
   show(run) {
-    const rows = [['Kind', run.driver === 'external' ? 'recorded from outside' : run.kind],
+    const rows = [['Kind', run.driver === 'external' ? 'recorded' : kindOf(run)],
       ['Agent', [run.agent_name, run.agent_version].filter(Boolean).join(' ')], ['Recorded from', run.source ?? ''], ['Model', [run.provider, run.model].filter(Boolean).join('/')],
       ['Started', moment(run.started_at ?? run.created_at)], ['Ended', run.ended_at && moment(run.ended_at)],
-      ['Cost', costOf(run) || 'not known'], ['Tokens', run.input_tokens ? `${count(run.input_tokens)} in, ${count(run.output_tokens)} out` : ''],
-      ['Turns', run.turns ? count(run.turns) : ''], ['Folder', run.workspace_path && `${run.workspace_path}${run.workspace_mode ? ` (${run.workspace_mode})` : ''}`]];
+      ['Cost', costOf(run) || 'unknown'], ['Tokens', run.input_tokens ? `${count(run.input_tokens)} in, ${count(run.output_tokens)} out` : ''],
+      ['Turns', run.turns ? count(run.turns) : ''], ['Folder', run.workspace_path && `${run.workspace_path}${run.workspace_mode ? ` (${modeWords(run.workspace_mode)})` : ''}`]];
     const list = element('dl', rows.filter(([, words]) => words).map(([name, words]) => element('div', [element('dt', name), element('dd', said(words))])), { className: 'facts' });
     const links = [];
-    if (run.task_id) links.push(element('li', element('a', 'All runs of its task', { href: `#?task_id=${encodeURIComponent(run.task_id)}` })));
-    if (run.session_id) links.push(element('li', element('a', 'All runs of its session', { href: `#?session_id=${encodeURIComponent(run.session_id)}` })));
-    if (run.prior_run_id) links.push(element('li', element('a', 'The run before it', { href: `#${run.prior_run_id}` })));
+    if (run.task_id) links.push(element('li', element('a', 'All runs of this task', { href: `#?task_id=${encodeURIComponent(run.task_id)}` })));
+    if (run.session_id) links.push(element('li', element('a', 'All runs of this session', { href: `#?session_id=${encodeURIComponent(run.session_id)}` })));
+    if (run.prior_run_id) links.push(element('li', element('a', 'Previous run', { href: `#${run.prior_run_id}` })));
     (run.successor_run_ids ?? []).forEach((id, at, all) =>
-      links.push(element('li', element('a', all.length > 1 ? `A run after it (${all.length - at})` : 'The run after it', { href: `#${id}` }))));
-    this.facts.replaceChildren(element('h3', 'Facts'), list);
+      links.push(element('li', element('a', all.length > 1 ? `Next run (${all.length - at})` : 'Next run', { href: `#${id}` }))));
+    this.facts.replaceChildren(element('h3', 'Details'), list);
     this.lineage.hidden = links.length === 0;
     this.lineage.replaceChildren(element('h3', 'Related runs'), element('ul', links));
   }

@@ -4,7 +4,7 @@
 import { ask, element, setText, trouble, wellAgain } from '../../page.js';
 import { said, visible } from '../../visible.js';
 import { setSetting, setting } from '../settings.js';
-import { counted } from '../time.js';
+import { count, counted } from '../time.js';
 import { announce } from '../voice.js';
 import { diffCounts, parseDiff, sideBySide } from './diff.js';
 import { saver } from './pictures.js';
@@ -12,10 +12,12 @@ import { saver } from './pictures.js';
 /** How many lines of a diff are drawn. */
 const ROWS_SHOWN_MAX = 2000;
 
+/** What a patch is after each of the actions. */
+const DONE = { apply: 'applied', reject: 'rejected', revert: 'reverted' };
 /** What may be done with a patch, by its status. */
 const DOINGS = { proposed: [['apply', 'Apply'], ['reject', 'Reject']], applied: [['revert', 'Revert']] };
 
-const TOOLS = { edit: 'Edit', file_write: 'Write', multi_edit: 'Edit of several files', file: 'Change' };
+const TOOLS = { edit: 'Edit', file_write: 'Write', multi_edit: 'Multi-file edit', file: 'Change' };
 
 export class PatchView {
   constructor(change, context) {
@@ -56,7 +58,7 @@ export class PatchView {
       : [state, change.reverted_by && `by ${change.reverted_by}`, change.reason].filter(Boolean).join(', ');
     this.title.replaceChildren(`${TOOLS[change.tool] ?? 'Change'} `, said(paths), ' ', element('span', visible(words), { className: `state-${state}` }));
     const undone = change.patches.length === 0;
-    if (undone) setText(this.body, 'The patch of this change has no id, so it cannot be shown.');
+    if (undone) setText(this.body, 'Cannot show this change: its patch has no id.');
   }
 
   async load({ patches }) {
@@ -68,7 +70,7 @@ export class PatchView {
       this.draw();
     } catch (error) {
       if (error.status === undefined) trouble('patch', error);
-      setText(this.body, visible(`The patch cannot be shown: ${error.message}`));
+      setText(this.body, visible(`Cannot load the patch: ${error.message}`));
     }
   }
 
@@ -98,7 +100,7 @@ export class PatchView {
     try {
       const { data } = await ask(`/v1/artifacts/${encodeURIComponent(id)}/${verb}`, {});
       wellAgain('action');
-      this.by.replaceChildren(element('a', `The run that did it: ${verb}`, { href: `#${data.run_id}` }));
+      this.by.replaceChildren(element('a', `Show the run that ${DONE[verb]} it`, { href: `#${data.run_id}` }));
       announce(`${visible(data.artifact.target_path ?? id)}: ${visible(statusOf(data.artifact))}.`);
     } catch (error) {
       trouble('action', error);
@@ -115,7 +117,7 @@ const statusOf = (artifact) => (artifact.reverted_at ? 'reverted' : artifact.sta
 function drawn(artifact, split) {
   const text = artifact.diff;
   if (typeof text !== 'string') {
-    return element('p', ['The patch is too large to be shown here. ', saver(artifact.id, 'Save it', 'change.diff')]);
+    return element('p', ['The patch is too large to show. ', saver(artifact.id, 'Save the patch', 'change.diff')]);
   }
   return diffTable(text, split, artifact.target_path ?? artifact.name ?? '');
 }
@@ -133,8 +135,8 @@ export function diffTable(text, split, name) {
   ], { className: `diff ${split ? 'split' : 'unified'}`, dir: 'ltr' });
   const box = element('div', table, { className: 'scroll', tabIndex: 0 });
   box.setAttribute('role', 'group');
-  box.setAttribute('aria-label', `Changes of ${visible(name) || 'a file'}`);
-  if (shown.length < rows.length) box.append(element('p', `The first ${ROWS_SHOWN_MAX} of ${counted(rows.length, 'line')}.`));
+  box.setAttribute('aria-label', `Changes in ${visible(name) || 'a file'}`);
+  if (shown.length < rows.length) box.append(element('p', `Showing the first ${count(ROWS_SHOWN_MAX)} of ${counted(rows.length, 'line')}.`));
   return box;
 }
 

@@ -10,7 +10,7 @@ export async function bytesOf(id) {
   const shown = token();
   const headers = shown ? { authorization: `Bearer ${shown}` } : {};
   const response = await fetch(`/v1/artifacts/${encodeURIComponent(id)}/raw`, { headers });
-  if (!response.ok) throw new Error(`artifact ${id} cannot be read: the server answered ${response.status}.`);
+  if (!response.ok) throw new Error(`Cannot read artifact ${id}: the server returned status ${response.status}.`);
   return response.blob();
 }
 
@@ -54,7 +54,7 @@ function shown(id, type, words) {
   bytesOf(id).then(async (blob) => {
     if (blob.size > SHOWN_BYTES_MAX) return;
     const image = element('img', undefined, { alt: visible(words), decoding: 'async', src: await addressOf(blob.slice(0, blob.size, type)) });
-    image.addEventListener('error', () => box.replaceChildren(element('span', 'This picture cannot be shown.', { className: 'quiet' })));
+    image.addEventListener('error', () => box.replaceChildren(element('span', 'Cannot show this image.', { className: 'quiet' })));
     box.replaceChildren(image);
   }).catch((error) => box.replaceChildren(element('span', visible(error.message), { className: 'quiet' })));
   return box;
@@ -65,6 +65,6 @@ export function picture({ artifact_id: id, kind, mime, name, path, summary, size
   const words = [name ?? path ?? summary ?? kind ?? 'File', mime, Number.isFinite(bytes) ? size(bytes) : ''].filter(Boolean).join(', ');
   const box = element('span', element('bdi', visible(words)), { className: 'artifact-line' });
   if (id) box.append(' ', saver(id, 'Save', visible(name ?? id)));
-  if (id && SHOWN_TYPES.includes(mime) && !(bytes > SHOWN_BYTES_MAX)) box.append(shown(id, mime, name ?? path ?? summary ?? 'Picture'));
+  if (id && SHOWN_TYPES.includes(mime) && !(bytes > SHOWN_BYTES_MAX)) box.append(shown(id, mime, name ?? path ?? summary ?? 'Image'));
   return box;
 }

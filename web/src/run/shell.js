@@ -2,7 +2,7 @@
 
 import { element, setText } from '../../page.js';
 import { visible } from '../../visible.js';
-import { size } from '../time.js';
+import { counted, size } from '../time.js';
 import { classesOf, styledLines } from './ansi.js';
 
 /** How much of the end is shown at first, and how much at most. */
@@ -92,9 +92,9 @@ export class OutputPane {
 
   ending(shell) {
     if (shell.exit_code === undefined) return '';
-    const words = [shell.exit_code === null ? `Ended by ${shell.signal ?? 'a signal'}` : `Exit code ${shell.exit_code}`,
-      `${size(shell.stdout_bytes ?? 0)} of output, ${size(shell.stderr_bytes ?? 0)} of errors`];
-    if (shell.truncated) words.push('output is missing: it was cut at a limit or not read to its end');
+    const words = [shell.exit_code === null ? `Terminated by ${shell.signal ?? 'a signal'}` : `Exit code ${shell.exit_code}`,
+      `stdout ${size(shell.stdout_bytes ?? 0)}, stderr ${size(shell.stderr_bytes ?? 0)}`];
+    if (shell.truncated) words.push('the output is incomplete');
     if (shell.left_open) words.push(`${shell.left_open.join(' and ')} stayed open`);
     return `${words.join('; ')}.`;
   }
@@ -135,7 +135,7 @@ export class OutputPane {
       if (hit) hits.push(row);
     }
     this.hit = hits.length === 0 ? -1 : (wanted + hits.length) % hits.length;
-    setText(this.found, needle === '' ? '' : hits.length === 0 ? 'not found' : `${this.hit + 1} of ${hits.length} lines`);
+    setText(this.found, needle === '' ? '' : hits.length === 0 ? 'no matches' : `${this.hit + 1} of ${counted(hits.length, 'line')}`);
     if (hits.length === 0) return;
     hits[this.hit].classList.add('here');
     this.pane.scrollTop = hits[this.hit].offsetTop - this.pane.clientHeight / 2;

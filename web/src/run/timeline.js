@@ -3,8 +3,8 @@
 
 import { element } from '../../page.js';
 import { said, visible } from '../../visible.js';
-import { duration, exactly } from '../time.js';
-import { STATES, callLine, promptWords } from './words.js';
+import { count, counted, duration, exactly } from '../time.js';
+import { STATES, callLine, missingWords, promptWords } from './words.js';
 
 /** How many rows there are at most; the newest. */
 const ROWS_MAX = 1000;
@@ -25,17 +25,17 @@ export function timelineRows(view) {
       rows.push({ kind: 'wait', name: `${words.name}: ${words.question}`.slice(0, 120), from: item.at, to: item.answered_at ?? null,
         sequence: item.sequence, outcome: item.state === 'pending' ? 'waiting' : item.state });
     } else if (item.kind === 'gap') {
-      rows.push({ kind: 'gap', name: `Events ${item.first_missing} to ${item.last_missing} are missing`, from: item.at, to: item.at,
+      rows.push({ kind: 'gap', name: missingWords(item.first_missing, item.last_missing).slice(0, -1), from: item.at, to: item.at,
         sequence: item.sequence, outcome: '' });
     }
   }
   for (const gap of view.gaps.filter(({ since }) => since)) {
-    rows.push({ kind: 'gap', name: 'Nothing was heard of the run', from: gap.since, to: gap.until, sequence: gap.sequence, outcome: '' });
+    rows.push({ kind: 'gap', name: 'No events received', from: gap.since, to: gap.until, sequence: gap.sequence, outcome: '' });
   }
   return rows.sort((one, other) => one.sequence - other.sequence);
 }
 
-const HEADS = ['What', 'Start', 'Duration', 'Outcome', 'When'];
+const HEADS = ['Item', 'Start', 'Duration', 'Outcome', 'Time'];
 
 export class TimelineView {
   constructor(context) {
@@ -56,7 +56,9 @@ export class TimelineView {
     const { view } = this.context.fold();
     const all = timelineRows(view);
     const rows = all.slice(-ROWS_MAX);
-    this.note.textContent = rows.length < all.length ? `The newest ${ROWS_MAX} of ${all.length} rows.` : '';
+    this.note.textContent = all.length === 0 ? 'No turns, calls or waits yet.'
+      : rows.length < all.length ? `Showing the newest ${count(ROWS_MAX)} of ${counted(all.length, 'row')}.` : '';
+    this.scroll.hidden = all.length === 0;
     const start = Date.parse(rows[0]?.from);
     const end = Math.max(...rows.map(({ from, to }) => Date.parse(to ?? from)), start + 1);
     this.body.replaceChildren(...rows.map((row) => this.row(row, start, end - start)));
@@ -70,7 +72,7 @@ export class TimelineView {
     bar.style.insetInlineStart = `${Math.min(Math.max(begin, 0), 99.5)}%`;
     bar.style.inlineSize = `${Math.min(Math.max(share, 0.5), 100)}%`;
     const track = element('td', element('span', bar, { className: 'track' }), { ariaHidden: 'true' });
-    const took = to === null ? 'still' : duration(Date.parse(to) - Date.parse(from));
+    const took = to === null ? 'in progress' : duration(Date.parse(to) - Date.parse(from));
     return element('tr', [element('th', link, { scope: 'row' }), element('td', exactly(from)), element('td', took),
       element('td', visible(outcome)), track], { className: `row-${kind}` });
   }

@@ -3,6 +3,7 @@
 
 import { announce } from '../voice.js';
 import { element } from '../../page.js';
+import { counted } from '../time.js';
 import { itemNode } from './items.js';
 
 /** How many things are made at once, how many in a frame while the reader scrolls, and how many there are at most. */
@@ -155,7 +156,7 @@ export class Transcript {
       this.watcher?.unobserve(edge);
       this.watcher?.observe(edge);
     }
-    if (asked) announce(`${Math.abs(from - this.from) + Math.abs(to - this.to)} more are shown.`);
+    if (asked) announce(`${counted(Math.abs(from - this.from) + Math.abs(to - this.to), 'more item')} shown.`);
   }
 
   scrolled() {

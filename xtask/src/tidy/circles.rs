@@ -1,8 +1,8 @@
-//! Circles: modules of one folder that use each other, directly or through others.
+//! Checks for circles: modules of one folder that use each other, directly or through others.
 //!
-//! Only siblings count: a parent and its children are one thing. An arrow of a module deeper down counts for the
-//! sibling that holds it. Test code has no arrows. Method calls, trait objects and paths built by macros are not seen.
-//! Known circles are listed and can only become smaller. Look at [`check`].
+//! Only siblings count: a parent and its children are one module. A use in a deeper module counts for the sibling that
+//! contains it. Test code does not count. Method calls, trait objects and paths built by macros are not seen. Known
+//! circles are listed and can only become smaller. Start at [`check`].
 
 mod arrows;
 mod known;
@@ -35,14 +35,14 @@ fn check_against(tree: &Tree, known: &[Known], report: &mut Report) {
         };
         unseen.retain(|other| *other != listed);
         if listed.1.len() != names.len() {
-            circle.refuse("are what is left of a known circle: list these in `circles/known.rs`", report);
+            circle.refuse("remain of a known circle: list these in `circles/known.rs`", report);
         }
     }
     for (folder, members) in unseen {
-        // A tree in a test has few files, and nothing is known of what it leaves out.
+        // A tree in a test has few files; circles of missing files are ignored.
         let is_here = |member: &&str| tree.under(folder).any(|path| holds(path, folder, member));
         if members.iter().all(is_here) {
-            let message = format!("{} of {folder} are no circle: take the line away", listing(members));
+            let message = format!("{} of {folder} are no circle: remove the line", listing(members));
             report.refuse("xtask/src/tidy/circles/known.rs", 1, RULE, message);
         }
     }
@@ -56,7 +56,7 @@ fn holds(path: &str, folder: &str, member: &str) -> bool {
 struct Circle<'a> {
     folder: &'a str,
     members: Vec<String>,
-    /// One of the arrows that close it.
+    /// One of the uses that close the circle.
     arrow: &'a Arrow,
 }
 

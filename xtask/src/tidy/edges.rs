@@ -1,4 +1,4 @@
-//! Which crate may use which. [`CRATES`] and [`LAB`] are the tables of ARCHITECTURE.md; they change together,
+//! Checks which crate may use which. [`CRATES`] and [`LAB`] are the tables of ARCHITECTURE.md; they change together,
 //! and with a page in `docs/decisions/`.
 
 use super::Report;
@@ -10,9 +10,9 @@ const MAP: &str = "ARCHITECTURE.md";
 /// One row of the table.
 struct CrateEdges {
     folder: &'static str,
-    /// Our crates it may depend on; tests may depend on more, but never on a plug.
+    /// Own crates that it may depend on; tests may depend on more, but never on a plug.
     uses: &'static [&'static str],
-    /// Other people's crates it must not depend on, because it must not know what they are for.
+    /// External crates that it must not depend on, because they are not its concern.
     never: &'static [&'static str],
 }
 
@@ -120,7 +120,8 @@ const CRATES: &[CrateEdges] = &[
     CrateEdges { folder: "xtask", uses: &[], never: &[] },
 ];
 
-/// What only tests or measures the product, under `lab/`. No crate of the product uses one of these, except in its tests.
+/// Crates under `lab/` that only test or measure the product. No crate of the product uses one of these, except in its
+/// tests.
 const LAB: &[CrateEdges] = &[
     CrateEdges { folder: "log-conformance", uses: &["log"], never: &["tokio"] },
     CrateEdges { folder: "faulty-store", uses: &["log", "world"], never: &["rusqlite", "serde_json"] },
@@ -177,12 +178,12 @@ const LAB: &[CrateEdges] = &[
     CrateEdges { folder: "tier", uses: &[], never: &[] },
 ];
 
-/// Crates behind a seam; naming one is choosing it, which only these do, in their tests too.
+/// Interchangeable crates; only these crates may choose one, also in their tests.
 const PLUGS: &[&str] = &["log-sqlite", "log-postgres", "bus-nats"];
 const CHOOSERS: &[&str] = &["server", "sim", "bench"];
 
-/// Other people's crates that only one of ours may know, and those of the lab that stand in for it: `bench` builds its
-/// yardsticks from them, `faulty-disk` a file system below them.
+/// External crates that only one of ours may use, and lab crates that replace it: `bench` builds its yardsticks from
+/// them, `faulty-disk` a file system below them.
 const ONLY_IN: &[(&str, &str)] = &[("rusqlite", "log-sqlite"), ("libsqlite3-sys", "log-sqlite")];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -190,14 +191,14 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         check_package(tree, package, report);
     }
     let Some(map) = tree.texts.get(MAP) else {
-        report.refuse(MAP, 1, RULE, "the map of the house is missing");
+        report.refuse(MAP, 1, RULE, "the map of the crates is missing");
         return;
     };
     let is_crate = |package: &&Package| CRATE_FOLDERS.contains(&top(&package.folder));
     for package in tree.packages.iter().filter(is_crate) {
         let folder = short(&package.folder);
         if !map.contains(&format!("`{folder}`")) {
-            report.refuse(MAP, 1, RULE, format!("says nothing of the crate `{folder}`"));
+            report.refuse(MAP, 1, RULE, format!("does not mention the crate `{folder}`"));
         }
     }
 }
@@ -235,7 +236,7 @@ fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
                     &manifest,
                     line,
                     RULE,
-                    format!("`{folder}` must never know `{}`", dependency.name),
+                    format!("`{folder}` must never depend on `{}`", dependency.name),
                 );
             }
             continue;
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_outside_the_table_are_refused_where_they_stand() {
+    fn edges_outside_the_table_are_refused_at_their_line() {
         for (folder, on) in [
             ("event", "recount-run"),
             ("event", "tokio"),
@@ -353,7 +354,7 @@ mod tests {
             for used in row.uses {
                 let place =
                     rows.iter().position(|row| row.folder == *used).expect("the table knows what it names");
-                assert!(place < at, "{} uses {used}, which stands below it", row.folder);
+                assert!(place < at, "{} uses {used}, which is below it", row.folder);
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Hard rule 3: released names are permanent, and what was written down once is never edited.
+//! Checks hard rule 3: released names are permanent, and stored events never change.
 //!
-//! What the files say is compared by the tests of `event`. Here it is only seen to that nobody can
-//! take those files away or change them and the expectation together.
+//! The tests of `event` compare the contents of the files. This rule checks that the files are not removed, or changed
+//! together with their expectation.
 
 use super::Report;
 use super::tree::{FROZEN_FOLDER, Git, Tree};
 
 const RULE: &str = "rule 3";
 
-/// What was released, as the tests of `event` compare it: names with their fields, and fixtures.
+/// The released names with their fields, and the fixtures, as the tests of `event` compare them.
 const FREEZERS: &[(&str, &str)] = &[
     ("docs/registry.lock", "the file that freezes released names is missing"),
     ("testdata/events/.hashes", "the file that freezes fixtures is missing"),
@@ -24,18 +24,18 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
     let (tracked, edited) = match &tree.git {
         Git::Absent => {
-            report.note("git is not here, so nothing was said about history");
+            report.note("git is not available, so history was not checked");
             return;
         }
         Git::Repository { tracked, edited } => (tracked, edited),
     };
     for path in fixtures.iter().chain(FREEZERS.iter().map(|(path, _)| path)) {
         if tree.exists(path) && !tracked.contains(*path) {
-            report.refuse(path, 1, RULE, "is not tracked by git, so nobody else has it");
+            report.refuse(path, 1, RULE, "is not tracked by git");
         }
     }
     match edited {
-        None => report.note("history is cut short, so edits of old fixtures were not looked for"),
+        None => report.note("history is cut short, so edits of old fixtures were not checked"),
         Some(edited) => {
             for path in edited.iter().filter(|path| path.ends_with(".json")) {
                 report.refuse(
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn without_git_or_history_it_says_so() {
+    fn without_git_or_history_a_note_reports_it() {
         for git in
             [Git::Absent, Git::Repository { tracked: clean_tree().texts.into_keys().collect(), edited: None }]
         {

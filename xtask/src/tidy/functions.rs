@@ -1,11 +1,11 @@
-//! Functions that are too long to be read at once. Look at [`check`].
+//! Checks the length of functions. Start at [`check`].
 
 use super::Report;
 use super::tree::Tree;
 
 const RULE: &str = "functions";
 
-/// Lines from `fn` to the closing brace; more is refused, in tests too.
+/// Lines from `fn` to the closing brace. More are refused, also in tests.
 const LINES_MAX: usize = 120;
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -13,7 +13,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         for (name, lines) in source.bodies() {
             let count = lines.len();
             if count > LINES_MAX {
-                let why = format!("`{name}` has {count} lines; the most is {LINES_MAX}: what are its parts?");
+                let why = format!("`{name}` has {count} lines; the limit is {LINES_MAX}; split it");
                 report.refuse(path, lines.start, RULE, why);
             }
         }

@@ -1,7 +1,7 @@
-//! Homonyms: one name for two types in one crate. A reader who sees the name alone must guess right.
+//! Checks for homonyms: one name for two types in one crate. A reader who sees only the name must guess right.
 //!
-//! Structs, enums, unions and traits count, wherever in the crate they are. Aliases, associated types, test code and what
-//! macros declare are not seen. Known ones are listed and can only become fewer. Look at [`check`].
+//! Structs, enums, unions and traits count, anywhere in the crate. Aliases, associated types, test code and
+//! declarations by macros are not seen. Known ones are listed and can only become fewer. Start at [`check`].
 
 mod known;
 
@@ -34,7 +34,7 @@ fn check_against(tree: &Tree, known: &[Known], report: &mut Report) {
         }
     }
     let reason = |place: &str, name: &str, count: usize| {
-        format!("`{name}` names {count} types of {place}; find a word for each")
+        format!("`{name}` names {count} types of {place}; give each its own name")
     };
     Ratchet { rule: RULE, most: 1, known, list: LIST }.hold(tree, &counts, reason, report);
 }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_one_is_let_pass_and_one_more_is_not() {
+    fn a_known_one_passes_and_one_more_does_not() {
         let found = |text: &str| {
             let mut report = Report::default();
             check_against(&with(PATH, text), &[("crates/engine", "Twofold", 2)], &mut report);

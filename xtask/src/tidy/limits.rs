@@ -1,7 +1,7 @@
-//! Hard rule 5: every queue and every wait has a named limit in a `limits.rs`.
+//! Checks hard rule 5: every queue and every wait has a named limit in a `limits.rs`.
 //!
-//! A number in place of a name is what can be seen in the text; that the name's comment says what
-//! happens at the limit is for the reader of the change.
+//! The rule finds numbers in place of names. Whether the comment of a limit describes what happens is checked in
+//! review.
 
 use super::Report;
 use super::source::{PathUse, Source};
@@ -9,7 +9,7 @@ use super::tree::{Tree, crate_of};
 
 const RULE: &str = "rule 5";
 
-/// Programs that test or measure set their own scenes.
+/// Programs that test or measure may use their own numbers.
 const TOOLS: &[&str] = &["sim", "bench"];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -21,15 +21,10 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
                 continue;
             }
             if let Some(what) = unbounded(source, used) {
-                report.refuse(
-                    path,
-                    used.line,
-                    RULE,
-                    format!("{what} has no bound; give it one from limits.rs"),
-                );
+                report.refuse(path, used.line, RULE, format!("{what} has no limit; use one from limits.rs"));
             } else if !names_limits && !TOOLS.contains(&name) && bound_by_number(source, used) {
                 let message = format!(
-                    "`{}` with a number; name it in limits.rs and say what happens there",
+                    "`{}` with a number; name it in limits.rs and document what happens there",
                     used.segments.join("::")
                 );
                 report.refuse(path, used.line, RULE, message);

@@ -1,7 +1,7 @@
-//! `docs/limits.md`: each constant that the page names exists, with the value that the page gives for it. In the files
-//! that hold limits, each public constant has a comment that says what happens at it.
+//! Checks `docs/limits.md`: each constant that the page names exists, with the value on the page. In the files with
+//! limits, each public constant has a comment that documents what happens when it is reached.
 //!
-//! It must not know what a limit is for. Look at [`check`].
+//! The rule must not depend on the purpose of a limit. Start at [`check`].
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::tree::{Tree, crate_of};
 
 const RULE: &str = "limits page";
 
-/// The limits that people meet, as rows: what is limited, the value, what happens beyond it, the setting.
+/// The page of user-visible limits, as rows: what is limited, the value, what happens beyond it, the setting.
 pub(super) const PAGE: &str = "docs/limits.md";
 
-/// By crate and name; a name may be in several modules of a crate.
+/// Constants by crate and name; a name may be in several modules of a crate.
 type Constants = BTreeMap<(String, String), Vec<Constant>>;
 
 struct Constant {
@@ -28,7 +28,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         let Some(name) = crate_of(path).filter(|_| holds_limits(path)) else { continue };
         for (constant, found) in read_constants(text) {
             if !found.is_documented {
-                let message = format!("`{constant}` does not say what happens at it");
+                let message = format!("`{constant}` does not document what happens when it is reached");
                 report.refuse(path, found.line, RULE, message);
             }
             constants.entry((name.to_owned(), constant)).or_default().push(found);
@@ -110,7 +110,7 @@ fn read_constants(text: &str) -> Vec<(String, Constant)> {
     found
 }
 
-/// A value as people read it: `64 KiB`, `15 s`, `20000`. Nothing if the expression is more than plain numbers.
+/// Formats a value for people: `64 KiB`, `15 s`, `20000`. `None` if the expression is more than plain numbers.
 fn format_value(expression: &str, name: &str) -> Option<String> {
     let plain = expression.replace('_', "");
     let number = |text: &str| -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Hard rule 1: the pure parts do no I/O, read no clock, draw no randomness and are not async.
+//! Checks hard rule 1: the pure parts do no I/O, read no clock, draw no randomness and are not async.
 
 use super::Report;
 use super::source::{PathUse, Source};
@@ -6,18 +6,18 @@ use super::tree::{Tree, crate_of};
 
 const RULE: &str = "rule 1";
 
-/// Crates that are pure as a whole.
+/// Crates that are completely pure.
 const PURE_CRATES: &[&str] = &["json", "event", "run", "aaep", "record"];
-/// Files of faces that are.
+/// Pure files of faces.
 const PURE_FILES: &[&str] = &["accept.rs", "project.rs"];
 
-/// Never, in tests neither.
+/// Forbidden, also in tests.
 const NEVER: &[&str] = &["std::net", "std::process", "std::thread", "SystemTime", "Instant"];
-/// Crates never to be used, in tests neither.
+/// Forbidden crates, also in tests.
 const NEVER_CRATES: &[&str] = &["tokio", "rand", "getrandom", "fastrand"];
-/// What tests of pure code may do all the same: read fixtures, say what they saw.
+/// Allowed in tests of pure code: read fixtures, print.
 const IN_TESTS: &[&str] = &["std::fs", "std::io", "std::env"];
-const SAYING: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
+const PRINTING: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
 const ENTROPY: &[&str] = &["thread_rng", "OsRng", "RandomState"];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -46,7 +46,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
 pub(super) fn is_pure(path: &str) -> bool {
     let Some(name) = crate_of(path) else { return false };
     let file = path.rsplit('/').next().unwrap_or(path);
-    // Examples are programs of the crate's users; the clock they get from `world` like all others.
+    // Examples are programs of the crate's users; they get the clock from `world` like all others.
     if path.contains("/examples/") {
         return false;
     }
@@ -64,10 +64,10 @@ fn forbidden(source: &Source, used: &PathUse) -> Option<&'static str> {
     if test {
         return None;
     }
-    let says = source.is_sign(used.tokens.end, '!') && !source.is_sign(used.tokens.end + 1, '=');
-    SAYING
+    let is_macro = source.is_sign(used.tokens.end, '!') && !source.is_sign(used.tokens.end + 1, '=');
+    PRINTING
         .iter()
-        .find(|what| says && used.last() == **what)
+        .find(|what| is_macro && used.last() == **what)
         .or_else(|| IN_TESTS.iter().find(|what| used.has(what)))
         .copied()
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_comments_and_names_of_our_own_are_left_alone() {
+    fn words_in_comments_and_own_names_are_ignored() {
         clean(
             "crates/run/src/decide.rs",
             "//! No async, no tokio.\nfn rand() -> u8 { let getrandom = 1; getrandom }\n",

@@ -1,17 +1,17 @@
-//! Counts that may only fall: what a rule would refuse today, by place and name, with how much of it there is.
+//! A ratchet for counts that may only fall: known violations by place and name, with their number.
 //!
-//! It must not know what is counted. A row that says more than there is, is refused, so that a list follows what was
-//! improved. Look at [`Ratchet::hold`].
+//! A row with a number above the current count is refused, so that the list follows improvements. The module must not
+//! depend on what is counted. Start at [`Ratchet::hold`].
 
 use std::collections::BTreeMap;
 
 use super::Report;
 use super::tree::Tree;
 
-/// A place (a file, or the folder of a crate), a name in it, and how much there is of it.
+/// A place (a file, or the folder of a crate), a name in it, and the allowed count.
 pub(super) type Known = (&'static str, &'static str, usize);
 
-/// How much there is of a name in a place, and a line to point at.
+/// The count of a name in a place, and a line to report.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     pub(super) count: usize,
@@ -24,15 +24,15 @@ pub(super) type Counts = BTreeMap<(String, String), Count>;
 
 pub(super) struct Ratchet<'a> {
     pub(super) rule: &'static str,
-    /// How much is right anywhere.
+    /// The count that is always allowed.
     pub(super) most: usize,
     pub(super) known: &'a [Known],
-    /// The file that holds the list. Of a tree without it nothing is known that has gone.
+    /// The file with the list. A tree without it has no outdated rows.
     pub(super) list: &'static str,
 }
 
 impl Ratchet<'_> {
-    /// Refuses what is more than it was. `reason` says what is wrong with this much of a name in a place.
+    /// Refuses counts above the known ones. `reason` builds the message for a name in a place.
     pub(super) fn hold(
         &self,
         tree: &Tree,
@@ -51,11 +51,11 @@ impl Ratchet<'_> {
         for (place, name, allowed) in self.known.iter().filter(|_| tree.exists(self.list)) {
             let count = counts.get(&((*place).to_owned(), (*name).to_owned())).map_or(0, |found| found.count);
             if count <= self.most {
-                let message = format!("`{name}` of {place} is right now: take the row away");
+                let message = format!("`{name}` of {place} is within the limit now: remove the row");
                 report.refuse(self.list, 1, self.rule, message);
             } else if count < *allowed {
                 let message =
-                    format!("`{name}` of {place} has become less: write {count} instead of {allowed}");
+                    format!("`{name}` of {place} has fewer now: write {count} instead of {allowed}");
                 report.refuse(self.list, 1, self.rule, message);
             }
         }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_may_fall_and_takes_its_row_along() {
+    fn a_lower_count_requires_a_lower_row() {
         const LISTED: &[Known] = &[("docs", "it", 4)];
         assert_eq!(held(1, &[]), [""; 0]);
         assert_eq!(held(2, &[]), ["docs/a.md:7: some: it 2"]);
@@ -87,8 +87,11 @@ mod tests {
         assert_eq!(held(4, LISTED), [""; 0]);
         assert_eq!(
             held(3, LISTED),
-            ["docs/list.md:1: some: `it` of docs has become less: write 3 instead of 4"]
+            ["docs/list.md:1: some: `it` of docs has fewer now: write 3 instead of 4"]
         );
-        assert_eq!(held(1, LISTED), ["docs/list.md:1: some: `it` of docs is right now: take the row away"]);
+        assert_eq!(
+            held(1, LISTED),
+            ["docs/list.md:1: some: `it` of docs is within the limit now: remove the row"]
+        );
     }
 }

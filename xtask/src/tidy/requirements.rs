@@ -1,8 +1,8 @@
-//! `docs/requirements/`: each requirement and each guarantee has a row, and each row names a test that exists. A row of a
-//! requirement may say instead what it waits for, or why no test can show it; a guarantee always has a test.
+//! Checks `docs/requirements/`: each requirement and each guarantee has a row, and each row names a test that exists. A
+//! row of a requirement may instead name what it waits for, or why no test can show it; a guarantee always has a test.
 //!
-//! A test is named `path/to/file.rs::function`, `crate::path::function` (the crate's folder, then
-//! anything, then the function), or `web-tests/file.test.mjs::title`.
+//! A test is named `path/to/file.rs::function`, `crate::path::function` (the crate's folder, then anything, then the
+//! function), or `web-tests/file.test.mjs::title`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ use super::source::is_test_file;
 use super::tree::{Tree, crate_of};
 
 const RULE: &str = "requirements";
-/// A page, the letter of its requirements, and the numbers that were given out.
+/// A page, the letter of its requirements, and the assigned numbers.
 pub(super) struct Page {
     pub(super) path: &'static str,
     letter: char,
@@ -25,7 +25,7 @@ pub(super) const PAGES: [Page; 3] = [
     Page { path: "docs/requirements/aaep.md", letter: 'R', numbers: ACCESSIBILITY },
 ];
 
-/// The holes are as old as the list.
+/// The gaps are as old as the list.
 const NATIVE: &[RangeInclusive<u32>] = &[
     1..=28,
     30..=36,
@@ -65,7 +65,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     check_guarantees(tree, report);
 }
 
-/// Both pages have the same ids. A promise without limits or without a test is none.
+/// Checks that both pages have the same ids, and that each promise has limits and a test.
 fn check_guarantees(tree: &Tree, report: &mut Report) {
     let promises = read_guarantees::<3>(tree, report, GUARANTEES);
     let tests = read_guarantees::<2>(tree, report, GUARANTEE_TESTS);
@@ -89,7 +89,7 @@ fn check_guarantees(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// The rows of a page of guarantees by their id, with the line of each and its cells.
+/// Reads the rows of a page of guarantees by id, with the line of each and its cells.
 fn read_guarantees<'a, const CELLS: usize>(
     tree: &'a Tree,
     report: &mut Report,
@@ -136,8 +136,8 @@ fn check_page(tree: &Tree, report: &mut Report, page: &Page) {
     };
     let mut seen = BTreeSet::new();
     for (at, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
-        if let Some(said) = line.strip_prefix("- ") {
-            let tests = said.split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
+        if let Some(text) = line.strip_prefix("- ") {
+            let tests = text.split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
             for missing in tests.filter(|name| !exists(tree, name)) {
                 report.refuse(path, at, RULE, format!("the test `{missing}` does not exist"));
             }
@@ -156,14 +156,19 @@ fn check_page(tree: &Tree, report: &mut Report, page: &Page) {
             continue;
         }
         if !seen.insert(id.to_owned()) {
-            report.refuse(path, at, RULE, format!("{id} stands here a second time"));
+            report.refuse(path, at, RULE, format!("{id} is here a second time"));
         }
-        let [_, said, place, test] = cells.as_slice() else {
+        let [_, text, built_in, test] = cells.as_slice() else {
             report.refuse(path, at, RULE, format!("{id} has {} cells, not 4", cells.len()));
             continue;
         };
-        if said.is_empty() || place.is_empty() {
-            report.refuse(path, at, RULE, format!("{id} does not say what is asked and where it is built"));
+        if text.is_empty() || built_in.is_empty() {
+            report.refuse(
+                path,
+                at,
+                RULE,
+                format!("{id} does not state the requirement and where it is built"),
+            );
         }
         if let Err(why) = judge_tests(tree, test) {
             report.refuse(path, at, RULE, format!("{id}: {why}"));
@@ -196,7 +201,7 @@ fn judge_tests(tree: &Tree, cell: &str) -> Result<(), String> {
 }
 
 fn exists(tree: &Tree, reference: &str) -> bool {
-    let Some((place, name)) = reference.rsplit_once("::") else { return false };
+    let Some((built_in, name)) = reference.rsplit_once("::") else { return false };
     let declares = |path: &str| {
         tree.sources.get(path).is_some_and(|source| {
             // A suite is called by its users' tests, so its functions need no attribute.
@@ -204,17 +209,17 @@ fn exists(tree: &Tree, reference: &str) -> bool {
             source.functions(name).any(|(_, is_test)| is_test || suite)
         })
     };
-    if place.ends_with(".rs") {
-        return declares(place);
+    if built_in.ends_with(".rs") {
+        return declares(built_in);
     }
-    if place.contains('/') {
+    if built_in.contains('/') {
         let quoted = |mark: char| format!("{mark}{name}{mark}");
         return tree
             .texts
-            .get(place)
+            .get(built_in)
             .is_some_and(|text| ['\'', '"', '`'].iter().any(|q| text.contains(&quoted(*q))));
     }
-    let folder = place.split("::").next().unwrap_or(place);
+    let folder = built_in.split("::").next().unwrap_or(built_in);
     let folder = folder.strip_prefix("recount-").or(folder.strip_prefix("recount_")).unwrap_or(folder);
     tree.sources
         .keys()
@@ -238,16 +243,16 @@ mod tests {
         judge(&tree).findings.into_iter().map(|finding| (finding.line, finding.rule)).collect()
     }
 
-    const ROW: &str = "| H-001 | asked | `event` | later: ground |";
+    const ROW: &str = "| H-001 | text | `event` | later: ground |";
 
     #[test]
     fn blanks_and_gaps_are_refused() {
-        assert_eq!(page_with(ROW, "| H-001 | asked | `event` |  |"), [(3, RULE)]);
-        assert_eq!(page_with(ROW, "| H-001 | asked | `event` | later: |"), [(3, RULE)]);
-        assert_eq!(page_with(ROW, "| H-001 | asked | `event` | none: |"), [(3, RULE)]);
-        assert_eq!(page_with(ROW, "| H-001 | asked | `event` | none: only a person can tell |"), []);
+        assert_eq!(page_with(ROW, "| H-001 | text | `event` |  |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | text | `event` | later: |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | text | `event` | none: |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | text | `event` | none: only a person can check |"), []);
         assert_eq!(page_with(ROW, "| H-001 | | `event` | later: ground |"), [(3, RULE)]);
-        assert_eq!(page_with(ROW, "| H-001 | asked | later: ground |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | text | later: ground |"), [(3, RULE)]);
         assert_eq!(page_with(ROW, ""), [(1, RULE)]);
         assert_eq!(page_with(ROW, &ROW.replace("001", "029")), [(1, RULE), (3, RULE)]);
         assert_eq!(page_with(ROW, &format!("{ROW}\n{ROW}")), [(4, RULE)]);
@@ -266,8 +271,8 @@ mod tests {
         }
     }
 
-    const PROMISE: &str = "| G-001 | told | once |";
-    const TESTS: &str = "| G-001 | `engine::story::it_is_told` |";
+    const PROMISE: &str = "| G-001 | text | once |";
+    const TESTS: &str = "| G-001 | `engine::story::it_is_reported` |";
 
     /// The findings after a row of a page of guarantees was replaced.
     fn guarantees_with(path: &str, old: &str, new: &str) -> Vec<(String, usize, &'static str)> {
@@ -279,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_guarantee_without_its_promise_or_its_limits_is_refused() {
-        for wrong in ["| G-001 | | once |", "| G-001 | told |  |"] {
+        for wrong in ["| G-001 | | once |", "| G-001 | text |  |"] {
             assert_eq!(
                 guarantees_with(GUARANTEES, PROMISE, wrong),
                 [(GUARANTEES.into(), 3, RULE)],
@@ -288,7 +293,7 @@ mod tests {
         }
         let twice = format!("{PROMISE}\n{PROMISE}");
         assert_eq!(guarantees_with(GUARANTEES, PROMISE, &twice), [(GUARANTEES.into(), 4, RULE)]);
-        let also_here = format!("{PROMISE}\n\n| told | once |");
+        let also_here = format!("{PROMISE}\n\n| text | once |");
         assert_eq!(guarantees_with(GUARANTEES, PROMISE, &also_here), [(GUARANTEES.into(), 5, RULE)]);
     }
 
@@ -298,8 +303,8 @@ mod tests {
             "| G-001 |  |",
             "| G-001 | later: when there is time |",
             "| G-001 | none: no one knows how |",
-            "| G-001 | `engine::story::it_is_not_told` |",
-            "| G-001 | `engine::story::it_is_told`, `engine::story::it_is_not_told` |",
+            "| G-001 | `engine::story::it_is_not_reported` |",
+            "| G-001 | `engine::story::it_is_reported`, `engine::story::it_is_not_reported` |",
             "| G-001 | by hand |",
         ] {
             let found = guarantees_with(GUARANTEE_TESTS, TESTS, wrong);
@@ -334,29 +339,29 @@ mod tests {
 
     #[test]
     fn a_test_named_in_a_list_must_exist() {
-        let said = |name: &str| page_with(ROW, &format!("{ROW}\n- falls short: `{name}`, `no test`"));
-        assert_eq!(said("engine::story::it_is_told"), []);
-        assert_eq!(said("engine::story::it_is_not_told"), [(4, RULE)]);
+        let text = |name: &str| page_with(ROW, &format!("{ROW}\n- falls short: `{name}`, `no test`"));
+        assert_eq!(text("engine::story::it_is_reported"), []);
+        assert_eq!(text("engine::story::it_is_not_reported"), [(4, RULE)]);
     }
 
     #[test]
     fn a_test_must_exist() {
         let cell = |cell: &str| page_with(ROW, &ROW.replace("later: ground", cell));
         for good in [
-            "`crates/engine/tests/story.rs::it_is_told`",
-            "`engine::story::it_is_told`",
-            "`recount-engine::it_is_told`, `web-tests/read.test.mjs::reads a run`",
+            "`crates/engine/tests/story.rs::it_is_reported`",
+            "`engine::story::it_is_reported`",
+            "`recount-engine::it_is_reported`, `web-tests/read.test.mjs::reads a run`",
         ] {
             assert_eq!(cell(good), [], "{good}");
         }
         for bad in [
-            "`crates/engine/tests/story.rs::it_is_not_told`",
+            "`crates/engine/tests/story.rs::it_is_not_reported`",
             "`crates/engine/tests/story.rs::helper`",
-            "`crates/engine/tests/other.rs::it_is_told`",
-            "`event::it_is_told`",
+            "`crates/engine/tests/other.rs::it_is_reported`",
+            "`event::it_is_reported`",
             "`web-tests/read.test.mjs::reads`",
-            "`engine::it_is_told`, `engine::nothing`",
-            "it_is_told",
+            "`engine::it_is_reported`, `engine::nothing`",
+            "it_is_reported",
         ] {
             assert_eq!(cell(bad), [(3, RULE)], "{bad}");
         }

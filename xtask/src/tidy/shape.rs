@@ -1,27 +1,27 @@
-//! The shape of files: a head, no `mod.rs`, not too long, nothing left unfinished.
+//! Checks the shape of files: a head, no `mod.rs`, not too long, nothing unfinished.
 
 use super::Report;
 use super::tree::Tree;
 
 const RULE: &str = "shape";
 
-/// Lines of a file; more is refused.
+/// Lines of a file. More are refused.
 const LINES_MAX: usize = 900;
-/// Lines of a file; more is noted, for a reader to ask whether it has two subjects.
+/// Lines of a file. More are noted, because the file may have two subjects.
 const LINES_NOTED: usize = 600;
 
 const UNFINISHED_MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
-/// Words that say so, in halves, so that this file does not contain them.
+/// Words that mark unfinished code, in halves, so that this file does not contain them.
 const UNFINISHED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("TO", "DO"), concat!("XX", "X")];
 
-/// Where trailing white space is looked for.
+/// Files that are checked for trailing white space.
 const TEXT: &[&str] = &[".rs", ".toml", ".md", ".mjs", ".js", ".html", ".css", ".json", ".yml", "/run"];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for (path, source) in &tree.sources {
         if path.ends_with("/mod.rs") {
-            report.refuse(path, 1, RULE, "no `mod.rs`; the file stands beside its folder, with its name");
+            report.refuse(path, 1, RULE, "no `mod.rs`; the file is beside its folder, with its name");
         }
         let text = &tree.texts[path];
         if !text.starts_with("//! ") {
@@ -29,18 +29,18 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
                 path,
                 1,
                 RULE,
-                "has no head; open with `//!`: what it is for, what it must not know",
+                "has no head; start with `//!`: what it does, what it must not depend on",
             );
         }
         let lines = text.lines().count();
         if lines > LINES_MAX {
-            report.refuse(path, LINES_MAX + 1, RULE, format!("{lines} lines; the most is {LINES_MAX}"));
+            report.refuse(path, LINES_MAX + 1, RULE, format!("{lines} lines; the limit is {LINES_MAX}"));
         } else if lines > LINES_NOTED {
             report.note(format!("{path}: {lines} lines; has it two subjects?"));
         }
         for used in source.paths() {
             if UNFINISHED_MACROS.contains(&used.last()) && source.is_sign(used.tokens.end, '!') {
-                report.refuse(path, used.line, RULE, format!("`{}!` was left behind", used.last()));
+                report.refuse(path, used.line, RULE, format!("`{}!` is unfinished", used.last()));
             }
         }
     }

@@ -1,7 +1,7 @@
-//! A Rust file as tidy reads it: tokens without comments and string contents, names resolved through
-//! the file's own imports, and which parts are test code.
+//! Reads a Rust file for tidy: tokens without comments and string contents, names resolved through the file's own
+//! imports, and the ranges of test code.
 //!
-//! It is not a parser and knows no types. Look at [`Source::paths`].
+//! It is not a parser and knows no types. Start at [`Source::paths`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,7 +12,7 @@ pub(crate) struct Source {
     /// Test code, as ranges of tokens.
     tests: Vec<Range<usize>>,
     whole_file_is_test: bool,
-    /// Lines that carry a `// tidy: <reason>`, alone on the line before or behind the code.
+    /// Lines with a `// tidy: <reason>`, alone on the line before or after the code.
     excused: BTreeSet<usize>,
     imports: BTreeMap<String, Vec<String>>,
     paths: Vec<PathUse>,
@@ -35,12 +35,12 @@ pub(crate) enum TokenKind {
     Sign(char),
 }
 
-/// A name with its segments, as written in code (resolved) or brought in by a `use`.
+/// A path with its segments, as written in code (resolved) or imported by a `use`.
 #[derive(Debug, Clone)]
 pub(crate) struct PathUse {
     pub(crate) line: usize,
     pub(crate) segments: Vec<String>,
-    /// The first token of it and the one behind it (and behind its turbofish).
+    /// The tokens of the path, including its turbofish.
     pub(crate) tokens: Range<usize>,
     pub(crate) in_use: bool,
     /// The name that a `use` gives to it in its file.
@@ -48,7 +48,7 @@ pub(crate) struct PathUse {
 }
 
 impl PathUse {
-    /// Whether the segments of `pattern` stand next to each other in this path.
+    /// Whether the segments of `pattern` are adjacent in this path.
     pub(crate) fn has(&self, pattern: &str) -> bool {
         let wanted: Vec<&str> = pattern.split("::").collect();
         self.segments.windows(wanted.len()).any(|part| part.iter().zip(&wanted).all(|(is, want)| is == want))
@@ -114,14 +114,14 @@ impl Source {
         self.excused.contains(&line)
     }
 
-    /// Lines on which a function of this name is declared, with whether an attribute calls it a test.
+    /// Lines that declare a function of this name, with whether it has a test attribute.
     pub(crate) fn functions<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (usize, bool)> + 'a {
         (1..self.tokens.len())
             .filter(move |at| self.name(*at) == Some(name) && self.name(*at - 1) == Some("fn"))
             .map(|at| (self.tokens[at].line, self.has_test_attribute(at - 1)))
     }
 
-    /// The name of the innermost function whose body holds this token.
+    /// The name of the innermost function whose body contains this token.
     pub(crate) fn function_around(&self, at: usize) -> Option<&str> {
         (0..at).rev().filter(|head| self.name(*head) == Some("fn")).find_map(|head| {
             let open = self.body_of(head)?;
@@ -138,7 +138,7 @@ impl Source {
         })
     }
 
-    /// Where the body of the function whose `fn` stands here opens.
+    /// Finds the start of the body of the function whose `fn` is here.
     fn body_of(&self, head: usize) -> Option<usize> {
         let mut depth = 0usize;
         for at in head..self.tokens.len() {
@@ -309,14 +309,14 @@ impl Source {
     }
 }
 
-/// Files that hold nothing but test code: by the folder they are in or by their name.
+/// Whether a file contains only test code, by its folder or name.
 pub(crate) fn is_test_file(path: &str) -> bool {
     path.split('/').any(|part| matches!(part, "tests" | "benches" | "conformance"))
         || path.ends_with("/tests.rs")
         || path.ends_with("/conformance.rs")
 }
 
-/// The end of the bracket that opens at `open`.
+/// Finds the end of the bracket that opens at `open`.
 fn matching(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -378,7 +378,7 @@ fn test_ranges(tokens: &[Token]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Tokens, and line comments with the line they stand on.
+/// Splits a text into tokens, and line comments with their line.
 fn tokenize(text: &str) -> (Vec<Token>, Vec<(usize, String)>) {
     let mut reader = Reader { chars: text.chars().collect(), at: 0, line: 1 };
     let mut tokens = Vec::new();
@@ -465,7 +465,7 @@ impl Reader {
         }
     }
 
-    /// A string of any sort with its prefix, or nothing when none begins here.
+    /// Reads a string of any sort with its prefix; `None` if none begins here.
     fn string(&mut self) -> Option<String> {
         let mut ahead = 0;
         while matches!(self.peek(ahead), Some('b' | 'c' | 'r')) && ahead < 2 {
@@ -509,7 +509,7 @@ impl Reader {
         }
     }
 
-    /// A character or a lifetime.
+    /// Reads a character or a lifetime.
     fn quote(&mut self) -> TokenKind {
         self.step();
         if self.peek(0) == Some('\\') {

@@ -1,4 +1,4 @@
-//! What may not come in through Cargo.lock. `deny.toml` says more, where cargo-deny is at hand.
+//! Checks Cargo.lock for forbidden packages and sources. `deny.toml` has further rules for cargo-deny.
 
 use super::Report;
 use super::tree::Tree;
@@ -26,7 +26,12 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
             report.refuse(LOCK, at + 1, RULE, format!("`{name}` {why}"));
         }
         if quoted("source").is_some_and(|source| source.starts_with("git+")) {
-            report.refuse(LOCK, at + 1, RULE, "a source in git may change or go; use a released version");
+            report.refuse(
+                LOCK,
+                at + 1,
+                RULE,
+                "a source in git may change or disappear; use a released version",
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Hard rule 6, as far as text shows it: tests run, can fail, and do not sleep for luck.
+//! Checks hard rule 6, as far as visible in the text: tests run, can fail, and do not sleep for luck.
 
 use super::Report;
 use super::source::{Source, TokenKind};
@@ -6,7 +6,7 @@ use super::tree::Tree;
 
 const RULE: &str = "rule 6";
 
-/// The same in browser tests, by their text.
+/// Forbidden text in browser tests.
 const IN_SCRIPTS: &[(&str, &str)] = &[
     ("test.skip", "a test that does not run"),
     ("it.skip", "a test that does not run"),
@@ -61,7 +61,7 @@ fn is_of_full_tier(source: &Source, at: usize) -> bool {
     reason.is_some_and(|token| matches!(&token.kind, TokenKind::Text(text) if text.starts_with("full: ")))
 }
 
-/// Whether every test of the file runs on paused time, where a sleep moves the clock and waits for nothing.
+/// Whether every test of the file runs on paused time, where a sleep advances the clock without waiting.
 fn all_tests_pause_time(source: &Source) -> bool {
     let mut any = false;
     for at in 0..source.tokens.len() {
@@ -83,7 +83,7 @@ mod tests {
     use crate::tidy::tests::{clean, refused_at};
 
     #[test]
-    fn paused_time_may_be_slept_through() {
+    fn sleeping_in_paused_time_is_allowed() {
         let paused = "#[tokio::test(start_paused = true)] async fn a() { tokio::time::sleep(x).await; }";
         clean("crates/engine/tests/a.rs", &format!("//! Head.\n{paused}\n"));
         let mixed = format!("//! Head.\n{paused}\n#[tokio::test] async fn b() {{}}\n");

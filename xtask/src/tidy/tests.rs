@@ -1,4 +1,4 @@
-//! A tree that is clean, for seeding violations into; and the same once on a real disk with real git.
+//! A clean tree, into which tests seed violations; and the same once on a real disk with real git.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn texts() -> BTreeMap<String, String> {
         ("web-tests/read.test.mjs", "test('reads a run', () => {});\n"),
         ("crates/engine/src/read/live.rs", "//! Head.\npub fn push_committed() {}\n"),
         ("crates/engine/src/read/publish.rs", "//! Head.\npub fn committed() {\n    push_committed();\n}\n"),
-        ("crates/engine/tests/story.rs", "//! Head.\n#[test]\nfn it_is_told() {}\nfn helper() {}\n"),
+        ("crates/engine/tests/story.rs", "//! Head.\n#[test]\nfn it_is_reported() {}\nfn helper() {}\n"),
     ]
     .map(|(path, text)| (path.to_owned(), text.to_owned()))
     .into();
@@ -46,12 +46,12 @@ fn texts() -> BTreeMap<String, String> {
     let head = "| id | requirement | built in | test |\n| --- | --- | --- | --- |\n";
     for page in &super::requirements::PAGES {
         let rows: String =
-            page.ids().map(|id| format!("| {id} | asked | `event` | later: ground |\n")).collect();
+            page.ids().map(|id| format!("| {id} | text | `event` | later: ground |\n")).collect();
         texts.insert(page.path.into(), head.to_owned() + &rows);
     }
-    let promises = "| id | promise | limits |\n| --- | --- | --- |\n| G-001 | told | once |\n";
+    let promises = "| id | promise | limits |\n| --- | --- | --- |\n| G-001 | text | once |\n";
     texts.insert(super::requirements::GUARANTEES.into(), promises.into());
-    let tests = "| id | test |\n| --- | --- |\n| G-001 | `engine::story::it_is_told` |\n";
+    let tests = "| id | test |\n| --- | --- |\n| G-001 | `engine::story::it_is_reported` |\n";
     texts.insert(super::requirements::GUARANTEE_TESTS.into(), tests.into());
     texts
 }
@@ -60,7 +60,7 @@ fn name_of(folder: &str) -> &str {
     folder.rsplit('/').next().unwrap_or(folder)
 }
 
-/// Nothing to refuse and nothing to note.
+/// A tree without findings and notes.
 pub(super) fn clean_tree() -> Tree {
     let texts = texts();
     let packages = FOLDERS
@@ -102,7 +102,7 @@ pub(super) fn refused(path: &str, text: &str) -> Vec<Finding> {
     judge(&with(path, text)).findings
 }
 
-/// Exactly this rule refuses the file, at this line.
+/// Checks that exactly this rule refuses the file, at this line.
 #[track_caller]
 pub(super) fn refused_at(path: &str, text: &str, rule: &str, line: usize) {
     let found = refused(path, text);
@@ -128,10 +128,10 @@ fn a_clean_tree_passes() {
 }
 
 #[test]
-fn a_finding_says_where_and_which_rule() {
+fn a_finding_names_its_place_and_rule() {
     let found = refused("crates/run/src/decide.rs", "//! Head.\npub async fn f() {}\n");
-    let said = found[0].to_string();
-    assert!(said.starts_with("crates/run/src/decide.rs:2: rule 1: "), "{said}");
+    let line = found[0].to_string();
+    assert!(line.starts_with("crates/run/src/decide.rs:2: rule 1: "), "{line}");
 }
 
 fn write(root: &Path, path: &str, text: &str) {
@@ -196,7 +196,7 @@ fn on_disk_a_clean_tree_passes_and_one_violation_of_each_hard_rule_is_refused() 
 }
 
 #[test]
-fn a_commit_that_edits_or_moves_a_fixture_is_refused_for_ever() {
+fn a_commit_that_edits_or_moves_a_fixture_is_refused_permanently() {
     let folder = on_disk();
     let root = folder.path();
     let fixture = "testdata/events/run.queued.json";

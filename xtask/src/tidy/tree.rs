@@ -1,6 +1,6 @@
-//! The tree under examination: its texts, its packages and what git says of it.
+//! The tree to check: its texts, its packages and its git history.
 //!
-//! Rules see only this, never the disk, so a test can hand them a tree of its own making. Look at [`Tree`].
+//! Rules see only this, never the disk, so a test can pass a constructed tree. Start at [`Tree`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::source::Source;
 
-/// Everything the rules may look at.
+/// Everything that rules may read.
 pub(crate) struct Tree {
     /// Text files by their path from the root, with `/`.
     pub(crate) texts: BTreeMap<String, String>,
-    /// The Rust ones among them, read.
+    /// The parsed Rust files.
     pub(crate) sources: BTreeMap<String, Source>,
     pub(crate) packages: Vec<Package>,
     pub(crate) git: Git,
@@ -36,9 +36,9 @@ pub(crate) struct Dependency {
     pub(crate) dev: bool,
 }
 
-/// What git can tell.
+/// Information from git.
 pub(crate) enum Git {
-    /// No repository here, or no git: nothing about history can be held.
+    /// No repository or no git: history cannot be checked.
     Absent,
     Repository {
         tracked: BTreeSet<String>,
@@ -47,7 +47,7 @@ pub(crate) enum Git {
     },
 }
 
-/// Where the files lie that may only be added to.
+/// The folder to which files may only be added.
 pub(crate) const FROZEN_FOLDER: &str = "testdata/events";
 
 const SKIPPED_FOLDERS: &[&str] = &["target", "node_modules"];
@@ -122,7 +122,7 @@ fn read_folder(root: &Path, folder: &str, texts: &mut BTreeMap<String, String>) 
                 read_folder(root, &path, texts)?;
             }
         } else if kind.is_file() {
-            // A file may go while others work on the tree; what is not UTF-8 is not text.
+            // A file may be deleted during the check; files that are not UTF-8 are skipped.
             if let Ok(text) = std::fs::read_to_string(entry.path()) {
                 texts.insert(path, text);
             }

@@ -1,7 +1,7 @@
-//! Hard rule 4: no reader sees an event before the store has confirmed it.
+//! Checks hard rule 4: no reader sees an event before the store has confirmed it.
 //!
-//! Readers see what stands on a run's live list, so it is enough that one function, which is given
-//! what the store confirmed, is alone in pushing onto it.
+//! Readers see what is on a run's live list. So only one function, which receives what the store confirmed, may push to
+//! it.
 
 use super::Report;
 use super::tree::Tree;

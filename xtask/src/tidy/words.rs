@@ -1,4 +1,4 @@
-//! Words that must not be in the tree: places on a developer's machine.
+//! Checks for text that must not be in the tree: paths of a developer's machine.
 
 use super::Report;
 use super::tree::Tree;
@@ -12,7 +12,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     for (path, text) in &tree.texts {
         for (at, line) in text.lines().enumerate() {
             if let Some(word) = WORDS.iter().find(|word| line.contains(**word)) {
-                report.refuse(path, at + 1, RULE, format!("`{word}` is a place on one machine"));
+                report.refuse(path, at + 1, RULE, format!("`{word}` is a path on one machine"));
             }
         }
     }

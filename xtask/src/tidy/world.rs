@@ -1,4 +1,4 @@
-//! Hard rule 2: only `world` touches the operating system's clock, entropy or a bare spawn.
+//! Checks hard rule 2: only `world` touches the operating system's clock, entropy or a bare spawn.
 
 use super::Report;
 use super::pure::is_pure;
@@ -6,7 +6,7 @@ use super::tree::{Tree, crate_of};
 
 const RULE: &str = "rule 2";
 
-/// Names that must not be reached, by their last segments.
+/// Forbidden paths by their last segments.
 const PATHS: &[(&str, &str)] = &[
     ("SystemTime::now", "take the time from `World::clock`"),
     ("Instant::now", "take the time from `World::clock`"),
@@ -28,7 +28,7 @@ const CRATES: &[&str] = &["rand", "getrandom", "fastrand"];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for (path, source) in &tree.sources {
-        // Pure parts are held to more than this by rule 1.
+        // Rule 1 has stricter checks for pure parts.
         let held =
             crate_of(path).is_some_and(|name| name != "world") && !is_pure(path) && !is_bench_tool(path);
         if !held {
@@ -54,7 +54,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Programs that measure must look at the real clock.
+/// Programs that measure must read the real clock.
 fn is_bench_tool(path: &str) -> bool {
     crate_of(path) == Some("bench")
 }

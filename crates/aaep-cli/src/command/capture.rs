@@ -30,16 +30,16 @@ pub(super) struct Capture {
     /// or ws://HOST:PORT/PATH
     #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
     producer: Option<String>,
-    /// Start this program and talk to it over its standard input and output, without a shell
+    /// Start this program, without a shell, and exchange messages over its standard input and output
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// Framing of the program's lines
+    /// Message format of the program's lines
     #[arg(long, value_enum, default_value_t = Framing::JsonRpc, requires = "command")]
     framing: Framing,
     /// File to write, with arrival times in FILE.times; - is standard output, without times
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Send a subscription.request first, for everything and without answering prompts
+    /// Send a subscription.request first, which subscribes to all events and answers no prompts
     #[arg(long)]
     handshake: bool,
     /// Send the subscription.request in this file first
@@ -63,22 +63,22 @@ pub(super) struct Capture {
     /// Keep only events of these sessions
     #[arg(long, value_name = "SESSION", value_delimiter = ',')]
     session: Vec<String>,
-    /// Answer every confirmation this way; by default none is answered
+    /// Answer every confirmation this way; default: answer none
     #[arg(long, value_enum, value_name = "DECISION")]
     auto: Option<Auto>,
     /// Stop when the connection ends instead of reconnecting
     #[arg(long)]
     no_reconnect: bool,
-    /// Print no progress
+    /// Do not print progress
     #[arg(short, long)]
     quiet: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Framing {
-    /// A JSON-RPC 2.0 object
+    /// One JSON-RPC 2.0 object per line
     JsonRpc,
-    /// A message as it is
+    /// One message per line
     Lines,
 }
 
@@ -98,7 +98,7 @@ enum Auto {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| "it must be more than 0, and no more than a clock can count".to_owned())
+    duration.ok_or_else(|| "it must be greater than 0 and fit into a clock".to_owned())
 }
 
 impl Capture {
@@ -107,7 +107,7 @@ impl Capture {
         let mut sink = Sink::open(&self.output)?;
         if self.auto.is_some() {
             let word = if self.auto == Some(Auto::Accept) { "accepted" } else { "rejected" };
-            note(&format!("warning: every confirmation is {word} without asking"));
+            note(&format!("warning: every confirmation is {word} without a prompt"));
         }
         let ended = invocation::block_on(async { Ok(record(&plan, &mut sink, self.quiet).await) })?;
         let summary = match ended {
@@ -115,7 +115,7 @@ impl Capture {
             Err(why) => return Err(sink.failure(why)),
         };
         sink.finish()?;
-        self.tell(invocation.json, &summary)?;
+        self.print_summary(invocation.json, &summary)?;
         if summary.events == 0 { Err(Failure::No) } else { Ok(()) }
     }
 
@@ -162,7 +162,7 @@ impl Capture {
     }
 
     /// What it came to: on standard output, unless the lines went there.
-    fn tell(&self, as_json: bool, summary: &Summary) -> Result<(), Failure> {
+    fn print_summary(&self, as_json: bool, summary: &Summary) -> Result<(), Failure> {
         let on_stdout = self.output == Path::new("-");
         if as_json && !on_stdout {
             return Output::new().value(&json!({
@@ -201,10 +201,10 @@ impl Capture {
             }
         };
         part(besides, if besides == 1 { "other message" } else { "other messages" });
-        part(summary.answered, "answered by rule");
+        part(summary.answered, "answered automatically");
         part(summary.filtered, "not wanted");
-        part(summary.repeated, "told again and kept once");
-        part(summary.broken, "no JSON objects and left out");
+        part(summary.repeated, "repeated and stored once");
+        part(summary.broken, "not JSON objects, skipped");
         let mut line = parts.join(", ");
         if self.output != Path::new("-") && summary.lines > 0 {
             line.push_str(&format!("; written to {}", self.output.display()));
@@ -240,27 +240,27 @@ async fn record(plan: &Plan, sink: &mut Sink, quiet: bool) -> Result<Summary, Ca
             _ = terminate.recv() => {}
         }
     };
-    let mut tell = |told: CaptureNotice<'_>| {
-        if let Some(words) = in_words(&told).filter(|_| !quiet) {
+    let mut notify = |notice: CaptureNotice<'_>| {
+        if let Some(words) = in_words(&notice).filter(|_| !quiet) {
             note(&words);
         }
     };
-    capture(&World::real(), plan, sink, &mut tell, stop).await
+    capture(&World::real(), plan, sink, &mut notify, stop).await
 }
 
-fn in_words(told: &CaptureNotice<'_>) -> Option<String> {
-    Some(match told {
+fn in_words(notice: &CaptureNotice<'_>) -> Option<String> {
+    Some(match notice {
         CaptureNotice::Connected { connection: 1, subscription: None } => {
             "connected; Ctrl-C ends the capture".to_owned()
         }
         CaptureNotice::Connected { connection: 1, subscription: Some(id) } => {
             format!("connected, with the subscription {id}; Ctrl-C ends the capture")
         }
-        CaptureNotice::Connected { connection, .. } => format!("connected again ({connection})"),
+        CaptureNotice::Connected { connection, .. } => format!("reconnected ({connection})"),
         CaptureNotice::Progress { summary } => format!("{} so far", counted(summary.events, "event")),
         CaptureNotice::Broken { text } => {
             let shown: String = text.chars().take(80).collect();
-            format!("left out, because it is no JSON object: {shown}")
+            format!("skipped, because it is not a JSON object: {shown}")
         }
         CaptureNotice::Answered { decision, reply_token, status } => {
             let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
@@ -269,7 +269,7 @@ fn in_words(told: &CaptureNotice<'_>) -> Option<String> {
         CaptureNotice::Unanswered { why } => format!("not answered: {why}"),
         CaptureNotice::Remark { why } => why.clone(),
         CaptureNotice::Lost { why, wait_ms } => {
-            format!("{why}; connecting again in {:.1} s", *wait_ms as f64 / 1_000.0)
+            format!("{why}; reconnecting in {:.1} s", *wait_ms as f64 / 1_000.0)
         }
     })
 }
@@ -288,12 +288,12 @@ fn ended(summary: &Summary) -> (&'static str, Option<&str>) {
 
 fn ended_in_words(word: &str) -> &'static str {
     match word {
-        "max_events" => "as many as were wanted",
-        "timeout" => "its time was over",
+        "max_events" => "the limit of events was reached",
+        "timeout" => "the timeout was reached",
         "stopped" => "it was stopped",
         "producer" => "the producer ended it",
         "rejected" => "the producer rejected the subscription",
-        _ => "the producer was lost",
+        _ => "the connection to the producer was lost",
     }
 }
 
@@ -305,16 +305,18 @@ fn link_failure(why: LinkError) -> Failure {
     let words = why.to_string();
     match why {
         LinkError::Unusable(_) => Failure::Usage(words),
-        LinkError::Unreachable { .. } => Failure::Unreachable(format!("{words}; does a producer run there?")),
+        LinkError::Unreachable { .. } => {
+            Failure::Unreachable(format!("{words}; is a producer running there?"))
+        }
         LinkError::Refused { status: 401, .. } => {
             Failure::Refused(format!("{words}; the producer requires a token: use --token-file FILE"))
         }
-        LinkError::Refused { status: 404, .. } => Failure::Refused(format!(
-            "{words}; is the path right? Some producers have /aaep/v1, and some have not"
-        )),
-        LinkError::Refused { status: 400 | 405, .. } | LinkError::NoAnswer { .. } => {
-            Failure::Refused(format!("{words}; a producer that knows no handshakes is captured without one"))
+        LinkError::Refused { status: 404, .. } => {
+            Failure::Refused(format!("{words}; check the path: some producers use /aaep/v1, others do not"))
         }
+        LinkError::Refused { status: 400 | 405, .. } | LinkError::NoAnswer { .. } => Failure::Refused(
+            format!("{words}; if the producer supports no handshake, omit --handshake and --request"),
+        ),
         _ => Failure::Refused(words),
     }
 }
@@ -344,7 +346,7 @@ impl Sink {
             .append(true)
             .create(true)
             .open(path)
-            .map_err(|why| Failure::Usage(format!("{} cannot be written: {why}", path.display())))?;
+            .map_err(|why| Failure::Usage(format!("cannot write {}: {why}", path.display())))?;
         Ok(Sink::File { path: path.to_owned(), writer: None, is_trial })
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Conformance {
 
 #[derive(Subcommand)]
 enum Side {
-    /// Test a producer: drive it, listen, and send right and wrong answers
+    /// Test a producer: trigger events, listen, and send valid and invalid answers
     Producer(Box<producer::Producer>),
     /// Test a subscriber: serve a producer for it and check what it does
     Subscriber(subscriber::Subscriber),

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::rule;
-use recount_aaep_kit::replay::{Pace, Replay, ReplayNotice, ReplayOptions, ReplayScript, ReplyOutcome, Tell};
+use recount_aaep_kit::replay::{
+    NoticeSink, Pace, Replay, ReplayNotice, ReplayOptions, ReplayScript, ReplyOutcome,
+};
 use recount_aaep_kit::trace::Live;
 use recount_command_line::output::note;
 use serde_json::json;
@@ -37,7 +39,7 @@ pub(super) struct Again {
     /// Repeat the recording, with new ids and tokens and current times
     #[arg(long = "loop")]
     repeat: bool,
-    /// Use new ids and tokens and current times also the first time
+    /// Use new ids and tokens and current times in the first pass too
     #[arg(long)]
     fresh: bool,
     /// Start without waiting for a subscriber
@@ -52,7 +54,7 @@ pub(super) struct Again {
     /// Write replies of subscribers to this file, one message per line
     #[arg(long, value_name = "FILE")]
     replies: Option<PathBuf>,
-    /// Print what each event says and which rules it breaks
+    /// Print each event as text, with the rules that it breaks
     #[arg(long)]
     visualize: bool,
 }
@@ -83,19 +85,19 @@ impl Again {
             }
             None => None,
         };
-        #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+        #[expect(clippy::cast_possible_truncation, reason = "no number is invalid")]
         let seed = World::real().entropy.draw() as u64;
         let live = self.visualize.then(|| Mutex::new(Live::new(rule::Profile::Strict, seed)));
-        let telling = Arc::new(ReplayPrinter { json: invocation.json, replies, live });
-        invocation::block_on(self.say(&name, script, Arc::clone(&telling)))?;
-        telling.finish()
+        let printer = Arc::new(ReplayPrinter { json: invocation.json, replies, live });
+        invocation::block_on(self.serve(&name, script, Arc::clone(&printer)))?;
+        printer.finish()
     }
 
-    async fn say(
+    async fn serve(
         &self,
         name: &str,
         script: ReplayScript,
-        telling: Arc<ReplayPrinter>,
+        printer: Arc<ReplayPrinter>,
     ) -> Result<(), Failure> {
         let options = ReplayOptions {
             bind: self.bind,
@@ -108,24 +110,24 @@ impl Again {
             hold: self.wait_for_replies,
         };
         let (lines, unsaid) = (script.len(), script.unsaid());
-        let json = telling.json;
-        let tell: Tell = Arc::new(move |told| telling.tell(&told));
-        let replay = Replay::start(&World::real(), script, options, tell).await.map_err(|why| {
+        let json = printer.json;
+        let notify: NoticeSink = Arc::new(move |notice| printer.print(&notice));
+        let replay = Replay::start(&World::real(), script, options, notify).await.map_err(|why| {
             let place = format!("{}:{}", self.bind, self.port);
             Failure::Own(format!("cannot listen on {place}: {why}; --port 0 picks a free port"))
         })?;
         if !self.bind.is_loopback() {
             note(&format!(
-                "warning: every client that can reach {} receives this recording; there is no authentication",
+                "warning: every client that can reach {} receives this recording without authentication",
                 self.bind
             ));
         }
         let besides = match unsaid {
             0 => String::new(),
-            1 => "; a handshake or reply in it is not".to_owned(),
-            count => format!("; {count} handshakes and replies in it are not"),
+            1 => "; 1 handshake or reply is skipped".to_owned(),
+            count => format!("; {count} handshakes and replies are skipped"),
         };
-        note(&format!("{name}: {lines} lines are said{besides}"));
+        note(&format!("{name}: {lines} lines are sent{besides}"));
         note(&format!("listening on {}", replay.url()));
         if json {
             Output::new().value(&json!({ "told": "listening", "url": replay.url(), "lines": lines }))?;
@@ -133,10 +135,10 @@ impl Again {
         tokio::select! {
             () = replay.ended() => return Ok(()),
             interrupted = tokio::signal::ctrl_c() => {
-                interrupted.map_err(|why| Failure::Own(format!("signals cannot be heard: {why}")))?;
+                interrupted.map_err(|why| Failure::Own(format!("cannot receive signals: {why}")))?;
             }
         }
-        note("interrupted; streams are ended");
+        note("interrupted; closing streams");
         replay.stop().await;
         Ok(())
     }
@@ -175,81 +177,78 @@ impl ReplayPrinter {
         Output::new().lines(lines)
     }
 
-    fn tell(&self, told: &ReplayNotice<'_>) {
-        if let (ReplayNotice::Reply { text, .. }, Some(file)) = (told, &self.replies) {
+    fn print(&self, notice: &ReplayNotice<'_>) {
+        if let (ReplayNotice::Reply { text, .. }, Some(file)) = (notice, &self.replies) {
             let line: String = text.chars().map(|c| if matches!(c, '\r' | '\n') { ' ' } else { c }).collect();
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(why) = writeln!(file, "{line}") {
-                note(&format!("a reply could not be written down: {why}"));
+                note(&format!("cannot write a reply: {why}"));
             }
         }
-        if let (ReplayNotice::Line { line, text, .. }, Some(live)) = (told, &self.live) {
+        if let (ReplayNotice::Line { line, text, .. }, Some(live)) = (notice, &self.live) {
             let text = String::from_utf8_lossy(text);
             let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
             // Who reads no more is told nothing more; the replay goes on for its subscribers.
             self.account(Some(*line), &live.hear(*line as usize, &text)).ok();
         }
         if !self.json {
-            if let Some(words) = words(told) {
+            if let Some(words) = words(notice) {
                 note(&words);
             }
             return;
         }
-        let Some(value) = value(told) else { return };
+        let Some(value) = value(notice) else { return };
         // Who reads no more is told nothing more; the replay goes on for its subscribers.
         Output::new().value(&value).ok();
     }
 }
 
-fn words(told: &ReplayNotice<'_>) -> Option<String> {
-    Some(match told {
-        ReplayNotice::Begins { round: 0 } => "it begins".to_owned(),
-        ReplayNotice::Begins { round } => format!("it begins again, for the {}. time", u64::from(*round) + 1),
+fn words(notice: &ReplayNotice<'_>) -> Option<String> {
+    Some(match notice {
+        ReplayNotice::Begins { round: 0 } => "playback started".to_owned(),
+        ReplayNotice::Begins { round } => format!("playback started again (round {})", u64::from(*round) + 1),
         ReplayNotice::Comes { listeners, after: None } => {
-            format!("a subscriber listens ({listeners} in all)")
+            format!("a subscriber connected ({listeners} in total)")
         }
         ReplayNotice::Comes { listeners, after: Some(id) } => {
-            format!("a subscriber goes on behind {id} ({listeners} in all)")
+            format!("a subscriber resumed after {id} ({listeners} in total)")
         }
         ReplayNotice::Left { lines, of, listeners } => {
-            format!("a subscriber has left, with {lines} of {of} lines taken ({listeners} listen)")
+            format!("a subscriber disconnected after {lines} of {of} lines ({listeners} connected)")
         }
         ReplayNotice::Waits { line, until } => {
-            format!(
-                "line {line} asks something: waiting for a reply, at most {} s",
-                until.as_secs_f32().ceil()
-            )
+            format!("line {line} is a prompt: waiting for a reply, at most {} s", until.as_secs_f32().ceil())
         }
         ReplayNotice::TimedOut { line } => format!("line {line} got no reply in time"),
-        ReplayNotice::Lingers => "all was said; a subscriber left before and may come back".to_owned(),
+        ReplayNotice::Lingers => "all lines sent; waiting for a subscriber to return".to_owned(),
         ReplayNotice::Reply { text, outcome } => format!("{}: {text}", became(outcome)),
-        ReplayNotice::Input { text } => format!("asked for work, which a recording does not do: {text}"),
+        ReplayNotice::Input { text } => format!("work requested, which a recording cannot do: {text}"),
         _ => return None,
     })
 }
 
 fn became(outcome: &ReplyOutcome) -> String {
     match outcome {
-        ReplyOutcome::Taken { line, says, recorded } => {
+        ReplyOutcome::Taken { line, value, recorded } => {
             let differs = match recorded {
-                Some(recorded) if recorded == says => String::new(),
-                Some(recorded) => format!(", where the recording goes on as after {recorded}"),
-                None => ", where the recording holds no reply".to_owned(),
+                Some(recorded) if recorded == value => String::new(),
+                Some(recorded) => format!("; the recording continues as after {recorded}"),
+                None => "; the recording has no reply here".to_owned(),
             };
-            format!("line {line} is answered with {says}{differs}")
+            format!("line {line}: reply {value}{differs}")
         }
-        ReplyOutcome::Again { line } => format!("a further reply to line {line}, without effect"),
-        ReplyOutcome::Late { line } => format!("a reply to line {line} that comes too late"),
-        ReplyOutcome::Unfit { line, says } => {
-            format!("a reply to line {line} that it does not offer, {says}")
+        ReplyOutcome::Again { line } => format!("line {line}: another reply, ignored"),
+        ReplyOutcome::Late { line } => format!("line {line}: reply too late"),
+        ReplyOutcome::Unfit { line, value } => {
+            format!("line {line}: reply {value}, which the prompt does not offer")
         }
-        ReplyOutcome::Stranger => "a reply on an unknown subscription".to_owned(),
-        ReplyOutcome::Unknown => "a reply to nothing that was asked".to_owned(),
+        ReplyOutcome::Stranger => "reply on an unknown subscription".to_owned(),
+        ReplyOutcome::Unknown => "reply to an unknown prompt".to_owned(),
     }
 }
 
-fn value(told: &ReplayNotice<'_>) -> Option<serde_json::Value> {
-    Some(match told {
+fn value(notice: &ReplayNotice<'_>) -> Option<serde_json::Value> {
+    Some(match notice {
         ReplayNotice::Begins { round } => json!({ "told": "begins", "round": round }),
         ReplayNotice::Comes { listeners, after } => {
             json!({ "told": "comes", "listeners": listeners, "after": after })

@@ -19,16 +19,16 @@ pub(super) struct Validate {
     /// Files of JSON lines, one JSON value or an array; - or no file is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Which breaches are errors
+    /// Which violations are errors
     #[arg(long, value_enum, default_value_t = Profile::Strict)]
     profile: Profile,
-    /// Check each event alone, without session rules
+    /// Check each event by itself, without session rules
     #[arg(long)]
     events: bool,
     /// Format of the findings on standard output; default: text, or json with --json
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Exit with status 1 on warnings, too
+    /// Exit with status 1 on warnings too
     #[arg(long)]
     deny_warnings: bool,
 }
@@ -37,7 +37,7 @@ impl Validate {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let mut out = Output::new();
         match Format::of(self.format, invocation.json) {
-            Format::Text => self.told(Text::new(|line: &str| out.line(&clean::line(line)))),
+            Format::Text => self.print_report(Text::new(|line: &str| out.line(&clean::line(line)))),
             Format::Json => {
                 let total = self.all(Json::new(|part: &str| out.json_part(part)))?;
                 out.line("")?;
@@ -46,7 +46,7 @@ impl Validate {
         }
     }
 
-    fn told(&self, report: impl Report<Error = Failure>) -> Result<(), Failure> {
+    fn print_report(&self, report: impl Report<Error = Failure>) -> Result<(), Failure> {
         self.verdict(self.all(report)?)
     }
 

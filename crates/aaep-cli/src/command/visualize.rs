@@ -24,7 +24,7 @@ pub(super) struct Visualize {
     /// File to write, only on success; - is standard output
     #[arg(short, long, value_name = "OUT", default_value = "-")]
     output: PathBuf,
-    /// Which breaches are errors
+    /// Which violations are errors
     #[arg(long, value_enum, default_value_t = Profile::Strict)]
     profile: Profile,
     /// Show only the session with this id
@@ -55,12 +55,12 @@ impl Visualize {
             Some("-") => "standard input".to_owned(),
             _ => self.file.display().to_string(),
         };
-        let file = open(&self.file).map_err(|why| Failure::Usage(format!("{name} cannot be read: {why}")))?;
-        #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+        let file = open(&self.file).map_err(|why| Failure::Usage(format!("cannot read {name}: {why}")))?;
+        #[expect(clippy::cast_possible_truncation, reason = "no number is invalid")]
         let seed = World::real().entropy.draw() as u64;
         let options =
             Options { name: &name, profile: self.profile.of_rules(), session: self.session.as_deref(), seed };
-        let empty = || Failure::Usage(format!("{name} is empty: there is nothing to trace"));
+        let empty = || Failure::Usage(format!("{name} is empty"));
         if self.output.to_str() == Some("-") {
             let mut out = Terminal { out: Output::new(), closed: false };
             let traced = trace::write(file, format, &mut out, &options);
@@ -88,7 +88,7 @@ fn verdict(totals: &trace::Totals) -> Result<(), Failure> {
 
 fn failed(name: &str, why: TraceError) -> Failure {
     match why {
-        TraceError::Read(why) => Failure::Usage(format!("{name} cannot be read: {why}")),
+        TraceError::Read(why) => Failure::Usage(format!("cannot read {name}: {why}")),
         TraceError::NoSession(_) => Failure::Usage(format!("{name}: {why}")),
         TraceError::Write(why) => why.into(),
     }

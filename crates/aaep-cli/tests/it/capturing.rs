@@ -19,8 +19,8 @@ fn producer() -> (Following, String) {
     let mut command = aaep();
     command.args(["--json", "replay", CONFIRMED, "--port", "0", "--no-delay", "--stay"]);
     let replay = Following::of(&mut command);
-    let told: Value = serde_json::from_str(&replay.line()).unwrap();
-    let url = told["url"].as_str().unwrap().to_owned();
+    let value: Value = serde_json::from_str(&replay.line()).unwrap();
+    let url = value["url"].as_str().unwrap().to_owned();
     (replay, url)
 }
 
@@ -29,7 +29,7 @@ fn capture(arguments: &[&str]) -> Answer {
 }
 
 /// The events of the recording, as they stand in it.
-fn said() -> Vec<String> {
+fn recorded_events() -> Vec<String> {
     let file = std::fs::read_to_string(CONFIRMED).unwrap();
     file.lines().filter(|line| line.contains("\"event_id\"")).map(str::to_owned).collect()
 }
@@ -46,15 +46,18 @@ fn place() -> (tempfile::TempDir, PathBuf, String) {
 }
 
 #[test]
-fn a_session_is_written_down_as_it_was_said_and_can_be_checked_and_said_again() {
+fn a_captured_session_is_exact_and_can_be_checked_and_replayed() {
     let ((_replay, url), (_folder, file, name)) = (producer(), place());
-    let count = said().len();
+    let count = recorded_events().len();
     let answer = capture(&[&url, "-o", &name, "--max-events", &count.to_string()]);
     assert_eq!(answer.status, 0, "{answer:?}");
     assert!(answer.data.starts_with(&format!("{count} events in ")), "{answer:?}");
-    assert!(answer.data.contains(&format!("written to {name}; as many as were wanted")), "{answer:?}");
+    assert!(
+        answer.data.contains(&format!("written to {name}; the limit of events was reached")),
+        "{answer:?}"
+    );
     assert!(answer.words.contains("connected; Ctrl-C ends the capture"), "{answer:?}");
-    assert_eq!(lines(&file), said(), "byte for byte");
+    assert_eq!(lines(&file), recorded_events(), "byte for byte");
     let times: Vec<Value> =
         lines(&folder_times(&file)).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(times.len(), count);
@@ -66,8 +69,8 @@ fn a_session_is_written_down_as_it_was_said_and_can_be_checked_and_said_again() 
     assert!(checked.data.contains(&format!("{count} events in 1 file")), "{checked:?}");
     let mut again = aaep();
     let again = Following::of(again.args(["--json", "replay", &name, "--port", "0"]));
-    let told: Value = serde_json::from_str(&again.line()).unwrap();
-    assert_eq!(told["lines"].as_u64(), Some(count as u64));
+    let value: Value = serde_json::from_str(&again.line()).unwrap();
+    assert_eq!(value["lines"].as_u64(), Some(count as u64));
 }
 
 fn folder_times(file: &Path) -> PathBuf {
@@ -78,12 +81,12 @@ fn folder_times(file: &Path) -> PathBuf {
 fn standard_output_takes_the_lines_and_nothing_else() {
     let (_replay, url) = producer();
     let answer = capture(&[&url, "-o", "-", "--max-events", "3", "--quiet"]);
-    assert_eq!(answer.data.lines().collect::<Vec<_>>(), said()[..3]);
+    assert_eq!(answer.data.lines().collect::<Vec<_>>(), recorded_events()[..3]);
     assert!(answer.words.starts_with("3 events in ") && answer.words.lines().count() == 1, "{answer:?}");
 }
 
 #[test]
-fn what_is_wanted_is_kept_and_the_rest_is_counted() {
+fn matching_events_are_kept_and_the_rest_is_counted() {
     let ((_replay, url), (_folder, file, name)) = (producer(), place());
     let answer = Answer::of(aaep().args(["--json", "capture", &url, "-o", &name, "--timeout", "2"]).args([
         "--type",
@@ -91,15 +94,15 @@ fn what_is_wanted_is_kept_and_the_rest_is_counted() {
         "--urgency",
         "critical",
     ]));
-    let told: Value = serde_json::from_str(&answer.data).unwrap();
-    assert_eq!((told["events"].as_u64(), told["ended"].as_str()), (Some(1), Some("timeout")), "{told}");
-    assert_eq!(told["filtered"].as_u64(), Some(said().len() as u64 - 1), "{told}");
+    let value: Value = serde_json::from_str(&answer.data).unwrap();
+    assert_eq!((value["events"].as_u64(), value["ended"].as_str()), (Some(1), Some("timeout")), "{value}");
+    assert_eq!(value["filtered"].as_u64(), Some(recorded_events().len() as u64 - 1), "{value}");
     let kept = lines(&file);
     assert!(kept.len() == 1 && kept[0].contains("aaep:agent.awaiting.confirmation"), "{kept:?}");
 }
 
 #[test]
-fn the_status_tells_nothing_came_from_nobody_answered_and_what_stood_there_stays() {
+fn the_exit_status_separates_no_events_from_no_connection_and_keeps_old_files() {
     let (_folder, file, name) = place();
     // Takes connections and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -107,22 +110,25 @@ fn the_status_tells_nothing_came_from_nobody_answered_and_what_stood_there_stays
     std::fs::write(&file, "an earlier one\n").unwrap();
     let answer = capture(&[&url, "-o", &name, "--timeout", "0.3"]);
     assert_eq!(answer.status, 1, "{answer:?}");
-    assert!(answer.data.contains("0 events") && answer.data.contains("its time was over"), "{answer:?}");
+    assert!(
+        answer.data.contains("0 events") && answer.data.contains("the timeout was reached"),
+        "{answer:?}"
+    );
     drop(silent);
     let answer = capture(&[&url, "-o", &name]);
     assert_eq!((answer.status, answer.data.as_str()), (3, ""), "{answer:?}");
-    assert!(answer.words.contains("does a producer run there?"), "{answer:?}");
+    assert!(answer.words.contains("is a producer running there?"), "{answer:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "an earlier one\n");
     std::fs::remove_file(&file).unwrap();
     assert_eq!(capture(&[&url, "-o", &name]).status, 3);
     assert!(!file.exists(), "nothing is left of an attempt");
 
-    capture(&["localhost:8080", "-o", &name]).bad(2, "give one such as http://127.0.0.1:8080");
-    capture(&[&url, "-o", "/no/such/folder/file"]).bad(2, "cannot be written");
+    capture(&["localhost:8080", "-o", &name]).bad(2, "use a URL such as http://127.0.0.1:8080");
+    capture(&[&url, "-o", "/no/such/folder/file"]).bad(2, "cannot write");
     capture(&[&url]).bad(2, "--output");
     capture(&["-o", &name]).bad(2, "<URL>");
-    capture(&[&url, "-o", &name, "--timeout", "0"]).bad(2, "more than 0");
-    capture(&["-o", &name, "--command", "cat 'x"]).bad(2, "not closed");
+    capture(&[&url, "-o", &name, "--timeout", "0"]).bad(2, "greater than 0");
+    capture(&["-o", &name, "--command", "cat 'x"]).bad(2, "unclosed quote");
     capture(&["-o", &name, "--command", "/no/such/program"]).bad(3, "/no/such/program");
 }
 
@@ -130,10 +136,10 @@ fn the_status_tells_nothing_came_from_nobody_answered_and_what_stood_there_stays
 fn holds(events: String) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (asked, requests) = channel();
+    let (requested, requests) = channel();
     recount_world::thread("producer", move || {
         let (mut stream, _) = listener.accept().unwrap();
-        asked.send(head(&stream)).unwrap();
+        requested.send(head(&stream)).unwrap();
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{events}");
         stream.write_all(answer.as_bytes()).unwrap();
         // Until the other end has gone.
@@ -151,26 +157,26 @@ fn head(stream: &TcpStream) -> String {
 fn signals_end_it_with_the_file_whole() {
     for signal in ["-INT", "-TERM", "-KILL"] {
         let (_folder, file, name) = place();
-        let frames: String = said().iter().map(|event| format!("data: {event}\n\n")).collect();
+        let frames: String = recorded_events().iter().map(|event| format!("data: {event}\n\n")).collect();
         let (url, held) = holds(frames);
         let mut command = aaep();
         let capture = command.args(["capture", &url, "-o", &name]);
         let mut child = capture.stdout(std::process::Stdio::piped()).spawn().unwrap();
         let until = recount_world::moment() + crate::program::PATIENCE;
-        while !folder_times(&file).exists() || lines(&folder_times(&file)).len() < said().len() {
+        while !folder_times(&file).exists() || lines(&folder_times(&file)).len() < recorded_events().len() {
             assert!(recount_world::moment() < until, "the events do not come");
             std::thread::yield_now();
         }
         let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
         assert!(kill.unwrap().success());
         let status = child.wait().unwrap();
-        let mut told = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
+        let mut output = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         if signal != "-KILL" {
             assert_eq!(status.code(), Some(0), "{signal}");
-            assert!(told.contains("it was stopped"), "{signal}: {told}");
+            assert!(output.contains("it was stopped"), "{signal}: {output}");
         }
-        assert_eq!(lines(&file), said(), "{signal}");
+        assert_eq!(lines(&file), recorded_events(), "{signal}");
         assert!(std::fs::read(&file).unwrap().ends_with(b"\n"));
         assert!(held.recv().unwrap().starts_with("GET /events "));
     }
@@ -186,7 +192,7 @@ fn the_environments_token_goes_to_no_other_server() {
         let (folder, _file, name) = place();
         let token = folder.path().join("token");
         std::fs::write(&token, "kept\n").unwrap();
-        let (url, held) = holds(format!("data: {}\n\n", said()[0]));
+        let (url, held) = holds(format!("data: {}\n\n", recorded_events()[0]));
         let arguments =
             arguments.into_iter().map(|word| if word == "TOKEN" { token.to_str().unwrap() } else { word });
         let mut command = aaep();
@@ -201,9 +207,9 @@ fn the_environments_token_goes_to_no_other_server() {
 }
 
 #[test]
-fn a_program_is_captured_and_answered_only_when_that_is_asked_for() {
+fn a_program_is_captured_and_answered_only_on_request() {
     let (_folder, file, name) = place();
-    let prompt = said().into_iter().find(|line| line.contains("awaiting.confirmation")).unwrap();
+    let prompt = recorded_events().into_iter().find(|line| line.contains("awaiting.confirmation")).unwrap();
     let script = file.with_extension("sh");
     // Says the prompt, and then what it was answered, if anything was before its input ended.
     std::fs::write(&script, format!("echo '{prompt}'\nread -r reply && echo \"$reply\"\n")).unwrap();
@@ -214,7 +220,7 @@ fn a_program_is_captured_and_answered_only_when_that_is_asked_for() {
 
     let answer = capture(&[&arguments[..], &["--auto", "reject"]].concat());
     assert_eq!(answer.status, 0, "{answer:?}");
-    assert!(answer.words.contains("warning: every confirmation is rejected without asking"), "{answer:?}");
+    assert!(answer.words.contains("warning: every confirmation is rejected without a prompt"), "{answer:?}");
     let kept = lines(&file);
     assert_eq!(kept[0], prompt);
     assert!(kept[1].contains("\"decision\":\"reject\""), "{kept:?}");
@@ -236,6 +242,6 @@ fn a_handshake_is_made_and_leave_is_taken() {
         kept[0].contains("subscription.request") && kept[0].contains("\"supports_confirmation_reply\":false")
     );
     assert!(kept[1].contains("subscription.accepted"), "{kept:?}");
-    assert_eq!(kept[2..4], said()[..2]);
+    assert_eq!(kept[2..4], recorded_events()[..2]);
     assert!(kept[4].contains("subscription.close"), "{kept:?}");
 }

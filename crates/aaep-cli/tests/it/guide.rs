@@ -13,14 +13,14 @@ fn steps(page: &str) -> Vec<(&str, &str)> {
     blocks
         .map(|block| {
             let (typed, rest) = block.split_once("\n```\n\n```").expect("what is typed ends");
-            let (_, told) = rest.split_once('\n').expect("what comes of it begins");
-            (typed, told.split_once("\n```").expect("what comes of it ends").0)
+            let (_, expected) = rest.split_once('\n').expect("what comes of it begins");
+            (typed, expected.split_once("\n```").expect("what comes of it ends").0)
         })
         .collect()
 }
 
 #[test]
-fn the_guide_says_what_happens() {
+fn guide_examples_match_the_real_output() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/aaep/guide.md");
     let page = std::fs::read_to_string(path).unwrap();
     let steps = steps(&page);
@@ -30,10 +30,10 @@ fn the_guide_says_what_happens() {
     let binary = Path::new(&binary).parent().unwrap().to_owned();
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::env::join_paths(std::iter::once(binary).chain(std::env::split_paths(&paths))).unwrap();
-    for (typed, told) in steps {
+    for (typed, expected) in steps {
         let mut shell = Command::new("sh");
         shell.args(["-c", typed]).current_dir(folder.path()).env("PATH", &paths);
         let answer = Answer::of(&mut shell);
-        assert_eq!((answer.data.trim_end(), answer.words.as_str()), (told, ""), "{typed}");
+        assert_eq!((answer.data.trim_end(), answer.words.as_str()), (expected, ""), "{typed}");
     }
 }

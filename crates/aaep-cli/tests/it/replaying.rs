@@ -15,9 +15,9 @@ fn replay(more: &[&str]) -> (Following, String) {
     let mut command = aaep();
     command.args(["--json", "replay", CONFIRMED, "--port", "0", "--no-delay"]).args(more);
     let replay = Following::of(&mut command);
-    let told: Value = serde_json::from_str(&replay.line()).unwrap();
-    assert_eq!((told["told"].as_str(), told["lines"].as_u64()), (Some("listening"), Some(9)));
-    let url = told["url"].as_str().unwrap().to_owned();
+    let value: Value = serde_json::from_str(&replay.line()).unwrap();
+    assert_eq!((value["told"].as_str(), value["lines"].as_u64()), (Some("listening"), Some(9)));
+    let url = value["url"].as_str().unwrap().to_owned();
     replay.words(&format!("listening on {url}"));
     (replay, url)
 }
@@ -34,36 +34,36 @@ fn events(child: Child) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect()
 }
 
-fn said() -> Vec<String> {
+fn recorded_events() -> Vec<String> {
     let file = std::fs::read_to_string(CONFIRMED).unwrap();
     file.lines().filter(|line| line.contains("\"event_id\"")).map(str::to_owned).collect()
 }
 
 #[test]
-fn a_recording_is_said_to_who_listens_and_then_it_ends() {
+fn a_recording_is_sent_to_listeners_and_the_replay_ends() {
     let (replay, url) = replay(&[]);
-    assert_eq!(events(curl(&[&format!("{url}/events")])), said());
-    let (told, status) = replay.end();
+    assert_eq!(events(curl(&[&format!("{url}/events")])), recorded_events());
+    let (value, status) = replay.end();
     assert_eq!(status, 0);
-    let told: Vec<Value> = told.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(told.last().unwrap()["told"], "left");
+    let value: Vec<Value> = value.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(value.last().unwrap()["told"], "left");
 }
 
 #[test]
 fn control_c_ends_it_and_its_streams_cleanly() {
     let (replay, url) = replay(&["--stay"]);
     let listener = curl(&[&format!("{url}/events")]);
-    for told in ["comes", "begins"] {
-        assert!(replay.line().contains(told), "{told}");
+    for value in ["comes", "begins"] {
+        assert!(replay.line().contains(value), "{value}");
     }
     replay.interrupt();
     replay.words("interrupted");
-    assert_eq!(events(listener), said(), "what was said is given first");
+    assert_eq!(events(listener), recorded_events(), "what was said is given first");
     assert_eq!(replay.end().1, 0);
 }
 
 #[test]
-fn replies_are_told_and_written_down() {
+fn replies_are_reported_and_written_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("replies.jsonl");
     let (replay, url) = replay(&["--wait-for-replies", "--replies", file.to_str().unwrap()]);
@@ -72,9 +72,9 @@ fn replies_are_told_and_written_down() {
     let reply = "{\"type\":\"confirmation.reply\",\n\"reply_token\":\"rpl_1\",\"decision\":\"reject\"}";
     let sent = curl(&["--data", reply, &format!("{url}/messages")]).wait().unwrap();
     assert!(sent.success());
-    let told: Value = serde_json::from_str(&replay.line()).unwrap();
-    assert_eq!((told["outcome"].as_str(), told["line"].as_u64()), (Some("taken"), Some(4)));
-    assert_eq!(events(listener), said());
+    let value: Value = serde_json::from_str(&replay.line()).unwrap();
+    assert_eq!((value["outcome"].as_str(), value["line"].as_u64()), (Some("taken"), Some(4)));
+    assert_eq!(events(listener), recorded_events());
     assert_eq!(replay.end().1, 0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), reply.replace('\n', " ") + "\n");
 }
@@ -86,7 +86,7 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     std::fs::write(&empty, "\n").unwrap();
     let ask = |arguments: &[&str]| Answer::of(aaep().args(["replay"]).args(arguments));
     ask(&["/nonexistent.jsonl"]).bad(2, "/nonexistent.jsonl: No such file");
-    ask(&[empty.to_str().unwrap()]).bad(2, "no events of a producer in the file");
+    ask(&[empty.to_str().unwrap()]).bad(2, "the file has no producer events");
     ask(&[CONFIRMED, "--speed", "0"]).bad(2, "more than 0");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

@@ -29,7 +29,7 @@ fn validate_input(input: &[u8], arguments: &[&str]) -> Answer {
 }
 
 #[test]
-fn the_status_says_whether_there_are_errors() {
+fn the_exit_status_shows_whether_there_are_errors() {
     let (good, bad) = (corpus("good.confirmed.jsonl"), corpus("bad.appendix8.4.jsonl"));
     let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
     assert_eq!(validate(&[good]).good(), "9 events in 1 file: no errors, no warnings\n");
@@ -50,7 +50,7 @@ fn profiles_and_denied_warnings_change_the_verdict() {
     let strict = validate_input(without.as_bytes(), &[]);
     assert_eq!(strict.status, 1, "strict is what is meant when nothing is said: {strict:?}");
     assert!(strict.data.contains("-:1: error localization.missing: "), "{strict:?}");
-    assert!(strict.data.contains("of the errors would be none with --profile compat"), "{strict:?}");
+    assert!(strict.data.contains("not counted as errors with --profile compat"), "{strict:?}");
     let compat = validate_input(without.as_bytes(), &["-", "--profile", "compat"]).good();
     assert!(compat.contains("-:1: warning localization.missing: "), "{compat}");
     let denied = validate_input(without.as_bytes(), &["--profile", "compat", "--deny-warnings"]);
@@ -59,7 +59,7 @@ fn profiles_and_denied_warnings_change_the_verdict() {
 }
 
 #[test]
-fn what_cannot_be_read_or_is_empty_ends_with_2_and_the_others_are_told() {
+fn unreadable_or_empty_files_exit_with_2_and_others_are_reported() {
     let (folder, bad) = (tempfile::tempdir().unwrap(), corpus("bad.appendix8.4.jsonl"));
     let (folder, bad) = (folder.path().to_str().unwrap(), bad.to_str().unwrap());
     let missing = format!("{folder}/missing.jsonl");
@@ -79,11 +79,11 @@ fn what_cannot_be_read_or_is_empty_ends_with_2_and_the_others_are_told() {
 fn json_is_one_line_and_both_ways_to_ask_for_it_give_the_same() {
     let bad = corpus("bad.appendix8.4.jsonl");
     let bad = bad.to_str().unwrap();
-    let told = validate(&["--format", "json", bad]);
-    assert_eq!((told.status, told.data.lines().count()), (1, 1), "{told:?}");
-    assert_eq!(validate(&["--json", bad]).data, told.data);
+    let output = validate(&["--format", "json", bad]);
+    assert_eq!((output.status, output.data.lines().count()), (1, 1), "{output:?}");
+    assert_eq!(validate(&["--json", bad]).data, output.data);
     assert!(validate(&["--json", "--format", "text", bad]).data.starts_with(&format!("{bad}:3: ")));
-    let value: Value = serde_json::from_str(&told.data).unwrap();
+    let value: Value = serde_json::from_str(&output.data).unwrap();
     assert_eq!(value["files"][0]["path"], bad);
     assert_eq!(value["files"][0]["findings"][0]["rule"], "tool.unconfirmed");
     assert_eq!((&value["summary"]["errors"], &value["summary"]["warnings"]), (&1.into(), &1.into()));
@@ -96,7 +96,7 @@ fn nothing_in_a_file_steers_the_terminal() {
     let answer =
         validate_input("{\"type\":\"a\",\"b\u{9b}2J\u{202e}\":1,\"b\u{9b}2J\u{202e}\":1}\n".as_bytes(), &[]);
     assert_eq!(answer.status, 1);
-    assert!(answer.data.contains(r"the key `b\u{9b}2J\u{202e}` comes twice"), "{answer:?}");
+    assert!(answer.data.contains(r"the key `b\u{9b}2J\u{202e}` appears twice"), "{answer:?}");
     assert!(!answer.data.contains('\u{9b}'), "{answer:?}");
 }
 
@@ -128,12 +128,12 @@ fn memory_does_not_grow_with_findings_or_sessions() {
         let mut command = aaep();
         command.args(["validate", "--format", format, "-"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut told = child.stdout.take().unwrap();
+        let mut output = child.stdout.take().unwrap();
         let listening = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
         let heard = std::sync::Arc::clone(&listening);
         let reader = recount_world::thread("findings", move || {
             let mut buffer = vec![0; 1 << 16];
-            while let Ok(count @ 1..) = told.read(&mut buffer) {
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
                 heard.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
             }
         });
@@ -165,7 +165,7 @@ fn memory_does_not_grow_with_findings_or_sessions() {
 }
 
 #[test]
-fn a_single_valid_event_is_told_of_events_alone() {
+fn a_single_valid_event_passes_event_rules_only() {
     let session = std::fs::read_to_string(corpus("good.confirmed.jsonl")).unwrap();
     let event = session.lines().nth(6).unwrap();
     let answer = validate_input(event.as_bytes(), &["-"]);

@@ -16,7 +16,7 @@ fn visualize(arguments: &[&str]) -> Answer {
 }
 
 #[test]
-fn a_session_is_told_drawn_and_given_as_data() {
+fn a_session_is_shown_as_text_html_and_json() {
     let file = testdata("sessions/bad.confirmed.rejected.jsonl");
     let file = file.to_str().unwrap();
     // The account is whole, and the status says that there are errors in it.
@@ -39,7 +39,7 @@ fn a_session_is_told_drawn_and_given_as_data() {
     let wins = found(visualize(&["--json", file, "--format", "text"]));
     assert_eq!(wins, text, "what is said for the verb wins");
     let compat = found(visualize(&[file, "--profile", "compat"]));
-    assert!(compat.contains("in the profile compat: 1 error."));
+    assert!(compat.contains("with the profile compat: 1 error."));
 }
 
 #[test]
@@ -51,31 +51,31 @@ fn a_file_is_there_only_when_all_went_well() {
     let trip = trip.to_str().unwrap();
     let left = || std::fs::read_dir(folder.path()).unwrap().count();
     visualize(&["/dev/null", "-o", page]).bad(2, "is empty");
-    visualize(&["no-such-file", "-o", page]).bad(2, "cannot be read");
+    visualize(&["no-such-file", "-o", page]).bad(2, "cannot read");
     visualize(&[trip, "--session", "sess_none", "-o", page]).bad(2, "no session `sess_none` in the file");
     assert_eq!(left(), 0);
     // A finding is told by the status, and leaves the page whole.
-    let told = visualize(&[trip, "--session", "sess_ticket", "--format", "html", "-o", page]);
-    assert_eq!((told.status, told.data.as_str()), (1, ""), "{told:?}");
+    let output = visualize(&[trip, "--session", "sess_ticket", "--format", "html", "-o", page]);
+    assert_eq!((output.status, output.data.as_str()), (1, ""), "{output:?}");
     assert_eq!(left(), 1);
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("sess_ticket") && !html.contains("sess_berlin"));
 }
 
 #[test]
-fn a_replay_tells_what_it_says() {
+fn a_replay_prints_the_events_it_sends() {
     let file = testdata("sessions/good.confirmed.jsonl");
     let replay = ["replay", file.to_str().unwrap(), "--port", "0", "--no-delay", "--no-wait", "--visualize"];
-    let told = Following::of(aaep().args(replay)).end();
-    assert_eq!(told.1, 0);
-    let told = told.0;
-    assert_eq!(told[..2], ["Session sess_1", "Line 1, after 0 s: The session starts: “Starting.”"]);
-    assert!(told.last().unwrap().starts_with("End of session sess_1: completed after 9 s."), "{told:?}");
-    let told = Following::of(aaep().arg("--json").args(replay)).end().0;
-    let accounts: Vec<Value> = told
+    let output = Following::of(aaep().args(replay)).end();
+    assert_eq!(output.1, 0);
+    let output = output.0;
+    assert_eq!(output[..2], ["Session sess_1", "Line 1, after 0 s: The session starts: “Starting.”"]);
+    assert!(output.last().unwrap().starts_with("End of session sess_1: completed after 9 s."), "{output:?}");
+    let output = Following::of(aaep().arg("--json").args(replay)).end().0;
+    let accounts: Vec<Value> = output
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|told| told["told"] == "account")
+        .filter(|output| output["told"] == "account")
         .collect();
     assert_eq!(accounts.len(), 9);
     assert_eq!(

@@ -11,22 +11,21 @@ use super::{Surface, Target};
 pub(super) const VERSIONED: &str = "/aaep/v1";
 
 const WANTED: &str =
-    "give one such as http://127.0.0.1:8080, http://127.0.0.1:8080/aaep/v1 or ws://127.0.0.1:8080/ws";
+    "use a URL such as http://127.0.0.1:8080, http://127.0.0.1:8080/aaep/v1 or ws://127.0.0.1:8080/ws";
 
 impl FromStr for Target {
     type Err = LinkError;
 
     /// `http://`, `https://`, `ws://` and `wss://`. The address of the events themselves is taken for its base.
     fn from_str(text: &str) -> Result<Target, LinkError> {
-        let unusable = |why: &str| {
-            LinkError::Unusable(format!("{text:?} is no address of a producer ({why}); {WANTED}"))
-        };
+        let unusable =
+            |why: &str| LinkError::Unusable(format!("{text:?} is not a producer URL ({why}); {WANTED}"));
         let url = Url::parse(text).map_err(|why| unusable(&why.to_string()))?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
-            return Err(unusable("it begins with neither http:// nor ws://"));
+            return Err(unusable("it does not begin with http:// or ws://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(unusable("it holds a name or a password; give a token instead"));
+            return Err(unusable("it contains a user name or a password; use a token instead"));
         }
         if url.fragment().is_some() {
             return Err(unusable("it has a # part"));
@@ -55,7 +54,7 @@ impl FromStr for Target {
 /// Where the events of a subscription are, when nobody said so.
 pub(super) fn events_of(base: &str, subscription: Option<&str>) -> Result<String, LinkError> {
     let mut url = Url::parse(&format!("{base}/events"))
-        .map_err(|why| LinkError::Unusable(format!("{base:?} is no address ({why}); {WANTED}")))?;
+        .map_err(|why| LinkError::Unusable(format!("{base:?} is not a valid URL ({why}); {WANTED}")))?;
     if let Some(subscription) = subscription {
         url.query_pairs_mut().append_pair("subscription_id", subscription);
     }
@@ -64,14 +63,16 @@ pub(super) fn events_of(base: &str, subscription: Option<&str>) -> Result<String
 
 /// What a `Location` means. It must stay with the origin: the token goes there too.
 pub(super) fn beside(base: &str, location: &str) -> Result<String, LinkError> {
-    let base =
-        Url::parse(base).map_err(|why| LinkError::Unusable(format!("{base:?} is no address ({why})")))?;
+    let base = Url::parse(base)
+        .map_err(|why| LinkError::Unusable(format!("{base:?} is not a valid URL ({why})")))?;
     let url = base.join(location).map_err(|why| {
-        LinkError::Protocol(format!("the Location {location:?} of the subscription is no address ({why})"))
+        LinkError::Protocol(format!(
+            "the Location {location:?} of the subscription is not a valid URL ({why})"
+        ))
     })?;
     if url.origin() != base.origin() {
         return Err(LinkError::Protocol(format!(
-            "the Location {location:?} of the subscription leads to another server; its events must come from {}",
+            "the Location {location:?} of the subscription is on another server; events must come from {}",
             base.origin().ascii_serialization()
         )));
     }
@@ -101,11 +102,11 @@ pub fn words(line: &str) -> Result<Vec<String>, LinkError> {
         }
     }
     if quote.is_some() {
-        return Err(LinkError::Unusable(format!("a quote of the command {line:?} is not closed")));
+        return Err(LinkError::Unusable(format!("the command {line:?} has an unclosed quote")));
     }
     words.extend(word);
     if words.is_empty() {
-        return Err(LinkError::Unusable("the command is empty; give a program and its arguments".to_owned()));
+        return Err(LinkError::Unusable("the command is empty; pass a program and its arguments".to_owned()));
     }
     Ok(words)
 }
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_tell_the_transport_and_the_surface() {
+    fn an_address_determines_transport_and_surface() {
         for (text, expected) in [
             ("http://h:1", http("http://h:1", Surface::Legacy)),
             ("http://h:1/", http("http://h:1", Surface::Legacy)),
@@ -139,7 +140,7 @@ mod tests {
             ["", "localhost:8080", "h", "tcp://h", "http://", "http://h?x=1", "http://u:p@h", "ws://h/#x"]
         {
             let why = bad.parse::<Target>().unwrap_err().to_string();
-            assert!(why.contains("give one such as"), "{bad:?}: {why}");
+            assert!(why.contains("use a URL such as"), "{bad:?}: {why}");
         }
     }
 

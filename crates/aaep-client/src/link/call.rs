@@ -48,7 +48,7 @@ impl Caller {
     /// `address` is any of the server's; it says whether certificates are needed, and whether a proxy is asked.
     pub fn new(address: &str, token: Option<&str>, patience: Duration) -> Result<Caller, LinkError> {
         let url = Url::parse(address)
-            .map_err(|why| LinkError::Unusable(format!("{address:?} is no address of a server ({why})")))?;
+            .map_err(|why| LinkError::Unusable(format!("{address:?} is not a valid server URL ({why})")))?;
         let token = token.map(bearer).transpose()?;
         // Whose cryptography TLS uses is for the process to say, once; an earlier choice is as good.
         rustls::crypto::ring::default_provider().install_default().ok();
@@ -109,7 +109,7 @@ impl Caller {
             while let Some(chunk) = response.chunk().await.map_err(|why| LinkError::unreachable(url, &why))? {
                 if body.len() + chunk.len() > limits::REPLY_BYTES_MAX {
                     return Err(LinkError::Protocol(format!(
-                        "the answer of {url} is longer than {} bytes (REPLY_BYTES_MAX)",
+                        "the response of {url} is longer than {} bytes (REPLY_BYTES_MAX)",
                         limits::REPLY_BYTES_MAX
                     )));
                 }
@@ -124,7 +124,7 @@ impl Caller {
     }
 
     fn silent(&self, url: &str) -> LinkError {
-        let reason = format!("it did not answer within {} ms", self.patience.as_millis());
+        let reason = format!("no response within {} ms", self.patience.as_millis());
         LinkError::Unreachable { at: url.to_owned(), reason }
     }
 
@@ -142,8 +142,9 @@ impl Caller {
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, LinkError> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| LinkError::Unusable("the token holds characters that no header can carry".to_owned()))?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
+        LinkError::Unusable("the token contains characters that are not allowed in a header".to_owned())
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

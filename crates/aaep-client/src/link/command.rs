@@ -34,7 +34,7 @@ pub(super) struct Command {
     outbox: BytesMut,
     requests: u64,
     comments: u64,
-    comments_told: u64,
+    comments_reported: u64,
     is_started: bool,
 }
 
@@ -66,7 +66,7 @@ impl Command {
         let name = argv.join(" ");
         let Some((program, arguments)) = argv.split_first() else {
             return Err(LinkError::Unusable(
-                "the command is empty; give a program and its arguments".to_owned(),
+                "the command is empty; pass a program and its arguments".to_owned(),
             ));
         };
         let mut child = tokio::process::Command::new(program)
@@ -92,7 +92,7 @@ impl Command {
             outbox: BytesMut::new(),
             requests: 0,
             comments: 0,
-            comments_told: 0,
+            comments_reported: 0,
             is_started: false,
         })
     }
@@ -101,7 +101,7 @@ impl Command {
         loop {
             self.flush().await?;
             while let Some(line) = self.line()? {
-                if let Some(text) = self.tell(line)? {
+                if let Some(text) = self.interpret(line)? {
                     return Ok(Some(self.heard(text)));
                 }
                 self.flush().await?;
@@ -120,8 +120,8 @@ impl Command {
     }
 
     fn heard(&mut self, text: String) -> Heard {
-        let comments = self.comments - self.comments_told;
-        self.comments_told = self.comments;
+        let comments = self.comments - self.comments_reported;
+        self.comments_reported = self.comments;
         let (at, at_ms) = (recount_world::moment(), self.world.clock.now_ms());
         Heard { text, id: None, event: None, at, at_ms, comments }
     }
@@ -158,7 +158,7 @@ impl Command {
     }
 
     /// What a line says to who listens, if anything. What must be answered at once is.
-    fn tell(&mut self, line: String) -> Result<Option<String>, LinkError> {
+    fn interpret(&mut self, line: String) -> Result<Option<String>, LinkError> {
         if self.framing == Framing::Lines {
             return Ok(Some(line));
         }
@@ -193,8 +193,8 @@ impl Command {
     fn no_rpc(&self, line: &str, why: &str) -> LinkError {
         let shown: String = line.chars().take(limits::REFUSAL_CHARS_MAX).collect();
         LinkError::Protocol(format!(
-            "the command {:?} wrote a line that is not JSON-RPC ({why}): {shown}; if its lines are messages as they \
-             are, say --framing lines",
+            "the command {:?} wrote a line that is not JSON-RPC ({why}): {shown}; if its lines are plain \
+             messages, pass --framing lines",
             self.name
         ))
     }
@@ -261,8 +261,8 @@ impl Command {
             // A last line without its end is whole when it reads as JSON.
             return match serde_json::from_str::<serde::de::IgnoredAny>(text) {
                 Ok(_) => {
-                    let told = self.tell(text.to_owned())?;
-                    Ok(told.map(|text| self.heard(text)))
+                    let text = self.interpret(text.to_owned())?;
+                    Ok(text.map(|text| self.heard(text)))
                 }
                 Err(_) => Err(LinkError::CutOff { bytes: rest.len() }),
             };

@@ -14,22 +14,23 @@ pub enum LinkError {
     #[error("no answer from {at}: {reason}")]
     Unreachable { at: String, reason: String },
     /// It answered, and the answer is no.
-    #[error("{url} answered with status {status}{}", excerpt(.body))]
+    #[error("{url} returned status {status}{}", excerpt(.body))]
     Refused { url: String, status: u16, body: Vec<u8> },
     /// It answered with something else than events.
     #[error(
-        "{url} answered with {what}, which is not an event stream; check that this is the address of an AAEP producer"
+        "{url} returned {what}, which is not an event stream; check that this is the URL of an AAEP producer"
     )]
     NotAStream { url: String, what: String },
     /// It answered a handshake with nothing, for as long as one waits.
     #[error("the subscription.request was not answered within {} ms", .waited.as_millis())]
     NoAnswer { waited: Duration },
     #[error(
-        "{messages} messages came before the answer to the subscription.request (HELD_MESSAGES_MAX, HELD_BYTES_MAX)"
+        "{messages} messages arrived before the response to the subscription.request (HELD_MESSAGES_MAX, \
+         HELD_BYTES_MAX)"
     )]
     Flooded { messages: usize },
     /// The connection broke.
-    #[error("the connection broke: {reason}")]
+    #[error("the connection failed: {reason}")]
     Broken { reason: String },
     /// A message is longer than is read.
     #[error("a message exceeds {limit} bytes (MESSAGE_BYTES_MAX); it was discarded")]

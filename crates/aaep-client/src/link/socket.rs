@@ -33,7 +33,7 @@ pub(super) struct Socket {
     subprotocol: Option<String>,
     closed: Option<(u16, String)>,
     comments: u64,
-    comments_told: u64,
+    comments_reported: u64,
     over: bool,
 }
 
@@ -63,12 +63,12 @@ impl Socket {
         }
         let header = |name: &str| text(response.headers(), name);
         if header("sec-websocket-accept") != Some(derive_accept_key(key.as_bytes()).as_str()) {
-            return Err(LinkError::Protocol(format!("{url} switched to something that is no WebSocket")));
+            return Err(LinkError::Protocol(format!("{url} switched to a protocol other than WebSocket")));
         }
         let subprotocol = header("sec-websocket-protocol").map(str::to_owned);
         if let Some(other) = subprotocol.as_deref().filter(|name| *name != SUBPROTOCOL) {
             return Err(LinkError::Protocol(format!(
-                "{url} chose the subprotocol {other:?}, which was not offered; {SUBPROTOCOL:?} was"
+                "{url} chose the subprotocol {other:?}, but only {SUBPROTOCOL:?} was offered"
             )));
         }
         let raw = response.upgrade().await.map_err(|why| LinkError::unreachable(url, &why))?;
@@ -82,7 +82,7 @@ impl Socket {
             subprotocol,
             closed: None,
             comments: 0,
-            comments_told: 0,
+            comments_reported: 0,
             over: false,
         })
     }
@@ -91,8 +91,8 @@ impl Socket {
         while !self.over {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => {
-                    let comments = self.comments - self.comments_told;
-                    self.comments_told = self.comments;
+                    let comments = self.comments - self.comments_reported;
+                    self.comments_reported = self.comments;
                     return Ok(Some(Heard {
                         text: text.as_str().to_owned(),
                         id: None,

@@ -24,7 +24,7 @@ pub(super) struct Stream {
     /// When the chunk came that is being told.
     at: Instant,
     at_ms: u64,
-    comments_told: u64,
+    comments_reported: u64,
     failed: Option<DecoderError>,
 }
 
@@ -67,7 +67,7 @@ impl Stream {
             ),
             at: recount_world::moment(),
             at_ms: world.clock.now_ms(),
-            comments_told: 0,
+            comments_reported: 0,
             failed: None,
         })
     }
@@ -76,8 +76,8 @@ impl Stream {
     pub(super) async fn next(&mut self) -> Result<Option<Heard>, LinkError> {
         loop {
             if let Some(frame) = self.decoder.next_frame() {
-                let comments = self.decoder.comments() - self.comments_told;
-                self.comments_told += comments;
+                let comments = self.decoder.comments() - self.comments_reported;
+                self.comments_reported += comments;
                 return Ok(Some(Heard {
                     text: frame.data,
                     id: frame.id,

@@ -24,39 +24,39 @@ async fn heard(script: &str, framing: Framing) -> (Vec<String>, Option<LinkError
 async fn lines_are_messages() {
     // A byte order mark, both line ends, blank lines, and a last line without its end.
     let script = r#"printf '\357\273\277{"a":1}\r\n\n   \n{"b":\t2}\n{"c":3}'"#;
-    let (told, ended) = heard(script, Framing::Lines).await;
-    assert_eq!(told, ["{\"a\":1}", "{\"b\":\t2}", "{\"c\":3}"]);
+    let (messages, ended) = heard(script, Framing::Lines).await;
+    assert_eq!(messages, ["{\"a\":1}", "{\"b\":\t2}", "{\"c\":3}"]);
     assert!(ended.is_none(), "{ended:?}");
 }
 
 #[tokio::test]
-async fn a_command_that_dies_says_so() {
-    let (told, ended) = heard("echo '{\"a\":1}'; exit 7", Framing::Lines).await;
-    assert_eq!(told, ["{\"a\":1}"]);
+async fn a_command_that_dies_is_reported() {
+    let (messages, ended) = heard("echo '{\"a\":1}'; exit 7", Framing::Lines).await;
+    assert_eq!(messages, ["{\"a\":1}"]);
     let ended = ended.unwrap();
     assert!(matches!(&ended, LinkError::Died { status, .. } if status.code() == Some(7)), "{ended}");
     assert!(!ended.may_pass());
 
-    let (told, ended) = heard("printf '{\"a\":1}\\n{\"b\":'; kill -9 $$", Framing::Lines).await;
-    assert_eq!(told, ["{\"a\":1}"], "half a message is none (R-025)");
+    let (messages, ended) = heard("printf '{\"a\":1}\\n{\"b\":'; kill -9 $$", Framing::Lines).await;
+    assert_eq!(messages, ["{\"a\":1}"], "half a message is none (R-025)");
     assert!(matches!(ended, Some(LinkError::CutOff { bytes: 5 })), "{ended:?}");
 
-    let (told, ended) = heard("printf '\\377\\n'", Framing::Lines).await;
-    assert!(told.is_empty() && matches!(ended, Some(LinkError::NotText)), "{ended:?}");
+    let (messages, ended) = heard("printf '\\377\\n'", Framing::Lines).await;
+    assert!(messages.is_empty() && matches!(ended, Some(LinkError::NotText)), "{ended:?}");
 }
 
 #[tokio::test]
 async fn a_line_without_an_end_is_not_kept() {
     let script = format!("head -c {} /dev/zero | tr '\\0' x; cat", limits::MESSAGE_BYTES_MAX + 70_000);
-    let (told, ended) = heard(&script, Framing::Lines).await;
-    assert!(told.is_empty() && matches!(ended, Some(LinkError::TooLong { .. })), "{ended:?}");
+    let (messages, ended) = heard(&script, Framing::Lines).await;
+    assert!(messages.is_empty() && matches!(ended, Some(LinkError::TooLong { .. })), "{ended:?}");
     let script = "head -c 1048576 /dev/zero | tr '\\0' x | sed 's/.*/\"&\"/'";
-    let (told, ended) = heard(script, Framing::Lines).await;
-    assert!(ended.is_none() && told[0].len() == 1_048_578);
+    let (messages, ended) = heard(script, Framing::Lines).await;
+    assert!(ended.is_none() && messages[0].len() == 1_048_578);
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_told() {
+async fn a_command_that_cannot_be_started_is_reported() {
     let world = World::real();
     let argv = vec!["/no/such/program".to_owned()];
     let why =
@@ -99,12 +99,12 @@ async fn json_rpc_is_unwrapped_and_answered() {
     let dial = Dial { request: Some(REQUEST.to_owned()), ..shell(script, Framing::JsonRpc) };
     let mut link = Link::open(&world, &dial).await.unwrap();
     assert_eq!(link.answer(), Some(r#"{"type":"subscription.accepted",  "subscription_id":"sub_1"}"#));
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for _ in 0..2 {
-        told.push(link.next().await.unwrap().unwrap());
+        messages.push(link.next().await.unwrap().unwrap());
     }
     assert_eq!(
-        texts(&told),
+        texts(&messages),
         [
             r#"[{"jsonrpc":"2.0","id":1,"method":"aaep.subscribe","params":{"type":"subscription.request"}}]"#,
             r#"{"big":1e400, "e":"\u00e9"}"#, // R-140: as it came
@@ -140,16 +140,16 @@ async fn json_rpc_is_unwrapped_and_answered() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_json_rpc_is_told_with_the_way_out() {
+async fn a_line_that_is_not_json_rpc_is_reported_with_a_remedy() {
     for line in ["{\"type\":\"aaep:agent.session.started\"}", "listening on 8080"] {
-        let (told, ended) = heard(&format!("echo '{line}'"), Framing::JsonRpc).await;
+        let (messages, ended) = heard(&format!("echo '{line}'"), Framing::JsonRpc).await;
         let ended = ended.unwrap().to_string();
-        assert!(told.is_empty() && ended.contains(line) && ended.contains("--framing lines"), "{ended}");
+        assert!(messages.is_empty() && ended.contains(line) && ended.contains("--framing lines"), "{ended}");
     }
 }
 
 #[tokio::test]
-async fn closing_ends_the_command_also_when_it_does_not_want_to() {
+async fn closing_kills_a_command_that_does_not_exit() {
     let world = World::real();
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("ended");

@@ -20,7 +20,7 @@ fn asking(target: &str) -> Dial {
 }
 
 #[tokio::test]
-async fn on_the_versioned_surface_the_answer_says_where_the_events_are() {
+async fn a_versioned_handshake_response_locates_the_events() {
     let world = World::real();
     let server = Server::start(&world, |request, mut socket| async move {
         let answer = match request.line.as_str() {
@@ -85,9 +85,9 @@ async fn without_a_location_the_events_are_where_the_protocol_has_them() {
 #[tokio::test]
 async fn a_location_on_another_server_is_not_followed() {
     let world = World::real();
-    let other = Server::saying(&world, format!("{STREAM}data: 1\n\n")).await;
+    let other = Server::responding(&world, format!("{STREAM}data: 1\n\n")).await;
     let elsewhere = format!("location: {}/events\r\n", other.http());
-    let server = Server::saying(&world, whole("201 Created", &elsewhere, ACCEPTED)).await;
+    let server = Server::responding(&world, whole("201 Created", &elsewhere, ACCEPTED)).await;
     let why = Link::open(&world, &asking(&format!("{}/aaep/v1", server.http()))).await.err().unwrap();
     assert!(matches!(why, LinkError::Protocol(_)) && why.to_string().contains("another server"), "{why}");
     assert!(other.seen().is_empty());
@@ -97,7 +97,7 @@ async fn a_location_on_another_server_is_not_followed() {
 async fn a_rejection_is_an_answer_whatever_its_status() {
     let world = World::real();
     for status in ["200 OK", "401 Unauthorized", "429 Too Many Requests", "503 Later"] {
-        let server = Server::saying(&world, whole(status, "", REJECTED)).await;
+        let server = Server::responding(&world, whole(status, "", REJECTED)).await;
         let mut link = Link::open(&world, &asking(&format!("{}/aaep/v1", server.http()))).await.unwrap();
         assert_eq!((link.answer(), link.is_rejected()), (Some(REJECTED), true), "{status}");
         assert_eq!(link.answer_status(), Some(status[..3].parse().unwrap()));
@@ -105,7 +105,7 @@ async fn a_rejection_is_an_answer_whatever_its_status() {
         assert_eq!(server.lines(), ["POST /aaep/v1/subscriptions"]);
     }
     for (status, body) in [("401 Unauthorized", "no"), ("201 Created", "{}"), ("500 Oh", ACCEPTED)] {
-        let server = Server::saying(&world, whole(status, "", body)).await;
+        let server = Server::responding(&world, whole(status, "", body)).await;
         let why = Link::open(&world, &asking(&format!("{}/aaep/v1", server.http()))).await.err().unwrap();
         assert_eq!(why.status(), Some(status[..3].parse().unwrap()), "{why}");
     }
@@ -113,17 +113,17 @@ async fn a_rejection_is_an_answer_whatever_its_status() {
 
 /// A producer of the legacy surface whose stream waits for the request.
 async fn room(world: &World, before: &'static str, answer: &'static str, status: &'static str) -> Server {
-    let asked = Arc::new(Notify::new());
+    let requested = Arc::new(Notify::new());
     Server::start(world, move |request, mut socket| {
-        let asked = asked.clone();
+        let requested = requested.clone();
         async move {
             if request.line == "GET /events" {
                 write(&mut socket, format!("{STREAM}{before}")).await;
-                asked.notified().await;
+                requested.notified().await;
                 write(&mut socket, format!("data: {answer}\n\ndata: \"behind\"\n\n")).await;
             } else {
                 write(&mut socket, whole(status, "", "")).await;
-                asked.notify_one();
+                requested.notify_one();
             }
         }
     })
@@ -131,7 +131,7 @@ async fn room(world: &World, before: &'static str, answer: &'static str, status:
 }
 
 #[tokio::test]
-async fn on_the_legacy_surface_the_answer_is_heard_on_the_stream() {
+async fn a_legacy_handshake_response_arrives_on_the_stream() {
     let world = World::real();
     let server = room(&world, "data: \"before\"\n\n", ACCEPTED, "204 No Content").await;
     let mut link = Link::open(&world, &asking(&server.http())).await.unwrap();
@@ -149,7 +149,7 @@ async fn on_the_legacy_surface_the_answer_is_heard_on_the_stream() {
 }
 
 #[tokio::test]
-async fn a_producer_without_handshakes_is_told_apart() {
+async fn a_producer_without_handshakes_is_recognised() {
     let world = World::real();
     let server = room(&world, "", ACCEPTED, "400 Bad Request").await;
     let why = Link::open(&world, &asking(&server.http())).await.err().unwrap();
@@ -202,7 +202,7 @@ async fn a_flood_before_the_answer_is_not_kept() {
 #[tokio::test]
 async fn a_request_that_is_no_object_is_not_sent() {
     let world = World::real();
-    let server = Server::saying(&world, STREAM).await;
+    let server = Server::responding(&world, STREAM).await;
     let dial = Dial { request: Some("hello".to_owned()), ..dial(&server.http()) };
     assert!(matches!(Link::open(&world, &dial).await, Err(LinkError::Unusable(_))));
     assert!(server.seen().is_empty());

@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// One that answers every request with the same bytes, and then closes.
-    pub(crate) async fn saying(world: &World, answer: impl Into<Vec<u8>>) -> Server {
+    pub(crate) async fn responding(world: &World, answer: impl Into<Vec<u8>>) -> Server {
         let answer: Arc<[u8]> = answer.into().into();
         Server::start(world, move |_, mut stream| {
             let answer = answer.clone();

@@ -60,9 +60,9 @@ async fn with_and_without_the_subprotocol() {
 #[tokio::test]
 async fn a_handshake_and_replies_share_the_socket() {
     let world = World::real();
-    let (said, mut says) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     let server = Server::start(&world, move |request, socket| {
-        let said = said.clone();
+        let sender = sender.clone();
         async move {
             let mut socket = switch(&request, socket, "sec-websocket-protocol: aaep.v1\r\n").await;
             while let Some(Ok(message)) = socket.next().await {
@@ -73,9 +73,9 @@ async fn a_handshake_and_replies_share_the_socket() {
                     socket.send(Message::text("\"late\"")).await.unwrap();
                 }
                 if let Message::Close(Some(frame)) = &message {
-                    said.send(u16::from(frame.code).to_string()).unwrap();
+                    sender.send(u16::from(frame.code).to_string()).unwrap();
                 } else {
-                    said.send(text).unwrap();
+                    sender.send(text).unwrap();
                 }
             }
         }
@@ -91,23 +91,23 @@ async fn a_handshake_and_replies_share_the_socket() {
     assert!(sent.status.is_none() && sent.body.is_empty());
     link.close().await;
     for expected in [REQUEST, r#"{"type":"confirmation.reply"}"#, "4000"] {
-        assert_eq!(tokio::time::timeout(SOON, says.recv()).await.unwrap().as_deref(), Some(expected));
+        assert_eq!(tokio::time::timeout(SOON, receiver.recv()).await.unwrap().as_deref(), Some(expected));
     }
 }
 
 /// What a producer that does one thing makes of a link: what was heard, how it ended, what the producer was told.
 async fn after(message: Message) -> (usize, Option<LinkError>, Option<u16>) {
     let world = World::real();
-    let (told, mut tells) = mpsc::unbounded_channel();
+    let (codes, mut code_receiver) = mpsc::unbounded_channel();
     let server = Server::start(&world, move |request, socket| {
-        let (message, told) = (message.clone(), told.clone());
+        let (message, codes) = (message.clone(), codes.clone());
         async move {
             let mut socket = switch(&request, socket, "").await;
             socket.send(Message::text("\"one\"")).await.unwrap();
             socket.send(message).await.ok();
             while let Some(Ok(message)) = socket.next().await {
                 if let Message::Close(Some(frame)) = message {
-                    told.send(u16::from(frame.code)).ok();
+                    codes.send(u16::from(frame.code)).ok();
                 }
             }
         }
@@ -116,19 +116,19 @@ async fn after(message: Message) -> (usize, Option<LinkError>, Option<u16>) {
     let mut link = Link::open(&world, &dial(&address(&server))).await.unwrap();
     let (heard, ended) = all(&mut link).await;
     // Who is still sending does not listen.
-    let told = match ended {
-        Some(LinkError::Binary { .. }) => tokio::time::timeout(SOON, tells.recv()).await.unwrap(),
+    let code = match ended {
+        Some(LinkError::Binary { .. }) => tokio::time::timeout(SOON, code_receiver.recv()).await.unwrap(),
         _ => None,
     };
     assert!(link.next().await.unwrap().is_none(), "the error is told once");
-    (heard.len(), ended, told)
+    (heard.len(), ended, code)
 }
 
 #[tokio::test]
 async fn binary_frames_are_refused() {
-    let (heard, ended, told) = after(Message::binary(b"{}".to_vec())).await;
+    let (heard, ended, code) = after(Message::binary(b"{}".to_vec())).await;
     assert!(heard == 1 && matches!(ended, Some(LinkError::Binary { bytes: 2 })), "{ended:?}");
-    assert_eq!(told, Some(1003));
+    assert_eq!(code, Some(1003));
 }
 
 #[tokio::test]
@@ -165,17 +165,17 @@ async fn a_socket_that_just_goes_away_is_broken() {
 }
 
 #[tokio::test]
-async fn what_does_not_switch_is_told() {
+async fn a_failed_protocol_switch_is_reported() {
     let world = World::real();
     for (status, code) in [("401 Unauthorized", 401), ("200 OK", 200), ("426 Upgrade Required", 426)] {
-        let server = Server::saying(&world, whole(status, "", "no sockets here")).await;
+        let server = Server::responding(&world, whole(status, "", "no sockets here")).await;
         let why = Link::open(&world, &dial(&address(&server))).await.err().unwrap();
         assert_eq!(why.status(), Some(code), "{why}");
         assert!(why.to_string().contains("no sockets here"), "{why}");
     }
     for headers in ["sec-websocket-accept: bm90IGl0\r\n", ""] {
         let head = format!("HTTP/1.1 101 Ok\r\nconnection: Upgrade\r\nupgrade: websocket\r\n{headers}\r\n");
-        let server = Server::saying(&world, head).await;
+        let server = Server::responding(&world, head).await;
         let why = Link::open(&world, &dial(&address(&server))).await.err().unwrap();
         assert!(matches!(why, LinkError::Protocol(_)), "{why}");
     }

@@ -39,7 +39,7 @@ async fn messages_come_whole_however_they_are_cut() {
 #[tokio::test]
 async fn the_token_and_the_last_id_are_shown() {
     let world = World::real();
-    let server = Server::saying(&world, STREAM).await;
+    let server = Server::responding(&world, STREAM).await;
     let dial = Dial {
         token: Some("t0k".to_owned()),
         last_event_id: Some("evt_7".to_owned()),
@@ -59,24 +59,24 @@ async fn the_token_and_the_last_id_are_shown() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_is_heard_and_what_is_far_too_long_ends_the_link() {
+async fn a_mebibyte_is_accepted_and_an_oversized_event_ends_the_link() {
     let world = World::real();
     //
     let mebibyte = format!("{{\"x\":\"{}\"}}", "y".repeat(1024 * 1024));
     let stream = format!("{STREAM}data: {mebibyte}\n\ndata: {{}}\n\n");
-    let server = Server::saying(&world, stream).await;
+    let server = Server::responding(&world, stream).await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
     let (heard, ended) = all(&mut link).await;
     assert!(ended.is_none());
     assert_eq!(texts(&heard), [mebibyte.as_str(), "{}"]);
 
     let longest = "z".repeat(limits::MESSAGE_BYTES_MAX);
-    let server = Server::saying(&world, format!("{STREAM}data: {longest}\n\n")).await;
+    let server = Server::responding(&world, format!("{STREAM}data: {longest}\n\n")).await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
     let (heard, ended) = all(&mut link).await;
     assert!(ended.is_none() && heard.len() == 1, "exactly at the limit");
 
-    let server = Server::saying(&world, format!("{STREAM}data: 1\n\ndata: {longest}z\n\n")).await;
+    let server = Server::responding(&world, format!("{STREAM}data: 1\n\ndata: {longest}z\n\n")).await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
     let (heard, ended) = all(&mut link).await;
     assert_eq!(texts(&heard), ["1"], "what was whole before it is heard");
@@ -103,26 +103,26 @@ async fn a_stream_that_never_ends_its_line_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_is_told_apart_from_one_that_breaks() {
+async fn a_clean_end_differs_from_a_broken_stream() {
     let world = World::real();
     let chunked = "HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
     // Half a frame at the end is no message.
-    let server = Server::saying(&world, format!("{STREAM}data: 1\n\ndata: {{\"half\"")).await;
+    let server = Server::responding(&world, format!("{STREAM}data: 1\n\ndata: {{\"half\"")).await;
     let (heard, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
     assert!(texts(&heard) == ["1"] && ended.is_none());
 
-    let server = Server::saying(&world, format!("{chunked}9\r\ndata: 1\n\n\r\n0\r\n\r\n")).await;
+    let server = Server::responding(&world, format!("{chunked}9\r\ndata: 1\n\n\r\n0\r\n\r\n")).await;
     let (heard, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
     assert!(texts(&heard) == ["1"] && ended.is_none());
 
-    let server = Server::saying(&world, format!("{chunked}9\r\ndata: 1\n\n\r\n40\r\nda")).await;
+    let server = Server::responding(&world, format!("{chunked}9\r\ndata: 1\n\n\r\n40\r\nda")).await;
     let (heard, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
     assert_eq!(texts(&heard), ["1"]);
     assert!(matches!(&ended, Some(why @ LinkError::Broken { .. }) if why.may_pass()), "{ended:?}");
 }
 
 #[tokio::test]
-async fn refusals_are_told_with_what_they_say() {
+async fn refusals_are_reported_with_their_text() {
     let world = World::real();
     for (status, code, may_pass) in [
         ("404 Not Found", 404, false),
@@ -131,7 +131,7 @@ async fn refusals_are_told_with_what_they_say() {
         ("204 None", 204, false),
     ] {
         let body = if code == 204 { "" } else { "{\"why\":\"no\"}" };
-        let server = Server::saying(&world, whole(status, "", body)).await;
+        let server = Server::responding(&world, whole(status, "", body)).await;
         let why = Link::open(&world, &dial(&server.http())).await.err().unwrap();
         assert_eq!((why.status(), why.may_pass()), (Some(code), may_pass), "{why}");
         assert!(why.to_string().contains(&format!("status {code}")), "{why}");
@@ -143,17 +143,17 @@ async fn refusals_are_told_with_what_they_say() {
 async fn what_is_no_event_stream_is_named() {
     let world = World::real();
     for (kind, named) in [("content-type: text/html\r\n", "text/html"), ("", "no media type")] {
-        let server = Server::saying(&world, whole("200 OK", kind, "<p>data: 1</p>")).await;
+        let server = Server::responding(&world, whole("200 OK", kind, "<p>data: 1</p>")).await;
         let why = Link::open(&world, &dial(&server.http())).await.err().unwrap();
         assert!(matches!(why, LinkError::NotAStream { .. }) && why.to_string().contains(named), "{why}");
     }
-    let server = Server::saying(&world, "SSH-2.0-OpenSSH_9.6\r\n").await;
+    let server = Server::responding(&world, "SSH-2.0-OpenSSH_9.6\r\n").await;
     let why = Link::open(&world, &dial(&server.http())).await.err().unwrap();
     assert!(matches!(why, LinkError::Unreachable { .. }), "{why}");
 }
 
 #[tokio::test]
-async fn who_does_not_answer_is_given_up() {
+async fn an_unresponsive_server_times_out() {
     let world = World::real();
     let server = Server::start(&world, |_, mut socket| async move {
         // Holds the connection, and says nothing.
@@ -165,14 +165,14 @@ async fn who_does_not_answer_is_given_up() {
     assert!(matches!(why, LinkError::Unreachable { .. }) && why.to_string().contains("50 ms"), "{why}");
 
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = format!("http://{}", listener.local_addr().unwrap());
+    let closed = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let why = Link::open(&world, &Dial::to(gone.parse().unwrap())).await.err().unwrap();
+    let why = Link::open(&world, &Dial::to(closed.parse().unwrap())).await.err().unwrap();
     assert!(matches!(why, LinkError::Unreachable { .. }) && why.to_string().contains("refused"), "{why}");
 }
 
 #[tokio::test]
-async fn waiting_may_be_given_up_at_any_time() {
+async fn waiting_can_be_cancelled_at_any_time() {
     let world = World::real();
     let server = Server::start(&world, |_, mut socket| async move {
         write(&mut socket, STREAM).await;
@@ -199,7 +199,7 @@ async fn waiting_may_be_given_up_at_any_time() {
 }
 
 #[tokio::test]
-async fn reopening_asks_for_what_is_behind_the_last() {
+async fn reopening_requests_the_events_after_the_last_one() {
     let world = World::real();
     let server = Server::start(&world, |request, mut socket| async move {
         write(&mut socket, STREAM).await;

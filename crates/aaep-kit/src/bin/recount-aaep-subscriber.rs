@@ -23,7 +23,7 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments == ["--faults"] {
         for fault in Fault::ALL {
-            println!("{:26} {} {}", fault.name(), fault.requirement(), fault.says());
+            println!("{:26} {} {}", fault.name(), fault.requirement(), fault.description());
         }
         return ExitCode::SUCCESS;
     }
@@ -62,7 +62,7 @@ fn read(arguments: &[String]) -> Option<(String, SubscriberBehaviour)> {
                 behaviour.replies = match value.as_str() {
                     "accept" => Replies::Accept,
                     "reject" => Replies::Reject,
-                    "nobody" => Replies::Nobody,
+                    "nobody" => Replies::Never,
                     _ => return None,
                 }
             }

@@ -15,18 +15,18 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub(super) fn passes(&self, said: &Glance) -> bool {
-        let urgency = said.urgency.as_deref().unwrap_or("normal");
+    pub(super) fn passes(&self, glance: &Glance) -> bool {
+        let urgency = glance.urgency.as_deref().unwrap_or("normal");
         let is_one = |list: &[String], word: &str| list.is_empty() || list.iter().any(|known| known == word);
         (self.types.is_empty()
-            || self.types.iter().any(|pattern| fits(pattern, said.name.as_deref().unwrap_or_default())))
+            || self.types.iter().any(|pattern| fits(pattern, glance.name.as_deref().unwrap_or_default())))
             && is_one(&self.urgencies, urgency)
-            && self.is_about(said)
+            && self.is_about(glance)
     }
 
     /// Whether an event is of a session that is wanted.
-    pub(super) fn is_about(&self, said: &Glance) -> bool {
-        self.sessions.is_empty() || said.session_id.as_ref().is_some_and(|id| self.sessions.contains(id))
+    pub(super) fn is_about(&self, glance: &Glance) -> bool {
+        self.sessions.is_empty() || glance.session_id.as_ref().is_some_and(|id| self.sessions.contains(id))
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_must_fit_and_urgency_is_normal_when_nothing_is_said() {
+    fn a_filter_requires_every_condition_and_missing_urgency_is_normal() {
         let event = |urgency: &str| {
             Glance::at(&format!(r#"{{"type":"aaep:agent.tool.invoked","session_id":"sess_1"{urgency}}}"#))
                 .unwrap()

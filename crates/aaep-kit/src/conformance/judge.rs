@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::transcript::Line;
 
-/// What became of a prompt.
+/// The status of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PromptStatus {
     /// Nothing yet.
     Open,
     /// Its tool was called; the number of the line.
@@ -18,11 +18,11 @@ pub enum Fate {
     Passed(usize),
 }
 
-impl Fate {
+impl PromptStatus {
     pub fn line(self) -> Option<usize> {
         match self {
-            Fate::Open => None,
-            Fate::Done(line) | Fate::Passed(line) => Some(line),
+            PromptStatus::Open => None,
+            PromptStatus::Done(line) | PromptStatus::Passed(line) => Some(line),
         }
     }
 }
@@ -46,34 +46,34 @@ pub fn is_call_of(prompt: &Line, call: &Line) -> bool {
 /// What became of the prompt in line `prompt`: its call, or else the first change of state or ending behind it.
 ///
 /// A change of state into `calling_tool` may be on the way to the call, so the call counts when it follows.
-pub fn fate(lines: &[Line], prompt: usize) -> Fate {
-    let asked = &lines[prompt];
+pub fn prompt_status(lines: &[Line], prompt: usize) -> PromptStatus {
+    let prompt_line = &lines[prompt];
     let mut passed = None;
     for (number, line) in lines.iter().enumerate().skip(prompt + 1) {
-        if line.session() != asked.session() || !line.is_event() {
+        if line.session() != prompt_line.session() || !line.is_event() {
             continue;
         }
-        if is_call_of(asked, line) {
-            return Fate::Done(number);
+        if is_call_of(prompt_line, line) {
+            return PromptStatus::Done(number);
         }
         let moves = line.is(Kind::StateChanged) && line.str("to_state") != "awaiting_input";
         if moves || line.is_terminal() {
             passed.get_or_insert(number);
         }
     }
-    passed.map_or(Fate::Open, Fate::Passed)
+    passed.map_or(PromptStatus::Open, PromptStatus::Passed)
 }
 
 /// The first sign that a prompt is settled, whichever way.
 pub fn settled(lines: &[Line], prompt: usize) -> Option<usize> {
-    let asked = &lines[prompt];
+    let prompt_line = &lines[prompt];
     (prompt + 1..lines.len()).find(|number| {
         let line = &lines[*number];
         line.is_event()
-            && line.session() == asked.session()
+            && line.session() == prompt_line.session()
             && ((line.is(Kind::StateChanged) && line.str("to_state") != "awaiting_input")
                 || line.is_terminal()
-                || is_call_of(asked, line))
+                || is_call_of(prompt_line, line))
     })
 }
 
@@ -107,37 +107,37 @@ pub fn open_prompt(lines: &[Line], session: &str) -> Option<usize> {
 
 /// What sounds as if something were done, between a prompt and line `until`: calls, their ends, output.
 pub fn sounds_done(lines: &[Line], prompt: usize, until: usize) -> Option<&Line> {
-    let asked = &lines[prompt];
+    let prompt_line = &lines[prompt];
     lines[prompt + 1..until].iter().find(|line| {
         let done = match line.kind() {
-            Some(Kind::ToolInvoked) => is_call_of(asked, line),
+            Some(Kind::ToolInvoked) => is_call_of(prompt_line, line),
             Some(Kind::ToolCompleted) => {
                 let id = line.str("tool_call_id");
                 let began = |call: &&Line| call.is(Kind::ToolInvoked) && call.str("tool_call_id") == id;
-                lines[..until].iter().find(began).is_none_or(|call| is_call_of(asked, call))
+                lines[..until].iter().find(began).is_none_or(|call| is_call_of(prompt_line, call))
             }
             Some(Kind::OutputStreaming) => !line.str("chunk").is_empty(),
             Some(Kind::SessionCompleted) => true,
             _ => false,
         };
-        done && line.session() == asked.session()
+        done && line.session() == prompt_line.session()
     })
 }
 
 /// How many calls of a prompt there were behind it.
 pub fn calls_of(lines: &[Line], prompt: usize) -> Vec<usize> {
-    let asked = &lines[prompt];
-    (prompt + 1..lines.len()).filter(|number| is_call_of(asked, &lines[*number])).collect()
+    let prompt_line = &lines[prompt];
+    (prompt + 1..lines.len()).filter(|number| is_call_of(prompt_line, &lines[*number])).collect()
 }
 
 /// How often the producer left `awaiting_input` behind a prompt, in its session.
 pub fn departures(lines: &[Line], prompt: usize) -> Vec<usize> {
-    let asked = &lines[prompt];
+    let prompt_line = &lines[prompt];
     (prompt + 1..lines.len())
         .filter(|number| {
             let line = &lines[*number];
             line.is(Kind::StateChanged)
-                && line.session() == asked.session()
+                && line.session() == prompt_line.session()
                 && line.str("from_state") == "awaiting_input"
         })
         .collect()

@@ -4,10 +4,10 @@
 //! It knows only what the producer sends over the wire.
 
 mod findings;
+mod harness;
 mod part;
 mod sessions;
 mod specs;
-mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use recount_world::World;
 use serde_json::{Value, json};
 
-use self::stage::{Note, Stage, able, request};
+use self::harness::{Harness, Note, able, request};
 use super::report::{Check, Outcome, Report, Side};
 use super::requirements::{self, Requirement};
 use super::talk::millis;
@@ -115,19 +115,19 @@ pub async fn run(
     }
     let began = recount_world::moment();
     let target = reach(world, subject).await?;
-    let stage = Stage::new(world, subject, level, target.clone())
+    let harness = Harness::new(world, subject, level, target.clone())
         .map_err(|why| RunError::Unusable(why.to_string()))?;
-    let hello = hello(&stage).await?;
+    let hello = hello(&harness).await?;
     let parts: Vec<Part> = Part::ALL.iter().copied().filter(|part| is_run(*part, subject, level)).collect();
     let mut troubles: BTreeMap<Part, String> = BTreeMap::new();
     for part in &parts {
-        sink(part.says());
-        if let Err(trouble) = part::run(*part, &stage).await {
+        sink(part.description());
+        if let Err(trouble) = part::run(*part, &harness).await {
             troubles.insert(*part, trouble);
         }
     }
-    part::alike(&stage);
-    let (notes, mut transcripts) = stage.take();
+    part::alike(&harness);
+    let (notes, mut transcripts) = harness.take();
     transcripts.extend(hello);
     let mut report = Report::new(world, Side::Producer, address(&target), level);
     report.partial = !subject.only.is_empty();
@@ -181,9 +181,12 @@ async fn reach(world: &World, subject: &Subject) -> Result<Target, RunError> {
     let below = Target::Http { base: format!("{base}/aaep/v1"), surface: Surface::Versioned };
     let mut probe = subject.clone();
     probe.target = below.clone();
-    let stage =
-        Stage::new(world, &probe, 1, below.clone()).map_err(|why| RunError::Unusable(why.to_string()))?;
-    match stage.ask("is the specification's surface there?", Scope::Part, &request(able(json!({})))).await {
+    let harness =
+        Harness::new(world, &probe, 1, below.clone()).map_err(|why| RunError::Unusable(why.to_string()))?;
+    match harness
+        .ask("does the producer have the specification's endpoints?", Scope::Part, &request(able(json!({}))))
+        .await
+    {
         Ok(talk) => {
             talk.close().await;
             Ok(below)
@@ -195,18 +198,18 @@ async fn reach(world: &World, subject: &Subject) -> Result<Target, RunError> {
 }
 
 /// Finds out whether it answers handshakes, and whether it is there at all.
-async fn hello(stage: &Stage<'_>) -> Result<Option<Transcript>, RunError> {
-    let asked = stage.ask("is anybody there?", Scope::Part, &request(able(json!({})))).await;
-    match asked {
+async fn hello(harness: &Harness<'_>) -> Result<Option<Transcript>, RunError> {
+    let handshake = harness.ask("is the producer reachable?", Scope::Part, &request(able(json!({})))).await;
+    match handshake {
         Ok(talk) => {
-            stage.handshakes.store(true, Ordering::Relaxed);
+            harness.handshakes.store(true, Ordering::Relaxed);
             Ok(Some(talk.close().await))
         }
         Err(LinkError::Unusable(why)) => Err(RunError::Unusable(why)),
         Err(why @ LinkError::Unreachable { .. }) => Err(RunError::Unreachable(why.to_string())),
         Err(why) => {
-            *stage.silence_of_handshakes.lock().expect("nothing panics while it notes") = why.to_string();
-            match stage.listen("is anybody there, without a handshake?", Scope::Part).await {
+            *harness.silence_of_handshakes.lock().expect("nothing panics while it notes") = why.to_string();
+            match harness.listen("is the producer reachable without a handshake?", Scope::Part).await {
                 Ok(talk) => Ok(Some(talk.close().await)),
                 // It answers, and not as a producer does: the report says so.
                 Err(_) => Ok(None),
@@ -226,7 +229,8 @@ fn address(target: &Target) -> String {
 /// What the producer calls itself, and which of its builds it is.
 fn name(transcripts: &[Transcript]) -> Option<(String, Option<String>)> {
     let producers = transcripts.iter().flat_map(|transcript| &transcript.lines).filter_map(|line| {
-        let producer = line.json.get("producer").filter(|_| line.way == super::transcript::Way::Heard)?;
+        let producer =
+            line.json.get("producer").filter(|_| line.origin == super::transcript::LineOrigin::Heard)?;
         let agent = producer.get("agent_id").and_then(Value::as_str)?;
         Some((agent.to_owned(), producer.get("agent_version").and_then(Value::as_str).map(str::to_owned)))
     });
@@ -261,10 +265,14 @@ fn checks(
             }
         }
         let check = match worst {
-            Some(note) => {
-                Check::new(spec.requirement, spec.name, spec.level(), note.outcome.clone(), note.said.clone())
-                    .with_all(&note.evidence)
-            }
+            Some(note) => Check::new(
+                spec.requirement,
+                spec.name,
+                spec.level(),
+                note.outcome.clone(),
+                note.detail.clone(),
+            )
+            .with_all(&note.evidence),
             None => {
                 let why = troubles.get(&spec.part).cloned();
                 let why = why.unwrap_or_else(|| "the run ended before this check".to_owned());
@@ -280,7 +288,7 @@ fn checks(
 fn outside(level: u8, subject: &Subject) -> impl Iterator<Item = Check> {
     let rows = REASONS.iter().filter_map(|(id, reason)| Some((Requirement::named(id)?, *reason)));
     rows.filter(move |(row, _)| row.level <= level && subject.wants(row.id))
-        .map(|(row, reason)| Check::new(row.id, row.says, row.level, Outcome::Outside(reason.to_owned()), ""))
+        .map(|(row, reason)| Check::new(row.id, row.text, row.level, Outcome::Outside(reason.to_owned()), ""))
 }
 
 /// A requirement of the level that no check is about is not shown, rather than left out of the report.
@@ -291,8 +299,8 @@ fn complete(report: &mut Report) {
         .filter(|row| row.concerns_producers() && row.level <= report.level && !looked_at.contains(row.id))
         .collect();
     report.checks.extend(missing.into_iter().map(|row| {
-        let why = Outcome::NotShown("no check of this level is about it".to_owned());
-        Check::new(row.id, row.says, row.level, why, "")
+        let why = Outcome::NotShown("no check of this level covers it".to_owned());
+        Check::new(row.id, row.text, row.level, why, "")
     }));
 }
 

@@ -80,7 +80,7 @@ pub struct Check {
     pub level: u8,
     pub outcome: Outcome,
     /// What was seen, in a sentence.
-    pub said: String,
+    pub detail: String,
     /// What shows it: lines of the conversation, newest last.
     pub evidence: Vec<String>,
 }
@@ -91,9 +91,9 @@ impl Check {
         name: &'static str,
         level: u8,
         outcome: Outcome,
-        said: impl Into<String>,
+        detail: impl Into<String>,
     ) -> Self {
-        Check { requirement, name, level, outcome, said: said.into(), evidence: Vec::new() }
+        Check { requirement, name, level, outcome, detail: detail.into(), evidence: Vec::new() }
     }
 
     /// The same with a line that shows it. Of long lines the beginning is kept, of many lines the first.
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_what_failed_before_anything_else_of_its_level() {
+    fn text_lists_failures_first_in_each_level() {
         let not_shown = Outcome::NotShown("no prompt came".into());
         let report = report(vec![
             check(1, Outcome::Passed),

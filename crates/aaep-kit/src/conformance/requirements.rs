@@ -37,7 +37,7 @@ pub struct Requirement {
     /// Where it is written.
     pub section: &'static str,
     /// What it asks.
-    pub says: &'static str,
+    pub text: &'static str,
 }
 
 impl Requirement {
@@ -84,7 +84,7 @@ pub fn cited(rule: &rule::Rule) -> impl Iterator<Item = &'static str> {
 }
 
 macro_rules! requirements {
-    ($( $id:literal $who:ident $level:literal $strength:ident $section:literal $says:literal; )*) => {
+    ($( $id:literal $who:ident $level:literal $strength:ident $section:literal $text:literal; )*) => {
         /// All requirements, in the order of their ids.
         pub static ALL: &[Requirement] = &[$( Requirement {
             id: $id,
@@ -92,7 +92,7 @@ macro_rules! requirements {
             level: $level,
             strength: Strength::$strength,
             section: $section,
-            says: $says,
+            text: $text,
         }, )*];
     };
 }

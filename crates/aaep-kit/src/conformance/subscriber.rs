@@ -5,16 +5,16 @@
 //! Most subscribers connect to a producer, so the test begins by printing an address to point the subscriber at.
 //! [`push`] is for subscribers that listen for connections.
 
+mod builder;
 pub mod coverage;
 mod judge;
 mod parts;
 mod piece;
 mod process;
+mod producer;
 pub mod push;
-mod stage;
-mod talk;
+mod received;
 mod trial;
-mod voice;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,11 +25,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Check, Report};
 use crate::limits;
 
-/// Who answers prompts on the subscriber's side, and how: the trial has to know what is right.
+/// Who answers prompts on the subscriber's side. The trial needs it to judge replies and silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// Nobody: silence is right, and a reply is a fault.
-    Nobody,
+    /// No replies are configured: silence passes, a reply fails.
+    Never,
     /// It is set up to accept by itself.
     Accept,
     /// It is set up to reject by itself.
@@ -39,10 +39,10 @@ pub enum Answers {
 }
 
 impl Answers {
-    /// As reports put it.
-    pub fn says(self) -> &'static str {
+    /// The text for reports.
+    pub fn description(self) -> &'static str {
         match self {
-            Answers::Nobody => "nobody answers prompts",
+            Answers::Never => "nobody answers prompts",
             Answers::Accept => "it is configured to accept",
             Answers::Reject => "it is configured to reject",
             Answers::Person => "a person answers its prompts",
@@ -115,7 +115,7 @@ impl Subject {
 #[derive(Debug, Clone, Copy)]
 struct Expectation(&'static str, &'static str);
 
-/// What is told while the trial runs.
+/// A notice that is sent while the trial runs.
 #[derive(Debug)]
 pub enum TrialNotice<'a> {
     /// A message to the person who waits or has something to do.
@@ -131,7 +131,7 @@ pub enum TrialError {
     #[error("`{program}` cannot be started: {why}")]
     Start { program: String, why: std::io::Error },
     #[error("no subscriber connected to {url} within {seconds} s{more}")]
-    NobodyCame { url: String, seconds: u64, more: String },
+    NoConnection { url: String, seconds: u64, more: String },
     #[error("{0}")]
     Push(String),
 }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::judge::Answer;
-use super::transcript::{Line, Scope, Transcript, Way};
+use super::transcript::{Line, LineOrigin, Scope, Transcript};
 use crate::limits;
 use crate::link::call::Caller;
 use crate::link::{Dial, Link, LinkError};
@@ -42,7 +42,7 @@ struct State {
 }
 
 enum Order {
-    Say(String, oneshot::Sender<Result<(), String>>),
+    Send(String, oneshot::Sender<Result<(), String>>),
     Pause(bool),
     /// Let go, without a word.
     End,
@@ -61,10 +61,11 @@ impl Talk {
         let link = Link::open(world, dial).await?;
         let mut transcript = Transcript::new(label, scope);
         transcript.opened_ms = millis(began.elapsed());
-        let line = |way, text: &str| Line::new(millis(began.elapsed()), world.clock.now_ms(), way, text);
+        let line =
+            |origin, text: &str| Line::new(millis(began.elapsed()), world.clock.now_ms(), origin, text);
         if let (Some(request), Some(answer)) = (&dial.request, link.answer()) {
-            transcript.lines.push(line(Way::Sent, request));
-            transcript.lines.push(line(Way::Heard, answer));
+            transcript.lines.push(line(LineOrigin::Sent, request));
+            transcript.lines.push(line(LineOrigin::Heard, answer));
         }
         let (orders, inbox) = mpsc::channel(limits::TALK_ORDERS_MAX);
         let shared = Arc::new(Shared {
@@ -154,17 +155,17 @@ impl Talk {
     }
 
     /// Sends a message; over HTTP answers what came back.
-    pub(crate) async fn say(&self, text: &str) -> Result<Option<Answer>, String> {
-        self.send(text, Way::Sent).await
+    pub(crate) async fn send_text(&self, text: &str) -> Result<Option<Answer>, String> {
+        self.send(text, LineOrigin::Sent).await
     }
 
     /// Sends a message that must have no effect.
-    pub(crate) async fn say_in_vain(&self, text: &str) -> Result<Option<Answer>, String> {
-        self.send(text, Way::Vain).await
+    pub(crate) async fn send_ineffective(&self, text: &str) -> Result<Option<Answer>, String> {
+        self.send(text, LineOrigin::SentIneffective).await
     }
 
-    async fn send(&self, text: &str, way: Way) -> Result<Option<Answer>, String> {
-        self.note(way, text);
+    async fn send(&self, text: &str, origin: LineOrigin) -> Result<Option<Answer>, String> {
+        self.note(origin, text);
         match &self.post {
             Some((caller, url)) => match caller.post(url, text.as_bytes()).await {
                 Ok(reply) => Ok(Some(Answer { status: reply.status, body: reply.body })),
@@ -172,16 +173,16 @@ impl Talk {
             },
             None => {
                 let (done, outcome) = oneshot::channel();
-                let gone = |_| "the connection has ended".to_owned();
-                self.orders.send(Order::Say(text.to_owned(), done)).await.map_err(|_| gone(()))?;
-                outcome.await.map_err(|_| gone(()))?.map(|()| None)
+                let ended = |_| "the connection has ended".to_owned();
+                self.orders.send(Order::Send(text.to_owned(), done)).await.map_err(|_| ended(()))?;
+                outcome.await.map_err(|_| ended(()))?.map(|()| None)
             }
         }
     }
 
     /// Writes down what was said beside the connection.
-    pub(crate) fn note(&self, way: Way, text: &str) {
-        let line = Line::new(millis(self.began.elapsed()), self.world.clock.now_ms(), way, text);
+    pub(crate) fn note(&self, origin: LineOrigin, text: &str) {
+        let line = Line::new(millis(self.began.elapsed()), self.world.clock.now_ms(), origin, text);
         self.shared.write(line);
     }
 
@@ -231,7 +232,7 @@ impl Talk {
             });
             // Behind the transcript: nobody is held to what follows it.
             let kept = self.lock().transcript.clone();
-            self.send(&close.to_string(), Way::Sent).await.ok();
+            self.send(&close.to_string(), LineOrigin::Sent).await.ok();
             self.orders.send(Order::End).await.ok();
             self.orders.closed().await;
             return kept;
@@ -267,7 +268,7 @@ async fn hold(mut link: Link, mut inbox: mpsc::Receiver<Order>, shared: &Shared,
     loop {
         tokio::select! {
             order = inbox.recv() => match order {
-                Some(Order::Say(text, done)) => {
+                Some(Order::Send(text, done)) => {
                     let outcome = link.send(&text).await.map(|_| ()).map_err(|why| why.to_string());
                     // Who asked may have gone.
                     done.send(outcome).ok();
@@ -278,7 +279,7 @@ async fn hold(mut link: Link, mut inbox: mpsc::Receiver<Order>, shared: &Shared,
             heard = link.next(), if !paused && !over => match heard {
                 Ok(Some(heard)) => {
                     let at_ms = millis(heard.at.saturating_duration_since(began));
-                    let mut line = Line::new(at_ms, heard.at_ms, Way::Heard, heard.text);
+                    let mut line = Line::new(at_ms, heard.at_ms, LineOrigin::Heard, heard.text);
                     line.id = heard.id;
                     shared.lock().signs += heard.comments;
                     shared.write(line);

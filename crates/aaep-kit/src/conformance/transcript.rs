@@ -6,15 +6,15 @@ use recount_aaep::kind::{Named, named};
 use recount_aaep::lex::time;
 use serde_json::Value;
 
-/// Who said a line.
+/// Who sent a line, and whether it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// The other side.
+pub enum LineOrigin {
+    /// Received from the other side.
     Heard,
-    /// We did.
+    /// Sent by the suite.
     Sent,
-    /// We did, and it must have no effect; checks of the other side skip it.
-    Vain,
+    /// Sent by the suite, and must have no effect; checks of the other side skip it.
+    SentIneffective,
 }
 
 /// One message.
@@ -24,7 +24,7 @@ pub struct Line {
     pub at_ms: u64,
     /// Milliseconds since 1970 when it came.
     pub wall_ms: u64,
-    pub way: Way,
+    pub origin: LineOrigin,
     pub text: String,
     /// What the text is; `Null` when it is no JSON.
     pub json: Value,
@@ -33,10 +33,10 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn new(at_ms: u64, wall_ms: u64, way: Way, text: impl Into<String>) -> Self {
+    pub fn new(at_ms: u64, wall_ms: u64, origin: LineOrigin, text: impl Into<String>) -> Self {
         let text = text.into();
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Line { at_ms, wall_ms, way, text, json, id: None }
+        Line { at_ms, wall_ms, origin, text, json, id: None }
     }
 
     pub fn str(&self, field: &str) -> &str {
@@ -50,7 +50,7 @@ impl Line {
     /// Which of the twelve it is.
     pub fn kind(&self) -> Option<Kind> {
         match named(self.type_name()) {
-            Named::Core(kind) if self.way == Way::Heard => Some(kind),
+            Named::Core(kind) if self.origin == LineOrigin::Heard => Some(kind),
             _ => None,
         }
     }
@@ -61,7 +61,7 @@ impl Line {
 
     /// An event, of the protocol or of an extension.
     pub fn is_event(&self) -> bool {
-        self.way == Way::Heard && self.json.get("event_id").is_some()
+        self.origin == LineOrigin::Heard && self.json.get("event_id").is_some()
     }
 
     pub fn is_critical(&self) -> bool {
@@ -83,12 +83,12 @@ impl Line {
 
     /// As evidence shows it.
     pub fn shown(&self) -> String {
-        let way = match self.way {
-            Way::Heard => "heard",
-            Way::Sent => "sent",
-            Way::Vain => "sent in vain",
+        let origin = match self.origin {
+            LineOrigin::Heard => "heard",
+            LineOrigin::Sent => "sent",
+            LineOrigin::SentIneffective => "sent in vain",
         };
-        format!("{}.{:03} s {way}: {}", self.at_ms / 1_000, self.at_ms % 1_000, self.text.trim())
+        format!("{}.{:03} s {origin}: {}", self.at_ms / 1_000, self.at_ms % 1_000, self.text.trim())
     }
 }
 
@@ -111,7 +111,7 @@ pub struct Transcript {
     /// When the subscription was open, by the clock of [`Line::at_ms`].
     pub opened_ms: u64,
     /// When the suite asked the producer for something while the subscription was open, by the same clock.
-    pub asked_ms: Vec<u64>,
+    pub requested_ms: Vec<u64>,
     /// Whether endings of sessions may be missing: the stream ended before they came, or they took too long.
     pub cut_short: bool,
 }
@@ -123,7 +123,7 @@ impl Transcript {
             scope,
             lines: Vec::new(),
             opened_ms: 0,
-            asked_ms: Vec::new(),
+            requested_ms: Vec::new(),
             cut_short: false,
         }
     }

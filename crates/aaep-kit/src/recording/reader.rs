@@ -75,7 +75,7 @@ impl Reader {
         while self.ready.is_empty() {
             let Some(splitter) = &mut self.splitter else { return Ok(()) };
             let ready = &mut self.ready;
-            let mut take = |piece: Piece<'_>| ready.push_back(told(piece));
+            let mut take = |piece: Piece<'_>| ready.push_back(parse_line(piece));
             match self.source.read(&mut self.chunk) {
                 Ok(0) => {
                     splitter.finish(&mut take);
@@ -118,13 +118,14 @@ impl Reader {
             if time.line < number {
                 continue;
             }
-            let id = Glance::at(text).and_then(|said| said.event_id);
+            let id = Glance::at(text).and_then(|glance| glance.event_id);
             if let (Some(written), Some(found)) = (&time.id, &id)
                 && written != found
             {
                 self.times = None;
                 self.remark = Some(format!(
-                    "the times are of another file: line {number} is {found}, and they say {written}; they are not used"
+                    "the times belong to another file: line {number} is {found}, but they name {written}; \
+                     they are not used"
                 ));
                 return None;
             }
@@ -163,17 +164,17 @@ impl TimesReader {
         let text = String::from_utf8_lossy(&bytes);
         let time = Time::parse(text.trim());
         let shown: String = text.trim().chars().take(80).collect();
-        time.map(Some).ok_or_else(|| format!("the times are broken at {shown:?}; they are not used further"))
+        time.map(Some).ok_or_else(|| format!("the times are invalid at {shown:?}; the rest is not used"))
     }
 }
 
-fn told(piece: Piece<'_>) -> Result<(usize, String), Unreadable> {
+fn parse_line(piece: Piece<'_>) -> Result<(usize, String), Unreadable> {
     let bad = |why: String| Unreadable::Line { line: piece.line, why };
     let bytes = piece.text.map_err(|fault: &Fault| bad(fault.to_string()))?;
     let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".to_owned()))?;
     let text = one_line(text);
     if Glance::at(&text).is_none() {
-        return Err(bad("it is no whole JSON object".to_owned()));
+        return Err(bad("it is not a complete JSON object".to_owned()));
     }
     Ok((piece.line, text.into_owned()))
 }

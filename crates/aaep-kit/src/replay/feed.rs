@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::ReplayNotice;
 use super::pacing::Pacing;
+use super::playback::{OutgoingLine, Playback, Progress};
 use super::room::Door;
-use super::stage::{OutgoingLine, Progress, Stage};
 use crate::aaep::field::Field;
 use crate::aaep::json::Reader;
 use crate::aaep::kind::{Named, named};
@@ -20,7 +20,7 @@ use crate::aaep::{Kind, Reading};
 
 /// A reader's place. Dropping it is leaving.
 pub(super) struct ReplayFeed {
-    stage: Arc<Stage>,
+    playback: Arc<Playback>,
     number: u64,
     /// The place of the next line.
     at: u64,
@@ -37,21 +37,21 @@ pub(super) struct ReplayFeed {
 
 impl ReplayFeed {
     /// Begins behind the event that was heard last, or at the beginning. `None` when there are too many readers.
-    pub(super) fn open(stage: &Arc<Stage>, door: Door, heard: Option<&str>) -> Option<ReplayFeed> {
-        let resumed = heard.and_then(|id| stage.behind(id));
-        let at = resumed.unwrap_or_else(|| stage.beginning());
-        let (progress, changed) = (stage.progress.subscribe(), stage.room.changed.subscribe());
-        let Some(number) = stage.enter(at) else {
-            stage.room.leave(&door);
+    pub(super) fn open(playback: &Arc<Playback>, door: Door, heard: Option<&str>) -> Option<ReplayFeed> {
+        let resumed = heard.and_then(|id| playback.behind(id));
+        let at = resumed.unwrap_or_else(|| playback.beginning());
+        let (progress, changed) = (playback.progress.subscribe(), playback.room.changed.subscribe());
+        let Some(number) = playback.enter(at) else {
+            playback.room.leave(&door);
             return None;
         };
-        stage.tell(ReplayNotice::Comes {
-            listeners: stage.listeners(),
+        playback.notify(ReplayNotice::Comes {
+            listeners: playback.listeners(),
             after: heard.filter(|_| resumed.is_some()),
         });
-        let stage = stage.clone();
+        let playback = playback.clone();
         Some(ReplayFeed {
-            stage,
+            playback,
             number,
             at,
             door,
@@ -78,7 +78,7 @@ impl ReplayFeed {
         match &mut self.pacing {
             Some(pacing) => pacing.keep_to(terms),
             None if terms.events_per_second().is_some() => {
-                self.pacing = Pacing::of(terms, self.stage.world.entropy.draw()).map(Box::new);
+                self.pacing = Pacing::of(terms, self.playback.world.entropy.draw()).map(Box::new);
             }
             None => {}
         }
@@ -115,20 +115,20 @@ impl recount_aaep_host::Feed for ReplayFeed {
 
     fn ready(&mut self) -> Option<Item> {
         loop {
-            if let Some(answer) = self.stage.room.answer(&mut self.door) {
+            if let Some(answer) = self.playback.room.answer(&mut self.door) {
                 return Some(Item::Message(Bytes::copy_from_slice(answer.as_bytes())));
             }
-            let Some(terms) = self.stage.room.terms(&self.door) else {
+            let Some(terms) = self.playback.room.terms(&self.door) else {
                 self.whole = true;
                 return Some(Item::End(Close::Asked));
             };
             self.keep_to(terms.as_ref());
-            if let Some(saying) = self.pacing.as_mut().and_then(|pacing| pacing.next()) {
-                return Some(item(saying));
+            if let Some(outgoing) = self.pacing.as_mut().and_then(|pacing| pacing.next()) {
+                return Some(item(outgoing));
             }
             let Progress { place, over } = *self.progress.borrow();
             // Rounds that are long over are not said any more.
-            self.at = self.at.max(self.stage.oldest());
+            self.at = self.at.max(self.playback.oldest());
             if self.at >= place {
                 self.whole = over && self.due().is_none();
                 return self.whole.then_some(Item::End(Close::Clean));
@@ -136,39 +136,39 @@ impl recount_aaep_host::Feed for ReplayFeed {
             if self.pacing.as_ref().is_some_and(|pacing| !pacing.has_room()) {
                 return None;
             }
-            let saying = self.stage.saying(self.at);
+            let outgoing = self.playback.outgoing_line(self.at);
             self.at += 1;
-            self.stage.took(self.number, self.at);
-            if terms.is_some_and(|terms| !is_wanted(&terms, &saying)) {
+            self.playback.took(self.number, self.at);
+            if terms.is_some_and(|terms| !is_wanted(&terms, &outgoing)) {
                 continue;
             }
             match &mut self.pacing {
-                Some(pacing) => pacing.push(saying),
-                None => return Some(item(saying)),
+                Some(pacing) => pacing.push(outgoing),
+                None => return Some(item(outgoing)),
             }
         }
     }
 }
 
-fn item(saying: OutgoingLine) -> Item {
-    Item::Event { id: saying.id, text: saying.text }
+fn item(outgoing: OutgoingLine) -> Item {
+    Item::Event { id: outgoing.id, text: outgoing.text }
 }
 
 impl Drop for ReplayFeed {
     fn drop(&mut self) {
-        self.stage.room.leave(&self.door);
-        self.stage.leave(self.number, self.whole);
+        self.playback.room.leave(&self.door);
+        self.playback.leave(self.number, self.whole);
         if let (Door::Subscription(id), true) = (&self.door, self.ends_subscription) {
-            self.stage.room.close(id);
+            self.playback.room.close(id);
         }
     }
 }
 
 /// Whether a line is said where these terms hold. What is critical is said whatever is filtered; who cannot answer is
 /// asked nothing; what is no event is said.
-fn is_wanted(terms: &Terms, saying: &OutgoingLine) -> bool {
+fn is_wanted(terms: &Terms, outgoing: &OutgoingLine) -> bool {
     let mut reader = Reader::new();
-    let Some(reading) = reader.read_bytes(&saying.text).ok().and_then(Reading::of) else { return true };
+    let Some(reading) = reader.read_bytes(&outgoing.text).ok().and_then(Reading::of) else { return true };
     match reading.kind() {
         Some(kind @ (Kind::AwaitingConfirmation | Kind::AwaitingClarification)) => {
             return terms.replies(kind);

@@ -19,7 +19,7 @@ pub(super) struct Round {
     /// Nobody can guess it, so nobody can guess a token.
     key: u128,
     /// When each line was said, in milliseconds since 1970; never less than of the line before.
-    said_ms: Mutex<Vec<u64>>,
+    sent_ms: Mutex<Vec<u64>>,
 }
 
 /// Forms of ids, and how many digits name the round. A token tells nothing.
@@ -33,22 +33,22 @@ const FORMS: [(&Lex, &str, bool); 5] = [
 
 impl Round {
     pub(super) fn new(number: u32, key: u128) -> Round {
-        Round { number, key, said_ms: Mutex::default() }
+        Round { number, key, sent_ms: Mutex::default() }
     }
 
     /// The next line is being said.
-    pub(super) fn says(&self, now_ms: u64) {
-        let mut said = lock(&self.said_ms);
-        let at_ms = said.last().copied().unwrap_or_default().max(now_ms);
-        said.push(at_ms);
+    pub(super) fn record_time(&self, now_ms: u64) {
+        let mut times = lock(&self.sent_ms);
+        let at_ms = times.last().copied().unwrap_or_default().max(now_ms);
+        times.push(at_ms);
     }
 
     /// The replacement of an id.
     pub(super) fn id(&self, old: &str) -> String {
         let hash = self.hash(old);
-        for (form, prefix, tells_round) in FORMS {
+        for (form, prefix, is_per_round) in FORMS {
             if (form.test)(old) {
-                return if tells_round {
+                return if is_per_round {
                     format!("{prefix}{:08x}{:024x}", self.number, hash >> 32)
                 } else {
                     format!("{prefix}{hash:032x}")
@@ -104,8 +104,8 @@ impl Round {
     /// When it was said first. A time that stepped back in the recording steps back.
     fn at_ms(&self, script: &ReplayScript, line: usize) -> i64 {
         let line = script.lines[line].first;
-        let said = lock(&self.said_ms).get(line).copied().unwrap_or_default();
-        i64::try_from(said).unwrap_or(i64::MAX) - i64::from(script.lines[line].back_ms)
+        let at_ms = lock(&self.sent_ms).get(line).copied().unwrap_or_default();
+        i64::try_from(at_ms).unwrap_or(i64::MAX) - i64::from(script.lines[line].back_ms)
     }
 
     fn hash(&self, old: &str) -> u128 {

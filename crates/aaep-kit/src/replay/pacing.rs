@@ -9,7 +9,7 @@ use std::time::Duration;
 use recount_world::moment;
 use tokio::time::Instant;
 
-use super::stage::OutgoingLine;
+use super::playback::OutgoingLine;
 use crate::aaep::Event;
 use crate::aaep::negotiate::Terms;
 use crate::aaep::shaping::Shaper;
@@ -48,12 +48,12 @@ impl Pacing {
             && self.shaper.held_bytes() < limits::REPLAY_HELD_BYTES_MAX
     }
 
-    pub(super) fn push(&mut self, saying: OutgoingLine) {
-        let event = std::str::from_utf8(&saying.text).ok().and_then(|text| Event::parse(text).ok());
+    pub(super) fn push(&mut self, outgoing: OutgoingLine) {
+        let event = std::str::from_utf8(&outgoing.text).ok().and_then(|text| Event::parse(text).ok());
         match event {
             Some(event) => self.shaper.push(event, self.now_ms()),
             // What is no event counts for no rate.
-            None => self.out.push_back(saying),
+            None => self.out.push_back(outgoing),
         }
     }
 

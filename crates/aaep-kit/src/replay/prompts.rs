@@ -18,13 +18,13 @@ use crate::aaep::{MessageKind, Reading, rule};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyOutcome {
     /// It answers the prompt of this line of the file.
-    Taken { line: u32, says: String, recorded: Option<String> },
+    Taken { line: u32, value: String, recorded: Option<String> },
     /// The prompt had its answer.
     Again { line: u32 },
     /// The prompt's time was over.
     Late { line: u32 },
     /// It answers the prompt of this line with what that does not offer.
-    Unfit { line: u32, says: String },
+    Unfit { line: u32, value: String },
     /// Nothing with this token waits for an answer.
     Unknown,
     /// Its subscription is unknown, or is not this one.
@@ -52,7 +52,7 @@ pub(super) struct Reply {
     pub(super) token: String,
     pub(super) subscription: Option<String>,
     /// The decision or the response, as JSON.
-    says: String,
+    value: String,
 }
 
 impl Reply {
@@ -68,8 +68,8 @@ impl Reply {
         };
         let get =
             |name: &str| reading.node().get(name).and_then(|node| node.str().map(|text| text.into_owned()));
-        let says = reading.node().get(field)?.source().to_owned();
-        Some(Reply { kind, token: get("reply_token")?, subscription: get("subscription_id"), says })
+        let value = reading.node().get(field)?.source().to_owned();
+        Some(Reply { kind, token: get("reply_token")?, subscription: get("subscription_id"), value })
     }
 }
 
@@ -105,7 +105,7 @@ impl Prompts {
         }
         let fits = match (&prompt.asks, reply.kind) {
             (Asks::Decision(allowed), MessageKind::ConfirmationReply) => {
-                let decision = reply.says.trim_matches('"');
+                let decision = reply.value.trim_matches('"');
                 matches!(decision, "accept" | "reject")
                     && (allowed.is_empty() || allowed.iter().any(|one| one == decision))
             }
@@ -113,10 +113,10 @@ impl Prompts {
             _ => false,
         };
         if !fits {
-            return ReplyOutcome::Unfit { line, says: reply.says.clone() };
+            return ReplyOutcome::Unfit { line, value: reply.value.clone() };
         }
         open.answered = true;
         self.answered.send_modify(|count| *count = count.wrapping_add(1));
-        ReplyOutcome::Taken { line, says: reply.says.clone(), recorded: prompt.recorded.clone() }
+        ReplyOutcome::Taken { line, value: reply.value.clone(), recorded: prompt.recorded.clone() }
     }
 }

@@ -61,8 +61,8 @@ pub(super) struct Answered {
 }
 
 /// What a person should know who is told that their wishes are honoured.
-const NOTE: &str = "This is a replay of a recording: texts and their language are as they were recorded, and what \
-                    happens after a reply is, too. Where a rate was asked for, events are held and joined.";
+const NOTE: &str = "This is a replay of a recording: texts, languages and the events after a reply are as recorded. If a \
+     rate was requested, events are held and joined.";
 
 /// What a replay of this recording can do.
 fn offer(script: &ReplayScript) -> Offer {
@@ -151,7 +151,7 @@ impl ReplayRoom {
         if let Some(terms) = terms {
             *lock(&self.terms) = Some(terms);
         }
-        self.say(answered.text);
+        self.publish(answered.text);
     }
 
     /// A listener in the room changes its terms.
@@ -162,10 +162,10 @@ impl ReplayRoom {
         let (answered, after) = worded(negotiate::renegotiate(&offer, &before, wish), &offer, id);
         *terms = after.or(Some(before));
         drop(terms);
-        self.say(answered.text);
+        self.publish(answered.text);
     }
 
-    fn say(&self, text: String) {
+    fn publish(&self, text: String) {
         let mut answers = lock(&self.answers);
         let number = answers.next();
         if answers.listeners == 0 {

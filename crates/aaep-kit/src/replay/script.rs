@@ -84,8 +84,7 @@ pub enum ScriptError {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     #[error(
-        "no events of a producer in the file; a recording has one event a line, as `aaep capture` \
-         writes it"
+        "the file has no producer events; a recording has one event per line, as `aaep capture` writes it"
     )]
     Empty,
     #[error("more than {} bytes to replay; split the recording", limits::REPLAY_BYTES_MAX)]
@@ -176,7 +175,7 @@ struct Building {
     lines: Vec<ScriptLine>,
     prompts: Vec<Prompt>,
     /// Prompts by their token.
-    asked: BTreeMap<String, usize>,
+    prompt_by_token: BTreeMap<String, usize>,
     ids: HashSet<u64>,
     /// The latest moment in a line, in milliseconds since 1970.
     latest_ms: Option<i64>,
@@ -242,14 +241,14 @@ impl Building {
             self.times.as_ref().and_then(|times| times.of(number)).and_then(|time| time.id.as_deref());
         if let Some(written) = written.filter(|written| !id.is_empty() && *written != id) {
             let words =
-                format!("line {number} is {id}, and the times beside it say {written}: they are not used");
+                format!("line {number} is {id}, but the times file names {written}; the times are not used");
             self.times = None;
             self.warn(words);
         }
-        let told = self.times.as_ref().and_then(|times| times.of(number));
-        let ours = told.is_some_and(|told| told.direction == Direction::Out);
-        let at_ms = match (&self.times, told) {
-            (Some(_), told) => told.and_then(|told| i64::try_from(told.after_ms).ok()),
+        let time = self.times.as_ref().and_then(|times| times.of(number));
+        let ours = time.is_some_and(|time| time.direction == Direction::Out);
+        let at_ms = match (&self.times, time) {
+            (Some(_), time) => time.and_then(|time| i64::try_from(time.after_ms).ok()),
             (None, _) => facts.moment.map(Moment::millis),
         };
         if let (Some(at), Some(before)) = (at_ms, self.before_ms) {
@@ -260,22 +259,22 @@ impl Building {
         let unsaid = ours || facts.message.is_some() || facts.driver;
         if unsaid {
             self.unsaid += 1;
-            if let Some((token, says)) = facts.answer {
-                self.settle(&token, says);
+            if let Some((token, value)) = facts.answer {
+                self.settle(&token, value);
             }
             return;
         }
-        self.say(number, text, facts);
+        self.push_line(number, text, facts);
     }
 
-    fn say(&mut self, number: usize, text: &[u8], facts: Facts) {
+    fn push_line(&mut self, number: usize, text: &[u8], facts: Facts) {
         if self.held.len() + text.len() > limits::REPLAY_BYTES_MAX {
             self.error = Some(ScriptError::TooLarge);
             return;
         }
         if let Some(fault) = facts.fault {
             self.broken += 1;
-            self.warn(format!("line {number}: {fault}; it is said as it stands"));
+            self.warn(format!("line {number}: {fault}; it is sent unchanged"));
         }
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let start = self.held.len();
@@ -313,21 +312,21 @@ impl Building {
     fn ask(&mut self, token: String, timeout_ms: u64, asks: Asks) {
         let line = self.lines.len();
         // The same prompt may be said again to who comes back.
-        if self.asked.contains_key(&token) {
+        if self.prompt_by_token.contains_key(&token) {
             return;
         }
-        self.asked.insert(token.clone(), self.prompts.len());
+        self.prompt_by_token.insert(token.clone(), self.prompts.len());
         self.prompts.push(Prompt { line, settled: line + 1, token, timeout_ms, asks, recorded: None });
     }
 
     /// The recording holds an answer, before the line that is said next.
-    fn settle(&mut self, token: &str, says: String) {
+    fn settle(&mut self, token: &str, value: String) {
         let next = self.lines.len();
-        if let Some(prompt) = self.asked.get(token).map(|at| &mut self.prompts[*at])
+        if let Some(prompt) = self.prompt_by_token.get(token).map(|at| &mut self.prompts[*at])
             && prompt.recorded.is_none()
         {
             prompt.settled = next;
-            prompt.recorded = Some(says);
+            prompt.recorded = Some(value);
         }
     }
 
@@ -337,7 +336,7 @@ impl Building {
             Err(error) => return Facts { fault: Some(error.to_string()), ..Facts::default() },
         };
         let Some(reading) = Reading::of(doc) else {
-            return Facts { fault: Some("no JSON object".to_owned()), ..Facts::default() };
+            return Facts { fault: Some("not a JSON object".to_owned()), ..Facts::default() };
         };
         let message = rule::message_kind(&reading);
         let get =
@@ -345,8 +344,8 @@ impl Building {
         let mut facts = Facts { message, ..Facts::default() };
         match message {
             Some(MessageKind::ConfirmationReply | MessageKind::ClarificationReply) => {
-                let says = ["decision", "response"].iter().find_map(|name| reading.node().get(name));
-                facts.answer = get("reply_token").zip(says.map(|says| says.source().to_owned()));
+                let value = ["decision", "response"].iter().find_map(|name| reading.node().get(name));
+                facts.answer = get("reply_token").zip(value.map(|value| value.source().to_owned()));
                 facts.moment = get("timestamp").and_then(|text| Moment::parse(&text));
                 return facts;
             }
@@ -361,7 +360,7 @@ impl Building {
         let language = hints.and_then(|hints| hints.get("primary_language")).and_then(|node| node.plain());
         facts.language = language.filter(|tag| (lex::LANGUAGE.test)(tag)).map(str::to_owned);
         if let Some(node) = reading.get(Field::EventId)
-            && let Some(id) = node.plain().filter(|id| (lex::EVENT_ID.test)(id) || stands_in_a_frame(id))
+            && let Some(id) = node.plain().filter(|id| (lex::EVENT_ID.test)(id) || fits_in_frame(id))
         {
             facts.id = node.offset()..node.offset() + id.len();
         }
@@ -400,7 +399,7 @@ impl Building {
             return Err(ScriptError::Empty);
         }
         if self.unwarned > 0 {
-            self.warnings.push(format!("{} further lines are odd in such a way", self.unwarned));
+            self.warnings.push(format!("{} more lines have such problems", self.unwarned));
         }
         Ok(ReplayScript {
             held: self.held.into(),
@@ -416,6 +415,6 @@ impl Building {
 }
 
 /// Ids of any make, as long as they are one short visible word.
-fn stands_in_a_frame(id: &str) -> bool {
+fn fits_in_frame(id: &str) -> bool {
     (1..=limits::REPLAY_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use super::feed::ReplayFeed;
 use super::hearing::{Reception, hear_in_room, hear_on_subscription};
+use super::playback::Playback;
 use super::room::{Answered, Door};
-use super::stage::Stage;
 use crate::limits;
 
 /// All routes.
-pub(super) fn routes(stage: Arc<Stage>) -> Router {
+pub(super) fn routes(playback: Arc<Playback>) -> Router {
     let policy = Policy {
         in_use: Some(InUse { base: "", sessions: false }),
         manifest: false,
@@ -40,12 +40,12 @@ pub(super) fn routes(stage: Arc<Stage>) -> Router {
             preflight: Preflight::AtRoutes,
         }),
     };
-    recount_aaep_host::service(Arc::new(ReplaySurfaces { stage, policy }))
+    recount_aaep_host::service(Arc::new(ReplaySurfaces { playback, policy }))
 }
 
 /// The stage as the host sees it.
 struct ReplaySurfaces {
-    stage: Arc<Stage>,
+    playback: Arc<Playback>,
     policy: Policy,
 }
 
@@ -63,7 +63,7 @@ impl Producer for ReplaySurfaces {
 
     async fn subscribe(&self, (): &(), request: &str, _on_socket: bool) -> Handshake {
         let Answered { text, id, refusal } =
-            self.stage.room.subscribe(&self.stage.world, &self.stage.script, request);
+            self.playback.room.subscribe(&self.playback.world, &self.playback.script, request);
         let result = match refusal {
             Some(refusal) => Err(Rejected::from(&refusal)),
             None => Ok(id.unwrap_or_default()),
@@ -72,19 +72,19 @@ impl Producer for ReplaySurfaces {
     }
 
     async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<ReplayFeed, Problem> {
-        let (stage, room) = (&self.stage, &self.stage.room);
+        let (playback, room) = (&self.playback, &self.playback.room);
         match place {
             Place::Room | Place::RoomSocket => {
-                ReplayFeed::open(stage, room.enter(), last).ok_or(Problem::Full)
+                ReplayFeed::open(playback, room.enter(), last).ok_or(Problem::Full)
             }
             Place::Subscription(id) => {
                 let door = room.resume(id).ok_or(Problem::SubscriptionUnknown)?;
-                ReplayFeed::open(stage, door, last).ok_or(Problem::Full)
+                ReplayFeed::open(playback, door, last).ok_or(Problem::Full)
             }
             // As many newer ones as can be may have pushed it out.
             Place::Socket(id) => {
                 let id = id.ok_or(Problem::SubscriptionUnknown)?;
-                let feed = room.resume(id).and_then(|door| ReplayFeed::open(stage, door, last));
+                let feed = room.resume(id).and_then(|door| ReplayFeed::open(playback, door, last));
                 if feed.is_none() {
                     room.close(id);
                 }
@@ -94,20 +94,20 @@ impl Producer for ReplaySurfaces {
     }
 
     async fn knows(&self, (): &(), subscription: &str) -> bool {
-        self.stage.room.knows(subscription)
+        self.playback.room.knows(subscription)
     }
 
     async fn receive(&self, (): &(), source: Source<'_, ReplayFeed>, text: &str) -> Reply {
         let own = match source {
             Source::Sessions => return Reply::Refused(Problem::NotFound),
-            Source::Messages => return reply_in_room(hear_in_room(&self.stage, text)),
+            Source::Messages => return reply_in_room(hear_in_room(&self.playback, text)),
             Source::Replies => None,
             Source::Socket(feed) => match feed.door() {
-                Door::Room(_) => return reply_in_room(hear_in_room(&self.stage, text)),
+                Door::Room(_) => return reply_in_room(hear_in_room(&self.playback, text)),
                 Door::Subscription(id) => Some(id.as_str()),
             },
         };
-        match hear_on_subscription(&self.stage, own, text) {
+        match hear_on_subscription(&self.playback, own, text) {
             Reception::Done => Reply::Taken,
             Reception::Answer(answer) => Reply::Answer(answer.text),
             Reception::Unfit => Reply::Refused(Problem::Malformed),
@@ -116,25 +116,27 @@ impl Producer for ReplaySurfaces {
     }
 
     fn health(&self) -> Value {
-        let progress = self.stage.now();
+        let progress = self.playback.now();
         json!({
             "status": "ok",
-            "lines": self.stage.script.len(),
+            "lines": self.playback.script.len(),
             "said": progress.place,
             "over": progress.over,
-            "listeners": self.stage.listeners(),
+            "listeners": self.playback.listeners(),
         })
     }
 
     fn refusal(&self, problem: Problem, _route: Route) -> Response {
         match problem {
             Problem::Full => {
-                let message =
-                    format!("{} subscribers listen already; close one", limits::REPLAY_LISTENERS_MAX);
+                let message = format!(
+                    "the limit of {} subscribers is reached; close one",
+                    limits::REPLAY_LISTENERS_MAX
+                );
                 error(StatusCode::SERVICE_UNAVAILABLE, "full", &message)
             }
             Problem::TooLarge => {
-                let message = format!("the body has more than {} bytes", limits::REPLAY_BODY_BYTES_MAX);
+                let message = format!("the body is larger than {} bytes", limits::REPLAY_BODY_BYTES_MAX);
                 error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &message)
             }
             _ => problem.response(),

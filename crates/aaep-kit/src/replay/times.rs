@@ -20,7 +20,7 @@ impl RecordedTimes {
             let place = time.as_ref().and_then(|time| time.line.checked_sub(1)).filter(|place| *place <= at);
             let Some(place) = place else {
                 times.fault = Some(format!(
-                    "the times beside it make no sense from their line {} on; lines without a time follow at once",
+                    "the times are invalid from line {} on; lines without a time are sent at once",
                     at + 1
                 ));
                 break;

@@ -38,8 +38,8 @@ impl OpenAsk {
             Body::AwaitingClarification(prompt) => prompt.reply_token.as_str().to_owned(),
             _ => return None,
         };
-        let told_ms = u64::try_from(event.envelope.timestamp.millis()).unwrap_or(0);
-        let deadline_ms = told_ms + u64::from(timeout_seconds) * 1_000;
+        let sent_ms = u64::try_from(event.envelope.timestamp.millis()).unwrap_or(0);
+        let deadline_ms = sent_ms + u64::from(timeout_seconds) * 1_000;
         let (answer, outcome) = oneshot::channel();
         Some((OpenAsk { token, event, deadline_ms, sent_to: Vec::new(), answer }, outcome))
     }

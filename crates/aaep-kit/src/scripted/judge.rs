@@ -40,7 +40,7 @@ pub(super) enum Judgement {
     /// It is none of the messages that are taken here.
     Malformed,
     /// Like [`Judgement::Malformed`], told with a reason that a right producer keeps to itself.
-    Told(&'static str),
+    Refused(&'static str),
 }
 
 /// A handshake's answer.
@@ -55,16 +55,16 @@ pub(super) struct Handshake {
 
 /// Takes in whatever a subscriber says after its handshake.
 pub(super) fn hear(room: &Arc<Room>, text: &str, place: Place<'_>) -> Judgement {
-    let Ok(Value::Object(said)) = serde_json::from_str::<Value>(text) else { return Judgement::Malformed };
-    let word = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
+    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(text) else { return Judgement::Malformed };
+    let word = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let drives = !matches!(place, Place::Replies);
     match (word("kind"), word("type")) {
         ("user_input", _) if drives => match begin(room, word("text")) {
             Some(session) => Judgement::Began(session),
             None => Judgement::Full,
         },
-        (_, "confirmation.reply" | "clarification.reply") => reply(room, said, place),
-        (_, "subscription.renegotiate") => renegotiate(room, &said, text, place),
+        (_, "confirmation.reply" | "clarification.reply") => reply(room, fields, place),
+        (_, "subscription.renegotiate") => renegotiate(room, &fields, text, place),
         (_, "subscription.close") => {
             let id = match place {
                 Place::Socket { subscription, .. } => subscription,
@@ -125,10 +125,8 @@ pub(super) fn handshake(room: &Arc<Room>, text: &str, surface: ProducerSurface) 
     let opened = judge(room, text).and_then(|terms| match room.open(surface, terms.clone()) {
         Some(id) => Ok((id, terms)),
         None => {
-            let mut full = Refusal::new(
-                Reason::RateLimit,
-                "there are as many subscriptions as there may be; ask again later",
-            );
+            let mut full =
+                Refusal::new(Reason::RateLimit, "the limit of subscriptions is reached; retry later");
             full.retry_after_seconds = Some(limits::SCRIPTED_RETRY_SECONDS);
             Err(full)
         }
@@ -151,9 +149,9 @@ pub(super) fn handshake(room: &Arc<Room>, text: &str, surface: ProducerSurface) 
 
 fn judge(room: &Room, text: &str) -> Result<Terms, Refusal> {
     let altered = room.behaviour.fault.and_then(|fault| tamper::request(fault, text));
-    let foreign = || serde_json::from_str::<Value>(text).is_ok_and(|asked| has_foreign_capability(&asked));
+    let foreign = || serde_json::from_str::<Value>(text).is_ok_and(|value| has_foreign_capability(&value));
     if room.is(Fault::UnknownCapabilityRejected) && foreign() {
-        let message = "there is a capability that is not known here";
+        let message = "the request has an unknown capability";
         return Err(Refusal::new(Reason::CapabilitiesIncompatible, message));
     }
     match negotiate::answer_text(&room.offer(), altered.as_deref().unwrap_or(text)) {
@@ -168,21 +166,21 @@ fn has_foreign_capability(request: &Value) -> bool {
         .is_some_and(|all| all.iter().any(|(name, value)| value.is_object() && name != "event_filters"))
 }
 
-fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: Place<'_>) -> Judgement {
-    let stated = said.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
+fn renegotiate(room: &Arc<Room>, fields: &Map<String, Value>, text: &str, place: Place<'_>) -> Judgement {
+    let stated = fields.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
     let id = match place {
         Place::Socket { subscription, .. } => subscription,
         _ => stated,
     };
     let Some(before) = room.with(id, |sub| sub.terms.clone()) else {
-        let unknown = Refusal::new(Reason::Unknown, "there is no such subscription; ask for one");
+        let unknown = Refusal::new(Reason::Unknown, "unknown subscription; request a new one");
         return answer_of(room, id, place, rejected(&unknown));
     };
     let judged = match serde_json::from_str::<SubscriptionRenegotiate>(text) {
         Ok(wish) => negotiate::renegotiate(&room.offer(), &before, &wish.capabilities),
         Err(error) => Answer::Rejected(Refusal::new(
             Reason::Unknown,
-            format!("the renegotiation cannot be read: {error}"),
+            format!("the renegotiation is not valid: {error}"),
         )),
     };
     match judged {
@@ -220,10 +218,10 @@ fn answer_of(room: &Room, id: &str, place: Place<'_>, text: String) -> Judgement
 }
 
 /// Every reply that is one is answered alike, whatever it does: who forges replies learns nothing.
-fn reply(room: &Arc<Room>, mut said: Map<String, Value>, place: Place<'_>) -> Judgement {
-    let effect = effect(room, &mut said, place);
+fn reply(room: &Arc<Room>, mut fields: Map<String, Value>, place: Place<'_>) -> Judgement {
+    let effect = effect(room, &mut fields, place);
     if room.is(Fault::ReplyReveals) && effect.is_none() {
-        return Judgement::Told("this reply has no effect: its token is unknown, used, or not yours");
+        return Judgement::Refused("this reply has no effect: its token is unknown, used, or not yours");
     }
     if let Some((token, outcome)) = effect
         && let Some(open) = room.take(&token)
@@ -235,15 +233,15 @@ fn reply(room: &Arc<Room>, mut said: Map<String, Value>, place: Place<'_>) -> Ju
 }
 
 /// Which prompt it settles, and how.
-fn effect(room: &Room, said: &mut Map<String, Value>, place: Place<'_>) -> Option<(String, PromptOutcome)> {
+fn effect(room: &Room, fields: &mut Map<String, Value>, place: Place<'_>) -> Option<(String, PromptOutcome)> {
     let now = room.now_ms();
     if !matches!(place, Place::Replies | Place::Socket { strict: true, .. }) {
         // Who speaks the de-facto way knows no subscription, and some tell no time.
-        said.entry("subscription_id").or_insert_with(|| "sub_room".into());
+        fields.entry("subscription_id").or_insert_with(|| "sub_room".into());
         let moment = Timestamp::of_millis(i64::try_from(now).ok()?);
-        said.entry("timestamp").or_insert_with(|| moment.as_str().into());
+        fields.entry("timestamp").or_insert_with(|| moment.as_str().into());
     }
-    let message = Message::parse(&Value::Object(said.clone()).to_string()).ok()?;
+    let message = Message::parse(&Value::Object(fields.clone()).to_string()).ok()?;
     // Who takes any decision does not look at which there are.
     let message =
         if room.is(Fault::AllowedRepliesIgnored) { message } else { build::message(message).ok()? };

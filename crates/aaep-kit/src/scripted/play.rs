@@ -38,8 +38,8 @@ pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
     if room.behaviour.announce_sessions {
         for surface in [ProducerSurface::Legacy, ProducerSurface::LegacySocket] {
             for id in room.ids(surface) {
-                let said = json!({"kind": "session", "session_id": session}).to_string();
-                room.with(&id, |sub| sub.append(None, said));
+                let announcement = json!({"kind": "session", "session_id": session}).to_string();
+                room.with(&id, |sub| sub.append(None, announcement));
             }
         }
     }
@@ -83,17 +83,17 @@ struct SessionPlayer {
 impl SessionPlayer {
     async fn play(&mut self, script: &Script) {
         let began_ms = self.room.now_ms();
-        self.say(build::session_started(script.begins)).await;
+        self.emit(build::session_started(script.begins)).await;
         for step in script.steps {
             match step {
-                Step::State(to, says) => self.change(to, says).await,
+                Step::State(to, summary) => self.change(to, summary).await,
                 Step::Progress(steps) => self.progress(*steps).await,
                 Step::Tool(tool) => {
                     let call = fresh(&self.room.world, "call");
                     self.call(tool, &call).await;
                 }
-                Step::Say(pieces) => self.output(pieces).await,
-                Step::Tell(text) => self.tell(text).await,
+                Step::Output(pieces) => self.output(pieces).await,
+                Step::Story(text) => self.stream_text(text).await,
                 Step::Confirm(confirm) => self.confirm(confirm).await,
                 Step::Clarify(clarify) => self.clarify(clarify).await,
                 Step::Handoff => self.hand_over().await,
@@ -103,9 +103,9 @@ impl SessionPlayer {
         if matches!(self.state, "thinking" | "calling_tool" | "writing_output") {
             self.change("idle", "Done.").await;
         }
-        let says = if self.undone { "Nothing was done." } else { script.ends };
+        let summary = if self.undone { "Nothing was done." } else { script.ends };
         let took_ms = self.room.now_ms().saturating_sub(began_ms);
-        self.say(build::session_completed(says).duration_ms(took_ms).tool_invocations_count(self.calls))
+        self.emit(build::session_completed(summary).duration_ms(took_ms).tool_invocations_count(self.calls))
             .await;
     }
 
@@ -117,17 +117,17 @@ impl SessionPlayer {
         self.frame.event(id.as_str(), self.last_ms, draft).expect(WRITTEN)
     }
 
-    async fn say<B: Into<Body>>(&mut self, draft: Draft<B>) {
+    async fn emit<B: Into<Body>>(&mut self, draft: Draft<B>) {
         let event = self.make(draft);
-        self.room.tell(event, Whom::All);
+        self.room.publish(event, Whom::All);
         if self.room.is(Fault::SlowReaderStalls) {
             self.room.wait_for_readers().await;
         }
     }
 
-    async fn change(&mut self, to: &'static str, says: &str) {
+    async fn change(&mut self, to: &'static str, summary: &str) {
         let from = std::mem::replace(&mut self.state, to);
-        self.say(build::state_changed(from, to, says)).await;
+        self.emit(build::state_changed(from, to, summary)).await;
     }
 
     async fn rest(&self, times: u32) {
@@ -145,8 +145,8 @@ impl SessionPlayer {
                 total_steps: Some(steps),
                 description: Some(format!("Step {step} of {steps}.")),
             };
-            let says = format!("Step {step} of {steps} is done.");
-            self.say(build::progress(far).summary(says).urgency(Urgency::Background)).await;
+            let summary = format!("Step {step} of {steps} is done.");
+            self.emit(build::progress(far).summary(summary).urgency(Urgency::Background)).await;
             self.rest(1).await;
         }
     }
@@ -154,19 +154,19 @@ impl SessionPlayer {
     async fn call(&mut self, tool: &Tool, call: &str) {
         self.calls += 1;
         let args = if self.room.is(Fault::SecretsEchoed) { self.input.as_str() } else { tool.args };
-        let invoked = build::tool_invoked(tool.name, tool.says)
+        let invoked = build::tool_invoked(tool.name, tool.summary)
             .args_summary(args)
             .risk_level(tool.risk.clone())
             .irreversible(tool.irreversible)
             .tool_call_id(call);
-        self.say(invoked).await;
+        self.emit(invoked).await;
         let done = if tool.times_out {
             self.rest(limits::SCRIPTED_SLOW_TOOL_PAUSES).await;
             build::tool_completed(tool.name, ToolStatus::Timeout, tool.done).error_message(tool.done)
         } else {
             build::tool_completed(tool.name, ToolStatus::Success, tool.done)
         };
-        self.say(done.tool_call_id(call)).await;
+        self.emit(done.tool_call_id(call)).await;
     }
 
     async fn output(&mut self, pieces: &[&str]) {
@@ -178,12 +178,12 @@ impl SessionPlayer {
             } else {
                 build::output(*piece, position, Boundary::Sentence)
             };
-            self.say(draft.output_id(id.as_str())).await;
+            self.emit(draft.output_id(id.as_str())).await;
             position += piece.chars().count() as u64;
         }
     }
 
-    async fn tell(&mut self, text: &str) {
+    async fn stream_text(&mut self, text: &str) {
         let id = fresh(&self.room.world, "out");
         let mut position = 0;
         let words: Vec<&str> =
@@ -192,7 +192,7 @@ impl SessionPlayer {
             self.word(word, &mut position, &id).await;
             self.rest(1).await;
         }
-        self.say(build::last_output("", position).output_id(id)).await;
+        self.emit(build::last_output("", position).output_id(id)).await;
     }
 
     async fn word(&mut self, word: &str, position: &mut u64, id: &str) {
@@ -203,7 +203,7 @@ impl SessionPlayer {
         } else {
             Boundary::Word
         };
-        self.say(build::output(word, *position, hint).output_id(id)).await;
+        self.emit(build::output(word, *position, hint).output_id(id)).await;
         *position += word.chars().count() as u64;
     }
 
@@ -230,7 +230,7 @@ impl SessionPlayer {
         let call = fresh(&self.room.world, "call");
         if !self.room.anybody(Kind::AwaitingConfirmation) {
             self.undone = true;
-            return self.change("deciding", "Nobody is there who could answer, so it is not done.").await;
+            return self.change("deciding", "No subscriber can answer, so it is not done.").await;
         }
         let unasked = self.room.is(Fault::IrreversibleUnasked) && confirm.tool.irreversible;
         if unasked {
@@ -245,10 +245,11 @@ impl SessionPlayer {
                 self.ask(again);
             }
             let waits = Progress {
-                description: Some("The same booking waits for your answer already.".into()),
+                description: Some("The same booking is already waiting for your answer.".into()),
                 ..Progress::default()
             };
-            self.say(build::progress(waits).summary("The same booking waits for your answer already.")).await;
+            self.emit(build::progress(waits).summary("The same booking is already waiting for your answer."))
+                .await;
         }
         if self.room.is(Fault::NotBlocking) {
             self.act(confirm, &call).await;
@@ -270,22 +271,22 @@ impl SessionPlayer {
 
     /// What became of a prompt is told to everybody.
     async fn follow(&mut self, outcome: &PromptOutcome) {
-        let (to, says) = match outcome {
+        let (to, summary) = match outcome {
             PromptOutcome::Accepted => ("calling_tool", "You said yes."),
             PromptOutcome::Rejected => ("deciding", "You said no, so it is not done."),
             PromptOutcome::Answered(_) => ("writing_output", "Thank you for the answer."),
-            PromptOutcome::TimedOut => ("deciding", "Nobody answered in time, so it is not done."),
-            PromptOutcome::Left => ("deciding", "Nobody is left who could answer, so it is not done."),
+            PromptOutcome::TimedOut => ("deciding", "There was no answer in time, so it is not done."),
+            PromptOutcome::Left => ("deciding", "No subscriber remains that can answer, so it is not done."),
         };
         if self.room.is(Fault::NoFollowUp) && to == "deciding" {
             return;
         }
         if self.room.is(Fault::ResolutionUntold) {
             let from = std::mem::replace(&mut self.state, to);
-            let event = self.make(build::state_changed(from, to, says));
-            return self.room.tell(event, Whom::Answerer);
+            let event = self.make(build::state_changed(from, to, summary));
+            return self.room.publish(event, Whom::Answerer);
         }
-        self.change(to, says).await;
+        self.change(to, summary).await;
     }
 
     /// Does what was accepted.
@@ -335,26 +336,26 @@ impl SessionPlayer {
         }
     }
 
-    fn ask<B: Into<Body>>(&mut self, draft: Draft<B>) -> (String, Asked) {
+    fn ask<B: Into<Body>>(&mut self, draft: Draft<B>) -> (String, PromptWait) {
         let event = self.make(draft);
-        let told_ms = event.envelope.timestamp.millis();
+        let sent_ms = event.envelope.timestamp.millis();
         self.prompt = Some(event.clone());
         let timeout = self.room.behaviour.timeout_seconds;
         let (token, outcome) = self.room.ask(event, timeout).expect("a prompt was made");
-        let told_ms = u64::try_from(told_ms).unwrap_or(0);
-        (token, Asked { outcome, told_ms, timeout_ms: u64::from(timeout) * 1_000 })
+        let sent_ms = u64::try_from(sent_ms).unwrap_or(0);
+        (token, PromptWait { outcome, sent_ms, timeout_ms: u64::from(timeout) * 1_000 })
     }
 
     /// Waits until a prompt is answered, its time is up, or nobody is left who could answer.
-    async fn wait(&mut self, token: &str, asked: Asked) -> PromptOutcome {
-        let Asked { mut outcome, told_ms, timeout_ms } = asked;
+    async fn wait(&mut self, token: &str, prompt_wait: PromptWait) -> PromptOutcome {
+        let PromptWait { mut outcome, sent_ms, timeout_ms } = prompt_wait;
         let mut ticks = self.room.ticks();
         let due_ms = match self.room.behaviour.fault {
-            Some(Fault::TimeoutLate) => told_ms + timeout_ms + limits::SCRIPTED_LATE_MS,
-            Some(Fault::TimeoutEarly) => told_ms + timeout_ms / 2,
+            Some(Fault::TimeoutLate) => sent_ms + timeout_ms + limits::SCRIPTED_LATE_MS,
+            Some(Fault::TimeoutEarly) => sent_ms + timeout_ms / 2,
             Some(Fault::TimeoutNever) => u64::MAX,
             Some(Fault::QuestionNeverResolved) if self.room.is_question(token) => u64::MAX,
-            _ => told_ms + timeout_ms,
+            _ => sent_ms + timeout_ms,
         };
         // Who has long to answer is told when half of the time is over, and when a tenth is left.
         let long = timeout_ms > limits::SCRIPTED_COUNTDOWN_ABOVE_MS;
@@ -378,13 +379,13 @@ impl SessionPlayer {
                     None => outcome.await.unwrap_or(over),
                 };
             }
-            if let Some((_, part)) = reminders.pop_if(|(after, _)| now >= told_ms + *after) {
-                let says = format!("{part} of the time to answer is left.");
-                let left = Progress { description: Some(says.clone()), ..Progress::default() };
-                self.say(build::progress(left).summary(says).eta_ms(due_ms - now)).await;
+            if let Some((_, part)) = reminders.pop_if(|(after, _)| now >= sent_ms + *after) {
+                let summary = format!("{part} of the time to answer is left.");
+                let left = Progress { description: Some(summary.clone()), ..Progress::default() };
+                self.emit(build::progress(left).summary(summary).eta_ms(due_ms - now)).await;
                 continue;
             }
-            let reminder = reminders.last().map_or(u64::MAX, |(after, _)| told_ms + after);
+            let reminder = reminders.last().map_or(u64::MAX, |(after, _)| sent_ms + after);
             let look_ms =
                 if outlives { u64::MAX } else { due_ms.min(left_until.unwrap_or(due_ms)).min(reminder) };
             tokio::select! {
@@ -407,7 +408,7 @@ impl SessionPlayer {
             HandoffTarget::Human,
             "A person is asked to take over.",
         );
-        self.say(handoff.packaged_context(context).urgency_for_handoff(Level::Medium)).await;
+        self.emit(handoff.packaged_context(context).urgency_for_handoff(Level::Medium)).await;
     }
 
     async fn fail(&mut self) {
@@ -416,13 +417,13 @@ impl SessionPlayer {
                 .error_code("TOOL_UNKNOWN")
                 .recoverable(false)
                 .remediation_hint("Ask for a tool that exists.");
-        self.say(error).await;
+        self.emit(error).await;
     }
 }
 
 /// A prompt that was sent.
-struct Asked {
+struct PromptWait {
     outcome: oneshot::Receiver<PromptOutcome>,
-    told_ms: u64,
+    sent_ms: u64,
     timeout_ms: u64,
 }

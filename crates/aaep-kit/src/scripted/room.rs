@@ -45,7 +45,7 @@ pub(super) struct State {
 pub(super) enum Whom<'a> {
     All,
     /// Those who can answer this prompt, which is noted.
-    Asked(&'a str),
+    PromptHolders(&'a str),
     /// Only who answered last.
     Answerer,
 }
@@ -165,15 +165,15 @@ impl Room {
         if self.is(Fault::NoSummary) {
             return;
         }
-        self.tell_standing(id, |standing, fresh| standing.digest(fresh));
+        self.append_standing(id, |standing, fresh| standing.digest(fresh));
     }
 
     /// Tells a subscription that has missed something what it needs to go on.
     pub(super) fn remind(&self, id: &str) {
-        self.tell_standing(id, |standing, fresh| standing.reminder(fresh));
+        self.append_standing(id, |standing, fresh| standing.reminder(fresh));
     }
 
-    fn tell_standing(&self, id: &str, what: impl Fn(&Standing, &mut dyn FnMut() -> EventId) -> Vec<Event>) {
+    fn append_standing(&self, id: &str, what: impl Fn(&Standing, &mut dyn FnMut() -> EventId) -> Vec<Event>) {
         let mut state = self.lock();
         let now = self.now_ms();
         let mut fresh = || fresh_event(&self.world);
@@ -234,16 +234,16 @@ impl Room {
     }
 
     /// Tells an event to everybody.
-    pub(super) fn tell(&self, event: Event, whom: Whom<'_>) {
+    pub(super) fn publish(&self, event: Event, whom: Whom<'_>) {
         let mut state = self.lock();
         self.sweep(&mut state);
         let now = self.now_ms();
         let mut fresh = || fresh_event(&self.world);
         let State { subscriptions, prompts, sessions, answerer, .. } = &mut *state;
         let only = answerer.as_deref().filter(|_| whom == Whom::Answerer);
-        let asked = match whom {
+        let prompt = match whom {
             Whom::All | Whom::Answerer => None,
-            Whom::Asked(token) => prompts.iter_mut().find(|open| open.token == token),
+            Whom::PromptHolders(token) => prompts.iter_mut().find(|open| open.token == token),
         };
         let kind = event.kind();
         match (
@@ -268,7 +268,7 @@ impl Room {
             sub.push(event.clone(), now, &mut fresh);
             sent_to.push(sub.id.clone());
         }
-        if let Some(open) = asked {
+        if let Some(open) = prompt {
             open.sent_to = sent_to;
         }
         drop(state);
@@ -291,7 +291,7 @@ impl Room {
         let (open, outcome) = OpenAsk::new(event.clone(), timeout_seconds)?;
         let token = open.token.clone();
         self.lock().prompts.push(open);
-        self.tell(event, Whom::Asked(&token));
+        self.publish(event, Whom::PromptHolders(&token));
         Some((token, outcome))
     }
 
@@ -326,9 +326,9 @@ impl Room {
             open.sent_to = state.subscriptions.iter().map(|sub| sub.id.clone()).collect();
             state.prompts.push(open);
         }
-        let heard = tokio::time::timeout(limits::SCRIPTED_LINGER, outcome).await;
+        let result = tokio::time::timeout(limits::SCRIPTED_LINGER, outcome).await;
         self.take(&token);
-        heard.ok()?.ok()
+        result.ok()?.ok()
     }
 
     /// Whether a prompt is a question.

@@ -46,9 +46,9 @@ impl Standing {
 
     /// For who has heard nothing of the session: a sequence that is right by itself.
     pub(super) fn digest(&self, fresh: &mut dyn FnMut() -> EventId) -> Vec<Event> {
-        let mut told = vec![self.started.clone()];
-        told.extend(self.summary("idle", fresh));
-        told.extend(self.calls.iter().cloned());
+        let mut events = vec![self.started.clone()];
+        events.extend(self.summary("idle", fresh));
+        events.extend(self.calls.iter().cloned());
         if let Some((last, text)) = &self.output {
             let mut whole = last.clone();
             whole.envelope.event_id = fresh();
@@ -57,10 +57,10 @@ impl Standing {
                 piece.position = 0;
                 piece.coalesce_hint = Some(Boundary::None);
             }
-            told.push(whole);
+            events.push(whole);
         }
-        told.extend(self.prompt.clone());
-        told
+        events.extend(self.prompt.clone());
+        events
     }
 
     /// For who has heard some of the session and missed some: the state as it is, and the prompt that is open.
@@ -69,18 +69,18 @@ impl Standing {
             Body::StateChanged(change) => Some(change.to_state.clone()),
             _ => None,
         });
-        let mut told: Vec<Event> =
+        let mut events: Vec<Event> =
             self.summary(now.as_deref().unwrap_or("idle"), fresh).into_iter().collect();
-        told.extend(self.prompt.clone());
-        told
+        events.extend(self.prompt.clone());
+        events
     }
 
     /// A `state.changed` that says where things stand.
     fn summary(&self, from: &str, fresh: &mut dyn FnMut() -> EventId) -> Option<Event> {
         let mut event = self.state.clone()?;
         event.envelope.event_id = fresh();
-        let said = event.summaries.normal.unwrap_or_default();
-        event.summaries.normal = Some(format!("This is where things stand: {said}"));
+        let summary = event.summaries.normal.unwrap_or_default();
+        event.summaries.normal = Some(format!("Current state: {summary}"));
         if let Body::StateChanged(change) = &mut event.body {
             change.from_state = from.into();
         }

@@ -202,11 +202,11 @@ impl Subscription {
             view.next = view.next.max(view.counted.saturating_sub(1));
         }
         let Ok(Value::Object(right)) = serde_json::to_value(event) else { return };
-        for mut told in tamper::event(fault, right, &mut view.memory, fresh) {
-            told.insert("sequence_number".into(), tamper::number(fault, view.next).into());
+        for mut altered in tamper::event(fault, right, &mut view.memory, fresh) {
+            altered.insert("sequence_number".into(), tamper::number(fault, view.next).into());
             view.next += 1;
-            let id = told.get("event_id").and_then(Value::as_str).map(str::to_owned);
-            let text = tamper::text(fault, Value::Object(told).to_string());
+            let id = altered.get("event_id").and_then(Value::as_str).map(str::to_owned);
+            let text = tamper::text(fault, Value::Object(altered).to_string());
             self.append(id.as_deref(), text);
         }
         // Of sessions whose end the filters left out something stays; not for ever.

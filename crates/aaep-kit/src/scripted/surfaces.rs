@@ -179,7 +179,7 @@ impl Producer for ScriptedSurfaces {
             let rejected = json!({
                 "type": "subscription.rejected",
                 "reason_code": "authentication_required",
-                "reason_message": "a bearer token is wanted",
+                "reason_message": "a bearer token is required",
             });
             json(StatusCode::UNAUTHORIZED, rejected.to_string())
         } else {
@@ -257,7 +257,7 @@ impl Producer for ScriptedSurfaces {
                 "Failed to deserialize query string: missing field `subscription_id`",
             ),
             Problem::SubprotocolMissing => {
-                text(StatusCode::BAD_REQUEST, "the subprotocol aaep.v1 is wanted\n")
+                text(StatusCode::BAD_REQUEST, "the subprotocol aaep.v1 is required\n")
             }
             Problem::TooLarge => problem.response(),
         }
@@ -285,10 +285,10 @@ fn reply_of(verdict: Judgement, on_socket: bool) -> Reply {
         Judgement::Full => Reply::Response(empty(StatusCode::TOO_MANY_REQUESTS)),
         Judgement::Answer(text) => Reply::Answer(text),
         Judgement::Malformed => Reply::Refused(Problem::Malformed),
-        Judgement::Told(why) if on_socket => {
+        Judgement::Refused(why) if on_socket => {
             Reply::Answer(json!({"error": "invalid_token", "message": why}).to_string())
         }
-        Judgement::Told(why) => Reply::Response(error(StatusCode::BAD_REQUEST, "invalid_token", why)),
+        Judgement::Refused(why) => Reply::Response(error(StatusCode::BAD_REQUEST, "invalid_token", why)),
     }
 }
 

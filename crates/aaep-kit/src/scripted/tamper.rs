@@ -25,18 +25,18 @@ pub(super) struct Memory {
 /// The event as it goes out: altered, with others, or not at all.
 pub(super) fn event(
     fault: Fault,
-    mut told: Object,
+    mut event: Object,
     memory: &mut Memory,
     fresh: &mut dyn FnMut() -> EventId,
 ) -> Vec<Object> {
     memory.count += 1;
-    let name = told.get("type").and_then(Value::as_str).unwrap_or_default();
+    let name = event.get("type").and_then(Value::as_str).unwrap_or_default();
     let name = name.strip_prefix("aaep:agent.").unwrap_or_default().to_owned();
     if name == "output.streaming" {
         memory.pieces += 1;
     }
-    let again = |told: &Object, fresh: &mut dyn FnMut() -> EventId| {
-        let mut twin = told.clone();
+    let again = |event: &Object, fresh: &mut dyn FnMut() -> EventId| {
+        let mut twin = event.clone();
         twin.insert("event_id".into(), fresh().as_str().into());
         twin
     };
@@ -46,47 +46,47 @@ pub(super) fn event(
         | (Fault::StatesUntold, "state.changed")
         | (Fault::ToolUncompleted, "tool.completed")
         | (Fault::HandoffUntold, "handoff.requested") => return Vec::new(),
-        (Fault::ToolTimeoutUntold, "tool.completed") if told.get("status") == Some(&json!("timeout")) => {
+        (Fault::ToolTimeoutUntold, "tool.completed") if event.get("status") == Some(&json!("timeout")) => {
             return Vec::new();
         }
         (Fault::StartTwice, "session.started")
         | (Fault::EndTwice, "session.completed" | "session.errored") => {
-            let twin = again(&told, fresh);
-            return vec![told, twin];
+            let twin = again(&event, fresh);
+            return vec![event, twin];
         }
         (Fault::EventBehindEnd, "session.completed" | "session.errored") => {
-            let mut behind = again(&told, fresh);
+            let mut behind = again(&event, fresh);
             behind.retain(|name, _| ENVELOPE.contains(&name.as_str()));
             behind.insert("urgency".into(), "background".into());
             behind.insert("type".into(), "aaep:agent.progress.updated".into());
             behind.insert("progress".into(), json!({"percent": 100}));
             behind.insert("summary_normal".into(), "Everything is tidied up.".into());
-            return vec![told, behind];
+            return vec![event, behind];
         }
         (Fault::ToolCompletedFirst, "tool.invoked") => {
-            memory.kept.push(told);
+            memory.kept.push(event);
             return Vec::new();
         }
         (Fault::ToolCompletedFirst, "tool.completed") => {
-            return std::iter::once(told).chain(memory.kept.drain(..)).collect();
+            return std::iter::once(event).chain(memory.kept.drain(..)).collect();
         }
         (Fault::ToolCompletedLate, "tool.completed") => {
-            memory.kept.push(told);
+            memory.kept.push(event);
             return Vec::new();
         }
         (Fault::ToolCompletedLate, "state.changed" | "session.completed") => {
             // The first is the state behind the tool; were there none, it would be lost at the end.
             let state = name == "state.changed";
             let mut both = std::mem::take(&mut memory.kept);
-            both.insert(if state { 0 } else { both.len() }, told);
+            both.insert(if state { 0 } else { both.len() }, event);
             return both;
         }
         (Fault::CompleteTwice | Fault::PieceBehindComplete, "output.streaming")
-            if told.get("complete") == Some(&Value::Bool(true)) =>
+            if event.get("complete") == Some(&Value::Bool(true)) =>
         {
-            let mut behind = again(&told, fresh);
-            let length = text_of(&told, "chunk").chars().count() as u64;
-            let position = told.get("position").and_then(Value::as_u64).unwrap_or(0) + length;
+            let mut behind = again(&event, fresh);
+            let length = text_of(&event, "chunk").chars().count() as u64;
+            let position = event.get("position").and_then(Value::as_u64).unwrap_or(0) + length;
             behind.insert("position".into(), position.into());
             behind.insert("chunk".into(), "".into());
             if fault == Fault::PieceBehindComplete {
@@ -94,11 +94,11 @@ pub(super) fn event(
                 behind.insert("complete".into(), false.into());
                 behind.insert("coalesce_hint".into(), "none".into());
             }
-            return vec![told, behind];
+            return vec![event, behind];
         }
-        _ => alter(fault, &name, &mut told, memory),
+        _ => alter(fault, &name, &mut event, memory),
     }
-    vec![told]
+    vec![event]
 }
 
 /// The fields that every event shares.
@@ -116,10 +116,10 @@ const ENVELOPE: &[&str] = &[
 ];
 
 /// Alters the event itself.
-fn alter(fault: Fault, name: &str, told: &mut Object, memory: &mut Memory) {
-    let goes_on = told.get("complete") == Some(&Value::Bool(false));
+fn alter(fault: Fault, name: &str, event: &mut Object, memory: &mut Memory) {
+    let goes_on = event.get("complete") == Some(&Value::Bool(false));
     let mut set = |field: &str, value: Value| {
-        told.insert(field.to_owned(), value);
+        event.insert(field.to_owned(), value);
     };
     match (fault, name) {
         (Fault::ContextForeign, _) => set("@context", json!("https://example.org/context/v1")),
@@ -146,7 +146,7 @@ fn alter(fault: Fault, name: &str, told: &mut Object, memory: &mut Memory) {
         (Fault::ToolRenamed, "tool.completed") => set("tool", json!("another_tool")),
         (Fault::PositionInBytes, "output.streaming") => {
             set("position", memory.bytes.into());
-            memory.bytes += text_of(told, "chunk").len() as u64;
+            memory.bytes += text_of(event, "chunk").len() as u64;
         }
         (Fault::PositionFalls, "output.streaming") if memory.pieces.is_multiple_of(3) => {
             set("position", json!(0))
@@ -155,26 +155,26 @@ fn alter(fault: Fault, name: &str, told: &mut Object, memory: &mut Memory) {
         (Fault::BoundariesIgnored, "output.streaming") if goes_on => set("coalesce_hint", json!("sentence")),
         (Fault::DefaultAccepts, "awaiting.confirmation") => set("default_decision", json!("accept")),
         (Fault::TokenForm, "awaiting.confirmation" | "awaiting.clarification") => {
-            let token = text_of(told, "reply_token").replace("rpl_", "rpl_a-");
-            told.insert("reply_token".into(), token.into());
+            let token = text_of(event, "reply_token").replace("rpl_", "rpl_a-");
+            event.insert("reply_token".into(), token.into());
         }
         (Fault::KindsUntrue, "awaiting.clarification") => {
             set("accepted_response_kinds", json!(["multiple_choice", "freetext"]));
         }
         (Fault::TextLost | Fault::TextDoubled, "output.streaming") => {
-            let text = text_of(told, "chunk").to_owned();
+            let text = text_of(event, "chunk").to_owned();
             if let Some((most, last)) = text.trim_end().rsplit_once(' ') {
                 let wrong =
                     if fault == Fault::TextLost { format!("{most} ") } else { format!("{text}{last} ") };
-                told.insert("chunk".into(), wrong.into());
+                event.insert("chunk".into(), wrong.into());
             }
         }
-        _ => alter_any(fault, name, told, memory),
+        _ => alter_any(fault, name, event, memory),
     }
 }
 
 /// Alters what many events share.
-fn alter_any(fault: Fault, name: &str, told: &mut Object, memory: &mut Memory) {
+fn alter_any(fault: Fault, name: &str, event: &mut Object, memory: &mut Memory) {
     let left_out = match fault {
         Fault::ContextMissing => "@context",
         Fault::LanguageUnsaid => "localization_hints",
@@ -182,33 +182,33 @@ fn alter_any(fault: Fault, name: &str, told: &mut Object, memory: &mut Memory) {
         Fault::HintMissing => "coalesce_hint",
         _ => "",
     };
-    told.remove(left_out);
+    event.remove(left_out);
     match fault {
         Fault::AgentMissing => {
-            if let Some(Value::Object(producer)) = told.get_mut("producer") {
+            if let Some(Value::Object(producer)) = event.get_mut("producer") {
                 producer.remove("agent_id");
             }
         }
         Fault::EventIdForm => {
-            let id = text_of(told, "event_id").replace("evt_", "evt_a-");
-            told.insert("event_id".into(), id.into());
+            let id = text_of(event, "event_id").replace("evt_", "evt_a-");
+            event.insert("event_id".into(), id.into());
         }
         Fault::EventIdRepeated => match memory.last_id.take() {
             Some(id) => {
-                told.insert("event_id".into(), id);
+                event.insert("event_id".into(), id);
             }
-            None => memory.last_id = told.get("event_id").cloned(),
+            None => memory.last_id = event.get("event_id").cloned(),
         },
         Fault::TimestampForm => {
-            let moment = text_of(told, "timestamp").trim_end_matches('Z').to_owned();
-            told.insert("timestamp".into(), moment.into());
+            let moment = text_of(event, "timestamp").trim_end_matches('Z').to_owned();
+            event.insert("timestamp".into(), moment.into());
         }
         Fault::TimestampFalls if memory.count.is_multiple_of(3) => {
-            let moment = recount_aaep::wire::Timestamp::new(text_of(told, "timestamp"));
+            let moment = recount_aaep::wire::Timestamp::new(text_of(event, "timestamp"));
             let earlier = moment.map(|moment| moment.millis() - limits::SCRIPTED_BACK_MS);
             if let Ok(earlier) = earlier {
                 let earlier = recount_aaep::wire::Timestamp::of_millis(earlier);
-                told.insert("timestamp".into(), earlier.as_str().into());
+                event.insert("timestamp".into(), earlier.as_str().into());
             }
         }
         _ => {}
@@ -246,7 +246,7 @@ pub(super) fn request(fault: Fault, text: &str) -> Option<String> {
 }
 
 /// `subscription.accepted` as it goes out, for what was asked.
-pub(super) fn accepted(fault: Fault, asked: &Capabilities, text: String) -> String {
+pub(super) fn accepted(fault: Fault, requested: &Capabilities, text: String) -> String {
     let Ok(mut answer) = serde_json::from_str::<Value>(&text) else { return text };
     let Some(honoured) = answer.get_mut("honored_capabilities").and_then(Value::as_object_mut) else {
         return text;
@@ -257,22 +257,22 @@ pub(super) fn accepted(fault: Fault, asked: &Capabilities, text: String) -> Stri
         Value::from(all)
     };
     match fault {
-        Fault::RateRaised if asked.max_events_per_second.is_some() => {
+        Fault::RateRaised if requested.max_events_per_second.is_some() => {
             honoured.insert(
                 "max_events_per_second".into(),
-                asked.max_events_per_second.map(|rate| rate * 2).into(),
+                requested.max_events_per_second.map(|rate| rate * 2).into(),
             );
         }
         Fault::LanguagesWidened => {
             honoured.insert("languages".into(), with(honoured.get("languages"), "fr"));
         }
         Fault::BoundariesWidened => {
-            let said = |word: &str| match &asked.coalesce_boundaries {
-                Some(asked) => asked.iter().any(|boundary| boundary.as_str() == word),
+            let is_honoured = |word: &str| match &requested.coalesce_boundaries {
+                Some(requested) => requested.iter().any(|boundary| boundary.as_str() == word),
                 None => matches!(word, "sentence" | "completion"),
             };
             if let Some(further) =
-                ["word", "paragraph", "none", "sentence", "completion"].into_iter().find(|w| !said(w))
+                ["word", "paragraph", "none", "sentence", "completion"].into_iter().find(|w| !is_honoured(w))
             {
                 honoured
                     .insert("coalesce_boundaries".into(), with(honoured.get("coalesce_boundaries"), further));
@@ -297,8 +297,8 @@ pub(super) fn accepted(fault: Fault, asked: &Capabilities, text: String) -> Stri
 }
 
 /// What events are really held to, where it is not what was asked for.
-pub(super) fn held_to(fault: Fault, asked: &Capabilities) -> Option<Capabilities> {
-    let mut held = asked.clone();
+pub(super) fn held_to(fault: Fault, requested: &Capabilities) -> Option<Capabilities> {
+    let mut held = requested.clone();
     match fault {
         Fault::RateIgnored | Fault::RateInWindows => held.max_events_per_second = None,
         Fault::BoundariesIgnored => held.coalesce_boundaries = Some(vec![Boundary::Word]),

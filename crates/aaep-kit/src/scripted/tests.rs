@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 
 /// Plays a scenario that nobody answers, half a second at a time; what is told, and when, in milliseconds since it
 /// began.
-async fn told(behaviour: Behaviour, scenario: Scenario) -> Vec<(u64, Value)> {
+async fn play_scenario(behaviour: Behaviour, scenario: Scenario) -> Vec<(u64, Value)> {
     let began_ms = 1_779_632_000_000;
     let clock = Arc::new(ManualClock::at(began_ms));
     let entropy = Arc::new(SeededEntropy::new(7));
@@ -21,7 +21,7 @@ async fn told(behaviour: Behaviour, scenario: Scenario) -> Vec<(u64, Value)> {
     let id = room.open(ProducerSurface::Versioned, room.implied()).unwrap();
     let reader = room.attach(&id).unwrap();
     judge::begin(&room, scenario.text()).unwrap();
-    let mut told: Vec<(u64, Value)> = Vec::new();
+    let mut events: Vec<(u64, Value)> = Vec::new();
     for at_ms in (0..).step_by(500) {
         clock.set(began_ms + at_ms);
         room.tick();
@@ -29,22 +29,22 @@ async fn told(behaviour: Behaviour, scenario: Scenario) -> Vec<(u64, Value)> {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        while let Read::Message(sent) = room.read(&id, reader, told.len() as u64) {
-            told.push((at_ms, serde_json::from_str(&sent.text).unwrap()));
+        while let Read::Message(sent) = room.read(&id, reader, events.len() as u64) {
+            events.push((at_ms, serde_json::from_str(&sent.text).unwrap()));
         }
-        if told.last().is_some_and(|(_, event)| event["type"] == "aaep:agent.session.completed") {
+        if events.last().is_some_and(|(_, event)| event["type"] == "aaep:agent.session.completed") {
             break;
         }
     }
-    told
+    events
 }
 
 //
 #[tokio::test]
 async fn a_long_prompt_counts_down_and_takes_its_default_when_its_time_is_up() {
     let behaviour = Behaviour { timeout_seconds: 120, ..Behaviour::default() };
-    let told = told(behaviour, Scenario::Irreversible).await;
-    let shown: Vec<(u64, String)> = told
+    let events = play_scenario(behaviour, Scenario::Irreversible).await;
+    let shown: Vec<(u64, String)> = events
         .iter()
         .map(|(at, event)| (*at, event["summary_normal"].as_str().unwrap().to_owned()))
         .skip(2)
@@ -53,19 +53,19 @@ async fn a_long_prompt_counts_down_and_takes_its_default_when_its_time_is_up() {
         (0, "Delete the customer's record for good. The record and its history cannot be brought back."),
         (60_000, "Half of the time to answer is left."),
         (108_000, "A tenth of the time to answer is left."),
-        (120_000, "Nobody answered in time, so it is not done."),
+        (120_000, "There was no answer in time, so it is not done."),
         (120_000, "Nothing was done."),
     ];
-    assert_eq!(shown, expected.map(|(at, says)| (at, says.to_owned())));
-    assert_eq!(told[4].1["eta_ms"], 12_000);
+    assert_eq!(shown, expected.map(|(at, text)| (at, text.to_owned())));
+    assert_eq!(events[4].1["eta_ms"], 12_000);
 }
 
 #[tokio::test]
 async fn a_short_prompt_has_no_countdown() {
     let behaviour = Behaviour { timeout_seconds: 60, ..Behaviour::default() };
-    let told = told(behaviour, Scenario::Clarify).await;
-    assert_eq!(told.len(), 5, "{told:?}");
-    assert_eq!(told[3].0, 60_000);
+    let events = play_scenario(behaviour, Scenario::Clarify).await;
+    assert_eq!(events.len(), 5, "{events:?}");
+    assert_eq!(events[3].0, 60_000);
 }
 
 #[tokio::test]

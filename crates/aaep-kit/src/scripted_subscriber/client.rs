@@ -26,7 +26,7 @@ pub(super) struct Client<'a> {
     mind: Mind,
     last_event_id: String,
     /// For a fault: how often the terms were asked for.
-    asked: u32,
+    requests: u32,
 }
 
 /// Why a connection is over, or did not come about.
@@ -59,7 +59,7 @@ impl<'a> Client<'a> {
             .map_err(|why| SubscriberError(format!("no client for `{url}`: {why}")))?;
         let base = url.trim_end_matches('/').to_owned();
         let mind = Mind::new(behaviour.clone());
-        Ok(Client { world, base, behaviour, http, mind, last_event_id: String::new(), asked: 0 })
+        Ok(Client { world, base, behaviour, http, mind, last_event_id: String::new(), requests: 0 })
     }
 
     fn is(&self, fault: Fault) -> bool {
@@ -119,7 +119,7 @@ impl<'a> Client<'a> {
 
     fn request(&self) -> Value {
         let levels: Vec<u8> = (1..=self.behaviour.level).collect();
-        let replies = self.behaviour.replies != Replies::Nobody || self.behaviour.level >= 2;
+        let replies = self.behaviour.replies != Replies::Never || self.behaviour.level >= 2;
         let mut request = json!({
             "type": "subscription.request",
             "aaep_version": recount_aaep::VERSION,
@@ -183,9 +183,9 @@ impl<'a> Client<'a> {
             Reaction::Accepted(accepted) => {
                 let id = accepted.get("subscription_id").and_then(Value::as_str).map(str::to_owned);
                 let rate = &accepted["honored_capabilities"]["max_events_per_second"];
-                self.asked += 1;
+                self.requests += 1;
                 let lower = rate.as_u64() < Some(limits::SCRIPT_EVENTS_PER_SECOND);
-                if self.is(Fault::WantsItsTerms) && lower && self.asked <= limits::SCRIPT_ASKS {
+                if self.is(Fault::WantsItsTerms) && lower && self.requests <= limits::SCRIPT_ASKS {
                     return Err(Over::Anew);
                 }
                 self.mind.subscription = id;

@@ -208,15 +208,15 @@ impl Mind {
     fn prompt(&mut self, kind: Kind, event: &Value, session: String, now: Instant, now_ms: u64) {
         let replies = match (self.behaviour.replies, self.behaviour.fault) {
             (_, Some(Fault::NeverReplies)) => return,
-            (Replies::Nobody, Some(Fault::AnswersUnasked)) => Replies::Accept,
-            (Replies::Nobody, _) => return,
+            (Replies::Never, Some(Fault::AnswersUnasked)) => Replies::Accept,
+            (Replies::Never, _) => return,
             (replies, _) => replies,
         };
         let Some(token) = event.get("reply_token").and_then(Value::as_str) else { return };
         let seconds = event.get("timeout_seconds").and_then(Value::as_u64).unwrap_or_default();
-        let said = event.get("timestamp").and_then(Value::as_str).and_then(Moment::parse);
-        let age =
-            said.map_or(0, |said| now_ms.saturating_sub(u64::try_from(said.millis()).unwrap_or_default()));
+        let sent_at = event.get("timestamp").and_then(Value::as_str).and_then(Moment::parse);
+        let age = sent_at
+            .map_or(0, |sent_at| now_ms.saturating_sub(u64::try_from(sent_at.millis()).unwrap_or_default()));
         if age > seconds * 1_000 && !self.is(Fault::AnswersLate) {
             return;
         }

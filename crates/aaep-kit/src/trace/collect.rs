@@ -52,23 +52,23 @@ impl Gathering<'_> {
             return self.follower.pass_over(piece);
         }
         let sessions = self.follower.sessions.len();
-        let told = self.follower.piece(piece);
+        let followed = self.follower.piece(piece);
         if self.follower.sessions.len() > sessions {
             self.bytes += 2 * size_of::<Session>();
         }
-        let mut entry = told.entry;
+        let mut entry = followed.entry;
         // What an event may add beside its entry: a part or a state, with names.
-        self.bytes += size_of::<Entry>() + size_of::<Part>().max(size_of::<Stay>()) + entry.said.bytes();
+        self.bytes += size_of::<Entry>() + size_of::<Part>().max(size_of::<Stay>()) + entry.sentence.bytes();
         let wanted = |id: &str| self.only.is_none_or(|only| only == id);
-        let shown = match told.session {
+        let shown = match followed.session {
             Some(at) => wanted(&self.follower.sessions[at].id),
             None => self.only.is_none(),
         };
         if !shown {
             return;
         }
-        entry.problems = self.keep(told.session, told.findings);
-        match told.session {
+        entry.problems = self.keep(followed.session, followed.findings);
+        match followed.session {
             Some(at) => self.follower.sessions[at].entries.push(entry),
             None => self.outside.push(entry),
         }

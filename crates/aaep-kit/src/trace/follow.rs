@@ -12,9 +12,9 @@ use super::aaep::lex::time::Moment;
 use super::aaep::rule::{Finding, Profile};
 use super::aaep::session::{Checker, Options, Took};
 use super::aaep::{MessageKind, Reading};
+use super::describe;
 use super::model::{Entry, Producer, Session, Stay, Totals, What};
-use super::said::{Saying, TextDirection, Tongues, cut_to};
-use super::tell;
+use super::sentence::{SentenceBuilder, TextDirection, Tongues, cut_to};
 use crate::limits;
 
 /// What became of one text.
@@ -29,7 +29,7 @@ pub(super) struct Followed {
 pub(super) struct Follower {
     checker: Checker,
     reader: Reader,
-    saying: Saying,
+    sentence: SentenceBuilder,
     pub(super) tongues: Tongues,
     pub(super) totals: Totals,
     pub(super) sessions: Vec<Session>,
@@ -47,7 +47,7 @@ impl Follower {
         Follower {
             checker: Checker::new(Options { profile, seed, ..Options::default() }),
             reader: Reader::new(),
-            saying: Saying::default(),
+            sentence: SentenceBuilder::default(),
             tongues: Tongues::default(),
             totals: Totals::default(),
             sessions: Vec::new(),
@@ -67,7 +67,7 @@ impl Follower {
             Some(reading) => self.reading(piece.line, &reading),
             None => {
                 self.checker.piece(piece);
-                self.saying.words("This cannot be read.");
+                self.sentence.words("This cannot be parsed.");
                 (None, self.entry(piece.line, None, What::Unreadable))
             }
         };
@@ -143,7 +143,7 @@ impl Follower {
     }
 
     fn entry(&mut self, line: usize, at_ms: Option<i64>, what: What) -> Entry {
-        Entry { line, at_ms, what, said: self.saying.done(), problems: (0, 0) }
+        Entry { line, at_ms, what, sentence: self.sentence.done(), problems: (0, 0) }
     }
 
     fn reading(&mut self, line: usize, reading: &Reading<'_>) -> (Option<usize>, Entry) {
@@ -151,11 +151,11 @@ impl Follower {
             Took::Message(kind) => self.message(line, kind, reading),
             Took::Event => self.event(line, reading),
             Took::Nothing => {
-                self.saying.words("This is neither an event nor a message of the protocol");
+                self.sentence.words("This is neither an event nor a message of the protocol");
                 if let Some(kind) = reading.text(Field::Type) {
-                    self.saying.words("; its type is ").name(&kind);
+                    self.sentence.words("; its type is ").name(&kind);
                 }
-                self.saying.words(".");
+                self.sentence.words(".");
                 (None, self.entry(line, None, What::Stranger))
             }
         }
@@ -165,13 +165,13 @@ impl Follower {
         let tongue = self.tongue(event);
         let kind = event.kind();
         let what = kind.map_or(What::OtherEvent, What::Event);
-        tell::front(event, kind.is_none(), &mut self.saying);
+        describe::front(event, kind.is_none(), &mut self.sentence);
         match kind {
-            Some(kind) => tell::event(kind, event, tongue, &mut self.saying),
-            None => tell::other_event(event, tongue, &mut self.saying),
+            Some(kind) => describe::event(kind, event, tongue, &mut self.sentence),
+            None => describe::other_event(event, tongue, &mut self.sentence),
         }
         let Some(id) = event.text(Field::SessionId) else {
-            self.saying.words(" It names no session.");
+            self.sentence.words(" It has no session id.");
             return (None, self.entry(line, None, what));
         };
         let at = self.session_named(&id);
@@ -192,13 +192,13 @@ impl Follower {
             let speaker = session.speaker(event);
             if let Some(kind) = kind {
                 if let Some(opened) = parts::opened(session, view, kind, line, event) {
-                    parts::say_opened(&session.parts[opened], &mut self.saying);
+                    parts::describe_opened(&session.parts[opened], &mut self.sentence);
                     if session.parts[opened].is_prompt() {
                         let part = &session.parts[opened];
                         self.tokens.insert(part.key.clone(), (at, part.heard));
                     }
                 }
-                parts::settle(session, view, kind, event, &mut self.saying);
+                parts::settle(session, view, kind, event, &mut self.sentence);
                 if self.draws {
                     session.moved(speaker, kind, event);
                 }
@@ -207,30 +207,30 @@ impl Follower {
                 }
             }
         } else if session.ending.is_some() {
-            self.saying.words(" The session has ended before.");
+            self.sentence.words(" The session has already ended.");
         } else {
-            self.saying.words(" It came before and changes nothing.");
+            self.sentence.words(" It is a repetition and changes nothing.");
         }
-        session.told += 1;
+        session.entry_count += 1;
         (Some(at), self.entry(line, at_ms, what))
     }
 
     fn message(&mut self, line: usize, kind: MessageKind, message: &Reading<'_>) -> (Option<usize>, Entry) {
-        tell::message(kind, message, &mut self.saying);
+        describe::message(kind, message, &mut self.sentence);
         let what = What::Message(kind);
         if !matches!(kind, MessageKind::ConfirmationReply | MessageKind::ClarificationReply) {
             return (None, self.entry(line, None, what));
         }
         let token = message.text(Field::ReplyToken);
         let Some(&(at, heard)) = token.and_then(|token| self.tokens.get(&*token)) else {
-            self.saying.words(" It answers no prompt that was seen.");
+            self.sentence.words(" It answers an unknown prompt.");
             return (None, self.entry(line, None, what));
         };
         let session = &mut self.sessions[at];
         let standing = self.checker.session(&session.id).and_then(|view| view.prompt(heard));
-        parts::answered(session, heard, standing, &mut self.saying);
+        parts::answered(session, heard, standing, &mut self.sentence);
         let at_ms = session.place_reply(moment(message));
-        session.told += 1;
+        session.entry_count += 1;
         (Some(at), self.entry(line, at_ms, what))
     }
 
@@ -330,7 +330,7 @@ impl Session {
 
     /// Notes a change of state.
     fn moved(&mut self, speaker: Option<usize>, kind: Kind, event: &Reading<'_>) {
-        let now = self.told;
+        let now = self.entry_count;
         if kind.is_terminal() {
             for producer in &mut self.producers {
                 if let Some(stay) = producer.stay.take() {

@@ -16,7 +16,7 @@ use super::text::{capital, ending, how_it_ended, push_left_open, sentence_of, su
 use super::time::span;
 use crate::limits;
 use drawing::Drawing;
-use template::{Escaped, Fill, Markup, Plain, RuleText, Sentence, When, fill, filled};
+use template::{Escaped, Fill, Markup, Plain, RuleText, SentenceMarkup, When, fill, filled};
 
 /// The page's style.
 pub const STYLE: &str = include_str!("html/style.css");
@@ -97,10 +97,10 @@ fn top(trace: &Trace, options: &Options<'_>, page: &mut String) {
 }
 
 /// A paragraph on how many more there are, where there are more.
-fn more(all: usize, shown: usize, says: impl Fn(usize) -> String) -> String {
+fn more(all: usize, shown: usize, label: impl Fn(usize) -> String) -> String {
     match all.saturating_sub(shown) {
         0 => String::new(),
-        more => filled("paragraph", &[("text", &Escaped(&says(more)))]),
+        more => filled("paragraph", &[("text", &Escaped(&label(more)))]),
     }
 }
 
@@ -148,7 +148,7 @@ fn overview(trace: &Trace, page: &mut String) {
         fill(&mut items, "overview-item", &values);
     }
     let more = more(trace.problems.len(), limits::TRACE_OVERVIEW_MAX, |more| {
-        format!("And {more} more; each stands at its line.")
+        format!("And {more} more; each is shown at its line.")
     });
     fill(page, "overview", &[("items", &Markup(&items)), ("more", &Markup(&more))]);
 }
@@ -184,7 +184,7 @@ fn write_session(
     let figure = match &drawing {
         Some(drawing) => figure(session, drawing, number),
         None => {
-            let why = "This session has no drawing: there are too many sessions to draw them all.";
+            let why = "This session has no drawing, because there are too many sessions.";
             filled("paragraph", &[("text", &why)])
         }
     };
@@ -247,7 +247,7 @@ fn facts(session: &Session) -> String {
 
 fn figure(session: &Session, drawing: &Drawing, number: usize) -> String {
     let merged =
-        if drawing.is_merged { " Marks that lie too near to each other are drawn as one." } else { "" };
+        if drawing.is_merged { " Marks that are too close to each other are drawn as one." } else { "" };
     let values: [(&str, &dyn Fill); 4] = [
         ("number", &number),
         ("drawing", &Markup(&drawing.svg)),
@@ -325,7 +325,7 @@ fn push_entry(trace: &Trace, entry: &Entry, placed: bool, links: &[(usize, usize
         ("class", &class_of(entry.what)),
         ("line", &entry.line),
         ("when", &Markup(&when)),
-        ("sentence", &Sentence(&entry.said, &trace.tongues)),
+        ("sentence", &SentenceMarkup(&entry.sentence, &trace.tongues)),
         ("problems", &Markup(&problems)),
     ];
     fill(page, "entry", &values);

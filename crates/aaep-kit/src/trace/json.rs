@@ -9,7 +9,7 @@ use super::Options;
 use super::aaep::kind::Kind;
 use super::aaep::lex::time::Moment;
 use super::model::{Entry, Part, Session, Sort, Stay, Totals, Trace};
-use super::said::{Piece, Tongues};
+use super::sentence::{Piece, Tongues};
 use super::shown::push_json;
 use super::text::push_sentence;
 
@@ -198,8 +198,8 @@ fn write_spans<'t, W: Write>(spans: impl Iterator<Item = Span<'t>>, to: &mut Lin
 }
 
 fn point(session: &Session, entry: u32) -> Point {
-    let told = session.entries.get(entry as usize);
-    Point { entry, line: told.map_or(0, |told| told.line), at_ms: told.and_then(|told| told.at_ms) }
+    let found = session.entries.get(entry as usize);
+    Point { entry, line: found.map_or(0, |found| found.line), at_ms: found.and_then(|found| found.at_ms) }
 }
 
 fn state_span<'t>(session: &Session, stay: &'t Stay) -> Span<'t> {
@@ -231,12 +231,12 @@ fn write_entries<W: Write>(trace: &Trace, entries: &[Entry], to: &mut Lines<'_, 
     for (at, entry) in entries.iter().enumerate() {
         to.words(if at > 0 { ",\n" } else { "\n" });
         says.clear();
-        push_sentence(&entry.said, &mut says);
+        push_sentence(&entry.sentence, &mut says);
         to.value(&EntryOut {
             line: entry.line,
             at_ms: entry.at_ms,
-            kind: entry.said.first(Piece::Type).unwrap_or(entry.what.name()),
-            event_id: entry.said.first(Piece::Id),
+            kind: entry.sentence.first(Piece::Type).unwrap_or(entry.what.name()),
+            event_id: entry.sentence.first(Piece::Id),
             says: &says,
             texts: texts(&trace.tongues, entry),
             findings: trace.of(entry).map(|(number, _)| number).collect(),
@@ -246,7 +246,7 @@ fn write_entries<W: Write>(trace: &Trace, entries: &[Entry], to: &mut Lines<'_, 
 }
 
 fn texts<'t>(tongues: &'t Tongues, entry: &'t Entry) -> Vec<TextOut<'t>> {
-    let texts = entry.said.sentence().filter(|(piece, ..)| *piece == Piece::Text);
+    let texts = entry.sentence.body().filter(|(piece, ..)| *piece == Piece::Text);
     texts
         .map(|(_, tongue, text)| {
             let (language, direction) = tongues.get(tongue);

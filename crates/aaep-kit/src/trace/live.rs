@@ -22,7 +22,7 @@ use super::text;
 ///     "Session sess_1",
 ///     "Line 1, after 0 s: The session starts: “Planning your week.”",
 /// ]);
-/// assert!(live.finish()[0].starts_with("End of session sess_1: it has no ending"));
+/// assert!(live.finish()[0].starts_with("End of session sess_1: no ending"));
 /// ```
 pub struct Live {
     follower: Follower,
@@ -37,9 +37,9 @@ impl Live {
 
     /// Takes a text as it is sent and the line of its file (or its number), and answers with the lines to print.
     pub fn hear(&mut self, line: usize, text: &str) -> Vec<String> {
-        let told = self.follower.piece(Piece { line, text: Ok(text.as_bytes()) });
+        let followed = self.follower.piece(Piece { line, text: Ok(text.as_bytes()) });
         let mut page = String::new();
-        if let Some(at) = told.session {
+        if let Some(at) = followed.session {
             let session = &self.follower.sessions[at];
             if self.last.as_deref() != Some(&*session.id) {
                 page.push_str("Session ");
@@ -48,13 +48,13 @@ impl Live {
                 self.last = Some(session.id.clone());
             }
         }
-        text::push_entry(&told.entry, &mut page);
-        let mut at = told.entry.line;
-        for finding in told.findings {
+        text::push_entry(&followed.entry, &mut page);
+        let mut at = followed.entry.line;
+        for finding in followed.findings {
             text::push_problem_at(&mut at, &Problem { finding, session: None }, &mut page);
         }
-        if let Some(at) = told.session {
-            if matches!(told.entry.what, super::model::What::Event(kind) if kind.is_terminal()) {
+        if let Some(at) = followed.session {
+            if matches!(followed.entry.what, super::model::What::Event(kind) if kind.is_terminal()) {
                 text::push_end(&self.follower.sessions[at], &mut page);
             }
             self.follower.let_go(at);

@@ -3,7 +3,7 @@
 
 use super::aaep::kind::Kind;
 use super::aaep::rule::{Finding, Severity};
-use super::said::{Said, Tongues};
+use super::sentence::{Sentence, Tongues};
 
 /// What was heard of a file, and how much of it is told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) struct Entry {
     /// Milliseconds since the first moment of its session.
     pub(super) at_ms: Option<i64>,
     pub(super) what: What,
-    pub(super) said: Said,
+    pub(super) sentence: Sentence,
     /// The first of its problems, counted from 0, and how many.
     pub(super) problems: (u32, u32),
 }
@@ -117,7 +117,7 @@ pub(super) struct Session {
     pub(super) problems: Vec<usize>,
     pub(super) totals: Totals,
     /// How many texts were heard in it, and the checker's number of the last event.
-    pub(super) told: u32,
+    pub(super) entry_count: u32,
     pub(super) heard: u64,
     /// Where its last event stood, and that event's id.
     pub(super) last_line: usize,
@@ -241,7 +241,7 @@ impl PartOutcome {
     }
 
     /// Behind the name of the part.
-    pub(super) fn says(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             PartOutcome::Open => "stays open",
             PartOutcome::Success => "closes with success",
@@ -252,9 +252,9 @@ impl PartOutcome {
             PartOutcome::Modified => "closes: accepted with a changed action",
             PartOutcome::Rejected => "closes: rejected",
             PartOutcome::Answered => "closes: answered",
-            PartOutcome::Unrecorded => "closes: the producer goes on, and no answer is recorded",
-            PartOutcome::TimedOut => "closes: its time was up, and its default is to reject",
-            PartOutcome::DefaultAccepted => "closes: its time was up, and its default is to accept",
+            PartOutcome::Unrecorded => "closes: the producer continues, and no answer is recorded",
+            PartOutcome::TimedOut => "closes: it timed out, and its default is to reject",
+            PartOutcome::DefaultAccepted => "closes: it timed out, and its default is to accept",
             PartOutcome::Complete => "closes: complete",
         }
     }

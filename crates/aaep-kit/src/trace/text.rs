@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::Options;
 use super::aaep::lex::time::Moment;
 use super::model::{Entry, Problem, Session, Totals, Trace};
-use super::said::{Piece, Said};
+use super::sentence::{Piece, Sentence};
 use super::shown::{self, count, problems, push_line, severity};
 use super::time::write_when;
 use crate::limits;
@@ -28,7 +28,7 @@ pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) 
     if !trace.outside.is_empty() {
         page.push_str("\nLines of no session\n");
         for entry in &trace.outside {
-            push_told(trace, entry, &mut page);
+            push_entry_and_problems(trace, entry, &mut page);
             flush(&mut page, out, FLUSH)?;
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) 
         page.push('\n');
         push_facts(session, &mut page);
         for entry in &session.entries {
-            push_told(trace, entry, &mut page);
+            push_entry_and_problems(trace, entry, &mut page);
             flush(&mut page, out, FLUSH)?;
         }
         push_end(session, &mut page);
@@ -58,7 +58,7 @@ pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) 
 pub(super) fn push_problem_at(line: &mut usize, problem: &Problem, page: &mut String) {
     if problem.finding.line != *line {
         *line = problem.finding.line;
-        put(page, format_args!("Line {line}, judged only now:\n"));
+        put(page, format_args!("Line {line}, found later:\n"));
     }
     push_problem(problem, page);
 }
@@ -79,36 +79,36 @@ pub(super) fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
 pub(super) fn summary(trace: &Trace, options: &Options<'_>) -> Vec<String> {
     let totals = &trace.totals;
     if totals.texts == 0 {
-        return vec!["The file is empty: there is nothing to tell.".to_owned()];
+        return vec!["The file is empty.".to_owned()];
     }
     let mut held = vec![count(totals.events, "event", "events")];
     if totals.messages > 0 {
         held.push(count(totals.messages, "reply or handshake message", "replies and handshake messages"));
     }
     if totals.unreadable > 0 {
-        held.push(count(totals.unreadable, "text that is neither", "texts that are neither"));
+        held.push(count(totals.unreadable, "other text", "other texts"));
     }
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     let held = shown::list(&held);
-    said.push(match options.session {
-        Some(_) => format!("The file holds {held}. Only one of its sessions is told."),
-        None => format!("The file holds {held}, in {}.", count(totals.sessions, "session", "sessions")),
+    sentences.push(match options.session {
+        Some(_) => format!("The file has {held}. Only one of its sessions is shown."),
+        None => format!("The file has {held}, in {}.", count(totals.sessions, "session", "sessions")),
     });
     let endings = endings(trace);
     if !endings.is_empty() {
-        said.push(endings);
+        sentences.push(endings);
     }
     let profile = super::profile(options.profile);
-    said.push(format!("Held against the rules in the profile {profile}: {}.", problems(totals)));
+    sentences.push(format!("Checked with the profile {profile}: {}.", problems(totals)));
     if totals.texts_left_out > 0 {
         let texts = count(totals.texts_left_out, "text is", "texts are");
-        said.push(format!("The account is full: {texts} checked and counted, and not told."));
+        sentences.push(format!("The trace is full: {texts} checked and counted, but not shown."));
     }
     if totals.problems_left_out > 0 {
         let some = count(totals.problems_left_out, "problem is", "problems are");
-        said.push(format!("{some} counted and not listed."));
+        sentences.push(format!("{some} counted but not listed."));
     }
-    said
+    sentences
 }
 
 /// How the sessions ended.
@@ -167,12 +167,12 @@ fn overview(trace: &Trace, page: &mut String) {
     }
     let more = trace.problems.len().saturating_sub(limits::TRACE_OVERVIEW_LINES_MAX);
     if more > 0 {
-        put(page, format_args!("And {more} more; each stands behind its line.\n"));
+        put(page, format_args!("And {more} more; each is listed after its line.\n"));
     }
 }
 
 /// A text and its problems.
-fn push_told(trace: &Trace, entry: &Entry, page: &mut String) {
+fn push_entry_and_problems(trace: &Trace, entry: &Entry, page: &mut String) {
     push_entry(entry, page);
     let mut line = entry.line;
     for (_, problem) in trace.of(entry) {
@@ -189,13 +189,13 @@ pub(super) fn push_entry(entry: &Entry, page: &mut String) {
         (at, _) => write_when(page, at),
     }
     page.push_str(": ");
-    push_sentence(&entry.said, page);
+    push_sentence(&entry.sentence, page);
     page.push('\n');
 }
 
 /// A sentence in plain text: names as they are, texts for people in quotes.
-pub(super) fn push_sentence(said: &Said, page: &mut String) {
-    for (piece, _, text) in said.sentence() {
+pub(super) fn push_sentence(sentence: &Sentence, page: &mut String) {
+    for (piece, _, text) in sentence.body() {
         match piece {
             Piece::Text => {
                 page.push('“');
@@ -267,8 +267,8 @@ pub(super) fn ending(session: &Session) -> String {
     match (session.ending, lasted) {
         (Some(_), Some(lasted)) => format!("{} after {lasted}.", how_it_ended(session)),
         (Some(_), None) => format!("{}.", how_it_ended(session)),
-        (None, Some(lasted)) => format!("it has no ending; it was last heard of after {lasted}."),
-        (None, None) => "it has no ending.".to_owned(),
+        (None, Some(lasted)) => format!("no ending; the last event came after {lasted}."),
+        (None, None) => "no ending.".to_owned(),
     }
 }
 
@@ -284,10 +284,10 @@ pub(super) fn capital(words: &str) -> String {
 /// `Left open: call 2 (transfer, since line 7).`
 pub(super) fn push_left_open(session: &Session, page: &mut String) {
     if session.open.is_empty() {
-        page.push_str("Nothing is left open.");
+        page.push_str("Nothing remains open.");
         return;
     }
-    page.push_str("Left open: ");
+    page.push_str("Still open: ");
     for (at, part) in session.open_parts().take(limits::TRACE_OVERVIEW_LINES_MAX).enumerate() {
         page.push_str(if at > 0 { ", " } else { "" });
         put(page, format_args!("{} {} (", part.sort.name(), part.number));

@@ -41,10 +41,10 @@ fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
 /// When a text came in its session: `after 3 s`.
 pub(super) fn write_when(out: &mut String, at_ms: Option<i64>) {
     match at_ms {
-        None => out.push_str("at a time that is not said"),
+        None => out.push_str("at an unknown time"),
         Some(ms) if ms < 0 => {
             write_span(out, ms.saturating_neg());
-            out.push_str(" before the beginning");
+            out.push_str(" before the start");
         }
         Some(ms) => {
             out.push_str("after ");

@@ -64,7 +64,7 @@ impl<E, F: FnMut(&str) -> Result<(), E>> Report for Text<F> {
 
 fn summary(total: &Total, profile: Profile) -> String {
     let Total { files, unusable, tally, .. } = total;
-    let mut said = format!(
+    let mut summary = format!(
         "{} in {}: {}, {}",
         counted(tally.events, "event"),
         counted(*files, "file"),
@@ -72,16 +72,15 @@ fn summary(total: &Total, profile: Profile) -> String {
         counted(tally.warnings, "warning"),
     );
     if tally.notes > 0 {
-        said += &format!(", {}", counted(tally.notes, "note"));
+        summary += &format!(", {}", counted(tally.notes, "note"));
     }
     if *unusable > 0 {
-        said += &format!(", {unusable} without a verdict");
+        summary += &format!(", {unusable} without a verdict");
     }
     if profile == Profile::Strict && tally.errors_of_strict_alone > 0 {
-        said +=
-            &format!("; {} of the errors would be none with --profile compat", tally.errors_of_strict_alone);
+        summary += &format!("; {} not counted as errors with --profile compat", tally.errors_of_strict_alone);
     }
-    said
+    summary
 }
 
 fn counted(count: u64, what: &str) -> String {

@@ -42,10 +42,10 @@ fn plan(dial: Dial) -> Plan {
 }
 
 async fn record(plan: &Plan) -> (Result<Summary, CaptureError>, Vec<(Direction, u64, String)>, Vec<String>) {
-    let (mut kept, mut told) = (Kept::default(), Vec::new());
-    let mut tell = |what: CaptureNotice<'_>| told.push(format!("{what:?}"));
-    let ended = capture(&World::real(), plan, &mut kept, &mut tell, std::future::pending()).await;
-    (ended, kept.0, told)
+    let (mut kept, mut notices) = (Kept::default(), Vec::new());
+    let mut notify = |what: CaptureNotice<'_>| notices.push(format!("{what:?}"));
+    let ended = capture(&World::real(), plan, &mut kept, &mut notify, std::future::pending()).await;
+    (ended, kept.0, notices)
 }
 
 fn event(number: u32) -> String {
@@ -57,7 +57,7 @@ fn texts(kept: &[(Direction, u64, String)]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_is_gone_on_with_and_nothing_stands_twice() {
+async fn an_ended_stream_is_resumed_without_duplicates() {
     let world = World::real();
     // R-008, R-143, R-149
     let server = Server::start(&world, |request, mut socket| async move {
@@ -72,15 +72,15 @@ async fn a_stream_that_ends_is_gone_on_with_and_nothing_stands_twice() {
     })
     .await;
     let plan = Plan { max_events: Some(4), ..plan(dial(&server.http())) };
-    let (ended, kept, told) = record(&plan).await;
+    let (ended, kept, notices) = record(&plan).await;
     let summary = ended.unwrap();
     assert!(matches!(summary.ended, Ended::Enough), "{summary:?}");
     assert_eq!((summary.events, summary.repeated, summary.connections), (4, 2, 3));
     assert_eq!(texts(&kept), [1, 2, 3, 4].map(event));
     assert_eq!(kept.iter().map(|(_, connection, _)| *connection).collect::<Vec<_>>(), [1, 1, 2, 3]);
     assert!(kept.iter().all(|(direction, ..)| *direction == Direction::In));
-    let lost: Vec<_> = told.iter().filter(|told| told.starts_with("Lost")).collect();
-    assert!(lost.len() == 2 && lost[0].contains("the producer ended the stream"), "{told:?}");
+    let lost: Vec<_> = notices.iter().filter(|notices| notices.starts_with("Lost")).collect();
+    assert!(lost.len() == 2 && lost[0].contains("the producer ended the stream"), "{notices:?}");
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn another_event_under_an_id_that_was_used_is_kept() {
     let world = World::real();
     let other = event(1).replace("state.changed", "tool.invoked");
     let stream = format!("{STREAM}data: {}\n\ndata: {other}\n\ndata: {}\n\n", event(1), event(1));
-    let server = Server::saying(&world, stream).await;
+    let server = Server::responding(&world, stream).await;
     let (ended, kept, _) = record(&Plan { reconnect: false, ..plan(dial(&server.http())) }).await;
     let summary = ended.unwrap();
     assert!(matches!(summary.ended, Ended::ByProducer), "{summary:?}");
@@ -122,13 +122,13 @@ async fn what_never_answers_is_an_error_and_what_stops_answering_is_not() {
     let (ended, ..) = record(&plan(dial(&gone))).await;
     assert!(matches!(ended, Err(CaptureError::Link(LinkError::Unreachable { .. }))), "{ended:?}");
 
-    let server = Server::saying(&world, format!("{STREAM}retry: 1\n\ndata: {}\n\n", event(1))).await;
-    let (ended, kept, told) = record(&plan(dial(&server.http()))).await;
+    let server = Server::responding(&world, format!("{STREAM}retry: 1\n\ndata: {}\n\n", event(1))).await;
+    let (ended, kept, notices) = record(&plan(dial(&server.http()))).await;
     let summary = ended.unwrap();
     assert!(matches!(&summary.ended, Ended::Lost(why) if why.contains("nothing new")), "{summary:?}");
-    assert_eq!((kept.len(), summary.connections), (1, 6), "one of use, and five in vain: {told:?}");
+    assert_eq!((kept.len(), summary.connections), (1, 6), "one of use, and five in vain: {notices:?}");
 
-    let server = Server::saying(&world, whole("404 Not Found", "", "")).await;
+    let server = Server::responding(&world, whole("404 Not Found", "", "")).await;
     let (ended, ..) = record(&plan(dial(&server.http()))).await;
     assert!(matches!(ended, Err(CaptureError::Link(LinkError::Refused { status: 404, .. }))), "{ended:?}");
     assert_eq!(server.seen().len(), 1, "a refusal is not asked again");
@@ -151,10 +151,10 @@ async fn a_failure_that_may_pass_is_waited_for() {
         }
     })
     .await;
-    let (ended, kept, told) = record(&Plan { max_events: Some(2), ..plan(dial(&server.http())) }).await;
-    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{told:?}");
+    let (ended, kept, notices) = record(&Plan { max_events: Some(2), ..plan(dial(&server.http())) }).await;
+    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{notices:?}");
     assert_eq!(kept.len(), 2);
-    assert!(told.iter().any(|told| told.contains("503")), "{told:?}");
+    assert!(notices.iter().any(|notices| notices.contains("503")), "{notices:?}");
 }
 
 #[tokio::test]
@@ -165,14 +165,14 @@ async fn filters_leave_events_out_and_nothing_else() {
     let critical = PROMPT.replace("\"reply_token\"", "\"urgency\":\"critical\",\"reply_token\"");
     let stream = [event(5).as_str(), "hello", "[1]", control, &critical, "{\"cut", close]
         .map(|text| format!("data: {text}\n\n"));
-    let server = Server::saying(&world, format!("{STREAM}{}", stream.concat())).await;
+    let server = Server::responding(&world, format!("{STREAM}{}", stream.concat())).await;
     let filter = Filter { urgencies: vec!["critical".to_owned()], ..Filter::default() };
-    let (ended, kept, told) = record(&Plan { filter, ..plan(dial(&server.http())) }).await;
+    let (ended, kept, notices) = record(&Plan { filter, ..plan(dial(&server.http())) }).await;
     let summary = ended.unwrap();
     assert_eq!(texts(&kept), [control, &critical, close]);
     assert_eq!((summary.events, summary.lines, summary.filtered, summary.broken), (1, 3, 1, 3));
     assert!(matches!(summary.ended, Ended::ByProducer), "a close is the end: {summary:?}");
-    assert_eq!(told.iter().filter(|told| told.starts_with("Broken")).count(), 3);
+    assert_eq!(notices.iter().filter(|notices| notices.starts_with("Broken")).count(), 3);
     assert_eq!(server.lines(), ["GET /events"], "R-091: nothing is answered unless that was asked for");
 }
 
@@ -200,11 +200,11 @@ async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_record
             ..Filter::default()
         };
         let plan = Plan { auto: Some(decision), filter, reconnect: false, ..plan(dial(&server.http())) };
-        let (ended, kept, told) = record(&plan).await;
+        let (ended, kept, notices) = record(&plan).await;
         assert_eq!(
             ended.unwrap().answered,
             1,
-            "once a prompt, and only in the session that is wanted: {told:?}"
+            "once a prompt, and only in the session that is wanted: {notices:?}"
         );
         let replies: Vec<_> =
             server.seen().into_iter().filter(|request| request.line == "POST /messages").collect();
@@ -217,7 +217,7 @@ async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_record
         for part in [format!(r#""decision":"{word}""#), r#""reply_token":"rpl_1""#.to_owned()] {
             assert!(replies[0].body.contains(&part), "{}", replies[0].body);
         }
-        assert!(told.iter().any(|told| told.starts_with("Unanswered")), "{told:?}");
+        assert!(notices.iter().any(|notices| notices.starts_with("Unanswered")), "{notices:?}");
     }
 }
 
@@ -246,8 +246,8 @@ async fn a_handshake_is_recorded_with_its_answer_and_leave_is_taken() {
     })
     .await;
     let dial = Dial { request: Some(REQUEST.to_owned()), ..dial(&format!("{}/aaep/v1", server.http())) };
-    let (ended, kept, told) = record(&Plan { max_events: Some(2), ..plan(dial) }).await;
-    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{told:?}");
+    let (ended, kept, notices) = record(&Plan { max_events: Some(2), ..plan(dial) }).await;
+    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{notices:?}");
     let kept: Vec<_> =
         kept.iter().map(|(direction, connection, text)| (*direction, *connection, text.as_str())).collect();
     let (first, second) = (event(1), event(2));
@@ -272,7 +272,7 @@ async fn a_handshake_is_recorded_with_its_answer_and_leave_is_taken() {
 async fn a_rejection_is_recorded_and_is_the_end() {
     let world = World::real();
     let rejected = r#"{"type":"subscription.rejected","reason_code":"rate_limit","reason_message":"later"}"#;
-    let server = Server::saying(&world, whole("429 Later", "", rejected)).await;
+    let server = Server::responding(&world, whole("429 Later", "", rejected)).await;
     let dial = Dial { request: Some(REQUEST.to_owned()), ..dial(&format!("{}/aaep/v1", server.http())) };
     let (ended, kept, _) = record(&plan(dial)).await;
     assert!(matches!(ended.unwrap().ended, Ended::Rejected(answer) if answer == rejected));
@@ -305,12 +305,12 @@ async fn stopping_is_heeded_at_once_and_a_full_disk_ends_it() {
     .await;
     let (stop, mut kept) = (Notify::new(), Kept::default());
     let plan = plan(dial(&server.http()));
-    let mut tell = |told: CaptureNotice<'_>| {
-        if matches!(told, CaptureNotice::Connected { connection: 1, subscription: None }) {
+    let mut notify = |notice: CaptureNotice<'_>| {
+        if matches!(notice, CaptureNotice::Connected { connection: 1, subscription: None }) {
             stop.notify_one();
         }
     };
-    let ended = capture(&world, &plan, &mut kept, &mut tell, stop.notified()).await.unwrap();
+    let ended = capture(&world, &plan, &mut kept, &mut notify, stop.notified()).await.unwrap();
     assert!(matches!(ended.ended, Ended::Stopped), "{ended:?}");
 
     struct Full;
@@ -324,7 +324,7 @@ async fn stopping_is_heeded_at_once_and_a_full_disk_ends_it() {
 }
 
 #[tokio::test]
-async fn what_a_right_producer_says_is_right_as_it_is_recorded_on_every_surface() {
+async fn a_valid_producer_is_recorded_without_findings_on_every_surface() {
     let world = World::real();
     let producer =
         Scripted::start(&world, Behaviour { timeout_seconds: 30, ..Behaviour::default() }).await.unwrap();
@@ -342,9 +342,9 @@ async fn what_a_right_producer_says_is_right_as_it_is_recorded_on_every_surface(
         let plan = Plan { auto: Some(Decision::Accept), filter: Filter::default(), ..plan(dial) };
         let (stop, mut kept) = (Notify::new(), Kept::default());
         let connected = Notify::new();
-        let mut tell = |told: CaptureNotice<'_>| match told {
+        let mut notify = |notice: CaptureNotice<'_>| match notice {
             CaptureNotice::Connected { .. } => connected.notify_one(),
-            told => println!("{told:?}"),
+            notice => println!("{notice:?}"),
         };
         let drive = async {
             connected.notified().await;
@@ -365,7 +365,7 @@ async fn what_a_right_producer_says_is_right_as_it_is_recorded_on_every_surface(
         }
         let mut keep = Until(&mut kept, &stop);
         let summary = tokio::select! {
-            summary = capture(&world, &plan, &mut keep, &mut tell, stop.notified()) => summary.unwrap(),
+            summary = capture(&world, &plan, &mut keep, &mut notify, stop.notified()) => summary.unwrap(),
             () = drive => unreachable!(),
         };
         assert!(matches!(summary.ended, Ended::Stopped), "{target}: {summary:?}");

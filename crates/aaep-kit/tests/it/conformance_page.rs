@@ -31,7 +31,7 @@ fn table() -> String {
             row.id,
             row.level,
             row.strength.name(),
-            row.says,
+            row.text,
             row.section,
             tried.replace('|', "\\|"),
         )
@@ -50,7 +50,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_page_says_how_each_requirement_is_tried() {
+fn the_page_lists_the_checks_of_each_requirement() {
     let path = format!("{}/../../docs/aaep/conformance.md", env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(&path).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();

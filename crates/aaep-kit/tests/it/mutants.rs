@@ -179,8 +179,9 @@ async fn unfound(fault: Fault, patience: Duration) -> Option<String> {
     let expected = if WARNED.contains(&fault) { Outcome::Warned } else { Outcome::Failed };
     let is_found = outcomes.contains(&&expected)
         && (expected != Outcome::Warned || !outcomes.contains(&&Outcome::Failed));
-    (!is_found)
-        .then(|| format!("{} ({}): {}\n{}", fault.name(), fault.requirement(), fault.says(), report.text()))
+    (!is_found).then(|| {
+        format!("{} ({}): {}\n{}", fault.name(), fault.requirement(), fault.description(), report.text())
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

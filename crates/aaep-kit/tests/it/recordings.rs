@@ -88,7 +88,7 @@ fn files_of_other_tools_are_read() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_the_rest_is() {
+fn unreadable_lines_are_reported_and_the_rest_is_read() {
     let long = format!("{{\"x\":\"{}\"}}", "y".repeat(1_000_000));
     let file = format!("{EVENT}\n{{\"cut\n[1]\n\"text\"\n7\n{long}\n{REPLY}\n");
     let lines = read(Reader::over(std::io::Cursor::new(file)));
@@ -113,21 +113,21 @@ fn times_that_do_not_fit_are_not_believed() {
     };
     let second = EVENT.replace("evt_1", "evt_2");
     std::fs::write(&path, format!("{EVENT}\n\n{second}\n{REPLY}\n")).unwrap();
-    let check = |times: String, told: [bool; 3], remark: Option<&str>| {
+    let check = |times: String, has_time: [bool; 3], remark: Option<&str>| {
         std::fs::write(times_of(&path), &times).unwrap();
         let mut reader = Reader::open(&path).unwrap();
         let lines: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
-        assert_eq!(lines.iter().map(|line| line.time.is_some()).collect::<Vec<_>>(), told, "{times}");
-        let said = reader.remark();
-        assert_eq!(said.is_some(), remark.is_some(), "{said:?}");
-        assert!(said.unwrap_or_default().contains(remark.unwrap_or_default()));
+        assert_eq!(lines.iter().map(|line| line.time.is_some()).collect::<Vec<_>>(), has_time, "{times}");
+        let found = reader.remark();
+        assert_eq!(found.is_some(), remark.is_some(), "{found:?}");
+        assert!(found.unwrap_or_default().contains(remark.unwrap_or_default()));
         assert!(reader.remark().is_none(), "told once");
     };
     check(time(1, "evt_1") + &time(3, "evt_2"), [true, true, false], None);
     check(time(3, "evt_2") + &time(9, "evt_9"), [false, true, false], None);
     check(time(1, "evt_1") + &time(3, "evt_2")[..20], [true, false, false], None);
-    check(time(1, "evt_7") + &time(3, "evt_2"), [false; 3], Some("of another file"));
-    check(time(1, "evt_1") + "what?\n" + &time(3, "evt_2"), [true, false, false], Some("broken"));
+    check(time(1, "evt_7") + &time(3, "evt_2"), [false; 3], Some("belong to another file"));
+    check(time(1, "evt_1") + "what?\n" + &time(3, "evt_2"), [true, false, false], Some("invalid at"));
     check("x".repeat(100_000), [false; 3], None);
 }
 

@@ -60,8 +60,8 @@ fn found(report: &Report, outcome: &Outcome) -> BTreeSet<&'static str> {
     report.checks.iter().filter(|check| check.outcome == *outcome).map(|check| check.requirement).collect()
 }
 
-fn says(report: &Report, requirement: &str, words: &str) -> bool {
-    let text = |check: &Check| format!("{} {}", check.said, check.evidence.join(" "));
+fn mentions(report: &Report, requirement: &str, words: &str) -> bool {
+    let text = |check: &Check| format!("{} {}", check.detail, check.evidence.join(" "));
     report.checks.iter().any(|check| {
         check.requirement == requirement
             && matches!(check.outcome, Outcome::Failed | Outcome::Warned)
@@ -98,8 +98,8 @@ async fn what_is_known_to_be_wrong_with_the_reference_producer_is_found() {
     for (requirement, what) in warnings {
         assert!(warned.contains(requirement), "{requirement} is not among the warnings: {what}\n{text}");
     }
-    assert!(says(&report, "R-051", "before its confirmation"), "{text}");
-    assert!(says(&report, "R-077", "taken with 200"), "{text}");
+    assert!(mentions(&report, "R-051", "before its confirmation"), "{text}");
+    assert!(mentions(&report, "R-077", "taken with 200"), "{text}");
     // What it does not do is told, and not taken for right: no error (whose categories are not the protocol's), no
     // question, no prompt that is waited out (its 300 seconds run by its own clock).
     let not_shown = |requirement: &str| {

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod fixture;
 mod fresh;
 mod listening;
 mod replies;
-mod stage;
 mod surfaces;

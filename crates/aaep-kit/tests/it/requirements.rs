@@ -17,10 +17,10 @@ fn the_page_has_the_words_of_the_table() {
         .map(|(id, rest)| (id, rest.split_once(" | ").unwrap().0))
         .collect();
     assert_eq!(rows.len(), ALL.len());
-    for ((id, said), requirement) in rows.iter().zip(ALL) {
+    for ((id, text), requirement) in rows.iter().zip(ALL) {
         assert_eq!(format!("R-{id}"), requirement.id, "in the order of the table");
-        let mut words = requirement.says.to_owned();
+        let mut words = requirement.text.to_owned();
         words[..1].make_ascii_uppercase();
-        assert_eq!(*said, format!("{words}."), "{}", requirement.id);
+        assert_eq!(*text, format!("{words}."), "{}", requirement.id);
     }
 }

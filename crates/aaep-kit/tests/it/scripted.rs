@@ -20,11 +20,11 @@ fn findings(lines: &[String]) -> Vec<String> {
         checker.text(at + 1, line);
     }
     checker.finish();
-    let say = |finding: &recount_aaep_kit::aaep::rule::Finding| {
+    let describe = |finding: &recount_aaep_kit::aaep::rule::Finding| {
         format!("{finding}\n  in {}", lines.get(finding.line - 1).map_or("", String::as_str))
     };
     let found = checker.take();
-    found.iter().filter(|finding| !MEANT.contains(&finding.rule.id)).map(say).collect()
+    found.iter().filter(|finding| !MEANT.contains(&finding.rule.id)).map(describe).collect()
 }
 
 /// How long people have to answer is a matter of the tests here; and joined events say in an extension what they are
@@ -50,7 +50,7 @@ async fn plays_all(over: Over, capabilities: Option<Value>, confirm: Value, clar
         );
     }
     let mut found = findings(&peer.lines);
-    found.retain(|said| !meant.iter().any(|rule| said.contains(rule)));
+    found.retain(|finding| !meant.iter().any(|rule| finding.contains(rule)));
     assert!(found.is_empty(), "over {over:?}:\n{}", found.join("\n"));
     producer.stop().await;
 }
@@ -71,7 +71,7 @@ async fn every_scenario_is_right_when_prompts_are_rejected_and_after_a_handshake
 }
 
 #[tokio::test]
-async fn every_scenario_is_right_when_nobody_answers() {
+async fn every_scenario_is_valid_without_replies() {
     for over in [Over::Legacy, Over::Versioned] {
         plays_all(over, Some(everything()), Value::Null, Value::Null, &[]).await;
     }
@@ -91,7 +91,7 @@ async fn every_scenario_is_right_within_narrow_terms() {
 }
 
 #[tokio::test]
-async fn who_has_no_token_is_let_in_nowhere() {
+async fn requests_without_the_token_are_refused_everywhere() {
     let behaviour = Behaviour { token: Some("open-sesame".into()), ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
     let (base, http) = (producer.base(), http());
@@ -138,7 +138,7 @@ async fn a_reader_that_was_cut_off_resumes_and_has_lost_nothing() {
 }
 
 #[tokio::test]
-async fn who_comes_in_the_middle_is_told_where_things_stand_and_can_answer() {
+async fn a_late_subscriber_gets_the_current_state_and_can_answer() {
     for over in Over::ALL {
         let behaviour = Behaviour { timeout_seconds: 30, ..Behaviour::default() };
         let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
@@ -164,7 +164,7 @@ async fn who_comes_in_the_middle_is_told_where_things_stand_and_can_answer() {
 }
 
 #[tokio::test]
-async fn what_nobody_can_answer_any_more_is_not_done() {
+async fn a_prompt_without_answering_subscribers_is_not_executed() {
     let behaviour = Behaviour { timeout_seconds: 600, ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
     // A third party listens, and cannot answer.
@@ -216,7 +216,7 @@ async fn every_fault_shows_and_a_right_producer_is_the_same_each_time() {
 }
 
 #[test]
-fn every_fault_breaks_a_requirement_of_its_level_and_says_how() {
+fn every_fault_has_a_description_and_breaks_a_requirement_of_its_level() {
     assert!(Fault::ALL.len() >= 45);
     let mut names = std::collections::BTreeSet::new();
     for fault in Fault::ALL {
@@ -224,6 +224,6 @@ fn every_fault_breaks_a_requirement_of_its_level_and_says_how() {
             Requirement::named(fault.requirement()).unwrap_or_else(|| panic!("{}", fault.name()));
         assert!(requirement.concerns_producers(), "{}", fault.name());
         assert!(fault.level() >= requirement.level, "{}: {}", fault.name(), requirement.level);
-        assert!(fault.says().ends_with('.') && names.insert(fault.name()));
+        assert!(fault.description().ends_with('.') && names.insert(fault.name()));
     }
 }

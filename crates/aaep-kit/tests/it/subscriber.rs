@@ -89,10 +89,10 @@ async fn a_level_is_given_when_each_requirement_of_it_was_shown() {
     let trials = [1_u8, 2, 3].map(|level| {
         let level_word = level.to_string();
         let mut subject = subject(&["--level", &level_word, "--thinks-ms", &thinks], Answers::Accept);
-        let (asks, mut asked) = tokio::sync::mpsc::channel::<Question>(1);
+        let (asks, mut question_receiver) = tokio::sync::mpsc::channel::<Question>(1);
         subject.person = Some(asks);
         let person = async move {
-            while let Some(question) = asked.recv().await {
+            while let Some(question) = question_receiver.recv().await {
                 question.answer.send(Some(true)).unwrap();
             }
         };
@@ -112,11 +112,11 @@ async fn a_level_is_given_when_each_requirement_of_it_was_shown() {
 
 /// It reads a stream and does nothing else, as `curl -N` does: nothing fails, and nothing is shown.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_only_reads_the_stream_is_given_no_level() {
+async fn a_subscriber_that_only_reads_gets_no_level() {
     let trials = [1, 2].map(|level| async move {
         let subject = subject(
             &["--surface", SubscriberSurface::LegacyBare.name(), "--answers", "nobody"],
-            Answers::Nobody,
+            Answers::Never,
         );
         tried(&subject, level).await
     });
@@ -141,7 +141,7 @@ async fn every_fault_fails_on_the_requirement_that_it_breaks() {
                 matches!(fault.requirement(), "R-090" | "R-092").then_some(THINKS_MS).unwrap_or_default();
             let thinks = thinks.to_string();
             let unasked = *fault == Fault::AnswersUnasked;
-            let answers = if unasked { Answers::Nobody } else { Answers::Accept };
+            let answers = if unasked { Answers::Never } else { Answers::Accept };
             let replies = if unasked { "nobody" } else { "accept" };
             let mut options = vec!["--fault", fault.name(), "--answers", replies, "--thinks-ms", &thinks];
             let mut subject = subject(&options, answers);
@@ -166,8 +166,8 @@ async fn every_fault_fails_on_the_requirement_that_it_breaks() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "full: our own AAEP suite"]
-async fn silence_is_right_where_nobody_answers_and_wrong_where_it_is_set_up_to() {
-    let silent = subject(&["--answers", "nobody"], Answers::Nobody);
+async fn silence_passes_only_when_no_replies_are_configured() {
+    let silent = subject(&["--answers", "nobody"], Answers::Never);
     let (report, mute) = tokio::join!(tried(&silent, 3), async {
         tried(&subject(&["--answers", "nobody"], Answers::Reject), 2).await
     });
@@ -180,13 +180,13 @@ async fn silence_is_right_where_nobody_answers_and_wrong_where_it_is_set_up_to()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_asked_what_only_they_can_tell() {
-    let (asks, mut asked) = tokio::sync::mpsc::channel::<Question>(1);
+async fn people_are_asked_only_what_cannot_be_measured() {
+    let (asks, mut question_receiver) = tokio::sync::mpsc::channel::<Question>(1);
     let mut subject = subject(&["--level", "2"], Answers::Accept);
     subject.person = Some(asks);
     let person = async {
         let mut questions = Vec::new();
-        while let Some(question) = asked.recv().await {
+        while let Some(question) = question_receiver.recv().await {
             // The person says no to the first, cannot tell the second, and yes to the others.
             let answer = [Some(false), None].get(questions.len()).copied().unwrap_or(Some(true));
             questions.push(question.text);
@@ -204,8 +204,8 @@ async fn people_are_asked_what_only_they_can_tell() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_come_is_said_with_its_last_words() {
-    let mut subject = subject(&[], Answers::Nobody);
+async fn a_subscriber_that_never_connects_is_reported_with_its_last_output() {
+    let mut subject = subject(&[], Answers::Never);
     subject.command = Some(vec!["/bin/sh".into(), "-c".into(), "echo no such host >&2; exit 3".into()]);
     subject.times.comes = Duration::from_secs(1);
     let mut sink = |_: recount_aaep_kit::conformance::subscriber::TrialNotice<'_>| {};

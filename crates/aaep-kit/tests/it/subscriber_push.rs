@@ -63,7 +63,7 @@ fn breaks_at_broken_json(body: &[u8]) -> StatusCode {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_listens_is_judged_by_how_it_takes_events() {
+async fn a_listening_subscriber_is_judged_by_its_handling_of_events() {
     let world = World::real();
     let table: [(Takes, &[&str]); 3] =
         [(right, &[]), (known_types_only, &["R-005"]), (breaks_at_broken_json, &["R-025", "R-022"])];
@@ -82,7 +82,7 @@ async fn what_listens_is_judged_by_how_it_takes_events() {
 }
 
 #[tokio::test]
-async fn what_does_not_listen_is_told_as_that() {
+async fn a_closed_address_is_reported() {
     for url in ["http://127.0.0.1:1", "ws://127.0.0.1:1/", "tcp://127.0.0.1:1"] {
         let error =
             push::run(&World::real(), url, 1, &mut |_: TrialNotice<'_>| {}).await.unwrap_err().to_string();

@@ -139,12 +139,12 @@ fn texts_have_their_language_and_direction() {
 }
 
 #[test]
-fn a_file_without_texts_has_a_trace_that_says_so() {
+fn an_empty_file_is_reported_as_empty() {
     for file in ["", " \n\n", "[]"] {
         let (text, totals) = traced(file.as_bytes(), Format::Text);
         assert_eq!(totals, Totals::default());
-        assert!(text.contains("The file is empty: there is nothing to tell."));
-        assert!(traced(file.as_bytes(), Format::Html).0.contains("there is nothing to tell"));
+        assert!(text.contains("The file is empty."));
+        assert!(traced(file.as_bytes(), Format::Html).0.contains("The file is empty."));
         let json: Value = serde_json::from_str(&traced(file.as_bytes(), Format::Json).0).unwrap();
         assert_eq!(
             (&json["sessions"], &json["outside"], &json["findings"]),
@@ -154,7 +154,7 @@ fn a_file_without_texts_has_a_trace_that_says_so() {
 }
 
 #[test]
-fn broken_lines_are_told_where_they_are_and_hide_nothing_behind_them() {
+fn broken_lines_are_reported_in_place_and_hide_no_later_lines() {
     let good = event("session.started", 1, &json!({"summary_normal": "Starting."}));
     let mut file = b"\xef\xbb\xbf".to_vec();
     for line in [
@@ -182,8 +182,8 @@ fn broken_lines_are_told_where_they_are_and_hide_nothing_behind_them() {
         (5, "json.duplicate_key"),
         (8, "json.number"),
     ] {
-        let told = format!("Line {line}: This cannot be read.\n  Error {rule}: ");
-        assert!(text.contains(&told), "{told}\n{text}");
+        let expected = format!("Line {line}: This cannot be parsed.\n  Error {rule}: ");
+        assert!(text.contains(&expected), "{expected}\n{text}");
     }
     assert!(text.contains("Line 6: This is neither an event nor a message of the protocol."));
     assert!(text.contains("End of session sess_1: completed after 0.001 s."));
@@ -241,19 +241,19 @@ fn account(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_told_live_is_what_is_told_of_the_file() {
+fn a_live_trace_equals_the_trace_of_the_file() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep/sessions");
     for name in ["good.confirmed", "bad.confirmed.rejected", "bad.minimal.no_end", "bad.tool.id_differs"] {
         let file = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).unwrap();
         let mut live = Live::new(Profile::Strict, 0);
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for (text, line) in file.lines().zip(1..) {
-            told.extend(live.hear(line, text));
+            lines.extend(live.hear(line, text));
         }
-        told.extend(live.finish());
-        assert_eq!(told.remove(0), "Session sess_1");
+        lines.extend(live.finish());
+        assert_eq!(lines.remove(0), "Session sess_1");
         let (text, totals) = traced(file.as_bytes(), Format::Text);
-        assert_eq!(told, account(&text), "{name}");
+        assert_eq!(lines, account(&text), "{name}");
         assert_eq!(live.totals(), totals, "{name}");
     }
 }
@@ -262,35 +262,35 @@ fn what_is_told_live_is_what_is_told_of_the_file() {
 fn long_session(events: usize) -> Vec<u8> {
     let mut file = Vec::new();
     let mut number = 0;
-    let mut say = |kind: &str, more: Value| {
+    let mut push = |kind: &str, more: Value| {
         number += 1;
         file.extend_from_slice(event(kind, number, &more).as_bytes());
         file.push(b'\n');
         number
     };
-    say("session.started", json!({"summary_normal": "Starting."}));
+    push("session.started", json!({"summary_normal": "Starting."}));
     loop {
-        say(
+        push(
             "state.changed",
             json!({"from_state": "idle", "to_state": "calling_tool", "summary_normal": "Calling."}),
         );
-        let call = say("tool.invoked", json!({"tool": "fetch", "summary_normal": "Fetching."}));
-        say("tool.completed", json!({"tool": "fetch", "status": "success", "summary_normal": "Fetched."}));
-        say(
+        let call = push("tool.invoked", json!({"tool": "fetch", "summary_normal": "Fetching."}));
+        push("tool.completed", json!({"tool": "fetch", "status": "success", "summary_normal": "Fetched."}));
+        push(
             "state.changed",
             json!({"from_state": "calling_tool", "to_state": "writing_output", "summary_normal": "Writing."}),
         );
         let output = format!("out_{call}");
-        say(
+        push(
             "output.streaming",
             json!({"chunk": "Here. ", "position": 0, "complete": false, "output_id": output}),
         );
         // Each of these has a problem: one more character than there was.
-        say(
+        push(
             "output.streaming",
             json!({"chunk": "There.", "position": 7, "complete": true, "output_id": output}),
         );
-        let last = say(
+        let last = push(
             "state.changed",
             json!({"from_state": "writing_output", "to_state": "idle", "summary_normal": "Idle."}),
         );
@@ -308,7 +308,7 @@ fn a_long_session_has_pages_and_a_drawing_of_bounded_size() {
     let drawing = html.split("<figure>").nth(1).unwrap().split("</figure>").next().unwrap();
     let marks = ["<rect", "<circle", "<path", "<text", "<a "].map(|tag| drawing.matches(tag).count());
     assert!(marks.iter().sum::<usize>() < 1_000, "{marks:?}");
-    assert!(html.contains("Marks that lie too near to each other are drawn as one."));
+    assert!(html.contains("Marks that are too close to each other are drawn as one."));
     let pages = html.matches("<details").count();
     assert_eq!(pages, usize::try_from(totals.events).unwrap().div_ceil(limits::TRACE_PAGE_ENTRIES));
     // All stand at their lines, the first of them in the list too.

@@ -91,13 +91,13 @@ fn rules_behind_lines(text: &str) -> Vec<(usize, String)> {
     let mut rules = Vec::new();
     let body =
         text.lines().skip_while(|line| !line.starts_with("Session 1 ") && *line != "Lines of no session");
-    for told in body {
-        if let Some(rest) = told.strip_prefix("Line ") {
+    for row in body {
+        if let Some(rest) = row.strip_prefix("Line ") {
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
             line = digits.parse().unwrap();
         }
         for severity in ["  Error ", "  Warning ", "  Note "] {
-            if let Some(rest) = told.strip_prefix(severity) {
+            if let Some(rest) = row.strip_prefix(severity) {
                 rules.push((line, rest.split(':').next().unwrap().to_owned()));
             }
         }
@@ -115,10 +115,10 @@ fn every_violation_of_the_corpus_is_pointed_at_in_all_three_forms() {
         assert_eq!(totals.errors + totals.warnings + totals.notes, found.len() as u64, "{name}");
         let mut meant: Vec<(usize, String)> =
             found.iter().map(|finding| (finding.line, finding.rule.id.to_owned())).collect();
-        let mut told = rules_behind_lines(&text);
+        let mut shown = rules_behind_lines(&text);
         meant.sort();
-        told.sort();
-        assert_eq!(told, meant, "{name}: right behind its line, in the text");
+        shown.sort();
+        assert_eq!(shown, meant, "{name}: right behind its line, in the text");
         for finding in &found {
             assert!(text.contains(finding.rule.remedy), "{name}: what to do about {}", finding.rule.id);
         }
@@ -127,11 +127,11 @@ fn every_violation_of_the_corpus_is_pointed_at_in_all_three_forms() {
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         let findings = json["findings"].as_array().unwrap();
         assert_eq!(findings.len(), found.len(), "{name}");
-        for (told, finding) in findings.iter().zip(&found) {
-            assert_eq!(told["line"], finding.line, "{name}");
-            assert_eq!(told["rule"], finding.rule.id, "{name}");
-            assert_eq!(told["severity"], finding.severity.name(), "{name}");
-            assert_eq!(told["remedy"], finding.rule.remedy, "{name}");
+        for (shown, finding) in findings.iter().zip(&found) {
+            assert_eq!(shown["line"], finding.line, "{name}");
+            assert_eq!(shown["rule"], finding.rule.id, "{name}");
+            assert_eq!(shown["severity"], finding.severity.name(), "{name}");
+            assert_eq!(shown["remedy"], finding.rule.remedy, "{name}");
         }
         let whole = json["sessions"].as_array().unwrap().iter();
         let entries = whole.clone().flat_map(|session| session["entries"].as_array().unwrap());

@@ -82,19 +82,19 @@ type Case = (&'static str, Vec<u8>, Vec<(usize, &'static str)>);
 fn everything_that_can_be_wrong_with_a_text_is_found_at_its_line() {
     let good = event();
     let with = |broken: &str| format!("{good}\n{broken}\n{good}\n").into_bytes();
-    let said = |extra: &str| good.replacen('{', &format!("{{{extra},"), 1);
+    let with_field = |extra: &str| good.replacen('{', &format!("{{{extra},"), 1);
     let cases: Vec<Case> = vec![
         ("nothing wrong", with(&good), vec![]),
         (
             "a key twice",
-            with(&said(r#""urgency":"normal","urgency":"critical""#)),
+            with(&with_field(r#""urgency":"normal","urgency":"critical""#)),
             vec![(2, "json.duplicate_key")],
         ),
-        ("NaN", with(&said(r#""eta_ms":NaN"#)), vec![(2, "json.number")]),
-        ("Infinity", with(&said(r#""eta_ms":-Infinity"#)), vec![(2, "json.number")]),
-        ("a leading zero", with(&said(r#""eta_ms":01"#)), vec![(2, "json.number")]),
-        ("half a character", with(&said(r#""summary_terse":"\ud83d""#)), vec![(2, "json.surrogate")]),
-        ("the other half", with(&said(r#""summary_terse":"\udc69x""#)), vec![(2, "json.surrogate")]),
+        ("NaN", with(&with_field(r#""eta_ms":NaN"#)), vec![(2, "json.number")]),
+        ("Infinity", with(&with_field(r#""eta_ms":-Infinity"#)), vec![(2, "json.number")]),
+        ("a leading zero", with(&with_field(r#""eta_ms":01"#)), vec![(2, "json.number")]),
+        ("half a character", with(&with_field(r#""summary_terse":"\ud83d""#)), vec![(2, "json.surrogate")]),
+        ("the other half", with(&with_field(r#""summary_terse":"\udc69x""#)), vec![(2, "json.surrogate")]),
         ("cut off in a string", with(&good[..good.len() / 2]), vec![(2, "json.truncated")]),
         ("cut off before its brace", with(&good[..good.len() - 1]), vec![(2, "json.truncated")]),
         ("two on one line", with(&format!("{good}{good}")), vec![(2, "json.syntax")]),
@@ -180,7 +180,7 @@ fn the_corpus_gets_its_verdicts() {
 }
 
 #[test]
-fn sessions_are_followed_unless_only_events_are_asked_for() {
+fn session_rules_apply_unless_only_events_are_checked() {
     let bytes = session("good.confirmed.jsonl").lines().skip(1).collect::<Vec<_>>().join("\n");
     let (findings, total) = validated(bytes.as_bytes(), Profile::Strict, false);
     assert_eq!(findings[0].rule.id, "session.start_first");
@@ -270,11 +270,11 @@ fn json_is_one_object_with_the_files_their_findings_and_a_summary() {
     let good = session("good.output.jsonl");
     let count = good.lines().count();
     let bad = format!("{good}17\n{{\"type\":\"confirmation.reply\"}}\n");
-    let told = in_json(
+    let report = in_json(
         &[("a \"b\".jsonl", good.as_bytes()), ("bad", bad.as_bytes()), ("none", b"")],
         Profile::Strict,
     );
-    let files = told["files"].as_array().unwrap();
+    let files = report["files"].as_array().unwrap();
     assert_eq!(files.len(), 3);
     assert_eq!(files[0], serde_json::json!({ "path": "a \"b\".jsonl", "events": count, "findings": [] }));
     assert_eq!((&files[1]["path"], &files[1]["events"]), (&Value::from("bad"), &Value::from(count)));
@@ -294,7 +294,7 @@ fn json_is_one_object_with_the_files_their_findings_and_a_summary() {
     let errors = findings.iter().filter(|finding| finding["severity"] == "error").count();
     let warnings = findings.iter().filter(|finding| finding["severity"] == "warning").count();
     assert_eq!(
-        told["summary"],
+        report["summary"],
         serde_json::json!({ "events": 2 * count, "errors": errors, "warnings": warnings })
     );
     assert_eq!(
@@ -304,7 +304,7 @@ fn json_is_one_object_with_the_files_their_findings_and_a_summary() {
 }
 
 #[test]
-fn text_names_file_line_severity_and_rule_and_says_what_to_do() {
+fn text_has_file_line_severity_rule_and_remedy() {
     let mut lines = Vec::new();
     let report = Text::new(|line: &str| {
         lines.push(line.to_owned());
@@ -324,12 +324,12 @@ fn text_names_file_line_severity_and_rule_and_says_what_to_do() {
     );
     assert_eq!(
         lines[2],
-        "1 event in 1 file: 2 errors, no warnings; 1 of the errors would be none with --profile compat"
+        "1 event in 1 file: 2 errors, no warnings; 1 not counted as errors with --profile compat"
     );
 }
 
 #[test]
-fn who_listens_no_longer_is_not_told_the_rest_of_the_file() {
+fn validation_stops_when_the_report_fails() {
     struct Counted<'c>(&'c mut u64);
     impl Read for Counted<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {

@@ -36,7 +36,7 @@ impl<B> Draft<B> {
         }
     }
 
-    fn saying(body: B, summary: impl Into<String>) -> Self {
+    fn with_summary(body: B, summary: impl Into<String>) -> Self {
         Draft::of(body).summary(summary)
     }
 
@@ -164,22 +164,22 @@ setters! {
 
 /// A session begins.
 pub fn session_started(summary: impl Into<String>) -> Draft<SessionStarted> {
-    Draft::saying(SessionStarted::new(), summary)
+    Draft::with_summary(SessionStarted::new(), summary)
 }
 
 /// A session has done what it was for.
 pub fn session_completed(summary: impl Into<String>) -> Draft<SessionCompleted> {
-    Draft::saying(SessionCompleted::new(), summary)
+    Draft::with_summary(SessionCompleted::new(), summary)
 }
 
 /// A session has failed.
 pub fn session_errored(category: ErrorCategory, summary: impl Into<String>) -> Draft<SessionErrored> {
-    Draft::saying(SessionErrored::new(category), summary)
+    Draft::with_summary(SessionErrored::new(category), summary)
 }
 
 /// A session was given up.
 pub fn session_cancelled(by: CancelledBy, summary: impl Into<String>) -> Draft<SessionCancelled> {
-    Draft::saying(SessionCancelled::new(by), summary)
+    Draft::with_summary(SessionCancelled::new(by), summary)
 }
 
 /// The producer does something else now.
@@ -188,7 +188,7 @@ pub fn state_changed(
     to: impl Into<String>,
     summary: impl Into<String>,
 ) -> Draft<StateChanged> {
-    Draft::saying(StateChanged::new(from.into(), to.into()), summary)
+    Draft::with_summary(StateChanged::new(from.into(), to.into()), summary)
 }
 
 /// How far it has come.
@@ -198,7 +198,7 @@ pub fn progress(progress: Progress) -> Draft<ProgressUpdated> {
 
 /// A tool is about to be called.
 pub fn tool_invoked(tool: impl Into<String>, summary: impl Into<String>) -> Draft<ToolInvoked> {
-    Draft::saying(ToolInvoked::new(tool.into()), summary)
+    Draft::with_summary(ToolInvoked::new(tool.into()), summary)
 }
 
 /// A call has ended.
@@ -207,7 +207,7 @@ pub fn tool_completed(
     status: ToolStatus,
     summary: impl Into<String>,
 ) -> Draft<ToolCompleted> {
-    Draft::saying(ToolCompleted::new(tool.into(), status), summary)
+    Draft::with_summary(ToolCompleted::new(tool.into(), status), summary)
 }
 
 /// A piece of output, which begins behind so many characters.
@@ -233,7 +233,7 @@ pub fn confirmation(
 ) -> Draft<AwaitingConfirmation> {
     let (action, consequence) = (action.into(), consequence.into());
     let summary = format!("{action} {consequence}");
-    Draft::saying(
+    Draft::with_summary(
         AwaitingConfirmation::new(action, consequence, token, timeout_seconds, Decision::Reject),
         summary,
     )
@@ -270,7 +270,7 @@ pub fn clarification(
 ) -> Draft<AwaitingClarification> {
     let question = question.into();
     let summary = question.clone();
-    Draft::saying(AwaitingClarification::new(question, token, timeout_seconds), summary)
+    Draft::with_summary(AwaitingClarification::new(question, token, timeout_seconds), summary)
 }
 
 impl Draft<AwaitingClarification> {
@@ -292,5 +292,5 @@ pub fn handoff(
     target: HandoffTarget,
     summary: impl Into<String>,
 ) -> Draft<HandoffRequested> {
-    Draft::saying(HandoffRequested::new(reason.into(), target), summary)
+    Draft::with_summary(HandoffRequested::new(reason.into(), target), summary)
 }

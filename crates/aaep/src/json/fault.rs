@@ -6,37 +6,37 @@ use recount_json::Place;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    #[error("there is nothing but white space; a JSON value is expected")]
+    #[error("the text is empty; expected a JSON value")]
     Empty,
-    #[error("the text ends in the middle of a value; the line was cut off")]
+    #[error("the text ends in the middle of a value; the line is truncated")]
     Truncated,
     #[error("the bytes are not UTF-8; write JSON in UTF-8")]
     NotUtf8,
-    #[error("the text begins with a byte order mark; leave it out")]
+    #[error("the text begins with a byte order mark; remove it")]
     ByteOrderMark,
     #[error("`{0}` where {1} is expected")]
     Unexpected(char, &'static str),
-    #[error("a comma before `{0}`; leave it out")]
+    #[error("a comma before `{0}`; remove it")]
     TrailingComma(char),
-    #[error("comments are not JSON; leave them out")]
+    #[error("comments are not JSON; remove them")]
     Comment,
-    #[error("`{0}` is not a JSON number; leave the field out or say it in words")]
+    #[error("`{0}` is not a JSON number; leave the field out or send a string")]
     NotANumber(&'static str),
-    #[error("a number is not written as JSON writes them")]
+    #[error("a number is not in JSON syntax")]
     NumberForm,
     #[error("the control character U+{0:04X} in a string; write it as an escape")]
     Control(u32),
-    #[error("an escape in a string is none of JSON's")]
+    #[error("a string has an escape that is not valid JSON")]
     Escape,
     #[error("the lone surrogate \\u{0:04X}; a character beyond U+FFFF needs both halves")]
     LoneSurrogate(u32),
-    #[error("the key `{0}` comes twice in one object; keep one")]
+    #[error("the key `{0}` appears twice in one object; keep one")]
     DuplicateKey(String),
-    #[error("nesting beyond {0} levels; flatten it")]
+    #[error("the value nests deeper than {0} levels; flatten it")]
     TooDeep(usize),
-    #[error("there is more behind the value; one value is expected")]
+    #[error("there is more text after the value; send one value")]
     After,
-    #[error("the text has {0} bytes, which is more than is read")]
+    #[error("the text has {0} bytes, which exceeds the limit")]
     TooLong(usize),
 }
 

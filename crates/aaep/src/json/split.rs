@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_begins_in_the_line_that_is_said() {
+    fn a_piece_reports_its_first_line() {
         let mut begins = Vec::new();
         let mut take = |piece: Piece<'_>| begins.push((piece.line, piece.text.unwrap()[0]));
         let mut splitter = Splitter::new();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_said_and_passed_over() {
+    fn a_byte_order_mark_is_reported_and_skipped() {
         assert_eq!(cut("\u{feff}{\"a\":1}\n"), [(1, Err(Fault::ByteOrderMark)), ok(1, "{\"a\":1}")]);
     }
 }

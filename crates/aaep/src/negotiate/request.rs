@@ -23,8 +23,7 @@ pub fn answer(offer: &Offer, request: &SubscriptionRequest) -> Answer {
         let note = version(&request.aaep_version)?;
         well_formed(request)?;
         if let Some(seconds) = offer.full {
-            let message =
-                format!("there is no room for one more subscription; ask again in {seconds} seconds");
+            let message = format!("the limit of subscriptions is reached; retry in {seconds} seconds");
             let mut refusal = Refusal::new(Reason::RateLimit, message);
             refusal.retry_after_seconds = Some(seconds);
             return Err(refusal);
@@ -54,7 +53,7 @@ pub fn answer(offer: &Offer, request: &SubscriptionRequest) -> Answer {
 /// ```
 pub fn answer_text(offer: &Offer, text: &str) -> Answer {
     let unreadable = |message: String| {
-        let message = format!("the request cannot be read: {message}; send one `subscription.request`");
+        let message = format!("the request is not valid: {message}; send one `subscription.request`");
         Answer::Rejected(Refusal::new(Reason::Unknown, message))
     };
     let mut reader = Reader::new();
@@ -68,13 +67,13 @@ pub fn answer_text(offer: &Offer, text: &str) -> Answer {
         return unreadable(format!("its `type` is `{}`", quote(&name)));
     }
     let correlation = reading.node().get("correlation_id").and_then(crate::json::Node::str);
-    let said = reading.node().get("aaep_version");
+    let declared = reading.node().get("aaep_version");
     let refused = |mut refusal: Refusal| {
         refusal.correlation_id = correlation.as_deref().map(str::to_owned);
         Answer::Rejected(refusal)
     };
-    let noted = match said.map(|said| said.str()) {
-        Some(Some(said)) => version(&said),
+    let noted = match declared.map(|declared| declared.str()) {
+        Some(Some(declared)) => version(&declared),
         // What a request of no version means is not known either.
         other => {
             let wrong = if other.is_none() { "is missing" } else { "is no text" };
@@ -100,7 +99,7 @@ pub fn answer_text(offer: &Offer, text: &str) -> Answer {
         Ok(request) => answer(offer, &request),
         Err(error) => refused(Refusal::new(
             Reason::CapabilitiesIncompatible,
-            format!("the request is not as chapter 5 defines it: {error}"),
+            format!("the request does not match chapter 5 of the specification: {error}"),
         )),
     }
 }
@@ -108,24 +107,27 @@ pub fn answer_text(offer: &Offer, text: &str) -> Answer {
 /// Answers a change of mind: what is not said keeps its value, and the whole is answered anew. A no ends the
 /// subscription (§5.7).
 pub fn renegotiate(offer: &Offer, terms: &Terms, wish: &Capabilities) -> Answer {
-    let mut asked = terms.asked.clone();
-    merge(&mut asked, wish.clone());
+    let mut requested = terms.requested.clone();
+    merge(&mut requested, wish.clone());
     // There is room for who is there already.
     let offer = Offer { full: None, ..offer.clone() };
-    answer(&offer, &SubscriptionRequest::new(crate::VERSION.into(), "known".into(), asked))
+    answer(&offer, &SubscriptionRequest::new(crate::VERSION.into(), "known".into(), requested))
 }
 
 /// Whether a version is spoken (G-22, G-23), and what is to be noted about it.
-fn version(said: &str) -> Result<Option<String>, Refusal> {
+fn version(declared: &str) -> Result<Option<String>, Refusal> {
     let spoken = crate::VERSION;
-    if said == spoken {
+    if declared == spoken {
         return Ok(None);
     }
-    let major = said.split('.').next();
-    if said == DRAFT || ((lex::VERSION.test)(said) && major == Some("1")) {
-        return Ok(Some(format!("The request speaks version {}; {spoken} is spoken here.", quote(said))));
+    let major = declared.split('.').next();
+    if declared == DRAFT || ((lex::VERSION.test)(declared) && major == Some("1")) {
+        return Ok(Some(format!(
+            "The request uses version {}; this server supports {spoken}.",
+            quote(declared)
+        )));
     }
-    let message = format!("version `{}` is not spoken here; speak {spoken}", quote(said));
+    let message = format!("version `{}` is not supported; use {spoken}", quote(declared));
     Err(Refusal::new(Reason::VersionUnsupported, message))
 }
 
@@ -169,16 +171,16 @@ fn pass_over_what_is_newer(request: &mut Value) {
 }
 
 /// The terms for wishes, or why there can be none.
-fn terms(offer: &Offer, notes: Vec<String>, asked: Capabilities) -> Result<Terms, Refusal> {
-    if asked.accept_signed_manifests_only == Some(true) && offer.signed_manifest.is_none() {
+fn terms(offer: &Offer, notes: Vec<String>, requested: Capabilities) -> Result<Terms, Refusal> {
+    if requested.accept_signed_manifests_only == Some(true) && offer.signed_manifest.is_none() {
         return Err(Refusal::new(
             Reason::ManifestSignatureRequired,
-            "there is no signed manifest here; ask without `accept_signed_manifests_only`",
+            "no signed manifest is available; send the request without `accept_signed_manifests_only`",
         ));
     }
-    if let Some((prefix, one, two)) = collision(offer, &asked) {
+    if let Some((prefix, one, two)) = collision(offer, &requested) {
         let message = format!(
-            "the prefix `{}` is declared by both `{}` and `{}`; ask for one of the two",
+            "the prefix `{}` is declared by both `{}` and `{}`; request only one of them",
             quote(prefix),
             quote(one),
             quote(two)
@@ -186,19 +188,19 @@ fn terms(offer: &Offer, notes: Vec<String>, asked: Capabilities) -> Result<Terms
         return Err(Refusal::new(Reason::CapabilitiesIncompatible, message));
     }
     let incompatible = |message: &str| Err(Refusal::new(Reason::CapabilitiesIncompatible, message));
-    if asked.max_events_per_second == Some(0) {
-        return incompatible("`max_events_per_second` is 0; ask for 1 or more, or close the subscription");
+    if requested.max_events_per_second == Some(0) {
+        return incompatible("`max_events_per_second` is 0; send 1 or more, or close the subscription");
     }
     let unknown = |boundary: &Boundary| matches!(boundary, Boundary::Other(_));
-    if asked.coalesce_boundaries.as_ref().is_some_and(|wishes| wishes.iter().all(unknown)) {
-        return incompatible("`coalesce_boundaries` names no boundary that is known here");
+    if requested.coalesce_boundaries.as_ref().is_some_and(|wishes| wishes.iter().all(unknown)) {
+        return incompatible("`coalesce_boundaries` names no known boundary");
     }
-    Ok(honor(offer, notes, asked))
+    Ok(honor(offer, notes, requested))
 }
 
 /// Two extensions that were asked for and have one prefix (R-128).
-fn collision<'a>(offer: &'a Offer, asked: &'a Capabilities) -> Option<(&'a str, &'a str, &'a str)> {
-    let uris = asked.supported_extensions.as_deref().unwrap_or_default();
+fn collision<'a>(offer: &'a Offer, requested: &'a Capabilities) -> Option<(&'a str, &'a str, &'a str)> {
+    let uris = requested.supported_extensions.as_deref().unwrap_or_default();
     let named: Vec<(&str, &str)> =
         uris.iter().filter_map(|uri| Some((offer.prefix(uri)?, uri.as_str()))).collect();
     named.iter().enumerate().find_map(|(at, (prefix, one))| {
@@ -211,62 +213,64 @@ impl Terms {
     /// What holds where there was no handshake: all defaults, but replies are taken, because who cannot say so would
     /// never be asked anything (G-30).
     pub fn implied(offer: &Offer) -> Self {
-        let asked = Capabilities {
+        let requested = Capabilities {
             supports_confirmation_reply: Some(true),
             supports_clarification_reply: Some(true),
             ..Capabilities::default()
         };
-        honor(offer, Vec::new(), asked)
+        honor(offer, Vec::new(), requested)
     }
 }
 
 /// What of wishes that can be honoured is honoured.
-fn honor(offer: &Offer, mut notes: Vec<String>, mut asked: Capabilities) -> Terms {
+fn honor(offer: &Offer, mut notes: Vec<String>, mut requested: Capabilities) -> Terms {
     // What nobody here understands is not kept, so that changes of mind cannot pile it up (R-114).
-    asked.extensions.retain(|prefix, _| offer.extensions.iter().any(|known| known.prefix == *prefix));
-    let level = level(offer, &asked, &mut notes);
+    requested.extensions.retain(|prefix, _| offer.extensions.iter().any(|known| known.prefix == *prefix));
+    let level = level(offer, &requested, &mut notes);
     let honored = Capabilities {
-        max_events_per_second: rate(offer, &asked, &mut notes),
-        preferred_verbosity: known(&asked.preferred_verbosity, |word| matches!(word, Verbosity::Other(_))),
-        languages: languages(offer, &asked, &mut notes),
+        max_events_per_second: rate(offer, &requested, &mut notes),
+        preferred_verbosity: known(&requested.preferred_verbosity, |word| {
+            matches!(word, Verbosity::Other(_))
+        }),
+        languages: languages(offer, &requested, &mut notes),
         supports_confirmation_reply: replies(
-            asked.supports_confirmation_reply,
+            requested.supports_confirmation_reply,
             offer.confirmations,
             offer,
-            &asked,
+            &requested,
             &mut notes,
         ),
         supports_clarification_reply: replies(
-            asked.supports_clarification_reply,
+            requested.supports_clarification_reply,
             offer.clarifications,
             offer,
-            &asked,
+            &requested,
             &mut notes,
         ),
-        coalesce_boundaries: boundaries(offer, &asked),
-        event_filters: filters(&asked, &mut notes),
-        supported_conformance_levels: levels(offer, &asked),
-        supported_extensions: asked.supported_extensions.as_ref().map(|uris| {
+        coalesce_boundaries: boundaries(offer, &requested),
+        event_filters: filters(&requested, &mut notes),
+        supported_conformance_levels: levels(offer, &requested),
+        supported_extensions: requested.supported_extensions.as_ref().map(|uris| {
             let offered = |uri: &&String| offer.extensions.iter().any(|known: &Extension| known.uri == **uri);
             uris.iter().filter(offered).cloned().collect()
         }),
-        cognitive_load: known(&asked.cognitive_load, |word| matches!(word, Pace::Other(_))),
-        pace_wpm: asked.pace_wpm,
-        accept_signed_manifests_only: asked.accept_signed_manifests_only,
+        cognitive_load: known(&requested.cognitive_load, |word| matches!(word, Pace::Other(_))),
+        pace_wpm: requested.pace_wpm,
+        accept_signed_manifests_only: requested.accept_signed_manifests_only,
         extensions: std::collections::BTreeMap::new(),
     };
-    Terms { asked, honored, level, notes, correlation_id: None }
+    Terms { requested, honored, level, notes, correlation_id: None }
 }
 
 fn known<T: Clone>(wish: &Option<T>, other: impl Fn(&T) -> bool) -> Option<T> {
     wish.clone().filter(|word| !other(word))
 }
 
-fn rate(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> Option<u32> {
+fn rate(offer: &Offer, requested: &Capabilities, notes: &mut Vec<String>) -> Option<u32> {
     let most = offer.max_events_per_second.map(|most| most.max(1));
-    match (asked.max_events_per_second, most) {
+    match (requested.max_events_per_second, most) {
         (Some(wish), Some(most)) if wish > most => {
-            notes.push(format!("At most {most} events in a second are sent."));
+            notes.push(format!("At most {most} events per second are sent."));
             Some(most)
         }
         (wish, most) => wish.or(most),
@@ -275,15 +279,18 @@ fn rate(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> Option<
 
 /// Those of the wishes that there are texts for. Where there is none, nothing is said (an empty list is not
 /// allowed) and the primary language is spoken (G-32, R-183).
-fn languages(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> Option<Vec<String>> {
+fn languages(offer: &Offer, requested: &Capabilities, notes: &mut Vec<String>) -> Option<Vec<String>> {
     let default = [DEFAULT_LANGUAGE.to_owned()];
-    let wishes = asked.languages.as_deref().unwrap_or(&default);
+    let wishes = requested.languages.as_deref().unwrap_or(&default);
     let offers: Vec<&str> = std::iter::once(offer.primary_language.as_str())
         .chain(offer.languages.iter().map(String::as_str))
         .collect();
     let honored: Vec<String> = wishes.iter().filter(|wish| best(wish, &offers).is_some()).cloned().collect();
     if honored.is_empty() {
-        notes.push(format!("None of the languages is spoken here; texts are in {}.", offer.primary_language));
+        notes.push(format!(
+            "None of the requested languages is available; texts are in {}.",
+            offer.primary_language
+        ));
         return None;
     }
     Some(honored)
@@ -291,8 +298,8 @@ fn languages(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> Op
 
 /// Those of the wishes that can be told apart here; when that is none, all of them, because finer pieces are
 /// always allowed (G-32).
-fn boundaries(offer: &Offer, asked: &Capabilities) -> Option<Vec<Boundary>> {
-    let wishes = asked.coalesce_boundaries.as_deref().unwrap_or(&DEFAULT_BOUNDARIES);
+fn boundaries(offer: &Offer, requested: &Capabilities) -> Option<Vec<Boundary>> {
+    let wishes = requested.coalesce_boundaries.as_deref().unwrap_or(&DEFAULT_BOUNDARIES);
     let known: Vec<Boundary> =
         wishes.iter().filter(|wish| !matches!(wish, Boundary::Other(_))).cloned().collect();
     let mut honored: Vec<Boundary> =
@@ -300,11 +307,11 @@ fn boundaries(offer: &Offer, asked: &Capabilities) -> Option<Vec<Boundary>> {
     if honored.is_empty() {
         honored = known;
     }
-    (asked.coalesce_boundaries.is_some() || honored != DEFAULT_BOUNDARIES).then_some(honored)
+    (requested.coalesce_boundaries.is_some() || honored != DEFAULT_BOUNDARIES).then_some(honored)
 }
 
-fn filters(asked: &Capabilities, notes: &mut Vec<String>) -> Option<EventFilters> {
-    let filters = asked.event_filters.as_ref()?;
+fn filters(requested: &Capabilities, notes: &mut Vec<String>) -> Option<EventFilters> {
+    let filters = requested.event_filters.as_ref()?;
     let brackets =
         [crate::Kind::SessionStarted, crate::Kind::SessionCompleted, crate::Kind::SessionCancelled];
     let left_out: Vec<&str> = brackets
@@ -314,7 +321,7 @@ fn filters(asked: &Capabilities, notes: &mut Vec<String>) -> Option<EventFilters
         .collect();
     if !left_out.is_empty() {
         notes.push(format!(
-            "The filters leave out {}; where sessions begin and end cannot be seen then.",
+            "The filters exclude {}, so the start and end of sessions are not visible.",
             left_out.join(", ")
         ));
     }
@@ -322,21 +329,21 @@ fn filters(asked: &Capabilities, notes: &mut Vec<String>) -> Option<EventFilters
 }
 
 /// The highest level that both know; who knows a level knows those below it.
-fn level(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> u8 {
-    let wishes = asked.supported_conformance_levels.as_deref().unwrap_or(&DEFAULT_LEVELS);
+fn level(offer: &Offer, requested: &Capabilities, notes: &mut Vec<String>) -> u8 {
+    let wishes = requested.supported_conformance_levels.as_deref().unwrap_or(&DEFAULT_LEVELS);
     match wishes.iter().copied().filter(|level| (1..=offer.level).contains(level)).max() {
         Some(level) => level,
         None => {
             if !wishes.is_empty() {
-                notes.push("None of the levels is offered here; level 1 is.".into());
+                notes.push("None of the requested levels is supported; level 1 is used.".into());
             }
             1
         }
     }
 }
 
-fn levels(offer: &Offer, asked: &Capabilities) -> Option<Vec<u8>> {
-    let wishes = asked.supported_conformance_levels.as_ref()?;
+fn levels(offer: &Offer, requested: &Capabilities) -> Option<Vec<u8>> {
+    let wishes = requested.supported_conformance_levels.as_ref()?;
     let honored: Vec<u8> = wishes.iter().copied().filter(|level| (1..=offer.level).contains(level)).collect();
     Some(honored).filter(|levels| !levels.is_empty())
 }
@@ -347,16 +354,16 @@ fn replies(
     wish: Option<bool>,
     taken: bool,
     offer: &Offer,
-    asked: &Capabilities,
+    requested: &Capabilities,
     notes: &mut Vec<String>,
 ) -> Option<bool> {
     if wish != Some(true) {
         return Some(false);
     }
-    let said = asked.supported_conformance_levels.as_ref();
-    let knows = said.is_none_or(|levels| levels.iter().any(|level| *level >= 2));
+    let levels = requested.supported_conformance_levels.as_ref();
+    let knows = levels.is_none_or(|levels| levels.iter().any(|level| *level >= 2));
     let honored = taken && offer.level >= 2 && knows;
-    let note = "Replies to prompts belong to level 2; prompts are not sent here.";
+    let note = "Replies to prompts require level 2; prompts are not sent.";
     if !honored && !notes.iter().any(|known| known == note) {
         notes.push(note.into());
     }

@@ -36,7 +36,7 @@ impl Answer {
 /// What a producer and one subscriber have agreed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
-    pub(super) asked: Capabilities,
+    pub(super) requested: Capabilities,
     pub(super) honored: Capabilities,
     /// The level that is operated at.
     pub(super) level: u8,
@@ -47,7 +47,7 @@ pub struct Terms {
 impl Terms {
     /// What the subscriber wished for, all in all.
     pub fn asked(&self) -> &Capabilities {
-        &self.asked
+        &self.requested
     }
 
     /// What is honoured of it, as `honored_capabilities` says it.
@@ -71,7 +71,7 @@ impl Terms {
 
     /// The languages that were asked for, in order; texts are chosen by them ([`crate::language::choose`]).
     pub fn languages(&self) -> Vec<&str> {
-        match &self.asked.languages {
+        match &self.requested.languages {
             Some(languages) => languages.iter().map(String::as_str).collect(),
             None => vec![DEFAULT_LANGUAGE],
         }

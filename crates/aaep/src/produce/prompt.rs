@@ -232,5 +232,5 @@ pub(super) fn misfit(question: &AwaitingClarification, response: &Response) -> O
             takes("freetext", choices.is_none()) || (takes("multiple_choice", choices.is_some()) && chosen())
         }
     };
-    (!fits).then(|| "the response is of no kind that the question takes".to_owned())
+    (!fits).then(|| "the response kind is not accepted by the question".to_owned())
 }

@@ -64,7 +64,7 @@ impl ProducerSession {
     /// Takes a reply: the JSON text of a `confirmation.reply` or a `clarification.reply`. The first valid one before the
     /// deadline counts. A default that is due is applied first.
     pub fn receive(&mut self, stamp: Stamp, json: &str) -> Result<Received, Misuse> {
-        let asked = self.open_token().cloned();
+        let open_token = self.open_token().cloned();
         let advanced = self.advance(stamp)?;
         let mut received =
             Received { outcome: ReplyOutcome::Unknown, default: advanced.default, events: advanced.events };
@@ -77,7 +77,9 @@ impl ProducerSession {
         };
         let Some(prompt) = self.prompt.as_ref().filter(|prompt| prompt.token == token) else {
             received.outcome = match &received.default {
-                Some((prompt, _)) if asked == Some(token.clone()) => ReplyOutcome::Late { prompt: *prompt },
+                Some((prompt, _)) if open_token == Some(token.clone()) => {
+                    ReplyOutcome::Late { prompt: *prompt }
+                }
                 _ if self.settled.contains(&token) => ReplyOutcome::Settled,
                 _ => ReplyOutcome::Unknown,
             };
@@ -94,7 +96,7 @@ impl ProducerSession {
             (PromptAsk::Confirmation { prompt, .. }, Reply::Decision { decision, modified }) => {
                 if !prompt.allows(&decision) {
                     received.outcome =
-                        not_taken(&format!("`{decision}` is not among the allowed replies of the prompt"));
+                        not_taken(&format!("`{decision}` is not an allowed reply of the prompt"));
                     return Ok(received);
                 }
                 if decision == Decision::Accept && !modified {
@@ -113,11 +115,11 @@ impl ProducerSession {
                 }
             }
             (PromptAsk::Confirmation { .. }, Reply::Response(_)) => {
-                received.outcome = not_taken("a clarification answers a confirmation");
+                received.outcome = not_taken("a clarification reply was sent to a confirmation prompt");
                 return Ok(received);
             }
             (PromptAsk::Clarification(_), Reply::Decision { .. }) => {
-                received.outcome = not_taken("a confirmation answers a clarification");
+                received.outcome = not_taken("a confirmation reply was sent to a clarification prompt");
                 return Ok(received);
             }
         };
@@ -130,10 +132,10 @@ impl ProducerSession {
 fn read(json: &str) -> Result<(ReplyToken, Timestamp, Reply), String> {
     let mut reader = Reader::new();
     let doc = reader.read(json).map_err(|error| error.to_string())?;
-    let reading = Reading::of(doc).ok_or("a reply is a JSON object")?;
+    let reading = Reading::of(doc).ok_or("a reply must be a JSON object")?;
     let kind = message_kind(&reading)
         .filter(|kind| matches!(kind, MessageKind::ConfirmationReply | MessageKind::ClarificationReply))
-        .ok_or("`type` is neither `confirmation.reply` nor `clarification.reply`")?;
+        .ok_or("`type` must be `confirmation.reply` or `clarification.reply`")?;
     let mut findings = Findings::new(Profile::Strict);
     check_message(kind, &reading, &mut findings);
     if let Some(finding) = findings.take().into_iter().find(|finding| finding.severity == Severity::Error) {
@@ -148,6 +150,6 @@ fn read(json: &str) -> Result<(ReplyToken, Timestamp, Reply), String> {
         Message::ClarificationReply(reply) => {
             Ok((reply.reply_token, reply.timestamp, Reply::Response(reply.response)))
         }
-        _ => Err("it is no reply".to_owned()),
+        _ => Err("it is not a reply".to_owned()),
     }
 }

@@ -43,13 +43,13 @@ impl StateTexts {
             handing_off: "Handing over.".into(),
             idle: "Done.".into(),
             accepted: "You accepted.".into(),
-            rejected: "Rejected. It is not done.".into(),
+            rejected: "Rejected. The action is not done.".into(),
             answered: "You answered.".into(),
-            accepted_by_default: "Nobody replied in time. It is done, as announced.".into(),
-            rejected_by_default: "Nobody replied in time. It is not done.".into(),
-            unanswered: "Nobody answered in time.".into(),
+            accepted_by_default: "The action is done, because there was no reply in time.".into(),
+            rejected_by_default: "The action is not done, because there was no reply in time.".into(),
+            unanswered: "There was no answer in time.".into(),
             withdrawn: "The prompt was withdrawn.".into(),
-            call_abandoned: "The tool was given up.".into(),
+            call_abandoned: "The tool call was abandoned.".into(),
         }
     }
 

@@ -55,9 +55,9 @@ pub(crate) fn syntax(error: &SyntaxError, findings: &mut Findings) {
 }
 
 pub(crate) fn not_an_object(node: Node<'_>, text: &str, findings: &mut Findings) {
-    let says = node.sort().with_article();
+    let actual = node.sort().with_article();
     findings.add(&rules::JSON_OBJECT, text, Some(node), String::new, || {
-        format!("{says} where an object is expected")
+        format!("{actual} where an object is expected")
     });
 }
 
@@ -143,7 +143,7 @@ fn amiss(rule: &'static Rule, misfit: &Misfit<'_>, event: &Reading<'_>, text: &s
             findings.add(rule, text, Some(node), path, || format!("`{name}` is missing"));
         }
         MisfitKind::Unknown => {
-            let message = || format!("`{}` is not known here", quote(node.raw()));
+            let message = || format!("unknown field `{}`", quote(node.raw()));
             findings.add(rule, text, Some(node), path, message);
         }
         MisfitKind::Graded(graded, lex) => {
@@ -169,16 +169,16 @@ fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findin
             // An extension's own type has the fields that the extension gives it.
         } else if is_localized(&name) {
             if value.str().is_none_or(|text| text.is_empty()) {
-                let message = || format!("{} where a text is expected", value.sort().with_article());
+                let message = || format!("{} where a string is expected", value.sort().with_article());
                 findings.add(&rules::LOCALIZED_FORM, text, Some(value), path, message);
             }
         } else if is_raw(&name) {
-            let message = || format!("`{}` stands beside a formatted value", quote(&name));
+            let message = || format!("`{}` is a raw value of a formatted field", quote(&name));
             findings.add(&rules::FIELD_RAW, text, Some(key), path, message);
         } else {
             let known = table::MISNOMERS.iter().find(|(other, _)| *other == name);
             let message = || match known {
-                Some((_, right)) => format!("`{name}` is not in the protocol; it is called `{right}`"),
+                Some((_, right)) => format!("`{name}` is not in the protocol; the name is `{right}`"),
                 None => format!("`{}` is not a field of this type", quote(&name)),
             };
             findings.add(&rules::FIELD_UNKNOWN, text, Some(key), path, message);
@@ -197,7 +197,7 @@ fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         }
         Named::Undefined => {
             let name = event.text(Field::Type).unwrap_or_default();
-            let message = || format!("`{}` is none of the twelve core types", quote(&name));
+            let message = || format!("`{}` is not one of the twelve core types", quote(&name));
             findings.add(&rules::TYPE_UNDEFINED, text, event.get(Field::Type), || "type".into(), message);
             disguised(event, text, findings);
         }
@@ -207,7 +207,7 @@ fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
                 let node = event.get(Field::Urgency);
                 let message = || {
                     let found = node.map_or("absent".into(), |node| format!("`{}`", quote(node.raw())));
-                    format!("urgency is {found}; `{}` is always critical", kind.name())
+                    format!("urgency is {found}, but `{}` is always critical", kind.name())
                 };
                 let path = || "urgency".into();
                 findings.add(&rules::URGENCY_CRITICAL, text, node.or(Some(event.node())), path, message);
@@ -241,7 +241,7 @@ fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let node = event.get(Field::DefaultDecision);
     let path = || "default_decision".to_owned();
     if event.is(Field::DefaultDecision, "accept") {
-        let message = || "what cannot be undone is done when nobody answers".to_owned();
+        let message = || "an action that cannot be undone is done at the timeout".to_owned();
         match (stakes.irreversible, stakes.risk) {
             (true, Risk::High | Risk::Medium) if stakes.outright => {
                 findings.add(&rules::DEFAULT_ACCEPTS, text, node, path, message);
@@ -251,7 +251,7 @@ fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             }
             (true, Risk::Low) => findings.add(&rules::DEFAULT_ADVICE, text, node, path, message),
             (false, Risk::High) => {
-                let message = || "what has high risk is done when nobody answers".to_owned();
+                let message = || "a high-risk action is done at the timeout".to_owned();
                 findings.add(&rules::DEFAULT_ADVICE, text, node, path, message);
             }
             (false, _) => {}
@@ -261,7 +261,7 @@ fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         let odd = allowed.items().find(|item| !item.is("accept") && !item.is("reject"));
         let path = || "allowed_replies".to_owned();
         if let Some(item) = odd {
-            let message = || format!("`{}` is no decision that a reply can carry", quote(item.raw()));
+            let message = || format!("`{}` is not a decision of a reply", quote(item.raw()));
             findings.add(&rules::ALLOWED_REPLIES, text, Some(item), path, message);
         } else if let Some(default) = event.text(Field::DefaultDecision)
             && allowed.items().next().is_some()
@@ -282,9 +282,9 @@ fn has_text(event: &Reading<'_>) -> bool {
 
 fn hints(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let hints = event.get(Field::LocalizationHints);
-    let said = hints.is_some_and(|hints| hints.get("primary_language").is_some());
-    if !said && has_text(event) {
-        let message = || "the language of the texts is not said".to_owned();
+    let has_primary_language = hints.is_some_and(|hints| hints.get("primary_language").is_some());
+    if !has_primary_language && has_text(event) {
+        let message = || "the texts have no language".to_owned();
         let path = || "localization_hints.primary_language".to_owned();
         findings.add(&rules::HINTS_MISSING, text, hints.or(Some(event.node())), path, message);
     }
@@ -309,7 +309,7 @@ fn extensions(event: &Reading<'_>, extensions: Node<'_>, text: &str, findings: &
         let message = || "`@context` declares no prefix".to_owned();
         findings.add(&rules::EXTENSION_UNDECLARED, text, Some(extensions), path, message);
     } else {
-        let message = || "whether the contexts declare these prefixes is not known".to_owned();
+        let message = || "cannot tell whether the contexts declare these prefixes".to_owned();
         findings.add(&rules::EXTENSION_UNRESOLVED, text, Some(extensions), path, message);
     }
 }
@@ -346,7 +346,7 @@ fn disguised(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     if stakes.irreversible || stakes.risk == Risk::High {
         let name = event.text(Field::Type).unwrap_or_default();
         let message =
-            || format!("`{}` is no type that subscribers know, and tells of something grave", quote(&name));
+            || format!("`{}` reports a grave action with a type that subscribers do not know", quote(&name));
         findings.add(&rules::TOOL_DISGUISED, text, event.get(Field::Type), || "type".into(), message);
     }
 }

@@ -25,11 +25,11 @@ pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             | Kind::HandoffRequested
     );
     if announced && !event.has(Field::SummaryNormal) {
-        let message = || format!("`{}` is announced and has no `summary_normal`", kind.name());
+        let message = || format!("`{}` is announced but has no `summary_normal`", kind.name());
         findings.add(&rules::SUMMARY_MISSING, text, Some(event.node()), || "summary_normal".into(), message);
     }
     if !kind.is_critical() && event.is(Field::Urgency, "critical") {
-        let message = || format!("`{}` is seldom critical", kind.name());
+        let message = || format!("`{}` is rarely critical", kind.name());
         findings.add(&rules::URGENCY_UNUSUAL, text, event.get(Field::Urgency), || "urgency".into(), message);
     }
     match kind {
@@ -48,7 +48,7 @@ fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         && ["reversible", "reversible_with_effort", "irreversible"].iter().any(|known| word.is(known))
         && flag != word.is("irreversible")
     {
-        let message = || format!("`irreversible` is {flag} and `reversibility` is `{}`", quote(word.raw()));
+        let message = || format!("`irreversible` is {flag} but `reversibility` is `{}`", quote(word.raw()));
         let path = || "reversibility".to_owned();
         findings.add(&rules::REVERSIBILITY_CONTRADICTION, text, Some(word), path, message);
     }
@@ -81,11 +81,11 @@ fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let choices = event.get(Field::Choices);
     match (takes("multiple_choice"), choices) {
         (true, None) => {
-            let message = || "`multiple_choice` is accepted and there are no `choices`".to_owned();
+            let message = || "`multiple_choice` is accepted but `choices` is missing".to_owned();
             findings.add(&rules::CHOICES_MISSING, text, kinds, || "accepted_response_kinds".into(), message);
         }
         (false, Some(choices)) if kinds.is_some() => {
-            let message = || "there are `choices` and `multiple_choice` is not accepted".to_owned();
+            let message = || "`choices` is present but `multiple_choice` is not accepted".to_owned();
             findings.add(&rules::CHOICES_MISSING, text, Some(choices), || "choices".into(), message);
         }
         _ => {}
@@ -97,7 +97,7 @@ fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             let twin =
                 |earlier: Node<'_>| earlier.get("value").is_some_and(|other| other.str() == value.str());
             if choices.items().take(at).any(twin) {
-                let message = || format!("the value `{}` comes twice", quote(value.raw()));
+                let message = || format!("the value `{}` appears twice", quote(value.raw()));
                 findings.add(
                     &rules::CHOICES_REPEATED,
                     text,
@@ -119,7 +119,7 @@ fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             || (takes("numeric") && default.trim().parse::<f64>().is_ok_and(f64::is_finite))
             || (takes("yes_no") && matches!(default.as_ref(), "yes" | "no" | "true" | "false"));
         if !fits {
-            let message = || format!("`{}` is no answer of an accepted kind", quote(&default));
+            let message = || format!("`{}` is not an answer of an accepted kind", quote(&default));
             let path = || "default_response".to_owned();
             findings.add(&rules::DEFAULT_RESPONSE, text, event.get(Field::DefaultResponse), path, message);
         }
@@ -139,7 +139,7 @@ fn output(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         && !event.has(Field::CoalesceHint)
         && node.raw().len() <= limits::SMALL_CHUNK_CHARS
     {
-        let message = || "a small piece without `coalesce_hint`".to_owned();
+        let message = || "a small chunk without `coalesce_hint`".to_owned();
         findings.add(&rules::HINT_MISSING, text, Some(node), || "chunk".into(), message);
     }
 }
@@ -163,7 +163,7 @@ fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut 
             text,
             node,
             || spoken.path(),
-            || format!("holds what looks like {what}"),
+            || format!("contains what looks like {what}"),
         );
     }
     if let Some(what) = found.personal {
@@ -172,27 +172,27 @@ fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut 
             text,
             node,
             || spoken.path(),
-            || format!("holds what looks like {what}"),
+            || format!("contains what looks like {what}"),
         );
     }
     // Plain ASCII can hold one control character that JSON lets stand: U+007F.
     if (!spoken.node.is_ascii() || words.contains('\u{7F}'))
         && let Some(c) = spoken::control(&words)
     {
-        let message = || format!("holds U+{:04X}", u32::from(c));
+        let message = || format!("contains U+{:04X}", u32::from(c));
         findings.add(&rules::CONTROL, text, node, || spoken.path(), message);
     }
     // A piece of output may open what a later piece closes.
     if !spoken.node.is_ascii()
         && let Some(c) = spoken::bidirectional(&words, !spoken.is(Field::Chunk))
     {
-        let message = || format!("holds U+{:04X}, which is an override or has no counterpart", u32::from(c));
+        let message = || format!("contains U+{:04X}, which is an override or is unbalanced", u32::from(c));
         findings.add(&rules::BIDIRECTIONAL, text, node, || spoken.path(), message);
     }
     if is_plain(event, spoken)
         && let Some(what) = spoken::markup(&words)
     {
-        findings.add(&rules::MARKUP, text, node, || spoken.path(), || format!("holds {what}"));
+        findings.add(&rules::MARKUP, text, node, || spoken.path(), || format!("contains {what}"));
     }
 }
 
@@ -207,7 +207,7 @@ fn contexts(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         };
         let members = context.members().filter(|(name, value)| !is_shown(*name, *value));
         if let Some(what) = members.into_iter().find_map(|(name, value)| secret_in(name, value)) {
-            let message = || format!("holds what looks like {what}");
+            let message = || format!("contains what looks like {what}");
             findings.add(&rules::SECRET, text, Some(context), || field.name().to_owned(), message);
         }
     }
@@ -222,9 +222,9 @@ fn secret_in(name: Node<'_>, value: Node<'_>) -> Option<&'static str> {
         if value.members().next().is_some() || value.items().next().is_some() {
             continue;
         }
-        let said = value.str().unwrap_or_else(|| value.raw().into());
-        let named = name.and_then(|name| Some(format!("\"{}\": \"{said}\"", name.str()?)));
-        let found = secret::find(&said).secret.or_else(|| secret::find(&named?).secret);
+        let text = value.str().unwrap_or_else(|| value.raw().into());
+        let named = name.and_then(|name| Some(format!("\"{}\": \"{text}\"", name.str()?)));
+        let found = secret::find(&text).secret.or_else(|| secret::find(&named?).secret);
         if found.is_some() {
             return found;
         }
@@ -264,7 +264,7 @@ fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             }
         }
         if right && left && !marked && !auto() {
-            let message = || "letters of both directions and nothing that separates them".to_owned();
+            let message = || "letters of both directions without isolates".to_owned();
             findings.add(&rules::DIRECTION, text, Some(spoken.node), || spoken.path(), message);
             reported = true;
         }
@@ -297,7 +297,7 @@ fn sizes(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     }
     if let Some(node) = big_integer(doc) {
         let path = || doc.path_at(node.offset());
-        let message = || format!("`{}` is beyond 2^53", quote(node.raw()));
+        let message = || format!("`{}` exceeds 2^53", quote(node.raw()));
         findings.add(&rules::BIG_INTEGER, text, Some(node), path, message);
     }
 }

@@ -24,14 +24,14 @@ pub(crate) enum Risk {
 pub(crate) fn stakes(event: &Reading<'_>) -> Stakes {
     let flag = event.bool(Field::Irreversible) == Some(true);
     let irreversible = flag || event.is(Field::Reversibility, "irreversible");
-    let said = event.get(Field::RiskLevel).and_then(|node| match node.str()?.as_ref() {
+    let declared = event.get(Field::RiskLevel).and_then(|node| match node.str()?.as_ref() {
         "low" => Some(Risk::Low),
         "medium" => Some(Risk::Medium),
         "high" => Some(Risk::High),
         _ => None,
     });
-    let risk = said.unwrap_or(if irreversible { Risk::High } else { Risk::Low });
-    Stakes { irreversible, risk, outright: flag && said.is_some() }
+    let risk = declared.unwrap_or(if irreversible { Risk::High } else { Risk::Low });
+    Stakes { irreversible, risk, outright: flag && declared.is_some() }
 }
 
 /// `summary_normal_yo`: a known text and a language.

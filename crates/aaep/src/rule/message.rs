@@ -26,7 +26,7 @@ pub fn check_message(kind: MessageKind, reading: &Reading<'_>, findings: &mut Fi
                 findings.add(rule, text, Some(node), path, || format!("`{name}` is missing"));
             }
             MisfitKind::Unknown => {
-                let message = || format!("`{}` is not known here", quote(node.raw()));
+                let message = || format!("unknown field `{}`", quote(node.raw()));
                 findings.add(&rules::MESSAGE_UNKNOWN, text, Some(node), path, message);
             }
             MisfitKind::Graded(rule, lex) => {

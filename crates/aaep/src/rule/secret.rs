@@ -463,8 +463,8 @@ fn is_social_security(bytes: &[u8], at: usize) -> bool {
 /// Whether what comes before a number calls it a social security number.
 fn is_said_to_be(head: &[u8]) -> bool {
     let near = &head[head.len().saturating_sub(limits::NUMBER_NAME_BYTES)..];
-    let says = |words: &[u8]| near.windows(words.len()).any(|found| found.eq_ignore_ascii_case(words));
-    says(b"ssn") || says(b"social security")
+    let mentions = |words: &[u8]| near.windows(words.len()).any(|found| found.eq_ignore_ascii_case(words));
+    mentions(b"ssn") || mentions(b"social security")
 }
 
 #[cfg(test)]
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rare_byte_is_where_it_is_said() {
+    fn each_rare_byte_is_at_its_listed_position() {
         for key in KEYS {
             assert_eq!(key.begins.as_bytes()[key.offset], key.rare, "{}", key.begins);
         }

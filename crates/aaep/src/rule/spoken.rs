@@ -134,14 +134,14 @@ pub(super) fn markup(text: &str) -> Option<&'static str> {
         match byte {
             b'<' if is_element(rest) => Some("an HTML or SSML element"),
             b'&' if is_entity(rest) => Some("an HTML entity"),
-            b'*' if is_bold(&text[..at], rest) => Some("bold of Markdown"),
-            b'`' if rest.starts_with("``") => Some("a code fence of Markdown"),
-            b'[' if is_link(rest) => Some("a link of Markdown"),
-            b'#' if starts_line(&text[..at]) && is_heading(rest) => Some("a heading of Markdown"),
+            b'*' if is_bold(&text[..at], rest) => Some("Markdown bold"),
+            b'`' if rest.starts_with("``") => Some("a Markdown code fence"),
+            b'[' if is_link(rest) => Some("a Markdown link"),
+            b'#' if starts_line(&text[..at]) && is_heading(rest) => Some("a Markdown heading"),
             b'|' if starts_line(&text[..at])
                 && rest.trim_start().trim_start_matches(':').starts_with("---") =>
             {
-                Some("a table of Markdown")
+                Some("a Markdown table")
             }
             _ => None,
         }

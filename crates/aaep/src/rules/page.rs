@@ -5,10 +5,10 @@ use super::{ALL, Layer, Severity};
 /// All rules in Markdown: `docs/aaep/rules.md`.
 pub fn page() -> String {
     let mut page = String::from(
-        "# Rules of AAEP\n\nMade of the table in `crates/aaep`; do not edit. Each rule has a stable id, the \
-         requirement and section it comes from, its source (`schema`: the protocol's JSON Schemas say it; `suite`: its \
-         conformance suite looks for it; `prose`: only the text says it; `lint`: good practice), and how grave a breach \
-         is in the profiles `strict` and `compat`.\n",
+        "# Rules of AAEP\n\nGenerated from the table in `crates/aaep`; do not edit. Each rule has a stable \
+         id, the requirement and section it comes from, its source (`schema`: the JSON Schemas of the \
+         protocol; `suite`: its conformance suite; `prose`: only the text of the specification; `lint`: \
+         good practice), and the severity of a violation in the profiles `strict` and `compat`.\n",
     );
     let mut last = None;
     for rule in ALL {
@@ -17,11 +17,11 @@ pub fn page() -> String {
             let title = match rule.layer {
                 Layer::Text => "Texts",
                 Layer::Required => "Required fields",
-                Layer::Form => "Forms of fields",
+                Layer::Form => "Format of fields",
                 Layer::Payload => "Types and their payload",
                 Layer::Extension => "Extensions",
                 Layer::Advice => "Sizes and advice",
-                Layer::Message => "Messages that are no events",
+                Layer::Message => "Messages other than events",
                 Layer::Session => "Sessions",
             };
             page.push_str(&format!(

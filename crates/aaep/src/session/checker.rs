@@ -246,16 +246,22 @@ impl Checker {
                 let counts = match (owner, prompt) {
                     (_, Some(prompt)) => reply::answer(prompt, kind, message, seed, &mut self.findings),
                     (Some(_), None) => {
-                        let say = || "the session has ended".to_owned();
+                        let explain = || "the session has ended".to_owned();
                         let text = message.doc().text();
-                        self.findings.add(&rule::REPLY_LATE, text, Some(message.node()), String::new, say);
+                        self.findings.add(
+                            &rule::REPLY_LATE,
+                            text,
+                            Some(message.node()),
+                            String::new,
+                            explain,
+                        );
                         false
                     }
                     (None, None) => {
-                        let say = || format!("`{}` was not sent with any prompt", rule::quote(&text));
+                        let explain = || format!("no prompt has the token `{}`", rule::quote(&text));
                         let node = message.get(Field::ReplyToken);
                         let path = || "reply_token".to_owned();
-                        self.findings.add(&rule::REPLY_UNKNOWN, message.doc().text(), node, path, say);
+                        self.findings.add(&rule::REPLY_UNKNOWN, message.doc().text(), node, path, explain);
                         self.strays.keep(token, ());
                         false
                     }
@@ -295,7 +301,7 @@ impl Checker {
             if let Some(known) = event_ids.keep(sum(seed, id.as_bytes()), content) {
                 let node = event.get(Field::EventId);
                 let path = || "event_id".to_owned();
-                let message = || format!("`{}` came before", rule::quote(id));
+                let message = || format!("`{}` appeared before", rule::quote(id));
                 if known == content {
                     findings.add(&rule::DELIVERED_TWICE, text, node, path, message);
                     return None;
@@ -355,7 +361,7 @@ impl Checker {
             }
             if !room && !track.overflowed {
                 track.overflowed = true;
-                let message = || format!("`{}` has more parts than are followed", rule::quote(&session));
+                let message = || format!("`{}` has more parts than the limit", rule::quote(&session));
                 findings.add(&rule::LIMIT_SESSION, text, Some(event.node()), String::new, message);
             }
             if kind.is_terminal() {
@@ -397,7 +403,7 @@ fn lifecycle(track: &mut Track, step: Option<Step>, event: &Reading<'_>, finding
     let started = step == Some(Step::Event(Kind::SessionStarted));
     let behind = track.last.map(|before| order::pair(before, Step::Event(Kind::SessionStarted)));
     if started && track.started && behind == Some(Legality::Never) {
-        let message = || "`session.started` comes a second time".to_owned();
+        let message = || "`session.started` appears a second time".to_owned();
         findings.add(&rule::START_ONCE, text, Some(event.node()), String::new, message);
     } else if !started && track.last.is_none() {
         // Said once, and not again when the beginning comes late.
@@ -411,7 +417,7 @@ fn lifecycle(track: &mut Track, step: Option<Step>, event: &Reading<'_>, finding
 fn time(track: &mut Track, event: &Reading<'_>, moment: Option<i64>, findings: &mut Findings) {
     let Some(moment) = moment else { return };
     if track.micros.is_some_and(|last| moment < last) {
-        let message = || "the event before it in the session is later".to_owned();
+        let message = || "the previous event of the session has a later time".to_owned();
         let path = || "timestamp".to_owned();
         findings.add(&rule::TIME_FALLS, event.doc().text(), event.get(Field::Timestamp), path, message);
     }
@@ -440,7 +446,7 @@ fn numbering(track: &mut Track, event: &Reading<'_>, findings: &mut Findings) {
             Numbering::At(number)
         }
         (Numbering::At(_), None) | (Numbering::Without, Some(_)) => {
-            let message = || "some events of the session have a number and some have none".to_owned();
+            let message = || "only some events of the session have a number".to_owned();
             findings.add(&rule::SEQUENCE_MIXED, text, node.or(Some(event.node())), path, message);
             Numbering::Mixed
         }

@@ -14,7 +14,7 @@ use crate::wire::Capabilities;
 /// What was agreed with one subscriber.
 struct AgreedTerms {
     id: u64,
-    asked: Option<Capabilities>,
+    requested: Option<Capabilities>,
     honored: Capabilities,
     closed: bool,
 }
@@ -23,7 +23,7 @@ struct AgreedTerms {
 #[derive(Default)]
 pub(super) struct Handshakes {
     /// Of the newest request that has no answer.
-    asked: Option<Capabilities>,
+    requested: Option<Capabilities>,
     terms: Vec<AgreedTerms>,
 }
 
@@ -45,42 +45,42 @@ impl Handshakes {
         let known = self.terms.iter().position(|terms| terms.id == id);
         let mut unknown = |some: bool| {
             if some {
-                let message = || "no such subscription was accepted".to_owned();
+                let message = || "unknown subscription".to_owned();
                 findings.add(&rule::TERMS_UNKNOWN, text, id_node, || "subscription_id".into(), message);
             }
         };
         match kind {
-            MessageKind::SubscriptionRequest => self.asked = Some(capabilities(message, "capabilities")),
-            MessageKind::SubscriptionRejected => self.asked = None,
+            MessageKind::SubscriptionRequest => self.requested = Some(capabilities(message, "capabilities")),
+            MessageKind::SubscriptionRejected => self.requested = None,
             MessageKind::SubscriptionAccepted => {
                 let honored = capabilities(message, "honored_capabilities");
-                let asked = match known {
-                    Some(at) if self.asked.is_none() => self.terms[at].asked.clone(),
-                    _ => self.asked.take(),
+                let requested = match known {
+                    Some(at) if self.requested.is_none() => self.terms[at].requested.clone(),
+                    _ => self.requested.take(),
                 };
-                if let Some(asked) = &asked {
-                    for axis in wider(asked, &honored) {
+                if let Some(requested) = &requested {
+                    for axis in wider(requested, &honored) {
                         let node = message.node().get("honored_capabilities");
                         let path = || format!("honored_capabilities.{axis}");
-                        let message = || format!("`{axis}` is more than was asked for");
+                        let message = || format!("`{axis}` exceeds the request");
                         findings.add(&rule::TERMS_WIDER, text, node, path, message);
                     }
                 }
                 match known {
-                    Some(at) => (self.terms[at].honored, self.terms[at].asked) = (honored, asked),
+                    Some(at) => (self.terms[at].honored, self.terms[at].requested) = (honored, requested),
                     None => {
                         if self.terms.len() >= limits::SUBSCRIPTIONS_MAX {
                             self.terms.remove(0);
                         }
-                        self.terms.push(AgreedTerms { id, asked, honored, closed: false });
+                        self.terms.push(AgreedTerms { id, requested, honored, closed: false });
                     }
                 }
             }
             MessageKind::SubscriptionRenegotiate => match known {
                 Some(at) => {
                     let wish = capabilities(message, "capabilities");
-                    let asked = self.terms[at].asked.get_or_insert_default();
-                    merge(asked, wish);
+                    let requested = self.terms[at].requested.get_or_insert_default();
+                    merge(requested, wish);
                 }
                 None => unknown(!self.terms.is_empty()),
             },
@@ -110,7 +110,7 @@ impl AgreedTerms {
     /// A producer that takes from a subscriber the right to answer is not excused by that: what was asked for counts,
     /// where it is recorded.
     fn is_mute(&self) -> bool {
-        let terms = self.asked.as_ref().unwrap_or(&self.honored);
+        let terms = self.requested.as_ref().unwrap_or(&self.honored);
         let lowest = |levels: &Vec<u8>| levels.iter().all(|level| *level < 2);
         terms.supports_confirmation_reply != Some(true)
             || terms.supported_conformance_levels.as_ref().is_some_and(lowest)
@@ -133,7 +133,7 @@ impl AgreedTerms {
                 _ => &written,
             };
             if !filters.pass(name) {
-                let message = || format!("`{}` is left out by the filters", quote(name));
+                let message = || format!("`{}` is excluded by the filters", quote(name));
                 findings.add(&rule::TERMS_FILTER, text, node, String::new, message);
             }
         }
@@ -152,7 +152,7 @@ impl AgreedTerms {
             _ => Some(true),
         };
         if replies != Some(true) {
-            let message = || "the subscriber said that it cannot answer".to_owned();
+            let message = || "the subscriber declared that it cannot reply".to_owned();
             findings.add(&rule::TERMS_REPLY, text, node, String::new, message);
         }
     }

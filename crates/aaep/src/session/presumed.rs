@@ -156,7 +156,7 @@ impl PresumedCall {
                 }
             }
         } else if node.get("modified_action").is_some() {
-            refuses(rule, "is called as its prompt says, which was accepted with a changed action")
+            refuses(rule, "is called as its prompt says, but the prompt was accepted with a changed action")
         } else {
             moment.map_or(ReplyWord::Nothing, ReplyWord::Allows)
         }
@@ -166,12 +166,9 @@ impl PresumedCall {
         let (rule, what) = if let Some(refusal) = self.refusal {
             (refusal.rule, refusal.what)
         } else if self.irreversible {
-            (
-                &rule::TOOL_UNCONFIRMED,
-                "cannot be undone, and no reply to its prompt is among the replies recorded",
-            )
+            (&rule::TOOL_UNCONFIRMED, "cannot be undone, and the recording has no reply to its prompt")
         } else {
-            (&rule::TOOL_BEFORE_ANSWER, "is called, and no reply to its prompt is among the replies recorded")
+            (&rule::TOOL_BEFORE_ANSWER, "is called, and the recording has no reply to its prompt")
         };
         Some(Finding {
             rule,

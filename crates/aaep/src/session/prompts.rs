@@ -65,7 +65,7 @@ pub(super) struct Countdown {
     /// When half of the time and when a tenth was left, in microseconds; for prompts that are counted down.
     due: Option<(i64, i64)>,
     /// Reports of progress while it was open.
-    told: u32,
+    reported: u32,
 }
 
 impl Countdown {
@@ -76,7 +76,7 @@ impl Countdown {
         };
         Countdown {
             due: opened.zip(seconds).filter(|(_, seconds)| *seconds > COUNTED_DOWN_SECONDS).map(of),
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -84,7 +84,7 @@ impl Countdown {
     fn is_behind(&mut self, moment: i64) -> bool {
         let Some((half, tenth)) = self.due else { return false };
         let late = |due: i64| u32::from(moment > due + FOLLOW_UP_MS * 1_000);
-        let behind = self.told < late(half) + late(tenth);
+        let behind = self.reported < late(half) + late(tenth);
         if behind {
             self.due = None;
         }
@@ -151,7 +151,7 @@ impl Prompt {
     /// What of a call is not what was asked for, although that was accepted.
     fn change(&self, wanted: Wanted) -> Option<Change> {
         let Asks::Leave { tool, arguments, reversible, .. } = self.asks else { return None };
-        let other = |asked: Option<u64>, called: u64| asked.is_some_and(|asked| asked != called);
+        let other = |prompted: Option<u64>, called: u64| prompted.is_some_and(|prompted| prompted != called);
         match &self.modified {
             Some(modified) => {
                 if other(modified.tool.or(tool), wanted.tool) || (reversible && wanted.irreversible) {
@@ -160,11 +160,14 @@ impl Prompt {
                 let shown = match (modified.arguments, arguments) {
                     (Some(agreed), _) => wanted.arguments == Some(agreed),
                     // Another tool is the change; nothing is said of its arguments.
-                    _ if modified.tool.is_some_and(|agreed| tool.is_some_and(|asked| asked != agreed)) => {
+                    _ if modified
+                        .tool
+                        .is_some_and(|agreed| tool.is_some_and(|prompted| prompted != agreed)) =>
+                    {
                         true
                     }
                     // The change is in words of the subscriber: at least it must not be what was asked for.
-                    (None, Some(asked)) => wanted.arguments.is_some_and(|called| called != asked),
+                    (None, Some(prompted)) => wanted.arguments.is_some_and(|called| called != prompted),
                     (None, None) => !wanted.needs(),
                 };
                 (!shown).then_some(Change::Unmodified)
@@ -172,8 +175,8 @@ impl Prompt {
             None if !wanted.needs() && !self.is_grave() => None,
             None if other(tool, wanted.tool) || (reversible && wanted.irreversible) => Some(Change::Action),
             None => {
-                let changed = |asked: u64| match wanted.arguments {
-                    Some(called) => called != asked,
+                let changed = |prompted: u64| match wanted.arguments {
+                    Some(called) => called != prompted,
                     None => wanted.needs(),
                 };
                 arguments.is_some_and(changed).then_some(Change::Arguments)
@@ -218,9 +221,9 @@ impl Prompt {
 
 /// Whether a call may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum CallVerdict {
     Fine,
-    Unasked,
+    Unprompted,
     Open,
     /// The replies that are recorded do not count.
     Unaccepted,
@@ -274,13 +277,13 @@ impl Wanted {
 
 /// Looks for the prompt of a call (G-35): one that names it, else the newest of the same producer that names nothing.
 /// One acceptance allows one call that needs it. Afterwards the call is as grave as its prompt says.
-pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: &mut Wanted) -> Asked {
+pub(super) fn check_call(prompts: &mut [Prompt], stand: Stand, wanted: &mut Wanted) -> CallVerdict {
     let Stand { speaker, unseen, .. } = stand;
     let (Wanted { call, tool, .. }, needs) = (*wanted, wanted.needs());
     // A session that shows prompts kept none from who recorded it.
-    let unasked = if unseen && prompts.is_empty() { Asked::Unseen } else { Asked::Unasked };
+    let unprompted = if unseen && prompts.is_empty() { CallVerdict::Unseen } else { CallVerdict::Unprompted };
     if prompts.is_empty() {
-        return if needs { unasked } else { Asked::Fine };
+        return if needs { unprompted } else { CallVerdict::Fine };
     }
     let own = |prompt: &&mut Prompt| prompt.speaker == speaker;
     let names = |prompt: &Prompt| match prompt.asks {
@@ -298,51 +301,51 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: &mut Wanted) -> 
         .find(|prompt| names(prompt) && prompt.standing != Standing::Used);
     if let Some(prompt) = linked {
         prompt.followed = true;
-        let asked = judge(prompt, stand, *wanted);
+        let verdict = judge(prompt, stand, *wanted);
         wanted.raise(prompt);
-        if matches!(asked, Asked::Fine | Asked::Presumed(_) | Asked::Changed(_)) {
+        if matches!(verdict, CallVerdict::Fine | CallVerdict::Presumed(_) | CallVerdict::Changed(_)) {
             prompt.standing = Standing::Used;
         }
-        return asked;
+        return verdict;
     }
     if !needs {
         // The same once more, under another id and without its flags.
         let shows = |prompt: &&mut Prompt| prompt.is_grave() && prompt.shows(*wanted);
         if let Some(prompt) = prompts.iter_mut().rev().filter(own).find(shows) {
             prompt.followed = true;
-            let asked = judge(prompt, stand, *wanted);
+            let verdict = judge(prompt, stand, *wanted);
             wanted.raise(prompt);
-            return asked;
+            return verdict;
         }
         let newest = prompts.iter_mut().rev().filter(own).find(|prompt| unlinked(prompt));
         return match newest {
             // Nothing at all happened since the rejection: this is what was rejected (A.8.5).
             Some(prompt) if prompt.standing == Standing::Rejected && !prompt.followed => {
                 prompt.followed = true;
-                Asked::Rejected
+                CallVerdict::Rejected
             }
             Some(prompt) => {
                 prompt.followed |= prompt.standing == Standing::Accepted;
-                Asked::Fine
+                CallVerdict::Fine
             }
-            None => Asked::Fine,
+            None => CallVerdict::Fine,
         };
     }
-    let mut worst = unasked;
+    let mut worst = unprompted;
     for prompt in prompts.iter_mut().rev().filter(own) {
         if !unlinked(prompt) || prompt.standing == Standing::Used {
             continue;
         }
         match judge(prompt, stand, *wanted) {
-            asked @ (Asked::Fine | Asked::Presumed(_)) => {
+            verdict @ (CallVerdict::Fine | CallVerdict::Presumed(_)) => {
                 prompt.standing = Standing::Used;
                 prompt.followed = true;
-                return asked;
+                return verdict;
             }
-            asked if worst == unasked => {
+            verdict if worst == unprompted => {
                 // What was done in its place is told of this call, and not once more at the end.
-                prompt.followed |= matches!(asked, Asked::Changed(_));
-                worst = asked;
+                prompt.followed |= matches!(verdict, CallVerdict::Changed(_));
+                worst = verdict;
             }
             _ => {}
         }
@@ -350,29 +353,29 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: &mut Wanted) -> 
     worst
 }
 
-fn judge(prompt: &Prompt, stand: Stand, wanted: Wanted) -> Asked {
+fn judge(prompt: &Prompt, stand: Stand, wanted: Wanted) -> CallVerdict {
     match prompt.standing {
         Standing::Accepted | Standing::Modified | Standing::Presumed | Standing::Answered => {
             let presumed = prompt.standing == Standing::Presumed;
             match (prompt.change(wanted), prompt.presumption(wanted).filter(|_| presumed)) {
-                (Some(change), _) => Asked::Changed(change),
-                (None, Some(_)) if !prompt.takes_accept() => Asked::Unaccepted,
-                (None, Some(presumption)) => Asked::Presumed(presumption),
-                (None, None) => Asked::Fine,
+                (Some(change), _) => CallVerdict::Changed(change),
+                (None, Some(_)) if !prompt.takes_accept() => CallVerdict::Unaccepted,
+                (None, Some(presumption)) => CallVerdict::Presumed(presumption),
+                (None, None) => CallVerdict::Fine,
             }
         }
-        Standing::Unaccepted => Asked::Unaccepted,
-        Standing::Used => Asked::Unasked,
-        Standing::Rejected => Asked::Rejected,
-        Standing::TimedOut => Asked::TimedOut,
+        Standing::Unaccepted => CallVerdict::Unaccepted,
+        Standing::Used => CallVerdict::Unprompted,
+        Standing::Rejected => CallVerdict::Rejected,
+        Standing::TimedOut => CallVerdict::TimedOut,
         Standing::Open if prompt.is_over(stand.moment, 0) => {
             if prompt.default_accepts() {
-                prompt.change(wanted).map_or(Asked::Fine, Asked::Changed)
+                prompt.change(wanted).map_or(CallVerdict::Fine, CallVerdict::Changed)
             } else {
-                Asked::TimedOut
+                CallVerdict::TimedOut
             }
         }
-        Standing::Open => Asked::Open,
+        Standing::Open => CallVerdict::Open,
     }
 }
 
@@ -402,7 +405,7 @@ pub(super) fn opened(
                 && !prompt.is_over(moment, 0)
         });
         if again {
-            let message = || "this action has an open prompt already".to_owned();
+            let message = || "this action already has an open prompt".to_owned();
             findings.add(&rule::PROMPT_REPEATED, text, event.get(Field::Action), || "action".into(), message);
         }
     }
@@ -487,12 +490,12 @@ pub(super) fn count_down(
     for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == stand.speaker) {
         let Some(moment) = prompt.settled.or(stand.moment) else { continue };
         if kind == Kind::ProgressUpdated && prompt.settled.is_none() {
-            prompt.countdown.told = prompt.countdown.told.saturating_add(1);
+            prompt.countdown.reported = prompt.countdown.reported.saturating_add(1);
         }
         // Behind its time nothing is left to be told.
         let until = prompt.deadline.map_or(moment, |deadline| moment.min(deadline));
         if prompt.countdown.is_behind(until) {
-            let message = || "the time of a prompt was not told while it ran down".to_owned();
+            let message = || "no countdown was sent while a prompt was open".to_owned();
             let text = event.doc().text();
             findings.add(&rule::PROMPT_COUNTDOWN, text, Some(event.node()), String::new, message);
         }
@@ -558,39 +561,39 @@ pub(super) fn ended(
         return;
     }
     let text = event.doc().text();
-    let mut say = |rule: &'static rule::Rule, message: &str| {
+    let mut add = |rule: &'static rule::Rule, message: &str| {
         findings.add(rule, text, Some(event.node()), String::new, || message.to_owned());
     };
     for prompt in prompts {
         match prompt.standing {
             Standing::Open if !prompt.is_over(moment, 0) => {
-                say(&rule::PROMPT_OPEN, "a prompt has no answer and its time is not up");
+                add(&rule::PROMPT_OPEN, "a prompt has no answer and its timeout has not passed");
             }
             Standing::Open if !prompt.followed && matches!(prompt.asks, Asks::Leave { .. }) => {
                 if prompt.default_accepts() {
-                    say(&rule::PROMPT_NOT_DONE, "the default of a prompt is `accept` and no tool was called");
+                    add(&rule::PROMPT_NOT_DONE, "the default of a prompt is `accept` but no tool was called");
                 } else {
-                    say(&rule::PROMPT_NO_FOLLOW_UP, "nothing tells that the time of a prompt was up");
+                    add(&rule::PROMPT_NO_FOLLOW_UP, "no event reports that a prompt timed out");
                 }
             }
             Standing::Rejected if !prompt.followed => {
-                say(&rule::PROMPT_NO_FOLLOW_UP, "nothing tells that the action was rejected");
+                add(&rule::PROMPT_NO_FOLLOW_UP, "no event reports that the action was rejected");
             }
             Standing::Accepted if !prompt.followed => {
-                say(&rule::PROMPT_NOT_DONE, "an action was accepted and no tool was called");
+                add(&rule::PROMPT_NOT_DONE, "an action was accepted but no tool was called");
             }
             _ => {}
         }
     }
     if !prompts.is_empty() && speakers.iter().any(|speaker| speaker.is_in("awaiting_input")) {
-        say(&rule::PROMPT_STATE_STAYS, "the state is still `awaiting_input`");
+        add(&rule::PROMPT_STATE_STAYS, "the state is still `awaiting_input`");
     }
 }
 
 /// Whether a response is of a kind that the question takes.
 pub(super) fn takes(asks: &Asks, response: crate::json::Node<'_>, seed: u64) -> Result<(), String> {
     let Asks::Words { freetext, yes_no, numeric, choices } = asks else {
-        return Err("a clarification answers a confirmation".into());
+        return Err("a clarification reply was sent to a confirmation prompt".into());
     };
     let fits = match response.str() {
         Some(text) => {
@@ -604,6 +607,6 @@ pub(super) fn takes(asks: &Asks, response: crate::json::Node<'_>, seed: u64) -> 
     if fits {
         Ok(())
     } else {
-        Err(format!("`{}` is of no kind that the question takes", quote(response.raw())))
+        Err(format!("`{}` is not of a kind that the question accepts", quote(response.raw())))
     }
 }

@@ -38,12 +38,15 @@ pub(super) fn answer(
         _ => return refuse(&rule::REPLY_LATE, "the prompt is settled".into()),
     }
     if matches!((prompt.deadline, moment), (Some(deadline), Some(moment)) if moment > deadline) {
-        return refuse(&rule::REPLY_LATE, "the time of the prompt was up".into());
+        return refuse(&rule::REPLY_LATE, "the prompt timed out".into());
     }
     let standing = match kind {
         MessageKind::ConfirmationReply => {
             let Asks::Leave { accept, reject, .. } = prompt.asks else {
-                return refuse(&rule::REPLY_INVALID, "a confirmation answers a clarification".into());
+                return refuse(
+                    &rule::REPLY_INVALID,
+                    "a confirmation reply was sent to a clarification prompt".into(),
+                );
             };
             let decision = reply.node().get("decision").and_then(crate::json::Node::str).unwrap_or_default();
             match decision.as_ref() {
@@ -57,7 +60,7 @@ pub(super) fn answer(
                 },
                 "reject" if reject => Standing::Rejected,
                 other => {
-                    let message = format!("`{}` is not among the allowed replies", quote(other));
+                    let message = format!("`{}` is not an allowed reply", quote(other));
                     return refuse(&rule::REPLY_INVALID, message);
                 }
             }

@@ -81,16 +81,23 @@ pub(super) fn changed(
     let path = || "from_state".to_owned();
     if !speaker.announced {
         if from != "idle" {
-            let message = || format!("the first state is left from `{}`", quote(&from));
+            let message = || format!("the first change of state is from `{}`", quote(&from));
             findings.add(&rule::STATE_FIRST, text, node, path, message);
         }
     } else if from != speaker.state.as_str() {
         if speaker.implies(&from) {
-            let message =
-                || format!("`{}` was implied, not announced; the last was `{}`", quote(&from), speaker.state);
+            let message = || {
+                format!(
+                    "`{}` was implied, not announced; the last announced state was `{}`",
+                    quote(&from),
+                    speaker.state
+                )
+            };
             findings.add(&rule::STATE_IMPLIED, text, node, path, message);
         } else {
-            let message = || format!("`{}` is left; the last state was `{}`", quote(&from), speaker.state);
+            let message = || {
+                format!("the change is from `{}`, but the last state was `{}`", quote(&from), speaker.state)
+            };
             findings.add(&rule::STATE_CHAIN, text, node, path, message);
         }
     }

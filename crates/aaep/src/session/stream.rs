@@ -48,9 +48,9 @@ pub(super) fn piece(
     let output = &mut outputs[at];
     if output.done {
         let (rule, what) = if complete {
-            (&rule::STREAM_COMPLETE_TWICE, "a second last piece")
+            (&rule::STREAM_COMPLETE_TWICE, "a second last chunk")
         } else {
-            (&rule::STREAM_AFTER_COMPLETE, "a piece behind the last one")
+            (&rule::STREAM_AFTER_COMPLETE, "a chunk after the last one")
         };
         findings.add(rule, text, event.get(Field::Complete), || "complete".into(), || what.to_owned());
         return true;
@@ -88,7 +88,7 @@ pub(super) fn ended(outputs: &[Output], event: &Reading<'_>, findings: &mut Find
     let open = outputs.iter().filter(|output| !output.done).count();
     if open > 0 {
         let message =
-            || format!("{open} {} no last piece", if open == 1 { "output has" } else { "outputs have" });
+            || format!("{open} {} no last chunk", if open == 1 { "output has" } else { "outputs have" });
         findings.add(&rule::STREAM_OPEN, event.doc().text(), Some(event.node()), String::new, message);
     }
 }

@@ -1,7 +1,7 @@
 //! Tool calls of a session: each invoked once and completed once, under one name, after its prompt if it needs one.
 
 use super::call::Call;
-use super::prompts::{self, Asked, Change, Presumption, Prompt, Wanted};
+use super::prompts::{self, CallVerdict, Change, Presumption, Prompt, Wanted};
 use super::stand::{Stand, make_room};
 use super::states::Speaker;
 use crate::field::Field;
@@ -32,30 +32,32 @@ pub(super) fn invoked(
         findings.add(&rule::TOOL_ID_REUSED, text, node, || "tool_call_id".into(), message);
     }
     if speaker.handing_off {
-        let message = || "a tool is called after a handoff was asked for".to_owned();
+        let message = || "a tool is called after a handoff was requested".to_owned();
         findings.add(&rule::HANDOFF_WORK, text, Some(event.node()), String::new, message);
     }
     let (irreversible, high) = prompts::gravity(event);
     let arguments = event.text(Field::ArgsSummary).map(|arguments| sum(stand.seed, arguments.as_bytes()));
     let mut wanted = Wanted { call: id, tool, arguments, irreversible, high };
-    let asked = prompts::ask(prompts, stand, &mut wanted);
+    let verdict = prompts::check_call(prompts, stand, &mut wanted);
     let Wanted { irreversible, high, .. } = wanted;
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
     let node = Some(event.node());
     let changed;
-    let breach = match asked {
-        Asked::Fine | Asked::Presumed(_) => None,
-        Asked::Unasked if irreversible => {
+    let breach = match verdict {
+        CallVerdict::Fine | CallVerdict::Presumed(_) => None,
+        CallVerdict::Unprompted if irreversible => {
             Some((&rule::TOOL_UNCONFIRMED, "cannot be undone and has no accepted prompt of its own"))
         }
-        Asked::Unasked => Some((&rule::TOOL_HIGH_RISK, "has high risk and no accepted prompt of its own")),
-        Asked::Unaccepted if irreversible => {
-            Some((&rule::TOOL_UNCONFIRMED, "cannot be undone, and no reply that counts accepted its prompt"))
+        CallVerdict::Unprompted => {
+            Some((&rule::TOOL_HIGH_RISK, "has high risk and no accepted prompt of its own"))
         }
-        Asked::Unaccepted => {
-            Some((&rule::TOOL_BEFORE_ANSWER, "is called, and no reply that counts accepted its prompt"))
+        CallVerdict::Unaccepted if irreversible => {
+            Some((&rule::TOOL_UNCONFIRMED, "cannot be undone, and no valid reply accepted its prompt"))
         }
-        Asked::Changed(change) => {
+        CallVerdict::Unaccepted => {
+            Some((&rule::TOOL_BEFORE_ANSWER, "is called, and no valid reply accepted its prompt"))
+        }
+        CallVerdict::Changed(change) => {
             let (rule, of) = if irreversible {
                 (&rule::TOOL_UNCONFIRMED, "cannot be undone")
             } else if high {
@@ -63,15 +65,15 @@ pub(super) fn invoked(
             } else {
                 (&rule::TOOL_BEFORE_ANSWER, "is called")
             };
-            changed = format!("{of}, and {}", change.says());
+            changed = format!("{of}, and {}", change.description());
             Some((rule, changed.as_str()))
         }
-        Asked::Unseen => {
+        CallVerdict::Unseen => {
             Some((&rule::TOOL_UNSEEN, "may have been confirmed by a person who was not recorded"))
         }
-        Asked::Open => Some((&rule::TOOL_BEFORE_ANSWER, "is called while its prompt is open")),
-        Asked::Rejected => Some((&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")),
-        Asked::TimedOut => Some((
+        CallVerdict::Open => Some((&rule::TOOL_BEFORE_ANSWER, "is called while its prompt is open")),
+        CallVerdict::Rejected => Some((&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")),
+        CallVerdict::TimedOut => Some((
             &rule::TOOL_AFTER_DEFAULT,
             "is called after its prompt timed out, with `reject` as default",
         )),
@@ -85,7 +87,7 @@ pub(super) fn invoked(
         let Stand { speaker, heard, .. } = stand;
         calls.push(Call { id, tool, heard, speaker, done: false, late: false, announced });
     }
-    let presumption = if let Asked::Presumed(presumption) = asked { Some(presumption) } else { None };
+    let presumption = if let CallVerdict::Presumed(presumption) = verdict { Some(presumption) } else { None };
     (room, presumption)
 }
 
@@ -98,17 +100,17 @@ pub(super) fn unfollowed(event: &Reading<'_>, findings: &mut Findings) {
         (false, false) => return,
     };
     let tool = quote(&event.text(Field::Tool).unwrap_or_default());
-    let message = || format!("`{tool}` {what}, and the session has more producers than are followed");
+    let message = || format!("`{tool}` {what}, and the session has more producers than the limit");
     findings.add(rule, event.doc().text(), Some(event.node()), String::new, message);
 }
 
 impl Change {
-    fn says(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
-            Change::Action => "what its prompt asked for was something else",
-            Change::Arguments => "its `args_summary` is not the one that its prompt shows",
+            Change::Action => "its prompt was for another action",
+            Change::Arguments => "its `args_summary` differs from the one in its prompt",
             Change::Unmodified => {
-                "its prompt was accepted with a changed action, which is not what the call shows"
+                "its prompt was accepted with a changed action, which the call does not show"
             }
         }
     }
@@ -140,7 +142,7 @@ pub(super) fn completed(
             Some(at) if calls[at].done => return breach(&rule::TOOL_COMPLETED_TWICE, "was completed before"),
             Some(at) => {
                 if calls[at].tool != tool {
-                    breach(&rule::TOOL_RENAMED, "is not the name under which the call was invoked");
+                    breach(&rule::TOOL_RENAMED, "is not the name with which the call was invoked");
                 }
                 Some(at)
             }
@@ -176,10 +178,10 @@ pub(super) fn completed(
         && event.is(Field::Status, "success")
         && prompts::is_asked_for(prompts, stand, call.heard, call.id, call.tool)
     {
-        breach(&rule::PROMPT_IMPLIED, "was done while the prompt for it is open");
+        breach(&rule::PROMPT_IMPLIED, "was done while its prompt is open");
     }
     if call.late {
-        breach(&rule::TOOL_LATE, "is completed after the state behind it was announced");
+        breach(&rule::TOOL_LATE, "is completed after the next state was announced");
     }
     if !call.announced && !speaker.is_in("calling_tool") {
         breach(&rule::STATE_TOOL, "was called without the state `calling_tool`");

@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn next_says_the_first_moment(rate in 1_u32..3_000, taken in 1_u32..60, owed in 0_u32..9) {
+        fn next_returns_the_earliest_time(rate in 1_u32..3_000, taken in 1_u32..60, owed in 0_u32..9) {
             let mut bucket = Bucket::new(rate);
             (0..taken).for_each(|_| { bucket.take(0); });
             (0..owed).for_each(|_| bucket.owe(0));

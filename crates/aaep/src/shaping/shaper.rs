@@ -382,14 +382,14 @@ impl Shaper {
         let done = text.is_done();
         let event = cut.and_then(|cut| held.piece(cut, &self.subscription));
         // What gives no piece has nothing in it.
-        let gone = done || event.is_none();
-        if gone {
+        let is_finished = done || event.is_none();
+        if is_finished {
             self.held.remove(at);
         }
         if let Some(event) = event {
             self.send(event);
         }
-        gone
+        is_finished
     }
 
     fn send(&mut self, mut event: Event) {

@@ -113,7 +113,7 @@ pub(super) struct Text {
     scanner: Scanner,
     pieces: VecDeque<QueuedPiece>,
     /// What the producer says ends at the end; `None` when it said nothing.
-    said: Option<Rank>,
+    hinted: Option<Rank>,
     /// Where the first character is that is no white space.
     ink: Option<usize>,
     pub(super) complete: bool,
@@ -131,7 +131,7 @@ impl Text {
             marks: Marks::default(),
             scanner: Scanner::default(),
             pieces: VecDeque::new(),
-            said: None,
+            hinted: None,
             ink: None,
             complete: false,
             closed: false,
@@ -181,7 +181,7 @@ impl Text {
             let mut rank = ends.here;
             if offset == 0 && at > 0 {
                 // What the producer said of the end of the piece before.
-                rank = rank.max(self.said.unwrap_or(Rank::Character));
+                rank = rank.max(self.hinted.unwrap_or(Rank::Character));
             }
             let piece_ends = offset == 0 && at > 0;
             if (rank > Rank::Character || piece_ends) && between_characters(&self.buffer, at) {
@@ -191,8 +191,8 @@ impl Text {
                 self.ink = Some(at);
             }
         }
-        if !chunk.is_empty() || self.said.is_none() {
-            self.said = hint.and_then(Rank::of).map(|rank| rank.min(Rank::Paragraph));
+        if !chunk.is_empty() || self.hinted.is_none() {
+            self.hinted = hint.and_then(Rank::of).map(|rank| rank.min(Rank::Paragraph));
         }
         self.complete |= complete;
         self.came = now;
@@ -263,17 +263,17 @@ impl Text {
     /// What ends at the end, if that can be told now.
     fn end_rank(&self, end: End) -> Option<Rank> {
         self.ink?;
-        let rank = match self.said {
+        let rank = match self.hinted {
             // `none` says that its producer knows of no end; after a silence the text itself is looked at.
             Some(Rank::Character) if end == End::Quiet || self.closed => self.scanner.ends(None),
-            Some(said) => said,
+            Some(hinted) => hinted,
             None => self.scanner.ends(None),
         };
         let settled = || self.buffer.chars().next_back().is_some_and(is_settled);
         let sure = match end {
             _ if self.closed => true,
             End::Quiet => settled() || !grapheme::may_grow(&self.buffer),
-            End::Open => self.said.is_some() && settled(),
+            End::Open => self.hinted.is_some() && settled(),
         };
         sure.then_some(rank)
     }
@@ -371,7 +371,7 @@ impl Text {
         self.buffer.shrink_to_fit();
         self.pieces.shrink_to_fit();
         self.complete = false;
-        self.said = None;
+        self.hinted = None;
         // What it saw is behind the new end; what ends there is among the marks.
         self.scanner = Scanner::default();
         self.ink = self.ink.filter(|ink| *ink < at);
@@ -402,7 +402,7 @@ impl Text {
             }
         }
         self.scanner = other.scanner;
-        self.said = other.said;
+        self.hinted = other.hinted;
         self.ink = self.ink.or(other.ink.map(|at| at + from));
         self.complete = other.complete;
         self.closed = other.closed;

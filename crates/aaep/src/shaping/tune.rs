@@ -84,14 +84,14 @@ fn translated(event: &Event, terms: &Terms) -> Option<Event> {
     let Ok(Value::Object(mut members)) = serde_json::to_value(event) else { return None };
     for base in LOCALIZED {
         let there = texts.iter().find(|(b, tag, _)| b == base && tag == chosen);
-        let said = members.remove(*base);
+        let value = members.remove(*base);
         if let Some((_, _, name)) = there
             && let Some(text) = members.remove(*name)
         {
             members.insert((*base).to_owned(), text);
         }
-        if let Some(said) = said {
-            members.entry(format!("{base}_{suffix}")).or_insert(said);
+        if let Some(value) = value {
+            members.entry(format!("{base}_{suffix}")).or_insert(value);
         }
     }
     speak(&mut members, primary, chosen);

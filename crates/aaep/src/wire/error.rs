@@ -27,8 +27,8 @@ impl ParseError {
         // Serde counts bytes and stands behind what it did not like.
         let offset = (line_start + error.column()).saturating_sub(1).min(text.len());
         let path = Reader::new().read(text).map(|doc| doc.path_at(offset)).unwrap_or_default();
-        let said = error.to_string();
-        let reason = said.split(" at line ").next().unwrap_or_default().to_owned();
+        let rendered = error.to_string();
+        let reason = rendered.split(" at line ").next().unwrap_or_default().to_owned();
         ParseError { place: Place::of(text, offset), path, reason }
     }
 }

@@ -11,7 +11,7 @@ fn event(kind: &str, id: usize, session: usize, more: &str) -> String {
 }
 
 #[test]
-fn sessions_beyond_the_limit_are_forgotten_and_that_is_said() {
+fn sessions_beyond_the_limit_are_dropped_with_a_note() {
     let mut checker = Checker::new(Options::default());
     let most = limits::SESSIONS_OPEN_MAX;
     for at in 0..=most {
@@ -25,7 +25,7 @@ fn sessions_beyond_the_limit_are_forgotten_and_that_is_said() {
 }
 
 #[test]
-fn parts_beyond_the_limit_are_not_followed_and_that_is_said_once() {
+fn parts_beyond_the_limit_are_ignored_with_one_note() {
     let mut checker = Checker::new(Options::default());
     checker.text(1, &event("session.started", 0, 1, ""));
     for at in 1..limits::SESSION_PARTS_MAX + 9 {

@@ -20,7 +20,7 @@ fn a_session_that_is_built_breaks_no_rule_at_all() {
     let token = ReplyToken::new("rpl_4f8a2e7d").unwrap();
     let mut number = 0_u32;
     let mut lines = Vec::new();
-    macro_rules! say {
+    macro_rules! emit {
         ($draft:expr) => {{
             number += 1;
             let id = format!("evt_{number}");
@@ -32,45 +32,45 @@ fn a_session_that_is_built_breaks_no_rule_at_all() {
             );
         }};
     }
-    say!(build::session_started("Planning.").tools_available(vec!["fetch".to_owned(), "pay".to_owned()]));
-    say!(build::state_changed("idle", "thinking", "Thinking."));
-    say!(
+    emit!(build::session_started("Planning.").tools_available(vec!["fetch".to_owned(), "pay".to_owned()]));
+    emit!(build::state_changed("idle", "thinking", "Thinking."));
+    emit!(
         build::progress(Progress { step: Some(1), total_steps: Some(2), ..Progress::default() })
             .summary("One of two.")
     );
-    say!(build::state_changed("thinking", "calling_tool", "Calling."));
-    say!(build::tool_invoked("fetch", "Fetching.").tool_call_id("call_1").risk_level(Level::Low));
-    say!(
+    emit!(build::state_changed("thinking", "calling_tool", "Calling."));
+    emit!(build::tool_invoked("fetch", "Fetching.").tool_call_id("call_1").risk_level(Level::Low));
+    emit!(
         build::tool_completed("fetch", ToolStatus::Success, "Fetched.")
             .tool_call_id("call_1")
             .duration_ms(9_u64)
     );
-    say!(build::state_changed("calling_tool", "awaiting_input", "Waiting for you."));
+    emit!(build::state_changed("calling_tool", "awaiting_input", "Waiting for you."));
     let prompt = build::confirmation("Pay 5 €.", "The money is gone.", token, 300)
         .risk_level(Level::High)
         .irreversible(true)
         .reversibility(Reversibility::Irreversible)
         .for_call("pay", "call_2");
-    say!(prompt);
+    emit!(prompt);
     lines.push(
         r#"{"type":"confirmation.reply","reply_token":"rpl_4f8a2e7d","decision":"accept","subscription_id":"sub_1",
         "timestamp":"1970-01-01T00:00:09.000Z"}"#
             .replace('\n', ""),
     );
-    say!(build::state_changed("awaiting_input", "calling_tool", "You agreed."));
-    say!(
+    emit!(build::state_changed("awaiting_input", "calling_tool", "You agreed."));
+    emit!(
         build::tool_invoked("pay", "Paying.")
             .tool_call_id("call_2")
             .irreversible(true)
             .risk_level(Level::High)
     );
-    say!(build::tool_completed("pay", ToolStatus::Success, "Paid.").tool_call_id("call_2"));
-    say!(build::state_changed("calling_tool", "writing_output", "Writing."));
-    say!(build::output("Paid. ", 0, Boundary::Sentence).output_id("out_1"));
-    say!(build::last_output("Good bye.", 6).output_id("out_1"));
-    say!(build::state_changed("writing_output", "handing_off", "Handing over."));
-    say!(build::handoff("A person should look.", HandoffTarget::Human, "A person will look."));
-    say!(build::session_completed("Done."));
+    emit!(build::tool_completed("pay", ToolStatus::Success, "Paid.").tool_call_id("call_2"));
+    emit!(build::state_changed("calling_tool", "writing_output", "Writing."));
+    emit!(build::output("Paid. ", 0, Boundary::Sentence).output_id("out_1"));
+    emit!(build::last_output("Good bye.", 6).output_id("out_1"));
+    emit!(build::state_changed("writing_output", "handing_off", "Handing over."));
+    emit!(build::handoff("A person should look.", HandoffTarget::Human, "A person will look."));
+    emit!(build::session_completed("Done."));
     let mut checker = Checker::new(Options::default());
     for (at, line) in lines.iter().enumerate() {
         checker.text(at + 1, line);

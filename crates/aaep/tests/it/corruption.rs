@@ -37,7 +37,7 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a_value_of_another_kind_is_found_wherever_it_stands() {
+fn a_value_of_the_wrong_kind_is_found_in_any_field() {
     let mut tried = 0;
     for kind in Kind::ALL {
         let event = fullest(kind);

@@ -47,38 +47,38 @@ fn the_session_that_is_produced_breaks_no_rule_however_its_prompt_is_settled() {
     {
         let text = produce_session::lines(decision).unwrap().join("\n");
         assert_eq!(text.contains("tool.invoked"), called);
-        let (errors, said) = checked(&text);
+        let (errors, output) = checked(&text);
         // That its time was not told while it ran down is worth a note.
-        assert!(errors == 0 && !said.contains("warning"), "{said}");
+        assert!(errors == 0 && !output.contains("warning"), "{output}");
     }
 }
 
 #[test]
-fn what_goes_wrong_in_a_stream_is_told() {
+fn stream_errors_are_reported() {
     let text = made();
     let without_prompt: Vec<&str> =
         text.lines().filter(|line| !line.contains("awaiting.confirmation")).collect();
-    let (errors, said) = checked(&without_prompt.join("\n"));
-    assert!(errors > 0 && said.contains("line 7: error tool.unconfirmed: "), "{said}");
-    let (errors, said) = checked("{\"cut off");
-    assert!(errors == 1 && said.starts_with("line 1: error json.truncated: "), "{said}");
+    let (errors, output) = checked(&without_prompt.join("\n"));
+    assert!(errors > 0 && output.contains("line 7: error tool.unconfirmed: "), "{output}");
+    let (errors, output) = checked("{\"cut off");
+    assert!(errors == 1 && output.starts_with("line 1: error json.truncated: "), "{output}");
 }
 
 // R-005, R-008, R-035, R-061, R-091
 #[test]
-fn a_reader_says_each_thing_once_and_whole() {
+fn a_reader_prints_each_item_once_and_whole() {
     let text = made();
-    let said = followed(&text);
-    assert_eq!(said[0], "Looking at your savings.");
-    assert_eq!(said[2], "You have saved $12,400.", "output is said by sentences");
-    let prompt = said.iter().find(|line| line.starts_with("now: ")).unwrap();
+    let output = followed(&text);
+    assert_eq!(output[0], "Looking at your savings.");
+    assert_eq!(output[2], "You have saved $12,400.", "output is said by sentences");
+    let prompt = output.iter().find(|line| line.starts_with("now: ")).unwrap();
     assert!(prompt.contains("Transfer $500 to savings. The money moves at once"), "{prompt}");
     assert!(prompt.ends_with("reject in 300 seconds."), "{prompt}");
-    assert_eq!(followed(&format!("{text}{text}")), said, "delivered twice, said once");
+    assert_eq!(followed(&format!("{text}{text}")), output, "delivered twice, said once");
 
     let event = text.lines().next().unwrap();
     let stranger = event.replace("aaep:agent.session.started", "zz:thing").replace("evt_0", "evt_9");
-    assert_eq!(followed(&format!("not JSON\n{stranger}\n{event}")), [said[0].clone(), said[0].clone()]);
+    assert_eq!(followed(&format!("not JSON\n{stranger}\n{event}")), [output[0].clone(), output[0].clone()]);
     let words = text.replace("\"coalesce_hint\":\"sentence\"", "\"coalesce_hint\":\"none\"");
     let whole = "You have saved $12,400. Moving $500 more would fill this year's allowance.";
     assert!(followed(&words).contains(&whole.to_owned()), "a piece without a boundary is held");
@@ -94,16 +94,16 @@ fn a_prompt_is_answered_with_its_own_token_and_the_answer_fits_the_session() {
     assert!(reply.contains("\"reply_token\":\"rpl_4f8a2e7d9c1b6a3f\""), "{reply}");
     let with = |reply: &str| -> String {
         let lines = text.lines().flat_map(|line| {
-            let asked = line.contains("awaiting.confirmation");
-            std::iter::once(line).chain(asked.then_some(reply.trim()))
+            let is_prompt = line.contains("awaiting.confirmation");
+            std::iter::once(line).chain(is_prompt.then_some(reply.trim()))
         });
         lines.collect::<Vec<_>>().join("\n")
     };
     assert_eq!(checked(&with(&reply)).0, 0, "{:?}", checked(&with(&reply)));
     let mut out = Vec::new();
     ask_permission::answer(text.as_bytes(), &mut out, &Decision::Reject).unwrap();
-    let (errors, said) = checked(&with(&String::from_utf8(out).unwrap()));
-    assert!(errors > 0 && said.contains("tool.after_reject"), "{said}");
+    let (errors, output) = checked(&with(&String::from_utf8(out).unwrap()));
+    assert!(errors > 0 && output.contains("tool.after_reject"), "{output}");
     let narrow = text.replace("\"reply_token\"", "\"allowed_replies\":[\"reject\"],\"reply_token\"");
     let mut out = Vec::new();
     ask_permission::answer(narrow.as_bytes(), &mut out, &Decision::Accept).unwrap();

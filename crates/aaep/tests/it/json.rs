@@ -60,7 +60,7 @@ fn depth_and_encoding_are_bounded() {
 }
 
 #[test]
-fn many_keys_are_told_apart_and_a_second_one_is_found() {
+fn a_duplicate_key_is_found_among_many_keys() {
     let many = |count: usize, last: &str| {
         let keys: Vec<String> = (0..count).map(|at| format!("\"key{at}\":{{\"a\":[1]}}")).collect();
         format!("{{{},{last}:0}}", keys.join(","))

@@ -141,7 +141,7 @@ fn wishes_and_what_is_honoured() {
 }
 
 #[test]
-fn boundaries_that_cannot_be_told_apart_are_kept_rather_than_refused() {
+fn indistinguishable_boundaries_are_kept() {
     let mut offer = offer();
     offer.boundaries = vec![Boundary::Sentence, Boundary::Completion];
     let honored = |wish: &Value| {
@@ -225,9 +225,9 @@ fn what_cannot_be_is_refused_with_its_reason() {
             "unknown",
             "subscription.close",
         ),
-        ("{\"type\":".into(), "unknown", "cannot be read"),
+        ("{\"type\":".into(), "unknown", "is not valid"),
         ("[]".into(), "unknown", "object"),
-        (String::new(), "unknown", "cannot be read"),
+        (String::new(), "unknown", "is not valid"),
         (r#"{"type":"subscription.request","type":"subscription.request"}"#.into(), "unknown", "twice"),
     ] {
         let refusal = answer_text(&offer(), &text).rejected().unwrap_or_else(|| panic!("{text}"));
@@ -261,7 +261,7 @@ fn a_request_of_a_later_version_is_understood_as_far_as_it_goes() {
 
 /// R-120: what is not said keeps its value; the whole is answered anew.
 #[test]
-fn a_change_of_mind_keeps_what_it_does_not_say() {
+fn a_renegotiation_keeps_omitted_values() {
     let terms = agreed(
         &json!({"max_events_per_second": 10, "languages": ["yo"], "supports_confirmation_reply": true}),
     );
@@ -285,7 +285,7 @@ fn a_change_of_mind_keeps_what_it_does_not_say() {
 }
 
 #[test]
-fn changes_of_mind_do_not_pile_up() {
+fn renegotiations_do_not_accumulate() {
     let mut terms = agreed(&json!({}));
     for at in 0..2_000 {
         let mut wish = Capabilities::default();
@@ -414,13 +414,13 @@ prop_compose! {
 }
 
 /// R-112, said again without the code it judges: on no axis more than was asked for, and no more than is offered.
-fn within(offer: &Offer, asked: &Capabilities, terms: &Terms) -> Result<(), TestCaseError> {
+fn within(offer: &Offer, requested: &Capabilities, terms: &Terms) -> Result<(), TestCaseError> {
     let honored = terms.honored();
     let rate = honored.max_events_per_second;
-    for most in [asked.max_events_per_second, offer.max_events_per_second].into_iter().flatten() {
+    for most in [requested.max_events_per_second, offer.max_events_per_second].into_iter().flatten() {
         prop_assert!(rate.is_some_and(|rate| rate <= most), "{rate:?} of {most}");
     }
-    let wishes = asked.languages.clone().unwrap_or_else(|| vec!["en-US".into()]);
+    let wishes = requested.languages.clone().unwrap_or_else(|| vec!["en-US".into()]);
     if let Some(languages) = &honored.languages {
         prop_assert!(!languages.is_empty() && languages.iter().all(|tag| wishes.contains(tag)));
         let spoken = |tag: &String| {
@@ -430,30 +430,30 @@ fn within(offer: &Offer, asked: &Capabilities, terms: &Terms) -> Result<(), Test
         prop_assert!(languages.iter().all(spoken));
     }
     let default = [Boundary::Sentence, Boundary::Completion];
-    let boundaries = asked.coalesce_boundaries.as_deref().unwrap_or(&default);
+    let boundaries = requested.coalesce_boundaries.as_deref().unwrap_or(&default);
     prop_assert!(!terms.boundaries().is_empty());
     prop_assert!(terms.boundaries().iter().all(|boundary| boundaries.contains(boundary)));
-    let levels = asked.supported_conformance_levels.clone().unwrap_or_else(|| vec![1]);
+    let levels = requested.supported_conformance_levels.clone().unwrap_or_else(|| vec![1]);
     if let Some(honored) = &honored.supported_conformance_levels {
         prop_assert!(honored.iter().all(|level| levels.contains(level) && *level <= offer.level));
     }
     if let Some(uris) = &honored.supported_extensions {
-        prop_assert!(uris.iter().all(|uri| asked.supported_extensions.as_ref().unwrap().contains(uri)));
+        prop_assert!(uris.iter().all(|uri| requested.supported_extensions.as_ref().unwrap().contains(uri)));
     }
     prop_assert!(
         honored.supports_confirmation_reply != Some(true)
-            || (asked.supports_confirmation_reply == Some(true) && offer.confirmations)
+            || (requested.supports_confirmation_reply == Some(true) && offer.confirmations)
     );
     prop_assert!(
         honored.supports_clarification_reply != Some(true)
-            || (asked.supports_clarification_reply == Some(true) && offer.clarifications)
+            || (requested.supports_clarification_reply == Some(true) && offer.clarifications)
     );
     prop_assert!(
-        asked.accept_signed_manifests_only != Some(true)
+        requested.accept_signed_manifests_only != Some(true)
             || honored.accept_signed_manifests_only == Some(true)
     );
     let names = Kind::ALL.iter().map(|kind| kind.compact()).chain(["medai:alert", "medai:x", "tutor:hint"]);
-    let asked_filters = asked.event_filters.clone().unwrap_or_default();
+    let asked_filters = requested.event_filters.clone().unwrap_or_default();
     for name in names {
         prop_assert!(!terms.wants(name) || asked_filters.pass(name), "{name}");
     }
@@ -464,12 +464,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_honoured_beyond_what_was_asked_for(asked in wish(), offer in any_offer(), change in wish()) {
-        let request = SubscriptionRequest::new("1.0.0".into(), "reader".into(), asked.clone());
+    fn nothing_is_honoured_beyond_the_request(requested in wish(), offer in any_offer(), change in wish()) {
+        let request = SubscriptionRequest::new("1.0.0".into(), "reader".into(), requested.clone());
         match answer(&offer, &request) {
             Answer::Accepted(terms) => {
-                within(&offer, &asked, &terms)?;
-                prop_assert_eq!(wider(&asked, terms.honored()), Vec::<&str>::new());
+                within(&offer, &requested, &terms)?;
+                prop_assert_eq!(wider(&requested, terms.honored()), Vec::<&str>::new());
                 // It goes over the wire as a right message, and who follows the handshake finds nothing.
                 let message = terms.to_message(&offer, SubscriptionId::new("sub_1").unwrap());
                 let message = build::message(message).map_err(|refused| TestCaseError::fail(refused.to_string()))?;
@@ -484,8 +484,8 @@ proptest! {
                 }
             }
             Answer::Rejected(refusal) => {
-                let signed = asked.accept_signed_manifests_only == Some(true) && offer.signed_manifest.is_none();
-                let prefixes = asked.supported_extensions.iter().flatten().filter(|uri| {
+                let signed = requested.accept_signed_manifests_only == Some(true) && offer.signed_manifest.is_none();
+                let prefixes = requested.supported_extensions.iter().flatten().filter(|uri| {
                     offer.extensions.iter().any(|known| known.uri == **uri)
                 });
                 let collides = prefixes.count() > 1;

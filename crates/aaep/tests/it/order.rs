@@ -240,9 +240,9 @@ fn each_pair_of_steps_is_judged_as_the_table_says() {
                 Legality::Never => {
                     never += 1;
                     let found = judged(None, true);
-                    let told = found.iter().any(|finding| finding.rule.id.starts_with("reply."));
+                    let reported = found.iter().any(|finding| finding.rule.id.starts_with("reply."));
                     assert!(
-                        !errors(&found).is_empty() || (after.settles() && told),
+                        !errors(&found).is_empty() || (after.settles() && reported),
                         "{before:?} {after:?}: {found:?}"
                     );
                 }
@@ -272,9 +272,9 @@ fn each_pair_of_steps_is_judged_as_the_table_says() {
                     };
                     if !met {
                         let found = judged(Some(condition), false);
-                        let told = found.iter().any(|finding| finding.rule.id.starts_with("reply."));
+                        let reported = found.iter().any(|finding| finding.rule.id.starts_with("reply."));
                         assert!(
-                            !errors(&found).is_empty() || told,
+                            !errors(&found).is_empty() || reported,
                             "{before:?} {after:?} without {condition:?}"
                         );
                     }

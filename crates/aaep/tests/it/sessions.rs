@@ -161,10 +161,10 @@ fn a_prompt_that_is_not_counted_down_is_noted() {
     let whole = std::fs::read_to_string(testdata("sessions").join("good.countdown.jsonl")).unwrap();
     let noted = |text: &str, profile| ids(&checked(text, profile), Severity::Note);
     assert_eq!(noted(&whole, Profile::Strict), [""; 0]);
-    for told in ["One minute is left.", "Twelve seconds are left."] {
+    for reminder in ["One minute is left.", "Twelve seconds are left."] {
         let silent: String =
-            whole.lines().filter(|line| !line.contains(told)).map(|line| format!("{line}\n")).collect();
-        assert_eq!(noted(&silent, Profile::Strict), ["prompt.countdown"], "without `{told}`");
+            whole.lines().filter(|line| !line.contains(reminder)).map(|line| format!("{line}\n")).collect();
+        assert_eq!(noted(&silent, Profile::Strict), ["prompt.countdown"], "without `{reminder}`");
         assert_eq!(noted(&silent, Profile::Compat), [""; 0]);
     }
     // An answer in time needs no countdown, nor does a prompt of a minute.

@@ -65,7 +65,7 @@ fn secrets_personal_data_and_markup_are_found_and_their_lookalikes_are_not() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn asked(extra_context: Value) -> Value {
+fn prompt_with(extra_context: Value) -> Value {
     json!({
         "action": "pay", "consequence": "It is paid.", "reply_token": "rpl_1", "timeout_seconds": 60,
         "default_decision": "reject", "urgency": "critical", "extra_context": extra_context,
@@ -88,13 +88,13 @@ fn a_context_without_a_secret_is_left_alone() {
         json!({"args_summary": "mail the password reset link", "password_changed": true}),
         json!({"authorization": "approved", "access": {"token": null, "password": ""}, "steps": ["token", 3]}),
     ] {
-        let event = event("awaiting.confirmation", &asked(context));
+        let event = event("awaiting.confirmation", &prompt_with(context));
         assert_eq!(found(&event, Profile::Strict), [], "{event}");
     }
 }
 
 #[test]
-fn every_text_that_people_hear_is_looked_at() {
+fn every_spoken_text_is_checked() {
     let prompt = json!({
         "question": "Which?", "reply_token": "rpl_1", "timeout_seconds": 60, "urgency": "critical",
         "accepted_response_kinds": ["multiple_choice"],
@@ -106,12 +106,16 @@ fn every_text_that_people_hear_is_looked_at() {
         ("awaiting.clarification", prompt, "choices[1].label"),
         ("tool.invoked", json!({"tool": "fetch", "args_summary": text}), "args_summary"),
         ("tool.invoked", json!({"tool": "fetch", "description": text}), "description"),
-        ("awaiting.confirmation", asked(json!({"args_summary": text})), "extra_context.args_summary"),
-        ("awaiting.confirmation", asked(json!({"call": {"password": "hunter2"}})), "extra_context"),
-        ("awaiting.confirmation", asked(json!({"args_summary": {"password": "hunter2"}})), "extra_context"),
+        ("awaiting.confirmation", prompt_with(json!({"args_summary": text})), "extra_context.args_summary"),
+        ("awaiting.confirmation", prompt_with(json!({"call": {"password": "hunter2"}})), "extra_context"),
         (
             "awaiting.confirmation",
-            asked(json!({"password": "hunter2", "args_summary": "hunter2 words"})),
+            prompt_with(json!({"args_summary": {"password": "hunter2"}})),
+            "extra_context",
+        ),
+        (
+            "awaiting.confirmation",
+            prompt_with(json!({"password": "hunter2", "args_summary": "hunter2 words"})),
             "extra_context",
         ),
         ("handoff.requested", handed(json!({"notes": ["try", text]})), "packaged_context"),
@@ -152,7 +156,7 @@ fn escapes_hide_nothing() {
 }
 
 #[test]
-fn characters_that_nobody_hears_are_found() {
+fn inaudible_characters_are_found() {
     for (text, rule) in [
         ("bell \u{7}", "text.control"),
         ("null \u{0}", "text.control"),
@@ -197,8 +201,8 @@ fn output_is_judged_as_pieces_of_its_type() {
     assert_eq!(rules("b\u{2069} c", None), [""; 0]);
     assert_eq!(rules("a \u{202e}b", None), ["text.bidirectional"]);
     // What a person typed is repeated as it was typed.
-    let asked = event("session.started", &json!({"request_text": "Make it <b>bold</b>."}));
-    assert_eq!(found(&asked, Profile::Strict), []);
+    let request = event("session.started", &json!({"request_text": "Make it <b>bold</b>."}));
+    assert_eq!(found(&request, Profile::Strict), []);
 }
 
 /// What detectors begin at, and what they end at.

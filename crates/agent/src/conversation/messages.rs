@@ -1,65 +1,67 @@
-//! A conversation as providers want it: roles take turns, what was called is answered by the message behind, and no two
-//! calls have one name.
+//! The messages of a conversation for a request to a provider: roles alternate, results follow their calls, and call
+//! ids are unique.
+//!
+//! It must not depend on one provider. Start with [`Conversation::messages`].
 
 use std::collections::BTreeSet;
 
-use super::{Asked, Conversation, ModelTurn, Said, Shown, Words};
+use super::{Conversation, HistoryCall, HistoryItem, ModelTurn, StoredPart, VisiblePictures};
 use crate::model::{Call, CallResult, Message, Part};
 
 impl Conversation {
-    /// What the model is told. `shown` holds the pictures that could be fetched, when the model can see any; in place of
-    /// others it is told that there is one.
-    pub fn messages(&self, shown: Shown<'_>) -> Vec<Message> {
-        let parts =
-            |words: &[Words]| words.iter().filter(|word| word.says()).map(|word| word.part(shown)).collect();
+    /// The messages that are sent to the model. A note replaces a picture that is not in `pictures`.
+    pub fn messages(&self, pictures: VisiblePictures<'_>) -> Vec<Message> {
+        let sent = |parts: &[StoredPart]| {
+            parts.iter().filter(|part| part.has_content()).map(|part| part.part(pictures)).collect()
+        };
         let mut messages = Vec::new();
-        let mut names = CallNames::default();
-        // Whether the model has the word.
-        let extract = self.extract.as_ref().filter(|extract| !extract.trim().is_empty());
-        let mut is_asked = extract.is_some();
-        messages.extend(extract.map(|extract| Message::User(vec![Part::Text(extract.clone())])));
-        for placed in &self.said {
-            match &placed.said {
-                // Providers refuse messages without a word.
-                said if !said.says() => {}
-                Said::User(words) => {
-                    is_asked = true;
-                    messages.push(Message::User(parts(words)));
+        let mut ids = CallIds::default();
+        let summary = self.summary.as_ref().filter(|summary| !summary.trim().is_empty());
+        // Whether the last message is input that the model responds to.
+        let mut is_input = summary.is_some();
+        messages.extend(summary.map(|summary| Message::User(vec![Part::Text(summary.clone())])));
+        for entry in &self.history {
+            match &entry.item {
+                // Providers reject messages without content.
+                item if !item.has_content() => {}
+                HistoryItem::User(parts) => {
+                    is_input = true;
+                    messages.push(Message::User(sent(parts)));
                 }
-                Said::Turn(turn) => {
-                    if !is_asked {
-                        messages.push(go_on());
+                HistoryItem::Turn(turn) => {
+                    if !is_input {
+                        messages.push(continue_message());
                     }
-                    is_asked = !turn.calls.is_empty();
-                    step(turn, &parts, &mut names, &mut messages);
+                    is_input = !turn.calls.is_empty();
+                    push_turn(turn, &sent, &mut ids, &mut messages);
                 }
             }
         }
-        if !is_asked {
-            messages.push(go_on());
+        if !is_input {
+            messages.push(continue_message());
         }
         messages
     }
 }
 
-/// What is said where nobody has said anything, so that the model goes on: the same each time it is told.
-fn go_on() -> Message {
+/// The user message that replaces missing input, so that the model continues. It is always the same.
+fn continue_message() -> Message {
     Message::User(vec![Part::Text("Go on.".to_owned())])
 }
 
-/// What the model said and called, and what came of its calls.
-fn step(
+/// Adds the text and the calls of a turn, and the results of the calls.
+fn push_turn(
     turn: &ModelTurn,
-    parts: &impl Fn(&[Words]) -> Vec<Part>,
-    names: &mut CallNames,
+    sent: &impl Fn(&[StoredPart]) -> Vec<Part>,
+    ids: &mut CallIds,
     messages: &mut Vec<Message>,
 ) {
     let text = turn.texts.join("");
     let (mut calls, mut results) = (Vec::new(), Vec::new());
-    for asked in &turn.calls {
-        let id = names.name(asked);
-        results.push(asked.answer(id.clone(), parts));
-        calls.push(Call { id, name: asked.name.clone(), input: asked.input.clone() });
+    for call in &turn.calls {
+        let id = ids.id_of(call);
+        results.push(call.result_message(id.clone(), sent));
+        calls.push(Call { id, name: call.name.clone(), input: call.input.clone() });
     }
     messages.push(Message::Assistant { text: (!text.is_empty()).then_some(text), calls });
     if !results.is_empty() {
@@ -67,59 +69,58 @@ fn step(
     }
 }
 
-impl Said {
-    /// Whether there is anything to tell.
-    fn says(&self) -> bool {
+impl HistoryItem {
+    fn has_content(&self) -> bool {
         match self {
-            Said::User(words) => words.iter().any(Words::says),
-            Said::Turn(turn) => {
+            HistoryItem::User(parts) => parts.iter().any(StoredPart::has_content),
+            HistoryItem::Turn(turn) => {
                 !turn.calls.is_empty() || turn.texts.iter().any(|text| !text.trim().is_empty())
             }
         }
     }
 }
 
-impl Asked {
-    fn answer(&self, call_id: String, parts: &impl Fn(&[Words]) -> Vec<Part>) -> CallResult {
+impl HistoryCall {
+    fn result_message(&self, call_id: String, sent: &impl Fn(&[StoredPart]) -> Vec<Part>) -> CallResult {
         match &self.result {
-            Some(told) => CallResult { call_id, parts: parts(&told.words), is_error: told.is_error },
-            // Providers refuse a conversation with a call that has no answer.
+            Some(result) => CallResult { call_id, parts: sent(&result.parts), is_error: result.is_error },
+            // Providers reject a conversation with a call that has no result.
             None => {
-                let unsettled = "nothing is known of what became of this call".to_owned();
+                let unsettled = "the outcome of this call is unknown".to_owned();
                 CallResult { call_id, parts: vec![Part::Text(unsettled)], is_error: true }
             }
         }
     }
 }
 
-/// What calls are called towards the provider. Its own name for a call is kept; where it gave that name before, or gave
-/// none, the call goes by ours, because providers refuse a conversation in which a name stands twice.
+/// The call ids of one request. A call keeps the id that the provider gave. If that id is empty or already used, the
+/// call gets our own id, because providers reject duplicate ids.
 #[derive(Default)]
-struct CallNames(BTreeSet<String>);
+struct CallIds(BTreeSet<String>);
 
-impl CallNames {
-    fn name(&mut self, asked: &Asked) -> String {
-        let own = asked.tool_call_id.as_ref().map(ToString::to_string);
-        let wanted = [Some(asked.provider_call_id.clone()), own];
-        for name in wanted.into_iter().flatten().filter(|name| !name.is_empty()) {
-            if self.take(&name) {
-                return name;
+impl CallIds {
+    fn id_of(&mut self, call: &HistoryCall) -> String {
+        let own = call.tool_call_id.as_ref().map(ToString::to_string);
+        let candidates = [Some(call.provider_call_id.clone()), own];
+        for id in candidates.into_iter().flatten().filter(|id| !id.is_empty()) {
+            if self.reserve(&id) {
+                return id;
             }
         }
         let mut number = self.0.len() + 1;
         loop {
-            let name = format!("call_{number}");
-            if self.take(&name) {
-                return name;
+            let id = format!("call_{number}");
+            if self.reserve(&id) {
+                return id;
             }
             number += 1;
         }
     }
 
-    /// Names that differ only in what some providers refuse are one there.
-    fn take(&mut self, name: &str) -> bool {
+    /// Reserves an id. Some providers replace special characters, so ids that differ only in these are duplicates.
+    fn reserve(&mut self, id: &str) -> bool {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
-        self.0.insert(name.chars().map(plain).collect())
+        self.0.insert(id.chars().map(plain).collect())
     }
 }
 
@@ -129,41 +130,41 @@ mod tests {
     use crate::conversation::StoredResult;
 
     #[test]
-    fn calls_of_one_name_are_told_apart() {
-        let call = |id: &str| Asked {
+    fn duplicate_call_ids_are_replaced() {
+        let call = |id: &str| HistoryCall {
             tool_call_id: None,
             provider_call_id: id.into(),
             name: "look".into(),
             input: serde_json::json!({}),
-            result: Some(StoredResult { words: vec![Words::Text(id.into())], is_error: false }),
+            result: Some(StoredResult { parts: vec![StoredPart::Text(id.into())], is_error: false }),
         };
         let mut conversation = Conversation::default();
         let turn = ModelTurn { texts: vec![], calls: vec![call("a.1"), call("a.1"), call("a-1"), call("")] };
-        conversation.push(Said::Turn(turn), None);
+        conversation.push(HistoryItem::Turn(turn), None);
         let messages = conversation.messages(None);
         let Message::Assistant { calls, .. } = &messages[1] else { panic!("{messages:?}") };
         let Message::Results(results) = &messages[2] else { panic!("{messages:?}") };
-        let names: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
-        assert_eq!(names, ["a.1", "call_2", "call_3", "call_4"]);
-        assert!(results.iter().zip(names).all(|(result, name)| result.call_id == name));
+        let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(ids, ["a.1", "call_2", "call_3", "call_4"]);
+        assert!(results.iter().zip(ids).all(|(result, id)| result.call_id == id));
     }
 
     #[test]
-    fn messages_in_a_row_stay_apart_and_what_came_with_one_stays_with_it() {
+    fn consecutive_messages_stay_separate_and_keep_their_attachments() {
         let payload = |name: &str, data: &str| recount_event::Payload::read(name, data).unwrap();
-        let place = |sequence| (recount_event::RunId::new(1.into()), sequence);
+        let at = |sequence| (recount_event::RunId::new(1.into()), sequence);
         let mut conversation = Conversation::default();
         let seed = serde_json::json!({ "role": "user", "content": [
             { "type": "text", "text": "a" }, { "type": "text", "text": "b" },
         ]});
         conversation.seed(&seed);
-        conversation.take(&payload("user.message", r#"{"text":"first"}"#), place(1));
-        conversation.take(&payload("user.message", r#"{"text":"second"}"#), place(2));
+        conversation.apply(&payload("user.message", r#"{"text":"first"}"#), at(1));
+        conversation.apply(&payload("user.message", r#"{"text":"second"}"#), at(2));
         let attached = r#"{"artifact_id":"art_1","kind":"image","mime":"image/png"}"#;
-        conversation.take(&payload("user.attachment", attached), place(3));
+        conversation.apply(&payload("user.attachment", attached), at(3));
         let texts =
             |texts: &[&str]| Message::User(texts.iter().map(|text| Part::Text((*text).into())).collect());
-        let hidden = "[a picture that cannot be shown: art_1]";
+        let hidden = "[image that cannot be shown: art_1]";
         assert_eq!(
             conversation.messages(None),
             [texts(&["a", "b"]), texts(&["first"]), texts(&["second", hidden])]
@@ -171,19 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn who_said_nothing_is_not_told_of() {
-        let mut conversation = Conversation { extract: Some(String::new()), ..Conversation::default() };
-        let texts = |texts: &[&str]| texts.iter().map(|text| Words::Text((*text).into())).collect::<Vec<_>>();
-        let turn = |text: &str| Said::Turn(ModelTurn { texts: vec![text.into()], calls: vec![] });
-        conversation.push(Said::User(texts(&[" ", ""])), None);
+    fn messages_without_content_are_left_out() {
+        let mut conversation = Conversation { summary: Some(String::new()), ..Conversation::default() };
+        let texts =
+            |texts: &[&str]| texts.iter().map(|text| StoredPart::Text((*text).into())).collect::<Vec<_>>();
+        let turn = |text: &str| HistoryItem::Turn(ModelTurn { texts: vec![text.into()], calls: vec![] });
+        conversation.push(HistoryItem::User(texts(&[" ", ""])), None);
         conversation.push(turn("Hello."), None);
-        conversation.push(Said::User(texts(&["", "hi"])), None);
+        conversation.push(HistoryItem::User(texts(&["", "hi"])), None);
         conversation.push(turn("\n"), None);
         let user = |text: &str| Message::User(vec![Part::Text(text.into())]);
-        let said = |text: &str| Message::Assistant { text: Some(text.into()), calls: vec![] };
-        assert_eq!(conversation.messages(None), [user("Go on."), said("Hello."), user("hi")]);
+        let assistant = |text: &str| Message::Assistant { text: Some(text.into()), calls: vec![] };
+        assert_eq!(conversation.messages(None), [user("Go on."), assistant("Hello."), user("hi")]);
         conversation.push(turn("Yes."), None);
-        conversation.push(Said::User(texts(&["\t"])), None);
-        assert_eq!(conversation.messages(None)[3..], [said("Yes."), user("Go on.")]);
+        conversation.push(HistoryItem::User(texts(&["\t"])), None);
+        assert_eq!(conversation.messages(None)[3..], [assistant("Yes."), user("Go on.")]);
     }
 }

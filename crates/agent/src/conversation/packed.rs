@@ -1,13 +1,13 @@
-//! A conversation in one piece of memory, as it is kept between the messages of a session.
+//! Serialises a conversation into one block of memory, for the cache between the messages of a session.
 //!
-//! A conversation is many small things, which take many times as much memory, and leave holes. The form is for this
-//! program's memory alone: it is read by who wrote it, or not at all. Look at [`Conversation::packed`].
+//! A conversation has many small allocations, which take several times as much memory and fragment the heap. The format
+//! never leaves the process, so it has no versions. It must not depend on a store. Start with [`Conversation::packed`].
 
 use recount_event::RunId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::Value;
 
-use super::{Conversation, Place};
+use super::{Conversation, EventRef};
 
 impl Conversation {
     pub(crate) fn packed(&self) -> Option<Box<[u8]>> {
@@ -19,23 +19,26 @@ impl Conversation {
     }
 }
 
-/// Ids as numbers: as text they would be longer than much of what is said.
-pub(super) mod place {
-    use super::{Deserialize, Deserializer, Place, RunId, Serialize, Serializer};
+/// Run ids as numbers: as text they would be longer than many messages.
+pub(super) mod event_ref {
+    use super::{Deserialize, Deserializer, EventRef, RunId, Serialize, Serializer};
 
-    pub(in super::super) fn serialize<S: Serializer>(at: &Option<Place>, to: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(
+        at: &Option<EventRef>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         at.map(|(run, sequence)| (u128::from(run.ulid()), sequence)).serialize(to)
     }
 
     pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Option<Place>, D::Error> {
+    ) -> Result<Option<EventRef>, D::Error> {
         let at = Option::<(u128, u64)>::deserialize(from)?;
         Ok(at.map(|(run, sequence)| (RunId::new(run.into()), sequence)))
     }
 }
 
-/// Any JSON as text, because only the text itself says what it is.
+/// JSON as text, because this format cannot read a value of unknown type.
 pub(super) mod json {
     use super::{Deserialize, Deserializer, Serializer, Value, de, ser};
 
@@ -55,40 +58,41 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::conversation::{Asked, ModelTurn, Picture, Said, StoredResult, Words};
+    use crate::conversation::{HistoryCall, HistoryItem, ModelTurn, Picture, StoredPart, StoredResult};
 
     #[test]
-    fn what_is_packed_is_unpacked_as_it_was() {
+    fn an_unpacked_conversation_equals_the_original() {
         let id = |text: &str| ForeignId::parse(text).unwrap();
         let picture = || Picture { artifact_id: id("art_1"), mime: "image/png".into() };
-        let call = |input, result| Asked {
+        let call = |input, result| HistoryCall {
             tool_call_id: Some(id("call-1")),
             provider_call_id: "toolu_1".into(),
             name: "look".into(),
             input,
             result,
         };
-        let told = StoredResult { words: vec![Words::Text("\"quoted\"\n\u{1f600}".into())], is_error: true };
+        let result =
+            StoredResult { parts: vec![StoredPart::Text("\"quoted\"\n\u{1f600}".into())], is_error: true };
         let turn = ModelTurn {
             texts: vec!["one".into(), String::new()],
             calls: vec![
-                call(json!({ "deep": [1, -2.5, null, { "a": "b" }], "n": u64::MAX }), Some(told)),
+                call(json!({ "deep": [1, -2.5, null, { "a": "b" }], "n": u64::MAX }), Some(result)),
                 call(json!("text"), None),
             ],
         };
-        let data = Words::Data { mime: "image/png".into(), bytes: Bytes::from_static(&[0, 255, 7]) };
-        let words = vec![data, Words::Link("https://x/y".into()), Words::Image(picture())];
+        let data = StoredPart::Data { mime: "image/png".into(), bytes: Bytes::from_static(&[0, 255, 7]) };
+        let parts = vec![data, StoredPart::Link("https://x/y".into()), StoredPart::Image(picture())];
         let mut conversation = Conversation {
             system: vec!["be kind".into()],
-            extract: Some("earlier".into()),
+            summary: Some("earlier".into()),
             open: turn.clone(),
-            brought: vec![(id("call-1"), picture())],
-            placed: vec![id("art_1")],
+            pending_pictures: vec![(id("call-1"), picture())],
+            inline_pictures: vec![id("art_1")],
             ..Conversation::default()
         };
-        conversation.push(Said::User(words), None);
-        conversation.push(Said::Turn(turn), Some((RunId::new(u128::MAX.into()), u64::MAX)));
-        conversation.push(Said::User(vec![]), Some((RunId::new(1.into()), 0)));
+        conversation.push(HistoryItem::User(parts), None);
+        conversation.push(HistoryItem::Turn(turn), Some((RunId::new(u128::MAX.into()), u64::MAX)));
+        conversation.push(HistoryItem::User(vec![]), Some((RunId::new(1.into()), 0)));
         for conversation in [conversation, Conversation::default()] {
             let packed = conversation.packed().unwrap();
             assert_eq!(Conversation::unpacked(&packed), Some(conversation));

@@ -1,56 +1,56 @@
-//! What was said before a session began, as its application words it, taken into a conversation.
+//! Adds the seed messages of a session to a conversation.
 //!
-//! Look at [`Conversation::seed`]. What no model can be told is left out: thoughts, results of calls that nobody made, and
-//! texts that a history marks as no part of the answer.
+//! Content that cannot be sent to a model is left out: thinking, results without a call, and texts that the application
+//! marks as aborted or abandoned. It must not depend on a provider. Start with [`Conversation::seed`].
 
 use serde_json::Value;
 
-use super::{Asked, Conversation, ModelTurn, Said, StoredResult, words};
+use super::{Conversation, HistoryCall, HistoryItem, ModelTurn, StoredResult, parts};
 
 impl Conversation {
-    /// Takes in the next message. Messages of the system's are kept apart: they are told before all others.
+    /// Adds the next seed message. System messages are kept apart, because they go into the system prompt.
     pub fn seed(&mut self, message: &Value) {
         let content = message.get("content").unwrap_or(&Value::Null);
         match message.get("role").and_then(Value::as_str) {
             Some("system") => {
                 let text: Vec<String> =
-                    words::content(content).iter().map(|words| words.text().to_owned()).collect();
+                    parts::of_content(content).iter().map(|part| part.text().to_owned()).collect();
                 self.system.push(text.join("\n"));
             }
             Some("user") => {
-                let words = words::content(content);
-                if !words.is_empty() {
-                    self.push(Said::User(words), None);
+                let parts = parts::of_content(content);
+                if !parts.is_empty() {
+                    self.push(HistoryItem::User(parts), None);
                 }
             }
             Some("assistant") => {
-                let turn = assistant(content);
+                let turn = assistant_turn(content);
                 if !turn.texts.is_empty() || !turn.calls.is_empty() {
-                    self.push(Said::Turn(turn), None);
+                    self.push(HistoryItem::Turn(turn), None);
                 }
             }
             Some("tool") => {
                 let id = message.get("toolCallId").and_then(Value::as_str).unwrap_or_default();
-                self.seed_result(id, StoredResult { words: words::content(content), is_error: false });
+                self.seed_result(id, StoredResult { parts: parts::of_content(content), is_error: false });
             }
             _ => {}
         }
     }
 
-    /// Answers the newest call of that name that has no answer yet.
-    fn seed_result(&mut self, id: &str, told: StoredResult) {
-        let unanswered = |asked: &&mut Asked| asked.provider_call_id == id && asked.result.is_none();
-        let call = self.said.iter_mut().rev().find_map(|placed| match &mut placed.said {
-            Said::Turn(turn) => turn.calls.iter_mut().find(unanswered),
-            Said::User(_) => None,
+    /// Sets the result of the newest call with this id that has none.
+    fn seed_result(&mut self, id: &str, result: StoredResult) {
+        let is_pending = |call: &&mut HistoryCall| call.provider_call_id == id && call.result.is_none();
+        let call = self.history.iter_mut().rev().find_map(|entry| match &mut entry.item {
+            HistoryItem::Turn(turn) => turn.calls.iter_mut().find(is_pending),
+            HistoryItem::User(_) => None,
         });
-        if let Some(asked) = call {
-            asked.result = Some(told);
+        if let Some(call) = call {
+            call.result = Some(result);
         }
     }
 }
 
-fn assistant(content: &Value) -> ModelTurn {
+fn assistant_turn(content: &Value) -> ModelTurn {
     let mut turn = ModelTurn::default();
     if let Value::String(text) = content {
         turn.texts.push(text.clone());
@@ -60,7 +60,7 @@ fn assistant(content: &Value) -> ModelTurn {
         match text("type") {
             Some("text") if matches!(text("status"), Some("aborted" | "abandoned")) => {}
             Some("text") => turn.texts.extend(text("text").map(str::to_owned)),
-            Some("tool_use") => turn.calls.push(Asked {
+            Some("tool_use") => turn.calls.push(HistoryCall {
                 tool_call_id: None,
                 provider_call_id: text("toolCallId").unwrap_or_default().to_owned(),
                 name: text("name").unwrap_or_default().to_owned(),

@@ -1,7 +1,7 @@
-//! One call and the hooks that are about it.
+//! Runs the hooks of one tool call.
 //!
-//! Look at [`HookedCall::admit`] before the call and [`HookedCall::report_end`] after it. It must not know where events
-//! are stored.
+//! Start at [`HookedCall::admit`] before the call and [`HookedCall::report_end`] after it. The module must not depend
+//! on where events are stored.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,35 +14,35 @@ use serde_json::{Value, json};
 use super::claude::{self, ScriptContext};
 use super::hook::Hook;
 use super::names::{self, ForeignCall};
-use super::process::{self, HookFault, HookOrder, HookReply};
-use super::ruling::{Ruling, VETO_STATUS, by_status};
+use super::process::{self, HookFault, HookReply, HookRequest};
+use super::ruling::{Ruling, VETO_STATUS, ruling_of_status};
 use super::settings::{HookStyle, OnFailure};
-use crate::tool::{Cancel, Outcome, Teller};
-use crate::tools::ending::Stop;
+use crate::tool::{Cancel, EventReporter, Outcome};
+use crate::tools::ending::CallFailure;
 
 /// The code of a call that a hook vetoed.
 const VETOED: &str = "vetoed";
 
-/// The type of the event that says that a hook failed and that the run continued.
+/// The type of the event that records a failed hook after which the run continued.
 const HOOK_FAILED: &str = "ext.recount.hook_failed";
 
-/// Where a call is made.
+/// The context of a call.
 #[derive(Debug, Clone)]
-pub(crate) struct HookPlace {
+pub(crate) struct HookContext {
     pub(crate) run: RunId,
-    /// The session's id, or the run's if it is part of none.
+    /// The session's id, or the run's id without a session.
     pub(crate) session: String,
-    /// The run's folder; empty if it has none.
+    /// The run's folder; empty if the run has none.
     pub(crate) root: PathBuf,
 }
 
-/// See the file's head.
+/// A call with its hooks.
 pub(crate) struct HookedCall {
     pub(crate) hooks: Vec<Arc<Hook>>,
-    pub(crate) place: HookPlace,
+    pub(crate) place: HookContext,
     pub(crate) call: ForeignId,
     pub(crate) tool: String,
-    /// As the log has it: masked.
+    /// The masked input, as in the log.
     pub(crate) input: Value,
     /// Whether a person allowed this call.
     pub(crate) is_granted: bool,
@@ -50,20 +50,24 @@ pub(crate) struct HookedCall {
     pub(crate) event: Result<Bytes, String>,
 }
 
-/// What a hook is asked: usually once, and for a call that several inputs make up once for each.
-struct Question {
+/// One input of a hook. A call that consists of several inputs has one for each.
+struct HookInput {
     bytes: Bytes,
-    /// The input that it holds.
+    /// The tool input inside `bytes`.
     input: Value,
 }
 
 impl HookedCall {
-    /// Asks the hooks before a call, one after the other. Returns the outcome of a call that is not to be made.
-    pub(crate) async fn admit(&self, teller: &mut dyn Teller, cancel: &mut Cancel) -> Option<Outcome> {
+    /// Runs the hooks before a call in order. Returns the outcome if the call must not run.
+    pub(crate) async fn admit(
+        &self,
+        reporter: &mut dyn EventReporter,
+        cancel: &mut Cancel,
+    ) -> Option<Outcome> {
         for hook in &self.hooks {
             let ruled = tokio::select! {
                 biased;
-                () = cancel.cancelled() => return Some(Stop::cancelled().into()),
+                () = cancel.cancelled() => return Some(CallFailure::cancelled().into()),
                 ruled = self.rule(hook) => ruled,
             };
             let veto = match ruled {
@@ -73,31 +77,30 @@ impl HookedCall {
                     format!("the hook {} vetoed the call{}", hook.name, after_colon(&reason))
                 }
                 Ok(Ruling::Ask(reason)) => format!(
-                    "the hook {} wants a person to approve the call, and a call that has been invoked cannot wait for an \
-                     approval{}; a rule of the policy that asks about {} comes before the hook",
+                    "the hook {} requires approval, but a call that has started cannot wait for approval{}; \
+                     add a policy rule that asks for {}, which is checked before hooks",
                     hook.name,
                     after_colon(&reason),
                     self.tool
                 ),
                 Err(fault) if hook.on_failure == OnFailure::Closed => {
                     self.log(hook, &fault);
-                    format!("the hook {} failed, and the call is not made without it: {fault}", hook.name)
+                    format!("the hook {} failed, so the call was not run: {fault}", hook.name)
                 }
                 Err(fault) => {
                     self.log(hook, &fault);
-                    match teller.tell(vec![self.failed(hook, &fault)]).await {
+                    match reporter.report(vec![self.failed(hook, &fault)]).await {
                         Ok(_) => continue,
-                        Err(gone) => return Some(Stop::from(gone).into()),
+                        Err(refused) => return Some(CallFailure::from(refused).into()),
                     }
                 }
             };
-            return Some(Stop::failed(VETOED, veto).into());
+            return Some(CallFailure::failed(VETOED, veto).into());
         }
         None
     }
 
-    /// Gives the hooks the event that ended a call, one after the other. Returns what the log is to say of hooks that
-    /// failed.
+    /// Runs the hooks after a call in order. Returns events about hooks that failed.
     pub(crate) async fn report_end(self) -> Vec<Draft> {
         let mut notes = Vec::new();
         for hook in &self.hooks {
@@ -111,62 +114,62 @@ impl HookedCall {
 
     async fn rule(&self, hook: &Hook) -> Result<Ruling, HookFault> {
         let until = recount_world::moment() + hook.timeout;
-        let mut asks = None;
-        for question in self.questions(hook, None)? {
-            let reply = self.run(hook, &question, until).await?;
+        let mut approval = None;
+        for hook_input in self.inputs(hook, None)? {
+            let reply = self.run(hook, &hook_input, until).await?;
             let ruling = match hook.style {
-                HookStyle::Event => by_status(&reply)?,
-                HookStyle::ClaudeCode => claude::ruling(&reply, &question.input)?,
+                HookStyle::Event => ruling_of_status(&reply)?,
+                HookStyle::ClaudeCode => claude::ruling(&reply, &hook_input.input)?,
             };
             match ruling {
                 Ruling::Pass => {}
                 veto @ Ruling::Veto(_) => return Ok(veto),
-                ask @ Ruling::Ask(_) => asks = Some(ask),
+                ask @ Ruling::Ask(_) => approval = Some(ask),
             }
         }
-        Ok(asks.unwrap_or(Ruling::Pass))
+        Ok(approval.unwrap_or(Ruling::Pass))
     }
 
     async fn hand_over(&self, hook: &Hook) -> Result<(), HookFault> {
         let until = recount_world::moment() + hook.timeout;
         let output = match hook.style {
             HookStyle::Event => None,
-            // There it is told of calls that went well.
+            // Claude Code runs this hook only after successful calls.
             HookStyle::ClaudeCode => match completed(self.event()?) {
                 Some(output) => Some(output),
                 None => return Ok(()),
             },
         };
-        for question in self.questions(hook, output.as_ref())? {
-            let reply = self.run(hook, &question, until).await?;
-            // A veto comes too late, and is no failure of the hook.
+        for hook_input in self.inputs(hook, output.as_ref())? {
+            let reply = self.run(hook, &hook_input, until).await?;
+            // A veto is too late here, but it is no failure of the hook.
             if reply.status != VETO_STATUS {
-                by_status(&reply)?;
+                ruling_of_status(&reply)?;
             }
         }
         Ok(())
     }
 
-    fn questions(&self, hook: &Hook, output: Option<&Value>) -> Result<Vec<Question>, HookFault> {
+    fn inputs(&self, hook: &Hook, output: Option<&Value>) -> Result<Vec<HookInput>, HookFault> {
         let event = self.event()?;
         if hook.style == HookStyle::Event {
-            return Ok(vec![Question { bytes: event.clone(), input: Value::Null }]);
+            return Ok(vec![HookInput { bytes: event.clone(), input: Value::Null }]);
         }
         let cwd = self.cwd().to_string_lossy();
         let around = ScriptContext { session: &self.place.session, cwd: &cwd, tool_use_id: &self.call };
-        let calls = names::seen_as(&self.tool, &self.input, self.cwd(), &hook.matcher);
-        let question = |call: ForeignCall| Question {
+        let calls = names::translate(&self.tool, &self.input, self.cwd(), &hook.matcher);
+        let hook_input = |call: ForeignCall| HookInput {
             bytes: claude::request(hook.event, &around, &call, output).into(),
             input: call.input,
         };
-        Ok(calls.into_iter().map(question).collect())
+        Ok(calls.into_iter().map(hook_input).collect())
     }
 
     fn event(&self) -> Result<&Bytes, HookFault> {
         self.event.as_ref().map_err(|why| HookFault::Unread { call: self.call.clone(), why: why.clone() })
     }
 
-    /// A run without a folder works nowhere.
+    /// A run without a folder uses an empty path.
     fn cwd(&self) -> &Path {
         if self.place.root.as_os_str().is_empty() { Path::new("/") } else { &self.place.root }
     }
@@ -174,7 +177,7 @@ impl HookedCall {
     async fn run(
         &self,
         hook: &Hook,
-        question: &Question,
+        hook_input: &HookInput,
         until: tokio::time::Instant,
     ) -> Result<HookReply, HookFault> {
         let mut environment = hook.environment.clone();
@@ -182,18 +185,18 @@ impl HookedCall {
         if hook.style == HookStyle::ClaudeCode {
             environment.push(("CLAUDE_PROJECT_DIR".to_owned(), self.cwd().to_string_lossy().into_owned()));
         }
-        let order = HookOrder {
+        let order = HookRequest {
             argv: &hook.argv,
             cwd: self.cwd(),
             environment: &environment,
-            input: &question.bytes,
+            input: &hook_input.bytes,
             until,
             timeout: hook.timeout,
         };
         process::run(order).await
     }
 
-    /// Without what the hook wrote, which nothing masks here.
+    /// Logs the failure without the hook's output, because that is not masked.
     fn log(&self, hook: &Hook, fault: &HookFault) {
         let (run, event) = (self.place.run, hook.event.as_str());
         tracing::warn!(%run, call = %self.call, hook = hook.name, event, code = fault.code(), "a hook failed");
@@ -216,7 +219,7 @@ fn after_colon(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
-/// The output of a call that completed, as its event has it.
+/// The output of a completed call, from its event.
 fn completed(event: &Bytes) -> Option<Value> {
     match codec::decode(event).ok()?.payload() {
         Payload::ToolCompleted(ended) => {

@@ -1,24 +1,24 @@
-//! The contract of Claude Code's hooks: the JSON object that a script reads, and the answers that it gives.
+//! The protocol of Claude Code's hooks: the JSON object that a script reads, and the decisions that it returns.
 //!
-//! Look at [`request`] and [`ruling`]. A decision that this server cannot carry out, such as another input, is a veto:
-//! a script that wanted to change a call does not get it made unchanged. Pure.
+//! Start at [`request`] and [`ruling`]. An unsupported decision, such as a changed input, is a veto: a script that
+//! changes a call must not have it run unchanged. Pure.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::names::ForeignCall;
 use super::process::{HookFault, HookReply};
-use super::ruling::{Ruling, by_status, in_short};
+use super::ruling::{Ruling, ruling_of_status, shorten};
 use super::settings::HookEvent;
 
-/// What a script learns beside the call.
+/// Context that a script receives in addition to the call.
 pub(super) struct ScriptContext<'a> {
     pub(super) session: &'a str,
     pub(super) cwd: &'a str,
     pub(super) tool_use_id: &'a str,
 }
 
-/// The object on a script's standard input. `response` is what the call brought, after it.
+/// Builds the object on a script's standard input. `response` is the output of the call, after it.
 pub(super) fn request(
     event: HookEvent,
     around: &ScriptContext<'_>,
@@ -27,7 +27,7 @@ pub(super) fn request(
 ) -> Vec<u8> {
     let mut object = json!({
         "session_id": around.session,
-        // Scripts read it without a look, and there is no such file: this one is always empty.
+        // Scripts read this file without checking that it exists; this one is always empty.
         "transcript_path": "/dev/null",
         "cwd": around.cwd,
         "permission_mode": "default",
@@ -44,7 +44,7 @@ pub(super) fn request(
     bytes
 }
 
-/// What a call brought, with the members that scripts look at.
+/// The output of a call, with the members that scripts expect.
 fn tool_response(call: &ForeignCall, output: &Value) -> Value {
     let mut response = json!({ "success": true, "output": output });
     if let Some(path) = call.input.get("file_path") {
@@ -58,58 +58,58 @@ fn tool_response(call: &ForeignCall, output: &Value) -> Value {
     response
 }
 
-/// The object that a script may write to its standard output.
+/// The object that a script may write to standard output.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ScriptAnswer {
+struct ScriptOutput {
     r#continue: Option<bool>,
     stop_reason: Option<String>,
-    /// The older way to decide.
+    /// The older form of a decision.
     decision: Option<String>,
     reason: Option<String>,
-    hook_specific_output: Option<Specific>,
+    hook_specific_output: Option<SpecificOutput>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Specific {
+struct SpecificOutput {
     permission_decision: Option<String>,
     permission_decision_reason: Option<String>,
     updated_input: Option<Value>,
 }
 
-/// What a script rules on a call whose input it got as `sent`.
+/// The decision of a script on a call whose input was `sent`.
 pub(super) fn ruling(reply: &HookReply, sent: &Value) -> Result<Ruling, HookFault> {
-    let by_status = by_status(reply)?;
-    if by_status != Ruling::Pass {
-        return Ok(by_status);
+    let status_ruling = ruling_of_status(reply)?;
+    if status_ruling != Ruling::Pass {
+        return Ok(status_ruling);
     }
-    match answered_ruling(reply, sent) {
-        // What is known of a veto is enough.
+    match output_ruling(reply, sent) {
+        // A veto counts even if the output is incomplete.
         Ok(veto @ Ruling::Veto(_)) => Ok(veto),
         _ if reply.left_open => Err(HookFault::LeftOpen),
         ruling => ruling,
     }
 }
 
-/// What it wrote, when its exit status says nothing against the call.
-fn answered_ruling(reply: &HookReply, sent: &Value) -> Result<Ruling, HookFault> {
+/// The decision in the output, if the exit status is 0.
+fn output_ruling(reply: &HookReply, sent: &Value) -> Result<Ruling, HookFault> {
     let stdout = reply.stdout.trim_ascii();
-    // Anything else is a text for people.
+    // Any other output is text for people.
     if !stdout.starts_with(b"{") {
         return Ok(Ruling::Pass);
     }
-    let answer = serde_json::from_slice::<ScriptAnswer>(stdout);
-    let answer = answer.map_err(|why| HookFault::Garbled(why.to_string()))?;
-    let specific = answer.hook_specific_output.unwrap_or_default();
-    if answer.r#continue == Some(false) {
-        return Ok(Ruling::Veto(in_short(&answer.stop_reason.or(answer.reason).unwrap_or_default())));
+    let output = serde_json::from_slice::<ScriptOutput>(stdout);
+    let output = output.map_err(|why| HookFault::Garbled(why.to_string()))?;
+    let specific = output.hook_specific_output.unwrap_or_default();
+    if output.r#continue == Some(false) {
+        return Ok(Ruling::Veto(shorten(&output.stop_reason.or(output.reason).unwrap_or_default())));
     }
-    let older = answer.decision.as_deref().map(|word| decided(word, answer.reason.as_deref()));
+    let older = output.decision.as_deref().map(|word| decided(word, output.reason.as_deref()));
     let newer = specific.permission_decision.as_deref();
     let newer = newer.map(|word| decided(word, specific.permission_decision_reason.as_deref()));
     let rulings = [newer.transpose()?, older.transpose()?];
-    // The stricter of two counts.
+    // Of two decisions the stricter one counts.
     let strictest = rulings.into_iter().flatten().max_by_key(|ruling| match ruling {
         Ruling::Pass => 0,
         Ruling::Ask(_) => 1,
@@ -118,14 +118,15 @@ fn answered_ruling(reply: &HookReply, sent: &Value) -> Result<Ruling, HookFault>
     match strictest {
         Some(veto @ Ruling::Veto(_)) => Ok(veto),
         _ if specific.updated_input.as_ref().is_some_and(|input| input != sent) => Ok(Ruling::Veto(
-            "it answered with another input (updatedInput), and a call is made as it was recorded or not at all".into(),
+            "it returned a changed input (updatedInput), but a call runs exactly as recorded or not at all"
+                .into(),
         )),
         ruling => Ok(ruling.unwrap_or(Ruling::Pass)),
     }
 }
 
 fn decided(word: &str, reason: Option<&str>) -> Result<Ruling, HookFault> {
-    let reason = in_short(reason.unwrap_or_default());
+    let reason = shorten(reason.unwrap_or_default());
     match word {
         "allow" | "approve" => Ok(Ruling::Pass),
         "deny" | "block" => Ok(Ruling::Veto(reason)),
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_of_the_contract_is_understood() {
+    fn every_documented_response_is_understood() {
         let specific = |text: &str| format!("{{\"hookSpecificOutput\":{{{text}}}}}");
         let veto = |reason: &str| Ok(Ruling::Veto(reason.to_owned()));
         for (stdout, expected) in [
@@ -176,13 +177,13 @@ mod tests {
             (r#"{"decision":"block","reason":"older"}"#.to_owned(), veto("older")),
             (r#"{"continue":false,"stopReason":"enough"}"#.to_owned(), veto("enough")),
             (r#"{"continue":true}"#.to_owned(), Ok(Ruling::Pass)),
-            // Two decisions that differ: the stricter one.
+            // Of two different decisions the stricter one counts.
             (
                 r#"{"decision":"block","reason":"older","hookSpecificOutput":{"permissionDecision":"allow"}}"#
                     .to_owned(),
                 veto("older"),
             ),
-            // The same input is no other input.
+            // An unchanged input is allowed.
             (
                 specific(r#""permissionDecision":"allow","updatedInput":{"command":"ls"}"#),
                 Ok(Ruling::Pass),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_a_failure_and_no_yes() {
+    fn an_invalid_response_is_a_failure_and_no_approval() {
         for (stdout, words) in [
             ("{\"hookSpecificOutput\":", "EOF"),
             ("{\"decision\":1}", "string"),
@@ -207,9 +208,9 @@ mod tests {
         }
     }
 
-    /// Another process may still write the rest. Only a veto is enough as far as it was read.
+    /// Another process may still write the rest, so only a veto counts.
     #[test]
-    fn an_answer_that_may_not_be_complete_allows_nothing() {
+    fn a_response_that_may_be_incomplete_approves_nothing() {
         let open = |status: i32, stdout: &str| {
             let (stdout, stderr) = (stdout.as_bytes().to_vec(), b"no".to_vec());
             let reply = HookReply { status, stdout, stderr, left_open: true };
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_reads_the_members_that_are_documented() {
+    fn a_script_receives_the_documented_members() {
         let around = ScriptContext { session: "s", cwd: "/srv", tool_use_id: "call_1" };
         let call = ForeignCall { name: "Write".into(), input: json!({ "file_path": "/srv/a" }) };
         let read = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();

@@ -1,6 +1,6 @@
-//! The hooks that are configured, checked and ready to run.
+//! The configured hooks, checked and ready to run.
 //!
-//! Look at [`Hooks::build`]. It must not know calls.
+//! Start at [`Hooks::build`]. The module must not depend on calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,9 +19,9 @@ use crate::tools::{COMMAND_TOOLS, Tools};
 /// The hooks of a configuration. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    /// In alphabetical order of their names, which is the order in which they run.
+    /// The hooks in alphabetical order, which is the order in which they run.
     all: Arc<[Arc<Hook>]>,
-    /// Values of variables, so that they are masked.
+    /// Values of variables, to be masked.
     secrets: Arc<[Secret]>,
 }
 
@@ -38,10 +38,10 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    fn is_about(&self, tool: &str) -> bool {
+    fn applies_to(&self, tool: &str) -> bool {
         match self.style {
             HookStyle::Event => self.matcher.is_match(tool),
-            HookStyle::ClaudeCode => names::is_about(tool, &self.matcher),
+            HookStyle::ClaudeCode => names::can_match(tool, &self.matcher),
         }
     }
 }
@@ -52,15 +52,15 @@ impl fmt::Debug for Hooks {
     }
 }
 
-/// Variables of the server that every hook gets.
+/// Variables of the server that every hook receives.
 const VARIABLES: &[&str] =
     &["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "SHELL", "TMPDIR", "TZ", "USER"];
 
-/// Where programs are looked for if the server's own `PATH` says nothing.
+/// The `PATH` of hooks if the server has none.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Hooks {
-    /// Makes hooks of settings. `environment` is asked for variables; a program that is named with a slash lies relative to
+    /// Builds the hooks from settings. `environment` looks up variables; a program path with a slash is relative to
     /// `folder`.
     pub fn build(
         settings: &BTreeMap<String, HookSettings>,
@@ -76,7 +76,7 @@ impl Hooks {
             if !is_name(name) {
                 return Err(HookSettingsError::Name { name: name.clone() });
             }
-            let hook = built(name, settings, environment, folder, &mut secrets);
+            let hook = build_hook(name, settings, environment, folder, &mut secrets);
             let wrong = |(key, why)| HookSettingsError::Key { hook: name.clone(), key, why };
             all.push(Arc::new(hook.map_err(wrong)?));
         }
@@ -87,15 +87,15 @@ impl Hooks {
         &self.secrets
     }
 
-    /// Each with its event and program, in words.
+    /// A description of each hook with its event and program.
     pub fn in_words(&self) -> Vec<String> {
         let words = |hook: &Arc<Hook>| format!("{} ({}: {})", hook.name, hook.event.as_str(), hook.argv[0]);
         self.all.iter().map(words).collect()
     }
 
-    /// Those that run at this event of a call of this tool.
+    /// The hooks for this event of a call of this tool.
     pub(crate) fn about(&self, event: HookEvent, tool: &str) -> Vec<Arc<Hook>> {
-        self.all.iter().filter(|hook| hook.event == event && hook.is_about(tool)).cloned().collect()
+        self.all.iter().filter(|hook| hook.event == event && hook.applies_to(tool)).cloned().collect()
     }
 }
 
@@ -104,8 +104,8 @@ fn is_name(name: &str) -> bool {
     (1..=limits::HOOK_NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(plain)
 }
 
-/// A hook, or the key that is wrong and why.
-fn built(
+/// Builds a hook. `Err`: the invalid key and why.
+fn build_hook(
     name: &str,
     settings: &HookSettings,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -116,16 +116,16 @@ fn built(
     let matcher = Matcher::parse(&settings.matcher).map_err(|why| ("matcher", why))?;
     check_matcher(settings, &matcher).map_err(|why| ("matcher", why))?;
     if settings.event == HookEvent::PostToolUse && settings.on_failure.is_some() {
-        let why = "a hook after the call changes nothing, so its failure has no effect; leave it out";
+        let why = "a hook that runs after the call cannot block it, so this setting has no effect; remove it";
         return Err(("on_failure", why.to_owned()));
     }
     let most = limits::HOOK_TIMEOUT_MAX;
     let timeout = match settings.timeout_ms.map(Duration::from_millis) {
         None => limits::HOOK_TIMEOUT,
-        Some(said) if !said.is_zero() && said <= most => said,
-        Some(said) => {
-            let (said, most) = (said.as_millis(), most.as_millis());
-            return Err(("timeout_ms", format!("{said} is out of range; use 1 to {most} milliseconds")));
+        Some(given) if !given.is_zero() && given <= most => given,
+        Some(given) => {
+            let (given, most) = (given.as_millis(), most.as_millis());
+            return Err(("timeout_ms", format!("{given} is out of range; use 1 to {most} milliseconds")));
         }
     };
     let mut own: Vec<(String, String)> =
@@ -140,10 +140,13 @@ fn built(
     {
         return Err((
             "env",
-            format!("{variable:?} cannot be a variable; a name has no `=`, and no value a zero byte"),
+            format!(
+                "{variable:?} is not a valid environment variable; names must not contain `=`, values \
+                     must not contain NUL bytes"
+            ),
         ));
     }
-    // Short ones, such as `1`, are no secrets.
+    // Short values, such as `1`, are not treated as secrets.
     let long = own.iter().filter(|(_, value)| recount_redact::Secret::new(value).is_ok());
     secrets.extend(long.map(|(_, value)| Secret::new(value.clone())));
     let mut variables = base_variables(environment);
@@ -164,8 +167,8 @@ fn built(
     })
 }
 
-/// The words of a command. A relative program begins at the folder of the configuration, never in a run's folder, where
-/// the run itself could write it.
+/// The arguments of a command. A relative program path starts at the configuration folder, never at a run's folder,
+/// because the run itself could write there.
 fn argv(command: &HookCommand, folder: &Path) -> Result<Vec<String>, String> {
     let mut argv = match command {
         HookCommand::Line(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
@@ -174,10 +177,10 @@ fn argv(command: &HookCommand, folder: &Path) -> Result<Vec<String>, String> {
     if argv.first().is_none_or(String::is_empty)
         || argv.last().is_some_and(String::is_empty) && argv.len() == 3
     {
-        return Err("it is empty; name a program".to_owned());
+        return Err("it is empty; give a program".to_owned());
     }
     if argv.iter().any(|word| word.contains('\0')) {
-        return Err("it has a zero byte".to_owned());
+        return Err("it contains a NUL byte".to_owned());
     }
     if argv[0].contains('/') {
         let whole = std::path::absolute(folder.join(&argv[0]));
@@ -187,7 +190,7 @@ fn argv(command: &HookCommand, folder: &Path) -> Result<Vec<String>, String> {
     Ok(argv)
 }
 
-/// Refuses a matcher that matches no tool: a guard with a mistake in its name guards nothing.
+/// Refuses a matcher that matches no tool: a guard with a typo protects nothing.
 fn check_matcher(settings: &HookSettings, matcher: &Matcher) -> Result<(), String> {
     let standard = Tools::standard();
     let ours: Vec<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
@@ -195,23 +198,23 @@ fn check_matcher(settings: &HookSettings, matcher: &Matcher) -> Result<(), Strin
         HookStyle::Event => (ours.iter().any(|tool| matcher.is_match(tool)), ours),
         HookStyle::ClaudeCode => {
             let foreign = names::FOREIGN_NAMES;
-            let is_ours = ours.iter().any(|tool| names::is_about(tool, matcher));
+            let is_ours = ours.iter().any(|tool| names::can_match(tool, matcher));
             (is_ours || foreign.iter().any(|name| matcher.is_match(name)), foreign.to_vec())
         }
     };
-    // Which tools a server has is known when a run reaches it.
+    // The tools of a server are only known after a run connects to it.
     if is_known || settings.matcher.contains(mcp::PREFIX) {
         return Ok(());
     }
-    Err(format!("{:?} matches no tool; there are: {}", settings.matcher, known.join(", ")))
+    Err(format!("{:?} matches no tool; available tools: {}", settings.matcher, known.join(", ")))
 }
 
-/// What every hook has of the server's variables.
+/// The variables of the server that every hook receives.
 fn base_variables(environment: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let found = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
     let mut variables: Vec<(String, String)> = found.collect();
     let path = environment("PATH").unwrap_or_else(|| PATH_DEFAULT.to_owned());
-    // A relative folder would be looked for in the run's folder, where the run itself can write.
+    // A relative folder would be searched in the run's folder, where the run itself can write.
     let folders: Vec<PathBuf> = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
     let path = std::env::join_paths(folders).ok().and_then(|path| path.into_string().ok());
     variables.push(("PATH".to_owned(), path.unwrap_or_else(|| PATH_DEFAULT.to_owned())));
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_has_the_programs_and_the_variables_it_was_given() {
+    fn a_hook_has_its_configured_program_and_variables() {
         let hooks = build(
             "[guard]\nevent='PreToolUse'\ncommand=['hooks/guard','-v']\nenv={MODE='x'}\nenv_from=['GUARD_KEY']\n\
              [after]\nevent='PostToolUse'\ncommand='tee log'\nstyle='claude-code'\nmatcher='Edit|Write'\ntimeout_ms=5\n",
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named() {
+    fn invalid_settings_are_reported_with_their_key() {
         let long = format!("[{}]\nevent='PreToolUse'\ncommand=['x']", "a".repeat(65));
         let many: String =
             (0..33).map(|at| format!("[h{at}]\nevent='PreToolUse'\ncommand=['x']\n")).collect();
@@ -281,8 +284,8 @@ mod tests {
             (&many, &["33", "32"]),
             ("[a]\nevent='Stop'\ncommand=['x']", &["Stop", "PreToolUse"]),
             ("[a]\ncommand=['x']", &["event"]),
-            ("[a]\nevent='PreToolUse'\ncommand=[]", &["hooks.a.command", "name a program"]),
-            ("[a]\nevent='PreToolUse'\ncommand=''", &["hooks.a.command", "name a program"]),
+            ("[a]\nevent='PreToolUse'\ncommand=[]", &["hooks.a.command", "give a program"]),
+            ("[a]\nevent='PreToolUse'\ncommand=''", &["hooks.a.command", "give a program"]),
             ("[a]\nevent='PreToolUse'\ncommand=5", &["/bin/sh"]),
             ("[a]\nevent='PreToolUse'\ncommand=['x']\nmatcher='('", &["hooks.a.matcher", "\"(\""]),
             (
@@ -299,7 +302,7 @@ mod tests {
             ("[a]\nevent='PreToolUse'\ncommand=['x']\nenv={'A=B'='x'}", &["hooks.a.env", "A=B"]),
             (
                 "[a]\nevent='PostToolUse'\ncommand=['x']\non_failure='open'",
-                &["hooks.a.on_failure", "leave it out"],
+                &["hooks.a.on_failure", "remove it"],
             ),
             ("[a]\nevent='PreToolUse'\ncommand=['x']\nstyle='other'", &["other", "claude-code"]),
             ("[a]\nevent='PreToolUse'\ncommand=['x']\ntimeout=5", &["timeout"]),
@@ -307,7 +310,7 @@ mod tests {
             let why = build(text).unwrap_err();
             assert!(words.iter().all(|word| why.contains(word)), "{text}: {why}");
         }
-        // Tools that only others have, and tools of servers, are no mistakes.
+        // Claude Code's other tools, and tools of servers, are accepted.
         for matcher in ["Task|NotebookEdit", "mcp__memory__.*", "mcp__db__drop_table", "*", ""] {
             build(&format!(
                 "[a]\nevent='PreToolUse'\ncommand=['x']\nstyle='claude-code'\nmatcher='{matcher}'"

@@ -1,14 +1,14 @@
-//! Which tools a hook is about: the matchers of Claude Code's hooks.
+//! Matches tool names, with the syntax of Claude Code's hook matchers.
 //!
-//! Nothing and `*` match every tool. Letters, digits, `_` and `|` are names that must be equal. Anything else is a regular
-//! expression that is searched for in the name. Look at [`Matcher::parse`]. Pure.
+//! An empty matcher and `*` match every tool. Letters, digits, `_` and `|` form names that must be equal. Anything else
+//! is a regular expression that is searched in the name. Start at [`Matcher::parse`]. Pure.
 
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
 use crate::limits;
 
-/// See the file's head.
+/// A parsed matcher.
 #[derive(Debug, Clone)]
 pub(super) enum Matcher {
     All,
@@ -42,7 +42,7 @@ impl Matcher {
         match self {
             Matcher::All => true,
             Matcher::Names(names) => names.iter().any(|known| known == name),
-            // A search that breaks off counts as found: the hook is rather asked once too often.
+            // An aborted search counts as a match: running the hook too often is safer.
             Matcher::Pattern(regex) => regex.is_match(name.as_bytes()).unwrap_or(true),
         }
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_the_text() {
+    fn an_invalid_pattern_is_refused_and_quoted() {
         for (text, words) in [("(", "\"(\""), ("^(?!Bash).*$", "look-around"), (&"a".repeat(1_001), "1000")] {
             let why = Matcher::parse(text).unwrap_err();
             assert!(why.contains(words), "{why}");

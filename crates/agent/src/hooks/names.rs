@@ -1,16 +1,17 @@
-//! Calls as hooks of Claude Code know them: the names of its tools, and the shape of their inputs.
+//! Translates calls for hooks of Claude Code: the names of its tools, and the shape of their inputs.
 //!
-//! Look at [`seen_as`]. A tool that has no counterpart keeps its name and its input, and so do tools of MCP servers. Pure.
+//! Start at [`translate`]. A tool without a counterpart keeps its name and its input, and so do tools of MCP servers.
+//! Pure.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::matcher::Matcher;
-use crate::paths::Place;
+use crate::paths::WorkspacePath;
 use crate::policy::quoted;
 
-/// Names of Claude Code's tools. A matcher may name those, too, that have no counterpart here.
+/// Names of Claude Code's tools. A matcher may also name those without a counterpart here.
 pub(super) const FOREIGN_NAMES: &[&str] = &[
     "Agent",
     "AskUserQuestion",
@@ -36,29 +37,31 @@ pub(super) const FOREIGN_NAMES: &[&str] = &[
     "Write",
 ];
 
-/// What a hook is asked about: usually one thing, and one for each file or each edit of a `multi_edit`.
+/// A translated call: usually one, but one for each file or edit of a `multi_edit`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ForeignCall {
     pub(super) name: String,
     pub(super) input: Value,
 }
 
-/// A call as the hook sees it. Empty where the matcher is about other tools.
-pub(super) fn seen_as(tool: &str, input: &Value, root: &Path, matcher: &Matcher) -> Vec<ForeignCall> {
+/// Translates a call. Empty if the matcher matches none of its names.
+pub(super) fn translate(tool: &str, input: &Value, root: &Path, matcher: &Matcher) -> Vec<ForeignCall> {
     let call = |name: &str, input: Value| ForeignCall { name: name.to_owned(), input };
     let calls = match tool {
-        "multi_edit" if matcher.is_match("MultiEdit") => by_file(input, root),
-        // A hook that is about edits of files is asked about these, too.
-        "multi_edit" => by_edit(input, root),
+        "multi_edit" if matcher.is_match("MultiEdit") => split_by_file(input, root),
+        // A hook for file edits receives these calls too.
+        "multi_edit" => split_by_edit(input, root),
         "shell_exec" => vec![call("Bash", command(input))],
         "git_exec" => vec![call("Bash", git(words(input)))],
         "git_status" => vec![call("Bash", git(vec!["status"]))],
         "git_diff" => vec![call("Bash", git(diff_words(input)))],
-        "read_file" => vec![call("Read", renamed(input, root, FILE))],
-        "write_file" => vec![call("Write", renamed(input, root, FILE))],
-        "edit_file" => vec![call("Edit", renamed(input, root, FILE))],
-        "glob" => vec![call("Glob", renamed(input, root, &[]))],
-        "grep" => vec![call("Grep", renamed(input, root, &[("ignore_case", "-i"), ("context", "-C")]))],
+        "read_file" => vec![call("Read", rename_members(input, root, FILE))],
+        "write_file" => vec![call("Write", rename_members(input, root, FILE))],
+        "edit_file" => vec![call("Edit", rename_members(input, root, FILE))],
+        "glob" => vec![call("Glob", rename_members(input, root, &[]))],
+        "grep" => {
+            vec![call("Grep", rename_members(input, root, &[("ignore_case", "-i"), ("context", "-C")]))]
+        }
         "todo_write" => vec![call("TodoWrite", input.clone())],
         "web_fetch" => vec![call("WebFetch", input.clone())],
         "web_search" => vec![call("WebSearch", input.clone())],
@@ -68,16 +71,16 @@ pub(super) fn seen_as(tool: &str, input: &Value, root: &Path, matcher: &Matcher)
 }
 
 /// Whether a matcher can match a call of this tool.
-pub(super) fn is_about(tool: &str, matcher: &Matcher) -> bool {
+pub(super) fn can_match(tool: &str, matcher: &Matcher) -> bool {
     let probe = json!({ "edits": [{ "path": "a" }] });
-    !seen_as(tool, &probe, Path::new("/"), matcher).is_empty()
+    !translate(tool, &probe, Path::new("/"), matcher).is_empty()
 }
 
 const FILE: &[(&str, &str)] =
     &[("path", "file_path"), ("old_text", "old_string"), ("new_text", "new_string")];
 
-/// The members of an input under their other names, and paths from the root of the file system.
-fn renamed(input: &Value, root: &Path, names: &[(&str, &str)]) -> Value {
+/// Renames the members of an input and makes paths absolute.
+fn rename_members(input: &Value, root: &Path, names: &[(&str, &str)]) -> Value {
     let mut out = Map::new();
     for (name, value) in input.as_object().into_iter().flatten() {
         let other = names.iter().find(|(known, _)| known == name).map_or(name.as_str(), |(_, other)| *other);
@@ -87,10 +90,10 @@ fn renamed(input: &Value, root: &Path, names: &[(&str, &str)]) -> Value {
     Value::Object(out)
 }
 
-/// A path in a call, with `.` and `..` taken out as the tool does it. What the tool refuses stays as it is.
+/// Makes a path absolute and resolves `.` and `..` as the tool does. A path that the tool refuses is kept.
 fn absolute(path: &Value, root: &Path) -> Value {
     let Some(text) = path.as_str() else { return path.clone() };
-    let whole = match Place::parse(root, text) {
+    let whole = match WorkspacePath::parse(root, text) {
         Ok(place) if place.is_top() => root.to_owned(),
         Ok(place) => root.join(place.as_path()),
         Err(_) => root.join(text),
@@ -132,11 +135,11 @@ fn edits(input: &Value) -> &[Value] {
     input.get("edits").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Claude Code's tool changes one file, so a call for several files is several.
-fn by_file(input: &Value, root: &Path) -> Vec<ForeignCall> {
+/// Claude Code's tool changes one file, so a call for several files becomes several calls.
+fn split_by_file(input: &Value, root: &Path) -> Vec<ForeignCall> {
     let mut files: Vec<(Value, Vec<Value>)> = Vec::new();
     for edit in edits(input) {
-        let mut edit = renamed(edit, root, FILE);
+        let mut edit = rename_members(edit, root, FILE);
         let path = edit.as_object_mut().and_then(|edit| edit.remove("file_path")).unwrap_or_default();
         match files.iter_mut().find(|(known, _)| *known == path) {
             Some((_, edits)) => edits.push(edit),
@@ -150,8 +153,8 @@ fn by_file(input: &Value, root: &Path) -> Vec<ForeignCall> {
     files.into_iter().map(call).collect()
 }
 
-fn by_edit(input: &Value, root: &Path) -> Vec<ForeignCall> {
-    let call = |edit| ForeignCall { name: "Edit".to_owned(), input: renamed(edit, root, FILE) };
+fn split_by_edit(input: &Value, root: &Path) -> Vec<ForeignCall> {
+    let call = |edit| ForeignCall { name: "Edit".to_owned(), input: rename_members(edit, root, FILE) };
     edits(input).iter().map(call).collect()
 }
 
@@ -160,12 +163,12 @@ mod tests {
     use super::*;
 
     fn seen(tool: &str, input: Value, matcher: &str) -> Vec<(String, Value)> {
-        let calls = seen_as(tool, &input, Path::new("/srv"), &Matcher::parse(matcher).unwrap());
+        let calls = translate(tool, &input, Path::new("/srv"), &Matcher::parse(matcher).unwrap());
         calls.into_iter().map(|call| (call.name, call.input)).collect()
     }
 
     #[test]
-    fn every_tool_is_seen_under_the_name_and_the_members_that_scripts_expect() {
+    fn every_tool_is_translated_to_the_name_and_members_that_scripts_expect() {
         for (tool, input, name, expected) in [
             (
                 "shell_exec",
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_of_several_files_are_one_call_for_each_file() {
+    fn edits_of_several_files_become_one_call_per_file() {
         let input = json!({ "edits": [
             { "path": "a", "old_text": "1", "new_text": "2" },
             { "path": "b", "old_text": "3", "new_text": "4" },
@@ -238,7 +241,7 @@ mod tests {
                 ("MultiEdit".to_owned(), json!({ "file_path": "/srv/b", "edits": [edit("3", "4")] })),
             ]
         );
-        // A guard of edits that does not know this tool guards it all the same.
+        // A hook for edits also guards a tool that it does not know.
         let alone = seen("multi_edit", input.clone(), "Edit|Write");
         assert_eq!(alone.len(), 3);
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Runs the program of a hook: what it reads, what it answers, and the bounds on both.
+//! Runs the program of a hook: input, output and limits.
 //!
-//! Look at [`run`]. The program leads a process group of its own, which is killed when it has ended, when its time is up,
-//! when it writes too much, and when the future is dropped. It must not know what hooks are for.
+//! Start at [`run`]. The program leads its own process group. The group is killed when the program ended, timed out or
+//! wrote too much, and when the future is dropped. The module must not depend on the purpose of hooks.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,49 +18,49 @@ use crate::limits::DRAIN_WAIT;
 use crate::sandbox::process::{Exit, Process, signal_name};
 
 /// One run of a program.
-pub(super) struct HookOrder<'a> {
+pub(super) struct HookRequest<'a> {
     pub(super) argv: &'a [String],
     pub(super) cwd: &'a Path,
     pub(super) environment: &'a [(String, String)],
     pub(super) input: &'a [u8],
-    /// When it is killed, and how long that is after its start.
+    /// When the program is killed, and how long that is after its start.
     pub(super) until: Instant,
     pub(super) timeout: Duration,
 }
 
-/// What a program answered: its exit status, and what it wrote.
+/// The result of a program: its exit status and output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HookReply {
     pub(super) status: i32,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
-    /// Standard output was not read to its end, because another process holds it open.
+    /// Whether standard output was not read to its end, because another process holds it open.
     pub(super) left_open: bool,
 }
 
-/// Why a hook gave no answer that counts.
+/// Why a hook returned no valid decision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HookFault {
     #[error("{0}")]
     NotStarted(String),
-    #[error("it did not answer within {} ms and was killed", .0.as_millis())]
+    #[error("it did not finish within {} ms and was killed", .0.as_millis())]
     TimedOut(Duration),
     #[error("it wrote more than {} bytes and was killed", limits::HOOK_OUTPUT_BYTES_MAX)]
     Flooded,
-    #[error("it was ended by {}", signal_name(*.0))]
+    #[error("it was terminated by {}", signal_name(*.0))]
     Signal(i32),
-    #[error("it ended with exit status {status}{}", said(stderr))]
+    #[error("it ended with exit status {status}{}", stderr_suffix(stderr))]
     Status { status: i32, stderr: String },
-    #[error("another process holds its standard output open, so its answer may not be complete")]
+    #[error("another process still has its standard output open, so its response may be incomplete")]
     LeftOpen,
-    #[error("its answer cannot be read: {0}")]
+    #[error("its response cannot be read: {0}")]
     Garbled(String),
     #[error("the event of the call {call} cannot be read: {why}")]
     Unread { call: ForeignId, why: String },
 }
 
 impl HookFault {
-    /// Stable and lower case.
+    /// The stable code, in lower case.
     pub(super) fn code(&self) -> &'static str {
         match self {
             HookFault::NotStarted(_) => "not_started",
@@ -75,55 +75,56 @@ impl HookFault {
     }
 }
 
-fn said(stderr: &str) -> String {
+fn stderr_suffix(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
 }
 
 /// Runs a program to its end.
-pub(super) async fn run(order: HookOrder<'_>) -> Result<HookReply, HookFault> {
+pub(super) async fn run(request: HookRequest<'_>) -> Result<HookReply, HookFault> {
     let not_started = |why: String| HookFault::NotStarted(why);
     let (read, write) = std::io::pipe().map_err(|why| not_started(why.to_string()))?;
     let input = pipe::Sender::from_owned_fd(OwnedFd::from(write));
     let input = input.map_err(|why| not_started(why.to_string()))?;
-    let process = Process::unconfined(order.argv, order.cwd, order.environment, Some(OwnedFd::from(read)));
+    let process =
+        Process::unconfined(request.argv, request.cwd, request.environment, Some(OwnedFd::from(read)));
     let mut process = process.map_err(|why| not_started(why.to_string()))?;
-    let (stdout, stderr) = process.outputs().expect("nobody has taken them before");
-    let mut talk = Talk {
+    let (stdout, stderr) = process.outputs().expect("the outputs are taken once");
+    let mut talk = HookProcess {
         process,
         input: Some(input),
-        unwritten: order.input,
-        sides: [HookSide::new(stdout), HookSide::new(stderr)],
+        unwritten: request.input,
+        outputs: [HookOutput::new(stdout), HookOutput::new(stderr)],
         exit: None,
-        drained_by: None,
+        drain_until: None,
     };
-    let reply = tokio::time::timeout_at(order.until, talk.converse()).await;
-    // Dropping what is left of it kills the group.
-    reply.unwrap_or(Err(HookFault::TimedOut(order.timeout)))
+    let reply = tokio::time::timeout_at(request.until, talk.run_to_end()).await;
+    // Dropping the process kills the group.
+    reply.unwrap_or(Err(HookFault::TimedOut(request.timeout)))
 }
 
-/// A program on its way.
-struct Talk<'a> {
+/// A running program.
+struct HookProcess<'a> {
     process: Process,
     input: Option<pipe::Sender>,
     unwritten: &'a [u8],
-    sides: [HookSide; 2],
+    outputs: [HookOutput; 2],
     exit: Option<Exit>,
-    /// When pipes are left that something else holds open, if nothing comes before.
-    drained_by: Option<Instant>,
+    /// When pipes that another process holds open are abandoned, if nothing arrives before.
+    drain_until: Option<Instant>,
 }
 
-struct HookSide {
+struct HookOutput {
     pipe: Option<pipe::Receiver>,
     bytes: Vec<u8>,
     left_open: bool,
 }
 
-impl HookSide {
+impl HookOutput {
     fn new(pipe: pipe::Receiver) -> Self {
-        HookSide { pipe: Some(pipe), bytes: Vec::new(), left_open: false }
+        HookOutput { pipe: Some(pipe), bytes: Vec::new(), left_open: false }
     }
 
-    /// Reads the next piece. Dropping the future loses nothing.
+    /// Reads the next piece. Cancel-safe.
     async fn read(&mut self) {
         let Some(pipe) = &mut self.pipe else { return std::future::pending().await };
         match pipe.read_buf(&mut self.bytes).await {
@@ -136,7 +137,7 @@ impl HookSide {
         }
     }
 
-    /// Stops waiting for what another process may write. What is in the pipe by now, its end included, is still read.
+    /// Stops waiting for output of another process. Data that is already in the pipe, and its end, are still read.
     fn leave_open(&mut self) {
         let Some(pipe) = &self.pipe else { return };
         let mut look = [PollFd::new(pipe, PollFlags::IN)];
@@ -148,14 +149,16 @@ impl HookSide {
     }
 }
 
-impl Talk<'_> {
-    async fn converse(&mut self) -> Result<HookReply, HookFault> {
+impl HookProcess<'_> {
+    async fn run_to_end(&mut self) -> Result<HookReply, HookFault> {
         loop {
-            if self.sides.iter().map(|side| side.bytes.len()).sum::<usize>() > limits::HOOK_OUTPUT_BYTES_MAX {
+            if self.outputs.iter().map(|output| output.bytes.len()).sum::<usize>()
+                > limits::HOOK_OUTPUT_BYTES_MAX
+            {
                 return Err(HookFault::Flooded);
             }
             if let Some(exit) = self.exit
-                && self.sides.iter().all(|side| side.pipe.is_none())
+                && self.outputs.iter().all(|output| output.pipe.is_none())
             {
                 return self.reply(exit);
             }
@@ -164,33 +167,33 @@ impl Talk<'_> {
     }
 
     async fn step(&mut self) {
-        let [stdout, stderr] = &mut self.sides;
-        let (is_over, drained_by) = (self.exit.is_some(), self.drained_by);
+        let [stdout, stderr] = &mut self.outputs;
+        let (is_over, drain_until) = (self.exit.is_some(), self.drain_until);
         tokio::select! {
-            // What has come is read before a pipe is given up.
+            // Data that has arrived is read before a pipe is abandoned.
             biased;
             exit = self.process.ended(), if !is_over => {
                 self.exit = Some(exit);
                 self.input = None;
-                self.drained_by = Some(drain_end());
+                self.drain_until = Some(drain_end());
             }
-            () = stdout.read() => self.drained_by = drained_by.map(|_| drain_end()),
-            () = stderr.read() => self.drained_by = drained_by.map(|_| drain_end()),
+            () = stdout.read() => self.drain_until = drain_until.map(|_| drain_end()),
+            () = stderr.read() => self.drain_until = drain_until.map(|_| drain_end()),
             written = write(&mut self.input, self.unwritten) => match written {
                 Ok(count) if count < self.unwritten.len() => self.unwritten = &self.unwritten[count..],
-                // All is written, or it does not read: that is its own affair.
+                // Everything is written, or the program does not read its input, which is allowed.
                 Ok(_) | Err(_) => self.input = None,
             },
-            () = until(drained_by) => {
-                self.sides.iter_mut().for_each(HookSide::leave_open);
-                self.drained_by = Some(drain_end());
+            () = until(drain_until) => {
+                self.outputs.iter_mut().for_each(HookOutput::leave_open);
+                self.drain_until = Some(drain_end());
             }
         }
     }
 
     fn reply(&mut self, exit: Exit) -> Result<HookReply, HookFault> {
-        let left_open = self.sides[0].left_open;
-        let [stdout, stderr] = self.sides.each_mut().map(|side| std::mem::take(&mut side.bytes));
+        let left_open = self.outputs[0].left_open;
+        let [stdout, stderr] = self.outputs.each_mut().map(|output| std::mem::take(&mut output.bytes));
         match (exit.code, exit.signal) {
             (Some(status), _) => Ok(HookReply { status, stdout, stderr, left_open }),
             (None, signal) => Err(HookFault::Signal(signal.unwrap_or_default())),
@@ -205,7 +208,7 @@ async fn write(input: &mut Option<pipe::Sender>, unwritten: &[u8]) -> std::io::R
     }
 }
 
-/// When nothing has come for long enough, from now on.
+/// The deadline for more output, from now.
 fn drain_end() -> Instant {
     recount_world::moment() + DRAIN_WAIT
 }
@@ -225,7 +228,7 @@ mod tests {
 
     async fn runs(line: &str, input: &[u8]) -> Result<HookReply, HookFault> {
         let timeout = Duration::from_secs(60);
-        run(HookOrder {
+        run(HookRequest {
             argv: &["/bin/sh".to_owned(), "-c".to_owned(), line.to_owned()],
             cwd: Path::new("/"),
             environment: &[("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
@@ -240,9 +243,9 @@ mod tests {
         Ok(HookReply { status, stdout: stdout.to_vec(), stderr: stderr.to_vec(), left_open: false })
     }
 
-    /// More than a pipe holds, in both directions at once.
+    /// More than the capacity of a pipe, in both directions at once.
     #[tokio::test]
-    async fn long_inputs_are_read_whole_or_not_at_all() {
+    async fn long_inputs_may_be_read_completely_or_not_at_all() {
         let long = vec![b'x'; 400_000];
         assert_eq!(runs("cat; echo end >&2; exit 5", &long).await, replied(5, &long, b"end\n"));
         assert_eq!(runs("head -c 3", &long).await, replied(0, b"xxx", b""));
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_counts_up_to_the_last_byte() {
+    async fn output_limit_is_exact_to_the_byte() {
         let most = limits::HOOK_OUTPUT_BYTES_MAX;
         let reply = runs(&format!("head -c {} /dev/zero; printf . >&2", most - 1), b"").await.unwrap();
         assert_eq!((reply.stdout.len(), reply.stderr.len()), (most - 1, 1));
@@ -259,15 +262,15 @@ mod tests {
         assert_eq!(flood, Err(HookFault::Flooded));
     }
 
-    /// A process in a session of its own is no longer in the group, and is not waited for.
+    /// A process in its own session is not in the group, and is not waited for.
     #[tokio::test]
-    async fn pipes_that_something_else_holds_open_are_left() {
-        // The line goes on when the program has left the group: only then does nothing hold the pipe of `$( )`.
+    async fn pipes_that_another_process_holds_open_are_abandoned() {
+        // The shell continues after the program left the group: only then nothing holds the pipe of `$( )`.
         let line = "exec 3>&1; echo $(setsid sh -c 'echo $$; exec sleep 600 >&3' &)";
         let reply = runs(line, b"").await.unwrap();
         let outlived: i32 = String::from_utf8(reply.stdout).unwrap().trim().parse().unwrap();
         assert!(reply.left_open);
-        // It runs still.
+        // It is still running.
         rustix::process::kill_process(Pid::from_raw(outlived).unwrap(), Signal::KILL).unwrap();
     }
 }

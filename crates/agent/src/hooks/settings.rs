@@ -1,6 +1,6 @@
-//! Hooks as they are configured: `[hooks.NAME]`.
+//! Settings of hooks: `[hooks.NAME]`.
 //!
-//! Look at [`HookSettings`]. It must never know where the configuration came from.
+//! Start at [`HookSettings`]. The module must not depend on the source of the configuration.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use serde::Deserialize;
 
 use crate::model::Secret;
 
-/// One hook: when it runs, about which tools, and what its failure means.
+/// One hook: its event, its tools, and the effect of a failure.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HookSettings {
     pub event: HookEvent,
     pub command: HookCommand,
-    /// The tools it is about; all when nothing is said.
+    /// A pattern of the tools. Default: all.
     #[serde(default)]
     pub matcher: String,
     #[serde(default)]
     pub style: HookStyle,
     pub on_failure: Option<OnFailure>,
     pub timeout_ms: Option<u64>,
-    /// Variables of the command.
+    /// Environment variables of the command.
     #[serde(default)]
     pub env: BTreeMap<String, Secret>,
-    /// Names of variables of this server that the command gets.
+    /// Names of Recount's own variables that the command receives.
     #[serde(default)]
     pub env_from: Vec<String>,
 }
@@ -47,44 +47,44 @@ impl HookEvent {
     }
 }
 
-/// What is run: a program with its words, or a line for `/bin/sh`.
+/// The command: a program with its arguments, or a line for `/bin/sh`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "expected a list of words, or one text for /bin/sh")]
+#[serde(untagged, expecting = "expected a list of strings, or one string for /bin/sh")]
 pub enum HookCommand {
     Words(Vec<String>),
     Line(String),
 }
 
-/// What a hook reads and how it answers.
+/// The input format of a hook and how it returns its decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookStyle {
-    /// It reads the stored event, and its exit status is the answer.
+    /// It reads the stored event, and its exit status is the decision.
     #[default]
     Event,
-    /// It reads and answers as hooks of Claude Code do.
+    /// It uses the protocol of Claude Code's hooks.
     ClaudeCode,
 }
 
-/// What becomes of a call whose hook failed.
+/// What happens to a call whose hook failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// It is made, and the log says that the hook failed.
+    /// The call runs, and the log records that the hook failed.
     Open,
-    /// It is vetoed.
+    /// The call is vetoed.
     Closed,
 }
 
-/// Why a hook cannot be used as it is configured.
+/// Why the configuration of a hook is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HookSettingsError {
     #[error(
-        "hooks: {name:?} is not a valid name of a hook; use 1 to {} letters, digits, `-` and `_`",
+        "hooks: {name:?} is not a valid hook name; use 1 to {} letters, digits, `-` and `_`",
         super::limits::HOOK_NAME_CHARS_MAX
     )]
     Name { name: String },
-    #[error("hooks: {count} hooks are configured; use at most {}", super::limits::HOOKS_MAX)]
+    #[error("hooks: {count} hooks are configured; the limit is {}", super::limits::HOOKS_MAX)]
     TooMany { count: usize },
     #[error("hooks.{hook}.{key}: {why}")]
     Key { hook: String, key: &'static str, why: String },

@@ -1,8 +1,8 @@
-//! One server that is spoken with: which protocol it speaks, what tools it has, and calls of them.
+//! A connection to one MCP server: detects its protocol version, lists its tools and calls them.
 //!
-//! There are two eras. Until 2025-11-25 a connection begins with `initialize` and may have a session; from 2026-07-28 on
-//! it begins with `server/discover`, every request says who asks, and a call may take several rounds. The newer one is
-//! tried first. Look at [`Connection`]. It must not know runs.
+//! There are two eras. Until version 2025-11-25 a connection begins with `initialize` and may have a session. From
+//! 2026-07-28 on it begins with `server/discover`, every request names its client, and a call may take several rounds.
+//! The newer era is tried first. Start at [`Connection`]. The module must not depend on runs.
 
 use std::path::Path;
 
@@ -19,12 +19,12 @@ use crate::limits::NAMED_CHARS_MAX;
 use crate::mcp::limits;
 use crate::sandbox::Sandbox;
 
-/// Errors by which a server of the newer era says no: another version, a capability that is missing, wrong headers.
+/// Error codes of a server of the newer era: unsupported version, missing capability, wrong headers.
 const MODERN_REFUSALS: &[i64] = &[-32_022, -32_021, -32_020];
 
-/// Where a server's process runs.
+/// Where the process of a server runs.
 #[derive(Clone, Copy)]
-pub(crate) struct ServerPlace<'a> {
+pub(crate) struct ProcessContext<'a> {
     pub(crate) sandbox: Option<&'a Sandbox>,
     pub(crate) no_network: Option<&'a str>,
     pub(crate) root: &'a Path,
@@ -35,25 +35,25 @@ enum Wire {
     Http(Box<Http>),
 }
 
-/// See the file's head.
+/// A connection to one server.
 pub(crate) struct Connection {
     wire: Wire,
     era: ProtocolEra,
     next_id: u64,
-    /// The request under way, until its answer is read.
+    /// The id of the open request, until its response is read.
     open: Option<u64>,
-    /// Whether the server says that its list of tools is another one.
+    /// Whether the server announced that its list of tools changed.
     pub(crate) list_changed: bool,
 }
 
 impl Connection {
-    /// Reaches a server and finds out which protocol it speaks.
+    /// Connects to a server and detects its protocol version.
     pub(crate) async fn open(
         server: &McpServer,
-        place: ServerPlace<'_>,
+        context: ProcessContext<'_>,
         until: Instant,
     ) -> Result<Connection, Fault> {
-        let wire = Wire::open(server, place).await?;
+        let wire = Wire::open(server, context).await?;
         let mut connection =
             Connection { wire, era: ProtocolEra::Stateless, next_id: 1, open: None, list_changed: false };
         if server.era.get() != Some(ProtocolEra::Initialize) {
@@ -64,8 +64,8 @@ impl Connection {
                 }
                 Err(fault) if !may_be_older(&fault) => return Err(fault),
                 Err(fault) if fault.code == code::REFUSED => {}
-                // It took no request before its handshake: what it makes of the next one on this line is not known.
-                Err(_) => connection = Connection { wire: Wire::open(server, place).await?, ..connection },
+                // The server accepts no request before its handshake, so the state of this connection is unknown.
+                Err(_) => connection = Connection { wire: Wire::open(server, context).await?, ..connection },
             }
         }
         server.era.set(None);
@@ -78,20 +78,24 @@ impl Connection {
         self.set_era(ProtocolEra::Stateless, STATELESS);
         let until = until.min(recount_world::moment() + limits::MCP_DISCOVER_WAIT);
         let found = timeout_at(until, self.request("server/discover", Map::new(), None)).await;
-        let found =
-            found.map_err(|_| Fault::new(code::TIMEOUT, "the server did not answer server/discover"))??;
+        let found = found
+            .map_err(|_| Fault::new(code::TIMEOUT, "the server did not respond to server/discover"))??;
         let versions =
             found.get("supportedVersions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if versions.iter().any(|version| version == STATELESS) {
             return Ok(());
         }
-        let said: Vec<&str> = versions.iter().filter_map(Value::as_str).take(WITH_INITIALIZE.len()).collect();
-        if said.iter().any(|version| WITH_INITIALIZE.contains(version)) {
-            return Err(Fault::refused(-32_601, "it speaks older versions", Value::Null));
+        let supported: Vec<&str> =
+            versions.iter().filter_map(Value::as_str).take(WITH_INITIALIZE.len()).collect();
+        if supported.iter().any(|version| WITH_INITIALIZE.contains(version)) {
+            return Err(Fault::refused(-32_601, "it supports only older versions", Value::Null));
         }
         Err(Fault::new(
             code::GARBLED,
-            format!("the server speaks {said:?}, and this client {STATELESS} and {WITH_INITIALIZE:?}"),
+            format!(
+                "the server supports the protocol versions {supported:?}; this client supports {STATELESS} \
+                     and {WITH_INITIALIZE:?}"
+            ),
         ))
     }
 
@@ -104,16 +108,17 @@ impl Connection {
         params.insert("protocolVersion".into(), WITH_INITIALIZE[0].into());
         params.insert("capabilities".into(), json!({}));
         params.insert("clientInfo".into(), client_info());
-        let began = timeout_at(until, self.request("initialize", params, None)).await;
-        let began = began
-            .map_err(|_| Fault::new(code::TIMEOUT, "the server did not answer initialize in time"))??;
-        let version = began.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+        let response = timeout_at(until, self.request("initialize", params, None)).await;
+        let response = response
+            .map_err(|_| Fault::new(code::TIMEOUT, "the server did not respond to initialize in time"))??;
+        let version = response.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let Some(version) = WITH_INITIALIZE.iter().find(|known| **known == version) else {
             let version: String = version.chars().take(NAMED_CHARS_MAX).collect();
             return Err(Fault::new(
                 code::GARBLED,
                 format!(
-                    "the server speaks version {version:?} of the protocol, and this client {WITH_INITIALIZE:?}"
+                    "the server supports protocol version {version:?}; this client supports \
+                     {WITH_INITIALIZE:?}"
                 ),
             ));
         };
@@ -121,7 +126,7 @@ impl Connection {
         let sent = self.notify("notifications/initialized", json!({}));
         timeout_at(until, sent)
             .await
-            .map_err(|_| Fault::new(code::TIMEOUT, "the server did not take the handshake in time"))?
+            .map_err(|_| Fault::new(code::TIMEOUT, "the server did not complete the handshake in time"))?
     }
 
     fn set_era(&mut self, era: ProtocolEra, version: &'static str) {
@@ -132,7 +137,7 @@ impl Connection {
         }
     }
 
-    /// The tools that the server has, as it describes them.
+    /// Lists the tools of the server, as it describes them.
     pub(crate) async fn tools(&mut self) -> Result<Vec<Value>, Fault> {
         self.list_changed = false;
         let mut tools = Vec::new();
@@ -142,7 +147,7 @@ impl Connection {
             params.extend(cursor.take().map(|cursor| ("cursor".to_owned(), cursor)));
             let mut page = self.request("tools/list", params, None).await?;
             let Some(Value::Array(listed)) = page.get_mut("tools").map(Value::take) else {
-                return Err(Fault::new(code::GARBLED, "the server's list of tools is no list"));
+                return Err(Fault::new(code::GARBLED, "the server's list of tools is not a JSON array"));
             };
             tools.extend(listed);
             cursor = page.get_mut("nextCursor").map(Value::take).filter(Value::is_string);
@@ -153,7 +158,7 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Calls a tool. What the server wants to know before it answers is declined, in as many rounds as may be.
+    /// Calls a tool. Declines requests of the server for more input, up to the maximum number of rounds.
     pub(crate) async fn call(&mut self, tool: &str, input: &Value) -> Result<Value, Fault> {
         let mut params = Map::new();
         params.insert("name".into(), tool.into());
@@ -163,11 +168,11 @@ impl Connection {
             if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
                 return Ok(result);
             }
-            let asked = result.get("inputRequests").and_then(Value::as_object);
-            let answers = asked.map(declined).transpose()?.unwrap_or_default();
+            let requested = result.get("inputRequests").and_then(Value::as_object);
+            let declines = requested.map(decline).transpose()?.unwrap_or_default();
             params.remove("inputResponses");
-            if !answers.is_empty() {
-                params.insert("inputResponses".into(), Value::Object(answers));
+            if !declines.is_empty() {
+                params.insert("inputResponses".into(), Value::Object(declines));
             }
             params.remove("requestState");
             params.extend(
@@ -177,11 +182,11 @@ impl Connection {
         let most = limits::MCP_ROUNDS_MAX;
         Err(Fault::new(
             code::INPUT_REQUIRED,
-            format!("the server asked for more input {most} times; it was not asked again"),
+            format!("the server requested more input {most} times, which is the limit"),
         ))
     }
 
-    /// Takes what has come since the last request.
+    /// Processes the notifications since the last request.
     pub(crate) fn drain(&mut self) -> Result<(), Fault> {
         let Wire::Pipes(pipes) = &mut self.wire else { return Ok(()) };
         let mut changed = false;
@@ -190,19 +195,19 @@ impl Connection {
         drained
     }
 
-    /// Tells the server that the answer to the open request is not waited for.
+    /// Cancels the open request.
     pub(crate) async fn give_up(&mut self, reason: &str) {
         let Some(id) = self.open.take() else { return };
         if self.era == ProtocolEra::Stateless && matches!(self.wire, Wire::Http(_)) {
-            // That nobody listens any more says it.
+            // Closing the HTTP response cancels the request.
             return;
         }
-        let told = self.notify("notifications/cancelled", json!({ "requestId": id, "reason": reason }));
-        // A server that takes nothing is ended anyway.
-        tokio::time::timeout(limits::MCP_FAREWELL_WAIT, told).await.ok();
+        let sent = self.notify("notifications/cancelled", json!({ "requestId": id, "reason": reason }));
+        // A server that does not read is ended anyway.
+        tokio::time::timeout(limits::MCP_CLOSE_WAIT, sent).await.ok();
     }
 
-    /// Whether the last request was answered, so that another can be sent.
+    /// Whether the last request has its response, so that another can be sent.
     pub(crate) fn is_usable(&self) -> bool {
         self.open.is_none()
     }
@@ -211,7 +216,7 @@ impl Connection {
         match self.wire {
             Wire::Pipes(pipes) => pipes.close().await,
             Wire::Http(http) => {
-                tokio::time::timeout(limits::MCP_FAREWELL_WAIT, http.close()).await.ok();
+                tokio::time::timeout(limits::MCP_CLOSE_WAIT, http.close()).await.ok();
             }
         }
     }
@@ -230,21 +235,21 @@ impl Connection {
         let body = message::request(id, method, &Value::Object(params));
         self.open = Some(id);
         let mut changed = false;
-        let mut heard = |method: &str| changed |= is_list_changed(method);
+        let mut on_notification = |method: &str| changed |= is_list_changed(method);
         let mut quota = ReadQuota::new();
-        let answered = match &mut self.wire {
+        let received = match &mut self.wire {
             Wire::Pipes(pipes) => {
                 pipes.send(&body);
-                pipes.answer(id, &mut quota, &mut heard).await
+                pipes.exchange(id, &mut quota, &mut on_notification).await
             }
             Wire::Http(http) => {
-                http.exchange(id, Subject { method, name }, body, &mut quota, &mut heard).await
+                http.exchange(id, Subject { method, name }, body, &mut quota, &mut on_notification).await
             }
         };
         self.list_changed |= changed;
-        let answer = answered?;
+        let response = received?;
         self.open = None;
-        answer
+        response
     }
 
     async fn notify(&mut self, method: &str, params: Value) -> Result<(), Fault> {
@@ -260,36 +265,38 @@ impl Connection {
 }
 
 impl Wire {
-    async fn open(server: &McpServer, place: ServerPlace<'_>) -> Result<Wire, Fault> {
+    async fn open(server: &McpServer, context: ProcessContext<'_>) -> Result<Wire, Fault> {
         match &server.transport {
             McpTransport::Url(endpoint) => Ok(Wire::Http(Box::new(Http::new(endpoint.clone())))),
             McpTransport::Command { argv, environment, network } => {
                 let unreachable = |why: String| Fault::new(code::UNREACHABLE, why);
-                let Some(sandbox) = place.sandbox else {
+                let Some(sandbox) = context.sandbox else {
                     return Err(unreachable(
-                        "no sandbox works here, so the server cannot be started; recount doctor says why"
+                        "no sandbox works on this machine, so the server cannot be started; `recount doctor` \
+                         shows the reason"
                             .into(),
                     ));
                 };
-                if let Some(why) = place.no_network.filter(|_| *network) {
-                    return Err(unreachable(format!("the server cannot have the network: {why}")));
+                if let Some(why) = context.no_network.filter(|_| *network) {
+                    return Err(unreachable(format!("the server cannot get network access: {why}")));
                 }
-                let started = Pipes::start(sandbox, argv, environment, place.root, *network).await;
+                let started = Pipes::start(sandbox, argv, environment, context.root, *network).await;
                 let pipes =
-                    started.map_err(|why| unreachable(format!("the server could not be started: {why}")))?;
+                    started.map_err(|why| unreachable(format!("the server cannot be started: {why}")))?;
                 Ok(Wire::Pipes(Box::new(pipes)))
             }
         }
     }
 }
 
-/// Whether a server that did not answer `server/discover` with a result may speak an older version.
+/// Whether a server that rejected `server/discover` may support only an older version.
 fn may_be_older(fault: &Fault) -> bool {
     match (&fault.refusal, fault.code) {
         (Some((number, data)), code::REFUSED) => {
             let supported = data.get("supported").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            let speaks_older =
-                || supported.iter().filter_map(Value::as_str).any(|said| WITH_INITIALIZE.contains(&said));
+            let speaks_older = || {
+                supported.iter().filter_map(Value::as_str).any(|version| WITH_INITIALIZE.contains(&version))
+            };
             !MODERN_REFUSALS.contains(number) || speaks_older()
         }
         (Some((status, _)), code::UNREACHABLE) => matches!(status, 400 | 404 | 405 | 406 | 415 | 422),
@@ -306,7 +313,7 @@ fn client_info() -> Value {
     json!({ "name": "recount", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// Who asks, in which version, and that nothing is offered beside tools.
+/// The client information and version of a stateless request. No capabilities are offered.
 fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": STATELESS,
@@ -315,20 +322,20 @@ fn meta() -> Value {
     })
 }
 
-/// The answers to what a server wants to know: no form is filled in, no folder is named, and no model is asked for it.
-fn declined(asked: &Map<String, Value>) -> Result<Map<String, Value>, Fault> {
-    let answer = |(key, request): (&String, &Value)| {
+/// Builds the responses that decline requests for input: no form, no folders, no model.
+fn decline(requests: &Map<String, Value>) -> Result<Map<String, Value>, Fault> {
+    let response = |(key, request): (&String, &Value)| {
         let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
-        let answer = match method {
+        let response = match method {
             "elicitation/create" => json!({ "action": "decline" }),
             "roots/list" => json!({ "roots": [] }),
             other => {
                 let other: String = other.chars().take(NAMED_CHARS_MAX).collect();
-                let why = format!("the server wants {other:?} of this client, which does not offer it");
+                let why = format!("the server requested {other:?}, which this client does not support");
                 return Err(Fault::new(code::INPUT_REQUIRED, why));
             }
         };
-        Ok((key.clone(), answer))
+        Ok((key.clone(), response))
     };
-    asked.iter().map(answer).collect()
+    requests.iter().map(response).collect()
 }

@@ -1,6 +1,6 @@
-//! The result of a call: what the model is told of it, and the picture that it is shown.
+//! Converts the result of a tool call into the text and the picture for the model.
 //!
-//! Pure. Look at [`read`].
+//! Pure. Start at [`read`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,19 +10,19 @@ use serde_json::Value;
 use crate::limits::PICTURE_BYTES_MAX;
 use crate::mcp::limits;
 
-/// What a call brought.
+/// The converted result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ToolResult {
     pub(crate) output: String,
     pub(crate) image: Option<(String, Bytes)>,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reports a failure.
     pub(crate) is_error: bool,
 }
 
-/// Pictures that models are shown.
+/// Media types of pictures that models accept.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// `None`: it is no result of a call.
+/// Returns `None` if the value is not the result of a call.
 pub(crate) fn read(result: &Value) -> Option<ToolResult> {
     let result = result.as_object()?;
     let content = match result.get("content") {
@@ -37,7 +37,7 @@ pub(crate) fn read(result: &Value) -> Option<ToolResult> {
         read.add(block);
     }
     if let Some(more) = content.len().checked_sub(limits::MCP_BLOCKS_MAX).filter(|more| *more > 0) {
-        read.line(&format!("[{more} more parts of the result were left out]"));
+        read.line(&format!("[{more} more parts of the result omitted]"));
     }
     if let Some(structured) = result.get("structuredContent")
         && read.output.is_empty()
@@ -51,7 +51,10 @@ pub(crate) fn read(result: &Value) -> Option<ToolResult> {
             end -= 1;
         }
         read.output.truncate(end);
-        read.line(&format!("[the result had {whole} bytes; {} were left out and are not kept]", whole - end));
+        read.line(&format!(
+            "[the result had {whole} bytes; {} were omitted and are not stored]",
+            whole - end
+        ));
     }
     Some(read)
 }
@@ -69,7 +72,7 @@ impl ToolResult {
         match text("type") {
             "text" => self.line(text("text")),
             "image" => self.picture(text("mimeType"), text("data")),
-            "audio" => self.line(&format!("[audio of type {}, which is not shown]", shown(text("mimeType")))),
+            "audio" => self.line(&format!("[audio of type {}, not shown]", shown(text("mimeType")))),
             "resource_link" => {
                 let about = [text("title"), text("name"), text("description")];
                 let about = about.into_iter().find(|about| !about.is_empty()).unwrap_or("a resource");
@@ -84,35 +87,31 @@ impl ToolResult {
                     None if IMAGES.contains(&text("mimeType")) => {
                         self.picture(text("mimeType"), text("blob"))
                     }
-                    None => {
-                        self.line(&format!("[data of type {}, which is not shown]", shown(text("mimeType"))))
-                    }
+                    None => self.line(&format!("[data of type {}, not shown]", shown(text("mimeType")))),
                 }
             }
-            other => {
-                self.line(&format!("[a part of the unknown type {:?}, which is not shown]", shown(other)))
-            }
+            other => self.line(&format!("[content of the unknown type {:?}, not shown]", shown(other))),
         }
     }
 
-    /// The first picture is shown; the model is told of the others.
+    /// Keeps the first picture; others are only described in text.
     fn picture(&mut self, mime: &str, data: &str) {
         let why = if !IMAGES.contains(&mime) {
-            "which is not shown".to_owned()
+            "not shown".to_owned()
         } else if self.image.is_some() {
-            "which is not shown: only the first one is".to_owned()
+            "not shown: only the first image is shown".to_owned()
         } else if data.len() / 4 * 3 > PICTURE_BYTES_MAX {
-            format!("which is not shown: it has more than {PICTURE_BYTES_MAX} bytes")
+            format!("not shown: larger than {PICTURE_BYTES_MAX} bytes")
         } else {
             match STANDARD.decode(data) {
                 Ok(bytes) => {
                     self.image = Some((mime.to_owned(), bytes.into()));
                     return;
                 }
-                Err(_) => "which cannot be read".to_owned(),
+                Err(_) => "cannot be read".to_owned(),
             }
         };
-        self.line(&format!("[a picture of type {}, {why}]", shown(mime)));
+        self.line(&format!("[image of type {}, {why}]", shown(mime)));
     }
 }
 
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_parts_of_a_result_are_told() {
+    fn all_parts_of_a_result_are_converted() {
         let result = json!({ "content": [
             { "type": "text", "text": "one\n" },
             { "type": "image", "mimeType": "image/png", "data": "AQID" },
@@ -144,13 +143,13 @@ mod tests {
             read.output.lines().collect::<Vec<_>>(),
             [
                 "one",
-                "[a picture of type image/png, which is not shown: only the first one is]",
-                "[a picture of type image/tiff, which is not shown]",
+                "[image of type image/png, not shown: only the first image is shown]",
+                "[image of type image/tiff, not shown]",
                 "[a: file:///a]",
                 "[file:///b]",
                 "two",
-                "[audio of type audio/wav, which is not shown]",
-                "[a part of the unknown type \"hologram\", which is not shown]",
+                "[audio of type audio/wav, not shown]",
+                "[content of the unknown type \"hologram\", not shown]",
             ]
         );
         assert_eq!(read.image, Some(("image/png".to_owned(), Bytes::from_static(&[1, 2, 3]))));
@@ -158,24 +157,24 @@ mod tests {
     }
 
     #[test]
-    fn a_result_without_parts_is_told_by_its_structure() {
-        let told = read(&json!({ "structuredContent": { "degrees": 7 } })).unwrap();
-        assert_eq!(told.output, "{\"degrees\":7}");
+    fn a_result_without_parts_is_its_structured_content() {
+        let result = read(&json!({ "structuredContent": { "degrees": 7 } })).unwrap();
+        assert_eq!(result.output, "{\"degrees\":7}");
         assert_eq!(read(&json!([])), None);
         assert_eq!(read(&json!({ "content": 7 })), None);
     }
 
     #[test]
-    fn long_results_are_cut_and_say_so() {
+    fn long_results_are_cut_with_a_note() {
         let long = "é".repeat(limits::MCP_OUTPUT_BYTES_MAX);
-        let told = read(&json!({ "content": [{ "type": "text", "text": long }] })).unwrap();
+        let result = read(&json!({ "content": [{ "type": "text", "text": long }] })).unwrap();
         assert!(
-            told.output.ends_with("were left out and are not kept]")
-                && told.output.len() < limits::MCP_OUTPUT_BYTES_MAX + 100
+            result.output.ends_with("were omitted and are not stored]")
+                && result.output.len() < limits::MCP_OUTPUT_BYTES_MAX + 100
         );
         let many: Vec<Value> =
             (0..=limits::MCP_BLOCKS_MAX).map(|_| json!({ "type": "text", "text": "x" })).collect();
-        let told = read(&json!({ "content": many })).unwrap();
-        assert!(told.output.ends_with("[1 more parts of the result were left out]"), "{}", told.output);
+        let result = read(&json!({ "content": many })).unwrap();
+        assert!(result.output.ends_with("[1 more parts of the result omitted]"), "{}", result.output);
     }
 }

@@ -1,23 +1,23 @@
-//! The two eras of the protocol, and their versions.
+//! The two eras of the MCP protocol, and their versions.
 //!
-//! Pure. It must not know how servers are reached.
+//! Pure. The module must not depend on how servers are connected.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Versions with a handshake, the newest first.
+/// Versions with a handshake, newest first.
 pub(crate) const WITH_INITIALIZE: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// The version in which every request stands for itself.
+/// The version without a handshake, in which every request is self-contained.
 pub(crate) const STATELESS: &str = "2026-07-28";
 
-/// How a connection starts, and what goes with requests.
+/// Which handshake and which request fields a connection uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtocolEra {
     Initialize,
     Stateless,
 }
 
-/// Which one a server spoke when it was last reached.
+/// The era that a server used at the last connection.
 #[derive(Debug, Default)]
 pub(crate) struct KnownEra(Mutex<Option<ProtocolEra>>);
 

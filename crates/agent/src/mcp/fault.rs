@@ -1,13 +1,13 @@
-//! Why a server did not do what it was asked.
+//! The error of a failed request to an MCP server.
 //!
-//! Look at [`Fault`]. It must not know how servers are reached.
+//! Start at [`Fault`]. The module must not depend on how servers are connected.
 
 use serde_json::Value;
 
 use crate::mcp::limits;
 use crate::tools::cut_bytes;
 
-/// The codes of calls that failed, as events have them.
+/// Error codes of failed calls, as stored in events.
 pub(crate) mod code {
     pub(crate) const UNREACHABLE: &str = "mcp_unreachable";
     pub(crate) const ENDED: &str = "mcp_server_ended";
@@ -16,18 +16,18 @@ pub(crate) mod code {
     pub(crate) const REFUSED: &str = "mcp_refused";
     pub(crate) const TIMEOUT: &str = "mcp_timeout";
     pub(crate) const INPUT_REQUIRED: &str = "mcp_input_required";
-    /// The server has forgotten the session: nothing was done, and a new one may be started.
+    /// The session does not exist any more: nothing was done, and a new one may be started.
     pub(crate) const SESSION_OVER: &str = "mcp_session_over";
-    pub(crate) const TOOL_GONE: &str = "mcp_tool_gone";
+    pub(crate) const TOOL_MISSING: &str = "mcp_tool_gone";
 }
 
-/// See the file's head.
+/// A failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Fault {
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// Where the server answered with an error of the protocol: its number and what came with it.
+    /// If the server returned a protocol error: its number and data.
     pub(crate) refusal: Option<(i64, Value)>,
 }
 
@@ -37,13 +37,13 @@ impl Fault {
         Fault { code, message, refusal: None }
     }
 
-    pub(crate) fn refused(number: i64, said: &str, data: Value) -> Self {
-        let message = format!("the server refused it with error {number}: {said}");
-        Fault { refusal: Some((number, data)), ..Fault::new(code::REFUSED, message) }
+    pub(crate) fn refused(number: i64, message: &str, data: Value) -> Self {
+        let text = format!("the server returned error {number}: {message}");
+        Fault { refusal: Some((number, data)), ..Fault::new(code::REFUSED, text) }
     }
 
-    /// Whether the connection is as good as before.
-    pub(crate) fn leaves_it_usable(&self) -> bool {
-        matches!(self.code, code::REFUSED | code::INPUT_REQUIRED | code::TOOL_GONE)
+    /// Whether the connection is still usable.
+    pub(crate) fn is_connection_usable(&self) -> bool {
+        matches!(self.code, code::REFUSED | code::INPUT_REQUIRED | code::TOOL_MISSING)
     }
 }

@@ -1,6 +1,7 @@
-//! Headers of requests to a server: those of the configuration, and those that the protocol derives from a request.
+//! Builds the request headers for a server: those of the configuration, and those that the protocol derives from a
+//! request.
 //!
-//! It must not know how requests are sent.
+//! The module must not depend on how requests are sent.
 
 use std::path::Path;
 
@@ -24,7 +25,7 @@ const RESERVED: &[&str] = &[
     "mcp-name",
 ];
 
-/// Those of the configuration, sent with every request. `Err`: the key that is wrong, and why.
+/// Reads the configured headers, which are sent with every request. `Err`: the key that is invalid, and why.
 pub(super) fn read(
     settings: &McpServerSettings,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -38,8 +39,8 @@ pub(super) fn read(
     SecretHeaders::read(&sources, RESERVED, environment, folder)
 }
 
-/// A text as a header can carry it: as it is, or marked as base64.
-pub(crate) fn carried(text: &str) -> Option<HeaderValue> {
+/// Encodes a text for a header: unchanged if possible, otherwise as marked base64.
+pub(crate) fn encode(text: &str) -> Option<HeaderValue> {
     let marked = text.starts_with("=?base64?") && text.ends_with("?=");
     let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) && text.trim() == text && !marked;
     let text = if plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) };
@@ -51,12 +52,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_no_header_carries_are_marked() {
-        let said = |text| carried(text).unwrap().to_str().unwrap().to_owned();
-        assert_eq!(said("read_file"), "read_file");
-        assert_eq!(said("größe"), "=?base64?Z3LDtsOfZQ==?=");
-        assert_eq!(said(" x"), "=?base64?IHg=?=");
-        assert_eq!(said("=?base64?eA==?="), "=?base64?PT9iYXNlNjQ/ZUE9PT89?=");
+    fn names_that_no_header_can_carry_are_encoded() {
+        let encoded = |text| encode(text).unwrap().to_str().unwrap().to_owned();
+        assert_eq!(encoded("read_file"), "read_file");
+        assert_eq!(encoded("größe"), "=?base64?Z3LDtsOfZQ==?=");
+        assert_eq!(encoded(" x"), "=?base64?IHg=?=");
+        assert_eq!(encoded("=?base64?eA==?="), "=?base64?PT9iYXNlNjQ/ZUE9PT89?=");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A server at an address: each message is a POST, and the answer is JSON or a stream of events.
+//! Connects to a server over HTTP: each message is a POST, and the response is JSON or an event stream.
 //!
-//! Look at [`Http`]. It must not know what messages are for.
+//! Start at [`Http`]. The module must not depend on the meaning of messages.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// Where a server is, and what goes with every request. Cheap to clone.
+/// The URL of a server and the headers of every request. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HttpEndpoint {
     client: Client,
@@ -34,7 +34,7 @@ pub(crate) struct HttpEndpoint {
 
 impl HttpEndpoint {
     pub(crate) fn new(url: &str, headers: SecretHeaders) -> Result<HttpEndpoint, String> {
-        // An address may hold a password, so a wrong one is not repeated.
+        // A URL may contain a password, so an invalid one is not quoted.
         let parsed = Url::parse(url).ok().filter(|url| {
             matches!(url.scheme(), "http" | "https")
                 && url.has_host()
@@ -42,7 +42,11 @@ impl HttpEndpoint {
                 && url.password().is_none()
         });
         let Some(url) = parsed else {
-            return Err("it is no address of a server; use one such as https://mcp.example.com/mcp, without a password".to_owned());
+            return Err(
+                "it is not a valid server URL; use one such as https://mcp.example.com/mcp, without a \
+                        password"
+                    .to_owned(),
+            );
         };
         let client = http_client(&url, url.scheme() == "http").map_err(|why| why.to_string())?;
         Ok(HttpEndpoint { client, url, headers: Arc::new(headers) })
@@ -53,20 +57,20 @@ impl HttpEndpoint {
     }
 }
 
-/// What a request is, for the headers that say so.
+/// The method and the tool of a request, for its headers.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a str,
     pub(crate) name: Option<&'a str>,
 }
 
-/// A server that is spoken with.
+/// A connection to one server.
 pub(crate) struct Http {
     endpoint: HttpEndpoint,
     session: Option<HeaderValue>,
-    /// The version that every request names.
+    /// The protocol version in the header of every request.
     pub(crate) version: Option<&'static str>,
-    /// Whether requests name their methods in headers.
+    /// Whether requests have their method in a header.
     pub(crate) names_methods: bool,
 }
 
@@ -75,14 +79,14 @@ impl Http {
         Http { endpoint, session: None, version: None, names_methods: false }
     }
 
-    /// Sends a request and reads up to its answer. `heard` is given every notification.
+    /// Sends a request and reads up to its response. `on_notification` receives each notification.
     pub(crate) async fn exchange(
         &mut self,
-        wanted: u64,
+        id: u64,
         subject: Subject<'_>,
         body: Vec<u8>,
         quota: &mut ReadQuota,
-        heard: &mut (dyn FnMut(&str) + Send),
+        on_notification: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Value, Fault>, Fault> {
         let response = self.post(subject, body).await?;
         if let Some(session) = response.headers().get(SESSION).filter(|_| subject.method == "initialize") {
@@ -91,33 +95,33 @@ impl Http {
         let status = response.status();
         let streams = is_kind(&response, "text/event-stream");
         if status.is_success() && streams {
-            return self.streamed(wanted, response, quota, heard).await;
+            return self.streamed(id, response, quota, on_notification).await;
         }
         let is_json = is_kind(&response, "application/json");
         let body = whole(response, quota, !status.is_success()).await?;
         let incoming = Incoming::read(&body).filter(|_| is_json);
-        match incoming.map(|incoming| incoming.into_answer_to(wanted)) {
-            Some(Ok(answer)) if status.is_success() || answer.is_err() => Ok(answer),
+        match incoming.map(|incoming| incoming.into_response_to(id)) {
+            Some(Ok(result)) if status.is_success() || result.is_err() => Ok(result),
             _ if status.is_success() => {
-                let why = "the server answered with something that is no message of the protocol";
+                let why = "the server's response is not a protocol message";
                 Err(Fault::new(code::GARBLED, why))
             }
             _ if status == StatusCode::NOT_FOUND && self.session.is_some() => {
-                let why = "the server has forgotten the session; nothing was done";
+                let why = "the server no longer knows the session; nothing was done";
                 Err(Fault::new(code::SESSION_OVER, why))
             }
             _ => Err(refused_status(status, &body)),
         }
     }
 
-    /// Sends what has no answer.
+    /// Sends a message that has no response.
     pub(crate) async fn send(&mut self, method: &str, body: Vec<u8>) -> Result<(), Fault> {
         let response = self.post(Subject { method, name: None }, body).await?;
         let status = response.status();
         if status.is_success() { Ok(()) } else { Err(refused_status(status, b"")) }
     }
 
-    /// Says that the session is over, where there is one.
+    /// Ends the session, if there is one.
     pub(crate) async fn close(self) {
         let Some(session) = &self.session else { return };
         let mut request = self.endpoint.client.delete(self.endpoint.url.clone());
@@ -125,7 +129,7 @@ impl Http {
         if let Some(version) = self.version {
             request = request.header(VERSION, version);
         }
-        // A server that keeps it forgets it when it wants.
+        // Errors are ignored: the server will expire the session.
         request.send().await.ok();
     }
 
@@ -146,30 +150,30 @@ impl Http {
         }
         if self.names_methods {
             request = request.header(METHOD, subject.method);
-            if let Some(name) = subject.name.and_then(headers::carried) {
+            if let Some(name) = subject.name.and_then(headers::encode) {
                 request = request.header(NAME, name);
             }
         }
         request.send().await.map_err(|why| {
             let host = self.endpoint.host();
-            let what = if why.is_connect() { "cannot be reached at" } else { "did not answer from" };
+            let what = if why.is_connect() { "cannot be reached at" } else { "did not respond at" };
             Fault::new(code::UNREACHABLE, format!("the server {what} {host}: {}", innermost(why)))
         })
     }
 
     async fn streamed(
         &mut self,
-        wanted: u64,
+        id: u64,
         response: Response,
         quota: &mut ReadQuota,
-        heard: &mut (dyn FnMut(&str) + Send),
+        on_notification: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Value, Fault>, Fault> {
         let most = limits::MCP_MESSAGE_BYTES_MAX;
         let mut decoder = Decoder::with_limits(most, most);
         let mut chunks = response.bytes_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|why| {
-                Fault::new(code::ENDED, format!("the answer of the server was cut off: {}", innermost(why)))
+                Fault::new(code::ENDED, format!("the server's response was cut off: {}", innermost(why)))
             })?;
             quota.take(chunk.len())?;
             let fed = decoder.feed(&chunk);
@@ -179,25 +183,26 @@ impl Http {
                     continue;
                 }
                 let Some(incoming) = Incoming::read(frame.data.as_bytes()) else {
-                    let why = "the server sent an event that is no message of the protocol; the connection was ended";
+                    let why = "the server sent an event that is not a protocol message; the connection was \
+                               closed";
                     return Err(Fault::new(code::GARBLED, why));
                 };
-                match incoming.into_answer_to(wanted) {
-                    Ok(answer) => return Ok(answer),
+                match incoming.into_response_to(id) {
+                    Ok(result) => return Ok(result),
                     Err(Incoming::Request { id, method }) => {
-                        self.send(&method, message::answer(&id, &method)).await?;
+                        self.send(&method, message::respond(&id, &method)).await?;
                     }
-                    Err(Incoming::Notification { method }) => heard(&method),
-                    Err(Incoming::Answer { .. }) => {}
+                    Err(Incoming::Notification { method }) => on_notification(&method),
+                    Err(Incoming::Response { .. }) => {}
                 }
             }
-            fed.map_err(|why| Fault::new(code::FLOODED, format!("{why}; the connection was ended")))?;
+            fed.map_err(|why| Fault::new(code::FLOODED, format!("{why}; the connection was closed")))?;
         }
-        Err(Fault::new(code::ENDED, "the server ended its answer before the result"))
+        Err(Fault::new(code::ENDED, "the server's response ended before the result"))
     }
 }
 
-/// A body of bounded length; of an error the beginning is enough.
+/// Reads a body of limited length; the body of an error may be cut.
 async fn whole(response: Response, quota: &mut ReadQuota, is_error: bool) -> Result<Vec<u8>, Fault> {
     let most = if is_error { MODEL_ERROR_BODY_BYTES_MAX } else { limits::MCP_MESSAGE_BYTES_MAX };
     let mut body = Vec::new();
@@ -207,7 +212,7 @@ async fn whole(response: Response, quota: &mut ReadQuota, is_error: bool) -> Res
             Ok(chunk) => chunk,
             Err(_) if is_error => break,
             Err(why) => {
-                let why = format!("the answer of the server was cut off: {}", innermost(why));
+                let why = format!("the server's response was cut off: {}", innermost(why));
                 return Err(Fault::new(code::ENDED, why));
             }
         };
@@ -217,27 +222,27 @@ async fn whole(response: Response, quota: &mut ReadQuota, is_error: bool) -> Res
             if is_error {
                 break;
             }
-            let why = format!("an answer of the server is longer than {most} bytes, and was not read on");
+            let why = format!("the server's response is larger than {most} bytes; the rest was not read");
             return Err(Fault::new(code::FLOODED, why));
         }
     }
     Ok(body)
 }
 
-/// An answer that is an error of HTTP, by its number.
+/// Builds the fault for a response with an HTTP error status.
 fn refused_status(status: StatusCode, body: &[u8]) -> Fault {
     let number = status.as_u16();
-    let said = match Incoming::read(body) {
-        Some(Incoming::Answer { answer: Err(fault), .. }) => fault.message,
+    let detail = match Incoming::read(body) {
+        Some(Incoming::Response { result: Err(fault), .. }) => fault.message,
         _ => String::from_utf8_lossy(body).trim().to_owned(),
     };
-    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-    let mut fault = Fault::new(code::UNREACHABLE, format!("the server answered with status {number}{said}"));
+    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    let mut fault = Fault::new(code::UNREACHABLE, format!("the server returned status {number}{detail}"));
     fault.refusal = Some((i64::from(number), Value::Null));
     fault
 }
 
-fn is_kind(response: &Response, wanted: &str) -> bool {
+fn is_kind(response: &Response, expected: &str) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(expected)
 }

@@ -1,6 +1,6 @@
-//! One server of a run: reached when it is first needed, reached anew when it has ended, and called.
+//! One MCP server of a run: connects when it is first needed, reconnects after a failure, and calls tools.
 //!
-//! Look at [`Link`]. It must not know tools of other kinds, or workers.
+//! Start at [`Link`]. The module must not depend on other kinds of tools, or on workers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,25 +11,25 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout_at;
 
-use super::connection::{Connection, ServerPlace};
+use super::connection::{Connection, ProcessContext};
 use super::fault::{Fault, code};
 use super::listing::{ListedTool, Listing};
 use super::server::{McpServer, McpServers};
 use crate::mcp::limits;
 
-/// Where the processes of a run's servers work.
+/// The sandbox and network of a run's server processes.
 #[derive(Clone)]
-pub(crate) struct RunPlace {
+pub(crate) struct RunServers {
     servers: McpServers,
 }
 
-impl RunPlace {
+impl RunServers {
     pub(crate) fn new(servers: McpServers) -> Self {
-        RunPlace { servers }
+        RunServers { servers }
     }
 
-    fn place<'a>(&'a self, root: &'a Path) -> ServerPlace<'a> {
-        ServerPlace {
+    fn context<'a>(&'a self, root: &'a Path) -> ProcessContext<'a> {
+        ProcessContext {
             sandbox: self.servers.sandbox.as_deref(),
             no_network: self.servers.no_network.as_deref(),
             root,
@@ -37,27 +37,27 @@ impl RunPlace {
     }
 }
 
-/// One server of a run. Calls of it follow one another.
+/// One server of a run. Calls are made one at a time.
 pub(crate) struct Link {
     pub(crate) server: Arc<McpServer>,
-    place: RunPlace,
+    context: RunServers,
     state: Mutex<LinkState>,
 }
 
 #[derive(Default)]
 struct LinkState {
     connection: Option<Connection>,
-    /// How often it was reached since it was last left.
+    /// The number of connections since the last close.
     starts: usize,
     listing: Option<Listing>,
 }
 
 impl Link {
-    pub(crate) fn new(server: Arc<McpServer>, place: RunPlace) -> Self {
-        Link { server, place, state: Mutex::default() }
+    pub(crate) fn new(server: Arc<McpServer>, context: RunServers) -> Self {
+        Link { server, context, state: Mutex::default() }
     }
 
-    /// Its tools now, and what of its list is left out.
+    /// Returns its current tools, and messages about omitted ones.
     pub(crate) async fn listed(
         &self,
         root: &Path,
@@ -68,7 +68,7 @@ impl Link {
         Ok((listing.tools.clone(), listing.left_out.clone()))
     }
 
-    /// Sees that the server is there and that its list is the newest.
+    /// Connects if necessary and updates the list of tools.
     async fn refresh(&self, state: &mut LinkState, root: &Path) -> Result<(), Fault> {
         if let Some(connection) = &mut state.connection {
             let drained = connection.drain();
@@ -80,21 +80,20 @@ impl Link {
         let late = || {
             Fault::new(
                 code::TIMEOUT,
-                format!("the server did not answer within {} ms", self.server.start_timeout.as_millis()),
+                format!("the server did not respond within {} ms", self.server.start_timeout.as_millis()),
             )
         };
         if state.connection.is_none() {
             state.listing = None;
             if state.starts >= limits::MCP_STARTS_MAX {
                 let most = limits::MCP_STARTS_MAX;
-                let why = format!(
-                    "the server was reached {most} times for this run and failed each time; it is not tried again"
-                );
+                let why =
+                    format!("{most} connections to the server failed in this run; it is not tried again");
                 return Err(Fault::new(code::UNREACHABLE, why));
             }
             state.starts += 1;
             let opened =
-                timeout_at(until, Connection::open(&self.server, self.place.place(root), until)).await;
+                timeout_at(until, Connection::open(&self.server, self.context.context(root), until)).await;
             state.connection = Some(opened.map_err(|_| late())??);
         }
         let connection = state.connection.as_mut().expect("it was opened");
@@ -108,7 +107,7 @@ impl Link {
                 Ok(())
             }
             Err(fault) => {
-                if !fault.leaves_it_usable() {
+                if !fault.is_connection_usable() {
                     state.connection = None;
                 }
                 Err(fault)
@@ -116,7 +115,7 @@ impl Link {
         }
     }
 
-    /// Calls a tool that models know by `name`. Dropping the future leaves the server to be reached anew.
+    /// Calls a tool that models know by `name`. Dropping the future makes the next call reconnect.
     pub(crate) async fn call(
         &self,
         name: &str,
@@ -151,10 +150,10 @@ impl Link {
         let (connection, listing) = connection.as_mut().zip(listing.as_ref()).expect("they were made ready");
         let Some(tool) = listing.tools.get(name) else {
             let why = format!(
-                "the server {} does not have this tool any more; its list of tools has changed",
+                "the MCP server {} no longer has this tool; its list of tools has changed",
                 self.server.name
             );
-            return Err(Stopped::Failed(Fault::new(code::TOOL_GONE, why)));
+            return Err(Stopped::Failed(Fault::new(code::TOOL_MISSING, why)));
         };
         let outcome = tokio::select! {
             biased;
@@ -164,7 +163,7 @@ impl Link {
         };
         match &outcome {
             Ok(_) => {}
-            Err(Stopped::Failed(fault)) if fault.leaves_it_usable() => {}
+            Err(Stopped::Failed(fault)) if fault.is_connection_usable() => {}
             Err(stopped) => {
                 if !matches!(stopped, Stopped::Failed(_)) {
                     connection.give_up(&stopped.reason()).await;
@@ -177,9 +176,9 @@ impl Link {
         outcome
     }
 
-    /// Ends it. Reaching it anew is no sign that it failed.
+    /// Closes the connection. The next connection does not count as a failure.
     pub(crate) async fn close(&self) {
-        // A call that was dropped holds it no longer.
+        // A dropped call does not hold the lock any more.
         let mut state = self.state.lock().await;
         state.starts = 0;
         if let Some(connection) = state.connection.take() {
@@ -188,7 +187,7 @@ impl Link {
     }
 }
 
-/// Why a call brought no result.
+/// Why a call has no result.
 pub(crate) enum Stopped {
     Failed(Fault),
     TimedOut(Duration),
@@ -199,7 +198,7 @@ impl Stopped {
     fn reason(&self) -> String {
         match self {
             Stopped::Failed(fault) => fault.message.clone(),
-            Stopped::TimedOut(timeout) => format!("no answer within {} ms", timeout.as_millis()),
+            Stopped::TimedOut(timeout) => format!("no response within {} ms", timeout.as_millis()),
             Stopped::Cancelled => "the run was cancelled".to_owned(),
         }
     }

@@ -1,6 +1,6 @@
-//! The tools of a server's list as this server takes them: named for models, bounded, and without what cannot be told apart.
+//! Reads the tool list of an MCP server: names for models, limits, and no ambiguous names.
 //!
-//! Pure. Look at [`Listing::read`].
+//! Pure. Start at [`Listing::read`].
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use crate::limits::NAMED_CHARS_MAX;
 use crate::mcp::limits;
 use crate::tools::cut_bytes;
 
-/// What became of a list.
+/// The accepted tools of a list.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Listing {
-    /// By their names for models.
+    /// The tools by their names for models.
     pub(crate) tools: BTreeMap<String, ListedTool>,
-    /// Why others of the list are left out, in words.
+    /// Messages about tools that are omitted.
     pub(crate) left_out: Vec<String>,
 }
 
 /// One tool of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedTool {
-    /// As the server calls it.
+    /// The name on the server.
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) schema: Value,
-    /// Whether the server says that a call may destroy something.
+    /// Whether the server declares that a call may destroy something.
     pub(crate) destroys: bool,
-    /// Whether the server says that no call changes anything. A hint for people, and no more.
+    /// Whether the server declares that calls change nothing. Only a hint for a person.
     pub(crate) reads: bool,
 }
 
@@ -41,22 +41,25 @@ impl Listing {
             if place >= limits::MCP_TOOLS_MAX {
                 let most = limits::MCP_TOOLS_MAX;
                 listing.left_out.push(format!(
-                    "the server {server} has more than {most} tools; the others are not offered"
+                    "the MCP server {server} has more than {most} tools; the others are not offered"
                 ));
                 break;
             }
             let tool = match ListedTool::read(value) {
                 Ok(tool) => tool,
                 Err(why) => {
-                    listing.left_out.push(format!("a tool of the server {server} is not offered: {why}"));
+                    listing.left_out.push(format!("a tool of the MCP server {server} is not offered: {why}"));
                     continue;
                 }
             };
             let name = names::tool_name(server, &tool.name);
-            // Which of two is meant would depend on their order, which is the server's.
+            // Choosing one would depend on the order of the server's list.
             if let Some(other) = listing.tools.get(&name) {
                 let (one, two) = (&other.name, &tool.name);
-                listing.left_out.push(format!("{one:?} and {two:?} of the server {server} would both be called {name}; neither is offered"));
+                listing.left_out.push(format!(
+                    "the tools {one:?} and {two:?} of the MCP server {server} would both be named {name}; \
+                     neither is offered"
+                ));
                 doubled.push(name);
                 continue;
             }
@@ -76,20 +79,22 @@ impl ListedTool {
             || name.chars().any(char::is_control)
         {
             let most = limits::MCP_TOOL_NAME_BYTES_MAX;
-            return Err(format!("{shown:?} is no name of 1 to {most} bytes without control characters"));
+            return Err(format!(
+                "{shown:?} is not a valid name; names have 1 to {most} bytes and no control characters"
+            ));
         }
         let Some(Value::Object(mut schema)) = value.get_mut("inputSchema").map(Value::take) else {
             return Err(format!("{shown:?} has no input schema"));
         };
         schema.entry("type").or_insert_with(|| "object".into());
         if schema.get("type").and_then(Value::as_str) != Some("object") {
-            return Err(format!("the input of {shown:?} is no object"));
+            return Err(format!("the input schema of {shown:?} is not for an object"));
         }
         let schema = Value::Object(schema);
         let bytes = schema.to_string().len();
         if bytes > limits::MCP_SCHEMA_BYTES_MAX {
             let most = limits::MCP_SCHEMA_BYTES_MAX;
-            return Err(format!("the schema of {shown:?} has {bytes} bytes, and at most {most} are taken"));
+            return Err(format!("the schema of {shown:?} has {bytes} bytes; the limit is {most}"));
         }
         let description = value.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
         let hint = |hint: &str| {
@@ -128,12 +133,12 @@ mod tests {
     fn what_cannot_be_offered_is_left_out_with_words() {
         let long = json!({ "name": "long", "inputSchema": { "description": "x".repeat(limits::MCP_SCHEMA_BYTES_MAX) } });
         for (listed, words) in [
-            (json!({ "name": "", "inputSchema": {} }), "no name"),
+            (json!({ "name": "", "inputSchema": {} }), "not a valid name"),
             (json!({ "name": "a\u{7}", "inputSchema": {} }), "control characters"),
             (json!({ "name": "a" }), "no input schema"),
-            (json!({ "name": "a", "inputSchema": { "type": "string" } }), "no object"),
-            (json!(7), "no name"),
-            (long, "at most"),
+            (json!({ "name": "a", "inputSchema": { "type": "string" } }), "not for an object"),
+            (json!(7), "not a valid name"),
+            (long, "the limit is"),
         ] {
             let listing = Listing::read("s", vec![listed, tool("good")]);
             assert_eq!(listing.tools.len(), 1);

@@ -1,22 +1,22 @@
-//! Messages of JSON-RPC as MCP uses it: written, and read from outside.
+//! Encodes and decodes the JSON-RPC messages of MCP.
 //!
-//! Look at [`Incoming`]. Pure. It must not know how messages travel.
+//! Start at [`Incoming`]. Pure. The module must not depend on the transport.
 
 use serde_json::{Value, json};
 
 use super::fault::Fault;
 
-/// The error for a method that is not offered.
+/// The JSON-RPC error code of an unsupported method.
 const METHOD_NOT_FOUND: i64 = -32_601;
 
-/// What a server sends.
+/// A message from a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Incoming {
-    Answer {
+    Response {
         id: u64,
-        answer: Result<Value, Fault>,
+        result: Result<Value, Fault>,
     },
-    /// It asks something of us.
+    /// A request to this client.
     Request {
         id: Value,
         method: String,
@@ -27,7 +27,7 @@ pub(crate) enum Incoming {
 }
 
 impl Incoming {
-    /// `None`: it is no message of the protocol.
+    /// Returns `None` if the text is not a message of the protocol.
     pub(crate) fn read(text: &[u8]) -> Option<Incoming> {
         let Value::Object(mut message) = serde_json::from_slice(text).ok()? else { return None };
         if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
@@ -41,22 +41,22 @@ impl Incoming {
             });
         }
         if let Some(result) = message.remove("result") {
-            return Some(Incoming::Answer { id: id?.as_u64()?, answer: Ok(result) });
+            return Some(Incoming::Response { id: id?.as_u64()?, result: Ok(result) });
         }
         let error = message.remove("error")?;
         let number = error.get("code")?.as_i64()?;
-        let said = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
+        let reason = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
         let data = error.get("data").cloned().unwrap_or_default();
-        // One without an id is about the only request that is under way.
+        // An error without an id belongs to the only open request.
         let id = id.and_then(|id| id.as_u64()).unwrap_or(u64::MAX);
-        Some(Incoming::Answer { id, answer: Err(Fault::refused(number, said, data)) })
+        Some(Incoming::Response { id, result: Err(Fault::refused(number, reason, data)) })
     }
 
-    /// Whether it answers the request of this number, which is the only one under way.
-    pub(crate) fn into_answer_to(self, wanted: u64) -> Result<Result<Value, Fault>, Incoming> {
+    /// Returns the response to the request with this id, which is the only open one; otherwise `Err` with the message.
+    pub(crate) fn into_response_to(self, expected: u64) -> Result<Result<Value, Fault>, Incoming> {
         match self {
-            Incoming::Answer { id, answer } if id == wanted || (id == u64::MAX && answer.is_err()) => {
-                Ok(answer)
+            Incoming::Response { id, result } if id == expected || (id == u64::MAX && result.is_err()) => {
+                Ok(result)
             }
             other => Err(other),
         }
@@ -71,18 +71,18 @@ pub(crate) fn notification(method: &str, params: &Value) -> Vec<u8> {
     written(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
 }
 
-/// The answer to what a server asks: a sign of life, and for everything else that it is not offered.
-pub(crate) fn answer(id: &Value, method: &str) -> Vec<u8> {
+/// Builds the response to a request of the server: an empty result for `ping`, an error for everything else.
+pub(crate) fn respond(id: &Value, method: &str) -> Vec<u8> {
     if method == "ping" {
         return written(&json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
     }
-    let message = format!("this client does not offer {method}");
+    let message = format!("this client does not support {method}");
     let error = json!({ "code": METHOD_NOT_FOUND, "message": message });
     written(&json!({ "jsonrpc": "2.0", "id": id, "error": error }))
 }
 
 fn written(message: &Value) -> Vec<u8> {
-    // JSON as it is written here has no line feed in it.
+    // `serde_json` writes no line feeds.
     message.to_string().into_bytes()
 }
 
@@ -91,11 +91,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_apart() {
+    fn messages_are_classified() {
         let read = |text: &str| Incoming::read(text.as_bytes());
         assert_eq!(
             read(r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#),
-            Some(Incoming::Answer { id: 7, answer: Ok(json!({ "a": 1 })) })
+            Some(Incoming::Response { id: 7, result: Ok(json!({ "a": 1 })) })
         );
         assert_eq!(
             read(r#"{"jsonrpc":"2.0","id":"x","method":"roots/list"}"#),
@@ -113,21 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_an_id_is_about_the_request_under_way() {
+    fn an_error_without_an_id_belongs_to_the_open_request() {
         let error =
             Incoming::read(br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#).unwrap();
-        let answered = error.into_answer_to(3).unwrap().unwrap_err();
-        assert_eq!(answered.refusal, Some((-32_700, Value::Null)));
-        let other = Incoming::Answer { id: 2, answer: Ok(Value::Null) };
-        assert_eq!(other.clone().into_answer_to(3), Err(other));
+        let result = error.into_response_to(3).unwrap().unwrap_err();
+        assert_eq!(result.refusal, Some((-32_700, Value::Null)));
+        let other = Incoming::Response { id: 2, result: Ok(Value::Null) };
+        assert_eq!(other.clone().into_response_to(3), Err(other));
     }
 
     #[test]
-    fn what_is_not_offered_is_declined() {
-        let said = |method| serde_json::from_slice::<Value>(&answer(&json!(4), method)).unwrap();
-        assert_eq!(said("ping"), json!({ "jsonrpc": "2.0", "id": 4, "result": {} }));
+    fn unsupported_requests_are_declined() {
+        let response = |method| serde_json::from_slice::<Value>(&respond(&json!(4), method)).unwrap();
+        assert_eq!(response("ping"), json!({ "jsonrpc": "2.0", "id": 4, "result": {} }));
         for method in ["sampling/createMessage", "roots/list", "elicitation/create"] {
-            assert_eq!(said(method)["error"]["code"], METHOD_NOT_FOUND, "{method}");
+            assert_eq!(response(method)["error"]["code"], METHOD_NOT_FOUND, "{method}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! What tools of a server are called for models: `mcp__SERVER__TOOL`, in letters that every provider takes.
+//! Builds and parses the tool names that models see: `mcp__SERVER__TOOL`, with characters that every provider accepts.
 //!
-//! Pure. Look at [`tool_name`] and [`server_of`].
+//! Pure. Start at [`tool_name`] and [`server_of`].
 
 use crate::mcp::limits;
 use crate::model::plain_name;
 
-/// How every such name begins.
+/// The prefix of every such name.
 pub const PREFIX: &str = "mcp__";
 
-/// Between the server and its tool.
+/// The separator between the server and its tool.
 const BETWEEN: &str = "__";
 
-/// Whether a server may be called so: then the first `__` after it ends its name.
+/// Whether a server name is valid: then the first `__` after it ends the name.
 pub(crate) fn is_server_name(name: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     !name.is_empty()
@@ -22,18 +22,18 @@ pub(crate) fn is_server_name(name: &str) -> bool {
         && !name.ends_with('_')
 }
 
-/// The name of a tool for models; a long one is cut.
+/// Returns the name of a tool for models; a long one is cut.
 pub(crate) fn tool_name(server: &str, tool: &str) -> String {
     plain_name(&format!("{PREFIX}{server}{BETWEEN}{tool}"))
 }
 
-/// The server that a name, or a pattern of names, is about.
+/// Returns the server of a tool name or a pattern.
 pub fn server_of(name: &str) -> Option<&str> {
     let (server, _) = name.strip_prefix(PREFIX)?.split_once(BETWEEN)?;
     Some(server)
 }
 
-/// Whether a name is meant by an entry of a list of tools: itself, or a beginning of such names that ends in `*`.
+/// Whether an entry of a tool list matches a name: the name itself, or a prefix that ends in `*`.
 pub(crate) fn is_meant(entry: &str, name: &str) -> bool {
     let by_pattern = |beginning: &str| server_of(beginning).is_some() && name.starts_with(beginning);
     entry == name || entry.strip_suffix('*').is_some_and(by_pattern)

@@ -1,6 +1,7 @@
-//! A server that is a process of the run: messages go to its standard input and come from its standard output, one a line.
+//! Connects to a server process: messages go to its standard input and come from its standard output, one per line.
 //!
-//! Look at [`Pipes`]. Everything happens within a call of it: no task reads beside. It must not know what messages are for.
+//! Start at [`Pipes`]. All reading happens inside a call; there is no reader task. The module must not depend on the
+//! meaning of messages.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use super::message::{self, Incoming};
 use crate::limits::{NAMED_CHARS_MAX, READ_AT_ONCE_BYTES, TERM_GRACE};
 use crate::mcp::limits;
 use crate::sandbox::process::{Exit, Process, StartError, signal_name};
-use crate::sandbox::{Order, Sandbox};
+use crate::sandbox::{Sandbox, SandboxCommand};
 
-/// See the file's head. Dropping it kills the process.
+/// A server process. Dropping it kills the process.
 pub(crate) struct Pipes {
     process: Process,
     input: pipe::Sender,
@@ -24,17 +25,17 @@ pub(crate) struct Pipes {
     errors: pipe::Receiver,
     /// Whether stderr has ended.
     errors_ended: bool,
-    /// What was read and is no whole line yet.
+    /// Bytes that were read and not parsed yet.
     held: Vec<u8>,
-    /// What is still to be written.
+    /// Bytes that are still to be written.
     unwritten: Vec<u8>,
-    /// The end of what it wrote to stderr.
-    complaint: Vec<u8>,
-    /// Lines that were no messages, over its whole life.
-    odd_lines: usize,
+    /// The end of its stderr.
+    stderr: Vec<u8>,
+    /// The number of lines that were not messages, since the start.
+    other_lines: usize,
 }
 
-/// What one call may still bring.
+/// The bytes and messages that one call may still receive.
 #[derive(Debug)]
 pub(crate) struct ReadQuota {
     pub(crate) bytes: usize,
@@ -46,7 +47,7 @@ impl ReadQuota {
         ReadQuota { bytes: limits::MCP_CALL_BYTES_MAX, messages: limits::MCP_CALL_MESSAGES_MAX }
     }
 
-    /// Takes what has come from it.
+    /// Subtracts received bytes.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Fault> {
         match self.bytes.checked_sub(bytes) {
             Some(left) => self.bytes = left,
@@ -55,7 +56,7 @@ impl ReadQuota {
                 return Err(Fault::new(
                     code::FLOODED,
                     format!(
-                        "the server sent more than {most} bytes for one request, and the connection was ended"
+                        "the server sent more than {most} bytes for one request; the connection was closed"
                     ),
                 ));
             }
@@ -71,7 +72,7 @@ impl ReadQuota {
                 return Err(Fault::new(
                     code::FLOODED,
                     format!(
-                        "the server sent more than {most} messages for one request, and the connection was ended"
+                        "the server sent more than {most} messages for one request; the connection was closed"
                     ),
                 ));
             }
@@ -88,9 +89,9 @@ impl Pipes {
         root: &Path,
         network: bool,
     ) -> Result<Pipes, StartError> {
-        let order = Order { argv: argv.to_vec(), root, network, environment: environment.to_vec() };
+        let order = SandboxCommand { argv: argv.to_vec(), root, network, environment: environment.to_vec() };
         let (mut process, input) = sandbox.start_with_input(order).await?;
-        let (output, errors) = process.outputs().expect("nobody has taken them before");
+        let (output, errors) = process.outputs().expect("the outputs are taken once");
         Ok(Pipes {
             process,
             input,
@@ -99,18 +100,18 @@ impl Pipes {
             errors_ended: false,
             held: Vec::new(),
             unwritten: Vec::new(),
-            complaint: Vec::new(),
-            odd_lines: 0,
+            stderr: Vec::new(),
+            other_lines: 0,
         })
     }
 
-    /// Puts a message behind those that are still to be written.
+    /// Queues a message to be written.
     pub(crate) fn send(&mut self, message: &[u8]) {
         self.unwritten.extend_from_slice(message);
         self.unwritten.push(b'\n');
     }
 
-    /// Waits until all is written. What comes meanwhile waits.
+    /// Waits until everything is written. Incoming data stays unread.
     pub(crate) async fn flush(&mut self) -> Result<(), Fault> {
         while !self.unwritten.is_empty() {
             let written = self.input.write(&self.unwritten).await;
@@ -119,23 +120,23 @@ impl Pipes {
         Ok(())
     }
 
-    /// Writes what is to be written and waits for the answer to a request. `heard` is given every notification.
-    pub(crate) async fn answer(
+    /// Writes the queue and waits for the response to a request. `on_notification` receives each notification.
+    pub(crate) async fn exchange(
         &mut self,
-        wanted: u64,
+        id: u64,
         quota: &mut ReadQuota,
-        heard: &mut (dyn FnMut(&str) + Send),
+        on_notification: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Value, Fault>, Fault> {
         loop {
             while let Some(line) = self.next_line()? {
                 let Some(incoming) = self.read(&line)? else { continue };
                 quota.take_message()?;
-                match incoming.into_answer_to(wanted) {
-                    Ok(answer) => return Ok(answer),
-                    Err(Incoming::Request { id, method }) => self.send(&message::answer(&id, &method)),
-                    Err(Incoming::Notification { method }) => heard(&method),
-                    // The answer to a request that was given up.
-                    Err(Incoming::Answer { .. }) => {}
+                match incoming.into_response_to(id) {
+                    Ok(result) => return Ok(result),
+                    Err(Incoming::Request { id, method }) => self.send(&message::respond(&id, &method)),
+                    Err(Incoming::Notification { method }) => on_notification(&method),
+                    // The response to a cancelled request.
+                    Err(Incoming::Response { .. }) => {}
                 }
             }
             let count = self.step().await?;
@@ -143,56 +144,56 @@ impl Pipes {
         }
     }
 
-    /// Takes what has come already, without waiting for more.
-    pub(crate) fn drain(&mut self, heard: &mut (dyn FnMut(&str) + Send)) -> Result<(), Fault> {
+    /// Processes the data that has already arrived, without waiting.
+    pub(crate) fn drain(&mut self, on_notification: &mut (dyn FnMut(&str) + Send)) -> Result<(), Fault> {
         let mut quota = ReadQuota::new();
-        let mut room = vec![0; READ_AT_ONCE_BYTES];
+        let mut buffer = vec![0; READ_AT_ONCE_BYTES];
         loop {
             while let Some(line) = self.next_line()? {
                 match self.read(&line)? {
-                    Some(Incoming::Request { id, method }) => self.send(&message::answer(&id, &method)),
-                    Some(Incoming::Notification { method }) => heard(&method),
+                    Some(Incoming::Request { id, method }) => self.send(&message::respond(&id, &method)),
+                    Some(Incoming::Notification { method }) => on_notification(&method),
                     _ => {}
                 }
                 quota.take_message()?;
             }
-            match self.output.try_read(&mut room) {
-                // That it has ended is said when it is asked for something.
+            match self.output.try_read(&mut buffer) {
+                // The end of the process is reported by the next request.
                 Ok(0) | Err(_) => return Ok(()),
                 Ok(count) => {
-                    self.held.extend_from_slice(&room[..count]);
+                    self.held.extend_from_slice(&buffer[..count]);
                     quota.take(count)?;
                 }
             }
         }
     }
 
-    /// Ends the process: it sees the end of its input, is asked to end when it does not, and what is left of it is killed.
+    /// Ends the process: closes its input, then asks it to end, then kills it.
     pub(crate) async fn close(mut self) {
         drop(self.input);
-        if tokio::time::timeout(limits::MCP_FAREWELL_WAIT, self.process.ended()).await.is_err() {
+        if tokio::time::timeout(limits::MCP_CLOSE_WAIT, self.process.ended()).await.is_err() {
             self.process.stop();
             self.process.ended().await;
         }
     }
 
-    /// Reads or writes the next piece; answers how many bytes came from standard output.
+    /// Reads or writes the next piece. Returns the number of bytes from standard output.
     async fn step(&mut self) -> Result<usize, Fault> {
-        let mut room = vec![0; READ_AT_ONCE_BYTES];
-        let mut complaint = [0; 4096];
+        let mut buffer = vec![0; READ_AT_ONCE_BYTES];
+        let mut stderr = [0; 4096];
         let (has_unwritten, errors_open) = (!self.unwritten.is_empty(), !self.errors_ended);
         tokio::select! {
-            read = self.output.read(&mut room) => match read {
+            read = self.output.read(&mut buffer) => match read {
                 Ok(0) | Err(_) => Err(self.ended().await),
                 Ok(count) => {
-                    self.held.extend_from_slice(&room[..count]);
+                    self.held.extend_from_slice(&buffer[..count]);
                     Ok(count)
                 }
             },
-            read = self.errors.read(&mut complaint), if errors_open => {
+            read = self.errors.read(&mut stderr), if errors_open => {
                 match read {
                     Ok(0) | Err(_) => self.errors_ended = true,
-                    Ok(count) => self.complained(&complaint[..count]),
+                    Ok(count) => self.keep_stderr(&stderr[..count]),
                 }
                 Ok(0)
             }
@@ -213,13 +214,13 @@ impl Pipes {
         }
     }
 
-    fn complained(&mut self, bytes: &[u8]) {
-        self.complaint.extend_from_slice(bytes);
-        let beyond = self.complaint.len().saturating_sub(limits::MCP_ERROR_BYTES_MAX);
-        self.complaint.drain(..beyond);
+    fn keep_stderr(&mut self, bytes: &[u8]) {
+        self.stderr.extend_from_slice(bytes);
+        let beyond = self.stderr.len().saturating_sub(limits::MCP_ERROR_BYTES_MAX);
+        self.stderr.drain(..beyond);
     }
 
-    /// The next whole line that was read.
+    /// The next complete line.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, Fault> {
         if let Some(end) = memchr::memchr(b'\n', &self.held) {
             let mut line: Vec<u8> = self.held.drain(..=end).collect();
@@ -230,27 +231,29 @@ impl Pipes {
             let most = limits::MCP_MESSAGE_BYTES_MAX;
             return Err(Fault::new(
                 code::FLOODED,
-                format!("a message of the server is longer than {most} bytes, and the connection was ended"),
+                format!("a message of the server is larger than {most} bytes; the connection was closed"),
             ));
         }
         Ok(None)
     }
 
-    /// A line as a message. A few lines may be something else: programs write notes where they should not.
+    /// Parses a line as a message. A few other lines are tolerated, because programs may print notes to standard
+    /// output.
     fn read(&mut self, line: &[u8]) -> Result<Option<Incoming>, Fault> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
         let incoming = Incoming::read(line);
         if incoming.is_none() {
-            self.odd_lines += 1;
-            if self.odd_lines > limits::MCP_ODD_LINES_MAX {
+            self.other_lines += 1;
+            if self.other_lines > limits::MCP_OTHER_LINES_MAX {
                 let shown = String::from_utf8_lossy(&line[..line.len().min(NAMED_CHARS_MAX)]).into_owned();
-                let most = limits::MCP_ODD_LINES_MAX;
+                let most = limits::MCP_OTHER_LINES_MAX;
                 return Err(Fault::new(
                     code::GARBLED,
                     format!(
-                        "the server wrote more than {most} lines that are no messages of the protocol, the last one {shown:?}; the connection was ended"
+                        "the server wrote more than {most} lines that are not protocol messages (last: \
+                         {shown:?}); the connection was closed"
                     ),
                 ));
             }
@@ -258,31 +261,31 @@ impl Pipes {
         Ok(incoming)
     }
 
-    /// That the server has ended, and what is known of why.
+    /// Builds the fault for an ended server, with its exit and stderr.
     async fn ended(&mut self) -> Fault {
         self.process.stop();
         let exit = tokio::time::timeout(END_WAIT, self.process.ended()).await.unwrap_or_default();
-        let mut room = vec![0; READ_AT_ONCE_BYTES];
-        while let Ok(count @ 1..) = self.errors.try_read(&mut room) {
-            self.complained(&room[..count]);
+        let mut buffer = vec![0; READ_AT_ONCE_BYTES];
+        while let Ok(count @ 1..) = self.errors.try_read(&mut buffer) {
+            self.keep_stderr(&buffer[..count]);
         }
-        let said = String::from_utf8_lossy(&self.complaint);
-        let said = said.trim();
+        let stderr = String::from_utf8_lossy(&self.stderr);
+        let stderr = stderr.trim();
         let how = in_words(exit);
-        Fault::new(code::ENDED, if said.is_empty() { how } else { format!("{how}; it wrote: {said}") })
+        Fault::new(code::ENDED, if stderr.is_empty() { how } else { format!("{how}; its stderr: {stderr}") })
     }
 }
 
-/// How long the exit status of a server is waited for that has closed its output.
+/// How long to wait for the exit status of a server that closed its output.
 const END_WAIT: Duration = Duration::from_secs(TERM_GRACE.as_secs() + 1);
 
 fn in_words(exit: Exit) -> String {
     match exit {
         Exit { limit: Some(limit), .. } => {
-            format!("the server was ended by a bound of the sandbox ({limit:?})")
+            format!("the server exceeded a limit of the sandbox and was killed ({limit:?})")
         }
-        Exit { code: Some(code), .. } => format!("the server ended with exit code {code}"),
-        Exit { signal: Some(signal), .. } => format!("the server was ended by {}", signal_name(signal)),
-        _ => "the server ended".to_owned(),
+        Exit { code: Some(code), .. } => format!("the server exited with code {code}"),
+        Exit { signal: Some(signal), .. } => format!("the server was terminated by {}", signal_name(signal)),
+        _ => "the server exited".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
-//! The servers that are configured, ready to be reached.
+//! The configured MCP servers, checked and ready to connect.
 //!
-//! Look at [`McpServers::build`]. It must not know the protocol.
+//! Start at [`McpServers::build`]. The module must not depend on the protocol.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,13 +24,13 @@ use crate::work_places::WorkPlaces;
 #[derive(Clone)]
 pub struct McpServers {
     by_name: Arc<BTreeMap<String, Arc<McpServer>>>,
-    /// Where commands run; without it no command is started.
+    /// The sandbox for servers that are commands; without it none is started.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
-    /// Why no command may have the network.
+    /// Why commands have no network, if they have none.
     pub(crate) no_network: Option<String>,
-    /// Those of runs that have servers which are commands.
+    /// Slots for runs with servers that are commands.
     places: WorkPlaces,
-    /// Values of headers and variables, for who masks them in what others say.
+    /// Values of headers and variables, to be masked in texts of others.
     secrets: Arc<[Secret]>,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct McpServer {
     pub(crate) call_timeout: Duration,
     approval: Approval,
     tools: BTreeMap<String, Approval>,
-    /// Which protocol it spoke when it was last reached.
+    /// The protocol era at the last connection.
     pub(crate) era: KnownEra,
 }
 
-/// How a server is reached.
+/// How to connect to a server.
 pub(crate) enum McpTransport {
     Command { argv: Vec<String>, environment: Vec<(String, String)>, network: bool },
     Url(HttpEndpoint),
@@ -77,7 +77,7 @@ impl Default for McpServers {
 }
 
 impl McpServers {
-    /// Makes servers of settings. `environment` is asked for variables; files lie relative to `folder`.
+    /// Builds the servers from settings. `environment` looks up variables; file paths are relative to `folder`.
     pub fn build(
         settings: &McpSettings,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -99,13 +99,13 @@ impl McpServers {
         Ok(McpServers { by_name: Arc::new(by_name), secrets: secrets.into(), ..McpServers::default() })
     }
 
-    /// The same, with a place where commands run.
+    /// Sets the sandbox for servers that are commands.
     pub fn in_sandbox(mut self, sandbox: Option<Arc<Sandbox>>, no_network: Option<String>) -> Self {
         (self.sandbox, self.no_network) = (sandbox, no_network);
         self
     }
 
-    /// The same, with places of its own for the runs that have any of those that are commands.
+    /// Sets the number of slots for runs with servers that are commands.
     pub fn with_places(mut self, at_once: usize) -> Self {
         self.places = WorkPlaces::new(at_once);
         self
@@ -119,12 +119,12 @@ impl McpServers {
         &self.secrets
     }
 
-    /// In alphabetical order.
+    /// The server names in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// Each with how it is reached, in words.
+    /// A description of each server and its transport.
     pub fn in_words(&self) -> Vec<String> {
         let words = |server: &Arc<McpServer>| match &server.transport {
             McpTransport::Command { argv, .. } => format!("{} (command {})", server.name, argv[0]),
@@ -133,7 +133,7 @@ impl McpServers {
         self.by_name.values().map(words).collect()
     }
 
-    /// Whether there is a server that a name, or a pattern of names, is about; else why not.
+    /// Checks that the server of a tool name or pattern is configured.
     pub fn check(&self, name: &str) -> Result<(), String> {
         let server = names::server_of(name).filter(|server| self.by_name.contains_key(*server));
         if server.is_some() {
@@ -141,39 +141,39 @@ impl McpServers {
         }
         let known: Vec<&str> = self.names().collect();
         let known = if known.is_empty() {
-            "none is configured".to_owned()
+            "no MCP servers are configured".to_owned()
         } else {
-            format!("there are {}", known.join(", "))
+            format!("configured MCP servers: {}", known.join(", "))
         };
         let name: String = name.chars().take(NAMED_CHARS_MAX).collect();
         Err(format!(
-            "`{name}` names no tool of an MCP server; write `mcp__SERVER__TOOL` or `mcp__SERVER__*`; {known}"
+            "`{name}` does not name an MCP tool; use `mcp__SERVER__TOOL` or `mcp__SERVER__*`; {known}"
         ))
     }
 
-    /// What calls of a tool need, if its server is configured.
+    /// The approval that calls of a tool need, if its server is configured.
     pub(crate) fn approval(&self, server: &str, tool: &str) -> Option<Approval> {
         Some(self.by_name.get(server)?.approval(tool))
     }
 
-    /// Those of which a list of tools names any; all where there is no list.
-    pub(crate) fn wanted(&self, tools: Option<&[String]>) -> impl Iterator<Item = &Arc<McpServer>> {
-        let is_wanted = move |server: &&Arc<McpServer>| {
+    /// The servers of which the list names a tool; all servers without a list.
+    pub(crate) fn named_by(&self, tools: Option<&[String]>) -> impl Iterator<Item = &Arc<McpServer>> {
+        let is_named = move |server: &&Arc<McpServer>| {
             tools.is_none_or(|tools| {
                 tools.iter().any(|entry| names::server_of(entry) == Some(server.name.as_str()))
             })
         };
-        self.by_name.values().filter(is_wanted)
+        self.by_name.values().filter(is_named)
     }
 
-    /// Whether processes are started for a run with this list of tools.
+    /// Whether a run with this list of tools starts processes.
     pub(crate) fn starts_any(&self, tools: Option<&[String]>) -> bool {
         self.sandbox.is_some() && self.needs_workspace(tools)
     }
 
-    /// Whether one of these works in the run's folder, as commands do.
+    /// Whether one of these servers works in the run's folder.
     pub(crate) fn needs_workspace(&self, tools: Option<&[String]>) -> bool {
-        self.wanted(tools).any(|server| matches!(server.transport, McpTransport::Command { .. }))
+        self.named_by(tools).any(|server| matches!(server.transport, McpTransport::Command { .. }))
     }
 }
 
@@ -184,16 +184,16 @@ fn built(
     folder: &Path,
     secrets: &mut Vec<Secret>,
 ) -> Result<McpServer, McpSettingsError> {
-    let wrong =
+    let invalid =
         |key: &str, why: String| McpSettingsError::Key { server: name.to_owned(), key: key.to_owned(), why };
-    let milliseconds = |key: &str, said: Option<u64>, default: Duration| {
-        let most = limits::MCP_TIMEOUT_MAX;
-        match said.map(Duration::from_millis) {
+    let milliseconds = |key: &str, given: Option<u64>, default: Duration| {
+        let limit = limits::MCP_TIMEOUT_MAX;
+        match given.map(Duration::from_millis) {
             None => Ok(default),
-            Some(said) if !said.is_zero() && said <= most => Ok(said),
-            Some(said) => {
-                let (said, most) = (said.as_millis(), most.as_millis());
-                Err(wrong(key, format!("{said} is out of range; use 1 to {most} milliseconds")))
+            Some(given) if !given.is_zero() && given <= limit => Ok(given),
+            Some(given) => {
+                let (given, limit) = (given.as_millis(), limit.as_millis());
+                Err(invalid(key, format!("{given} is out of range; use 1 to {limit} milliseconds")))
             }
         }
     };
@@ -202,23 +202,29 @@ fn built(
         !settings.headers.is_empty() || !settings.headers_env.is_empty() || !settings.headers_file.is_empty();
     let transport = match (settings.command.first(), &settings.url) {
         (Some(_), None) if of_urls => {
-            return Err(wrong("headers", "a command has no headers; use env or env_from".to_owned()));
+            return Err(invalid(
+                "headers",
+                "headers are for url; a command takes env or env_from".to_owned(),
+            ));
         }
         (None, Some(_)) if of_commands => {
-            return Err(wrong("env", "env, env_from and network are for commands; use headers".to_owned()));
+            return Err(invalid(
+                "env",
+                "env, env_from and network are for command; a url takes headers".to_owned(),
+            ));
         }
         (Some(program), None) => {
             if program.is_empty() {
-                return Err(wrong("command", "the first word is empty; name a program".to_owned()));
+                return Err(invalid("command", "the first item is empty; name a program".to_owned()));
             }
             let mut variables: Vec<(String, String)> =
                 settings.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect();
             for variable in &settings.env_from {
                 let value = environment(variable)
-                    .ok_or_else(|| wrong("env_from", format!("the variable {variable} is not set")))?;
+                    .ok_or_else(|| invalid("env_from", format!("the variable {variable} is not set")))?;
                 variables.push((variable.clone(), value));
             }
-            // Short ones, such as `1`, are no secrets.
+            // Short values, such as `1`, are not treated as secrets.
             let long = variables.iter().filter(|(_, value)| recount_redact::Secret::new(value).is_ok());
             secrets.extend(long.map(|(_, value)| Secret::new(value.clone())));
             McpTransport::Command {
@@ -229,9 +235,9 @@ fn built(
         }
         (None, Some(url)) => {
             let headers =
-                headers::read(settings, environment, folder).map_err(|(key, why)| wrong(key, why))?;
+                headers::read(settings, environment, folder).map_err(|(key, why)| invalid(key, why))?;
             secrets.extend(headers.secrets());
-            McpTransport::Url(HttpEndpoint::new(url, headers).map_err(|why| wrong("url", why))?)
+            McpTransport::Url(HttpEndpoint::new(url, headers).map_err(|why| invalid("url", why))?)
         }
         _ => return Err(McpSettingsError::Reach { server: name.to_owned() }),
     };

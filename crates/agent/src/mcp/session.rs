@@ -1,32 +1,32 @@
-//! The servers of one run: reached when their tools are first needed, ended with the worker.
+//! The MCP servers of one run: connected when their tools are first needed, closed with the worker.
 //!
-//! Look at [`McpSession`]. It must not know workers.
+//! Start at [`McpSession`]. The module must not depend on workers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::link::{Link, RunPlace};
+use super::link::{Link, RunServers};
 use super::server::McpServers;
 use super::tool::McpTool;
 use crate::mcp::limits;
 use crate::tool::Tool;
 
-/// See the file's head.
+/// The connections and tools of one run.
 #[derive(Default)]
 pub(crate) struct McpSession {
     links: BTreeMap<String, Arc<Link>>,
     tools: BTreeMap<String, Arc<dyn Tool>>,
-    /// What was said of servers already.
-    said: Vec<String>,
+    /// Messages about servers that were already reported.
+    reported: Vec<String>,
 }
 
-/// A server whose tools are not, or not all, offered.
+/// A server whose tools are missing or incomplete.
 pub(crate) struct Missing {
     pub(crate) server: String,
     /// A code such as `mcp_unreachable`, or `mcp_left_out`.
     pub(crate) reason: &'static str,
-    pub(crate) words: String,
+    pub(crate) message: String,
 }
 
 impl McpSession {
@@ -34,24 +34,24 @@ impl McpSession {
         self.tools.get(name)
     }
 
-    /// In alphabetical order.
+    /// The tools in alphabetical order.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.values()
     }
 
-    /// Reaches the servers of which a list of tools names any, and reads their lists where those may be others by now.
-    /// Answers what has not been said before.
+    /// Connects to the servers that the tool list names, and reads their tools if they may have changed. Returns what
+    /// was not reported before.
     pub(crate) async fn reach(
         &mut self,
         servers: &McpServers,
-        wanted: Option<&[String]>,
+        tool_names: Option<&[String]>,
         root: &Path,
     ) -> Vec<Missing> {
-        let place = RunPlace::new(servers.clone());
-        for server in servers.wanted(wanted) {
+        let run_servers = RunServers::new(servers.clone());
+        for server in servers.named_by(tool_names) {
             self.links
                 .entry(server.name.clone())
-                .or_insert_with(|| Arc::new(Link::new(server.clone(), place.clone())));
+                .or_insert_with(|| Arc::new(Link::new(server.clone(), run_servers.clone())));
         }
         let reached = self.links.values().map(|link| async { (link.clone(), link.listed(root).await) });
         let reached = futures_util::future::join_all(reached).await;
@@ -65,28 +65,31 @@ impl McpSession {
                         let tool: Arc<dyn Tool> = Arc::new(McpTool::new(name.clone(), tool, link.clone()));
                         (name, tool)
                     }));
-                    missing.extend(left_out.into_iter().map(|words| Missing {
+                    missing.extend(left_out.into_iter().map(|message| Missing {
                         server: server.clone(),
                         reason: "mcp_left_out",
-                        words,
+                        message,
                     }));
                 }
-                Err(fault) => {
-                    missing.push(Missing { server: server.clone(), reason: fault.code, words: fault.message })
-                }
+                Err(fault) => missing.push(Missing {
+                    server: server.clone(),
+                    reason: fault.code,
+                    message: fault.message,
+                }),
             }
         }
         missing.retain(|missing| {
-            let is_new = !self.said.contains(&missing.words) && self.said.len() < limits::MCP_SAID_MAX;
+            let is_new = !self.reported.contains(&missing.message)
+                && self.reported.len() < limits::MCP_MISSING_MESSAGES_MAX;
             if is_new {
-                self.said.push(missing.words.clone());
+                self.reported.push(missing.message.clone());
             }
             is_new
         });
         missing
     }
 
-    /// Ends the servers that were reached. Their tools are known until they are reached anew.
+    /// Closes the connections. The tools stay known until the next connection.
     pub(crate) async fn close(&mut self) {
         futures_util::future::join_all(self.links.values().map(|link| link.close())).await;
     }

@@ -1,6 +1,6 @@
-//! A tool of an MCP server as a tool of a run.
+//! Offers a tool of an MCP server as a tool of a run.
 //!
-//! Look at [`McpTool`]. It must not know how servers are reached.
+//! Start at [`McpTool`]. The module must not depend on how servers are connected.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::fault::{Fault, code};
 use super::link::{Link, Stopped};
 use super::listing::ListedTool;
 use crate::limits;
-use crate::tool::{Assessment, How, Job, McpOrigin, Outcome, TOOL_ERROR, Targets, Tool};
-use crate::tools::ending::{Stop, cut, first_line};
+use crate::tool::{Assessment, Job, McpOrigin, Outcome, OutcomeStatus, TOOL_ERROR, Targets, Tool};
+use crate::tools::ending::{CallFailure, cut, first_line};
 
-/// See the file's head.
+/// A tool of an MCP server.
 pub(crate) struct McpTool {
     name: String,
     listed: ListedTool,
@@ -36,7 +36,7 @@ impl McpTool {
     }
 }
 
-/// What is known of any call of such a tool. `destroys` and `reads`: as the server says.
+/// Assesses a call of such a tool. `destroys` and `reads` are as the server declares.
 pub(crate) fn assess_call(
     server: &str,
     tool: &str,
@@ -49,9 +49,9 @@ pub(crate) fn assess_call(
         summary: cut(&format!("{tool} of {server}: {input}"), limits::SUMMARY_CHARS_MAX),
         action: format!("Call the tool {} of the MCP server {server}.", cut(tool, limits::NAMED_CHARS_MAX)),
         consequence: match (destroys, reads) {
-            (true, _) => "The server says that the call may destroy something.",
-            (_, true) => "The server says that the call only reads.",
-            _ => "What the call does is up to the server.",
+            (true, _) => "May destroy data, according to the MCP server.",
+            (_, true) => "Reads only, according to the MCP server.",
+            _ => "The effect depends on the MCP server.",
         }
         .to_owned(),
         targets: Targets::default(),
@@ -90,17 +90,20 @@ impl Tool for McpTool {
             let cancelled = Box::pin(job.cancel.cancelled());
             match self.link.call(&self.name, job.input, &job.terms.root, cancelled).await {
                 Ok(result) => self.outcome(&result),
-                Err(Stopped::Cancelled) => Stop::cancelled().into(),
-                Err(Stopped::Failed(Fault { code, message, .. })) => Stop::failed(code, message).into(),
+                Err(Stopped::Cancelled) => CallFailure::cancelled().into(),
+                Err(Stopped::Failed(Fault { code, message, .. })) => {
+                    CallFailure::failed(code, message).into()
+                }
                 Err(Stopped::TimedOut(timeout)) => {
                     let error = format!(
-                        "the server {} did not answer within {} ms; the call was given up, and whether it took effect is not known",
+                        "the MCP server {} did not respond within {} ms; the call was abandoned, and it is \
+                         unknown whether it took effect",
                         self.origin.server,
                         timeout.as_millis()
                     );
-                    let how = How::TimedOut { code: code::TIMEOUT, error: error.clone() };
+                    let status = OutcomeStatus::TimedOut { code: code::TIMEOUT, error: error.clone() };
                     Outcome {
-                        how,
+                        status,
                         output: error.clone(),
                         summary: error,
                         events: Vec::new(),
@@ -116,14 +119,21 @@ impl Tool for McpTool {
 impl McpTool {
     fn outcome(&self, result: &Value) -> Outcome {
         let Some(read) = content::read(result) else {
-            return Stop::failed(code::GARBLED, "the server's result of the call cannot be read").into();
+            return CallFailure::failed(code::GARBLED, "the server's result cannot be read").into();
         };
         let summary = first_line(&read.output);
-        let how = if read.is_error {
-            How::Failed { code: TOOL_ERROR, error: summary.clone() }
+        let status = if read.is_error {
+            OutcomeStatus::Failed { code: TOOL_ERROR, error: summary.clone() }
         } else {
-            How::Completed
+            OutcomeStatus::Completed
         };
-        Outcome { how, summary, output: read.output, events: Vec::new(), artifact: None, image: read.image }
+        Outcome {
+            status,
+            summary,
+            output: read.output,
+            events: Vec::new(),
+            artifact: None,
+            image: read.image,
+        }
     }
 }

@@ -1,17 +1,17 @@
-//! Models that are asked by the Messages API of Anthropic.
+//! Provider for the Messages API of Anthropic.
 //!
-//! Look at [`Anthropic`]. What is sent is in `request`, what comes back in `events`. It must never know other
-//! providers.
+//! `request` encodes requests, and `events` decodes responses. It must not depend on other providers. Start with
+//! [`Anthropic`].
 
 mod events;
 mod request;
 
 use std::sync::Arc;
 
-use super::stream::{ModelStream, NoAnswer};
+use super::stream::{FailedReply, ModelStream};
 use super::{Capability, Endpoint, EndpointError, Model, Reply, Request, Secret};
 
-/// Where Anthropic itself is.
+/// The URL of Anthropic.
 pub const BASE_URL: &str = "https://api.anthropic.com/v1";
 const VERSION: &str = "2023-06-01";
 
@@ -21,12 +21,12 @@ pub struct Anthropic {
     options: AnthropicOptions,
 }
 
-/// How it is asked.
+/// Options of all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnthropicOptions {
-    /// Tokens that the model may think with before it answers; not at all when `None`.
+    /// The thinking budget in tokens; `None` turns thinking off.
     pub thinking_tokens: Option<u32>,
-    /// Whether the conversation so far is marked to be kept by the provider for the next request.
+    /// Whether to mark the conversation for the prompt cache of the provider.
     pub cache: bool,
 }
 
@@ -58,18 +58,18 @@ impl Anthropic {
 impl Model for Anthropic {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
         let body = request::body(&request, self.options);
-        let events = events::Events::new(
-            self.endpoint.who(),
+        let events = events::EventDecoder::new(
+            self.endpoint.label(),
             self.options.thinking_tokens.is_some(),
-            request.wants_inputs,
+            request.streams_call_inputs,
         );
         let endpoint = match &request.key {
-            Some(key) => self.endpoint.under("x-api-key", key, key),
+            Some(key) => self.endpoint.with_key("x-api-key", key, key),
             None => Ok(self.endpoint.clone()),
         };
         match endpoint {
             Ok(endpoint) => Box::new(ModelStream::begin(&endpoint, "messages", body, events)),
-            Err(failure) => Box::new(NoAnswer(failure)),
+            Err(failure) => Box::new(FailedReply(failure)),
         }
     }
 
@@ -82,8 +82,8 @@ impl Model for Anthropic {
 pub(super) mod tests_only {
     use crate::model::stream::Protocol;
 
-    /// What the events say, apart from any connection.
+    /// The decoder of events, without a connection.
     pub(in crate::model) fn events() -> Box<dyn Protocol> {
-        Box::new(super::events::Events::new("p".into(), true, false))
+        Box::new(super::events::EventDecoder::new("p".into(), true, false))
     }
 }

@@ -1,15 +1,14 @@
-//! What an answer that is no answer means: from a status, a provider's word for an error, or the network, to one
-//! [`Failure`].
+//! Classifies errors of providers: maps a status, an error code of the provider, or a network error to a [`Failure`].
 //!
-//! Look at [`of_status`]. It must never let a key into a message: it is given what the provider said, cut short,
-//! and nothing of what was sent.
+//! A message contains only text from the provider, cut to a limit, and nothing of the request, so it cannot contain an
+//! API key. Start with [`of_status`].
 
 use std::time::Duration;
 
 use super::Failure;
 use crate::limits;
 
-/// A failure without an answer of the provider.
+/// A failure without an HTTP status.
 pub(super) fn plain(code: &'static str, message: impl Into<String>) -> Failure {
     let retriable = matches!(
         code,
@@ -24,44 +23,49 @@ pub(super) fn plain(code: &'static str, message: impl Into<String>) -> Failure {
     Failure { code, message: message.into(), status: None, retriable, retry_after: None }
 }
 
-/// What a status other than a good one means. `word` is the provider's own for the error, where it has one, and
-/// `said` what it wrote for people.
+/// The failure for an error status. `error_code` is the provider's code for the error, if any, and `text` its message.
 pub(super) fn of_status(
-    who: &str,
+    provider: &str,
     status: u16,
-    word: Option<&str>,
-    said: &str,
+    error_code: Option<&str>,
+    text: &str,
     wait: Option<Duration>,
 ) -> Failure {
-    let full = is_context_full(word.unwrap_or_default(), said);
+    let is_full = is_context_full(error_code.unwrap_or_default(), text);
     let code = match status {
         401 | 403 => "model_unauthorized",
         404 => "model_not_found",
         408 => "model_timeout",
-        429 if is_out_of_funds(word) => "model_refused",
+        429 if is_out_of_funds(error_code) => "model_refused",
         429 => "model_rate_limited",
         409 => "model_overloaded",
         503 | 529 => "model_overloaded",
         500.. => "model_failed",
-        _ if full => "model_context_full",
+        _ if is_full => "model_context_full",
         _ => "model_refused",
     };
     let what_to_do = match code {
-        "model_unauthorized" => "; check the key of this provider",
-        "model_not_found" => "; check the model's name and the provider's base_url",
-        "model_context_full" => "; the conversation is longer than the model can take",
+        "model_unauthorized" => "; check the API key of this provider",
+        "model_not_found" => "; check the model name and the provider's base_url",
+        "model_context_full" => "; the conversation exceeds the model's context window",
         _ => "",
     };
-    let word = word.filter(|word| !word.is_empty()).map(|word| format!(" {}", cut(word)));
-    let said = if said.is_empty() { String::new() } else { format!(": {}", cut(said)) };
-    let message = format!("{who} answered {status}{}{said}{what_to_do}", word.unwrap_or_default());
+    let error_code = error_code
+        .filter(|error_code| !error_code.is_empty())
+        .map(|error_code| format!(" {}", cut(error_code)));
+    let text = if text.is_empty() { String::new() } else { format!(": {}", cut(text)) };
+    let message = format!("{provider} returned {status}{}{text}{what_to_do}", error_code.unwrap_or_default());
     Failure { status: Some(status), retry_after: wait, ..plain(code, message) }
 }
 
-/// What an error within a stream means. Providers name it by a word, a number or both, and by neither when things
-/// go really wrong.
-pub(super) fn in_stream(who: &str, word: Option<&str>, status: Option<u16>, said: &str) -> Failure {
-    let known = match word.unwrap_or_default() {
+/// The failure for an error within a stream. Providers send an error code, a status, both, or neither.
+pub(super) fn in_stream(
+    provider: &str,
+    error_code: Option<&str>,
+    status: Option<u16>,
+    text: &str,
+) -> Failure {
+    let known = match error_code.unwrap_or_default() {
         "overloaded_error" | "overloaded" | "server_overloaded" => Some(529),
         "rate_limit_error" | "rate_limit_exceeded" | "rate_limited" => Some(429),
         "insufficient_quota" | "billing_error" => Some(402),
@@ -72,33 +76,33 @@ pub(super) fn in_stream(who: &str, word: Option<&str>, status: Option<u16>, said
         "invalid_request_error" | "request_too_large" | "context_length_exceeded" => Some(400),
         _ => None,
     };
-    // The stream itself began with 200, so an error that nobody can name is the provider's own.
+    // The stream started with status 200, so an unknown error is a failure of the provider.
     let status = status.filter(|status| (400..600).contains(status)).or(known).unwrap_or(500);
-    let mut failure = of_status(who, status, word, said, None);
-    failure.message = failure.message.replacen("answered", "broke off with", 1);
+    let mut failure = of_status(provider, status, error_code, text, None);
+    failure.message = failure.message.replacen("returned", "failed during the response with", 1);
     failure
 }
 
-/// A text from outside, short enough for a message and on one line.
-pub(super) fn cut(said: &str) -> String {
-    let mut end = said.len().min(limits::MODEL_ERROR_MESSAGE_BYTES_MAX);
-    while !said.is_char_boundary(end) {
+/// An external text, cut to one short line.
+pub(super) fn cut(text: &str) -> String {
+    let mut end = text.len().min(limits::MODEL_ERROR_MESSAGE_BYTES_MAX);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let mut text: String =
-        said[..end].chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    if end < said.len() {
-        text.push('…');
+    let mut line: String =
+        text[..end].chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    if end < text.len() {
+        line.push('…');
     }
-    text
+    line
 }
 
-/// There is no status for it; providers say it in words.
-fn is_context_full(word: &str, said: &str) -> bool {
-    if matches!(word, "context_length_exceeded" | "exceed_context_size_error" | "request_too_large") {
+/// Whether the error means that the conversation is too long. There is no status for it, so the text counts.
+fn is_context_full(error_code: &str, text: &str) -> bool {
+    if matches!(error_code, "context_length_exceeded" | "exceed_context_size_error" | "request_too_large") {
         return true;
     }
-    let said = said.to_lowercase();
+    let text = text.to_lowercase();
     let known = [
         "prompt is too long",
         "context length",
@@ -110,12 +114,12 @@ fn is_context_full(word: &str, said: &str) -> bool {
         "too many tokens",
         "input is too long",
     ];
-    known.iter().any(|known| said.contains(known))
+    known.iter().any(|known| text.contains(known))
 }
 
-/// An account without money answers as one that asks too often does, but waiting does not help.
-fn is_out_of_funds(word: Option<&str>) -> bool {
-    matches!(word, Some("insufficient_quota" | "billing_error" | "billing_not_active"))
+/// Whether the account has no credit. The status is the same as for too many requests, but a retry does not help.
+fn is_out_of_funds(error_code: Option<&str>) -> bool {
+    matches!(error_code, Some("insufficient_quota" | "billing_error" | "billing_not_active"))
 }
 
 #[cfg(test)]
@@ -123,8 +127,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_become_codes() {
-        for (status, word, said, code, retriable) in [
+    fn statuses_map_to_failure_codes() {
+        for (status, error_code, text, code, retriable) in [
             (400, None, "bad", "model_refused", false),
             (400, None, "prompt is too long: 300000 tokens > 200000 maximum", "model_context_full", false),
             (400, Some("context_length_exceeded"), "", "model_context_full", false),
@@ -143,15 +147,19 @@ mod tests {
             (503, None, "", "model_overloaded", true),
             (529, Some("overloaded_error"), "", "model_overloaded", true),
         ] {
-            let failure = of_status("p", status, word, said, None);
-            assert_eq!((failure.code, failure.retriable), (code, retriable), "{status} {word:?} {said}");
+            let failure = of_status("p", status, error_code, text, None);
+            assert_eq!(
+                (failure.code, failure.retriable),
+                (code, retriable),
+                "{status} {error_code:?} {text}"
+            );
             assert_eq!(failure.status, Some(status));
         }
     }
 
     #[test]
-    fn errors_in_a_stream_are_known_by_word_number_or_not_at_all() {
-        for (word, status, code) in [
+    fn stream_errors_are_classified_by_code_then_by_status() {
+        for (error_code, status, code) in [
             (Some("overloaded_error"), None, "model_overloaded"),
             (Some("rate_limit_error"), None, "model_rate_limited"),
             (Some("server_error"), Some(502), "model_failed"),
@@ -160,12 +168,12 @@ mod tests {
             (None, Some(7), "model_failed"),
             (Some("invalid_request_error"), None, "model_refused"),
         ] {
-            assert_eq!(in_stream("p", word, status, "said").code, code, "{word:?} {status:?}");
+            assert_eq!(in_stream("p", error_code, status, "text").code, code, "{error_code:?} {status:?}");
         }
     }
 
     #[test]
-    fn what_is_said_is_cut_and_stays_on_one_line() {
+    fn external_text_is_cut_to_one_line() {
         let long = "ä\n".repeat(limits::MODEL_ERROR_MESSAGE_BYTES_MAX);
         let short = cut(&long);
         assert!(short.len() <= limits::MODEL_ERROR_MESSAGE_BYTES_MAX + '…'.len_utf8());

@@ -1,7 +1,7 @@
-//! Where a provider is, what it is sent with every request, and how an answer begins.
+//! HTTP access to a provider: its URL, headers and API keys, sending a request, and errors before the stream.
 //!
-//! Look at [`Endpoint`]. Keys go into headers here and nowhere else: what is told of a failure is searched for
-//! them first. It must never know what requests and answers say.
+//! Keys are added to headers only here, and failure messages are searched for them. It must not know the content of
+//! requests and responses. Start with [`Endpoint`].
 
 use std::error::Error as _;
 use std::fmt;
@@ -22,7 +22,7 @@ use super::{Failure, Patience, failure};
 use crate::limits::MODEL_ERROR_BODY_BYTES_MAX;
 use crate::model::limits;
 
-/// Something that must not be shown.
+/// A secret value. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -32,18 +32,18 @@ impl Secret {
         Secret(secret.into())
     }
 
-    /// The token of a header such as `Bearer TOKEN`; else the whole.
+    /// The token of a header value such as `Bearer TOKEN`, or the whole value.
     pub(super) fn token(&self) -> Secret {
         Secret::new(self.0.rsplit(' ').next().unwrap_or_default())
     }
 
-    /// What finds it in texts; `None` of one that is too short to be told from innocent text.
-    pub(crate) fn searched(&self) -> Option<Arc<Redactor>> {
+    /// A redactor for the secret; `None` if it is too short to tell from ordinary text.
+    pub(crate) fn redactor(&self) -> Option<Arc<Redactor>> {
         let known = recount_redact::Secret::new(&self.0).ok()?;
         Some(Arc::new(Redactor::new(vec![known], false)))
     }
 
-    /// For a header, or for who masks it elsewhere.
+    /// The value, for a header or for masking.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -55,23 +55,23 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why a provider cannot be asked as it is configured.
+/// An invalid configuration of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    #[error("{address:?} is no address of a provider; give one such as {example}")]
+    #[error("{address:?} is not a valid provider URL; use one such as {example}")]
     Address { address: String, example: &'static str },
     #[error(
-        "the header {name:?} cannot be sent; its name or value holds characters that no header can carry"
+        "the header {name:?} cannot be sent; its name or value has characters that are not allowed in headers"
     )]
     Header { name: String },
-    #[error("cannot prepare to ask the provider: {why}")]
+    #[error("cannot prepare requests to the provider: {why}")]
     Client { why: String },
 }
 
-/// A provider's address, with all that goes with every request. Cheap to clone.
+/// The URL of a provider, and the headers and timeouts of all requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// As the configuration calls the provider.
+    /// The name of the provider in the configuration.
     name: Arc<str>,
     http: Client,
     base: Url,
@@ -81,21 +81,21 @@ pub struct Endpoint {
     clock: Arc<dyn Clock>,
 }
 
-/// The body of an answer, as it comes.
+/// The body of a streamed response.
 pub(super) type Chunks = BoxStream<'static, Result<Bytes, Failure>>;
 
 impl Endpoint {
-    /// `base` is where the protocol's own paths begin.
+    /// `base` is the URL before the paths of the protocol.
     pub fn new(name: &str, base: &str, clock: Arc<dyn Clock>) -> Result<Self, EndpointError> {
-        let wrong = || EndpointError::Address {
+        let invalid = || EndpointError::Address {
             address: without_login(base),
             example: "https://api.example.com/v1 or http://127.0.0.1:11434/v1",
         };
-        let url = Url::parse(base.trim_end_matches('/')).map_err(|_| wrong())?;
+        let url = Url::parse(base.trim_end_matches('/')).map_err(|_| invalid())?;
         let plain = url.scheme() == "http";
-        let usable = url.query().is_none() && url.fragment().is_none() && url.has_host();
-        if !usable || !(plain || url.scheme() == "https") {
-            return Err(wrong());
+        let is_usable = url.query().is_none() && url.fragment().is_none() && url.has_host();
+        if !is_usable || !(plain || url.scheme() == "https") {
+            return Err(invalid());
         }
         Ok(Endpoint {
             name: name.into(),
@@ -112,11 +112,11 @@ impl Endpoint {
         Endpoint { patience, ..self }
     }
 
-    /// A header of every request, in place of an earlier one of that name. A secret value is never shown.
+    /// Sets a header of all requests, and replaces one with the same name. A secret value is never shown.
     pub fn with_header(mut self, name: &str, value: &Secret, secret: bool) -> Result<Self, EndpointError> {
-        let wrong = || EndpointError::Header { name: name.to_owned() };
-        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        let mut header = HeaderValue::from_str(value.reveal()).map_err(|_| wrong())?;
+        let invalid = || EndpointError::Header { name: name.to_owned() };
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+        let mut header = HeaderValue::from_str(value.reveal()).map_err(|_| invalid())?;
         header.set_sensitive(secret);
         Arc::make_mut(&mut self.headers).insert(key, header);
         if secret {
@@ -129,11 +129,12 @@ impl Endpoint {
         self.headers.contains_key(name)
     }
 
-    /// The same with another key in the header that carries it.
-    pub(super) fn under(&self, name: &str, value: &Secret, key: &Secret) -> Result<Endpoint, Failure> {
+    /// The endpoint with another API key in the given header.
+    pub(super) fn with_key(&self, name: &str, value: &Secret, key: &Secret) -> Result<Endpoint, Failure> {
         let endpoint = self.clone().with_header(name, value, true).map_err(|_| {
-            let who = self.who();
-            let message = format!("the key for {who} holds characters that no header can carry");
+            let provider = self.label();
+            let message =
+                format!("the API key for {provider} has characters that are not allowed in headers");
             failure::plain("model_unauthorized", message)
         })?;
         let secrets = endpoint.secrets.iter().cloned().chain([key.clone()]).collect();
@@ -144,13 +145,13 @@ impl Endpoint {
         self.base.host_str().unwrap_or_default()
     }
 
-    /// As people read it.
-    pub(super) fn who(&self) -> String {
+    /// The name of the provider for messages.
+    pub(super) fn label(&self) -> String {
         format!("the provider {:?}", self.name)
     }
 
-    /// Sends a request and waits for the beginning of its answer: a stream, or why there is none.
-    pub(super) async fn ask(&self, path: &str, body: Vec<u8>) -> Result<Chunks, Failure> {
+    /// Sends a request and waits for the start of the response. `Err`: why there is no stream.
+    pub(super) async fn send(&self, path: &str, body: Vec<u8>) -> Result<Chunks, Failure> {
         let url = format!("{}/{path}", self.base.as_str().trim_end_matches('/'));
         let request = self
             .http
@@ -159,101 +160,105 @@ impl Endpoint {
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream")
             .body(body);
-        let response = request.send().await.map_err(|why| self.unasked(why))?;
+        let response = request.send().await.map_err(|why| self.send_failure(why))?;
         if !response.status().is_success() {
-            return Err(self.refused(response).await);
+            return Err(self.status_failure(response).await);
         }
         if !may_stream(&response) {
-            return Err(self.no_stream(response).await);
+            return Err(self.content_type_failure(response).await);
         }
-        let asked = self.clone();
-        Ok(response.bytes_stream().map(move |chunk| chunk.map_err(|why| asked.broken(why))).boxed())
+        let endpoint = self.clone();
+        Ok(response
+            .bytes_stream()
+            .map(move |chunk| chunk.map_err(|why| endpoint.stream_failure(why)))
+            .boxed())
     }
 
-    fn unasked(&self, why: reqwest::Error) -> Failure {
-        let (who, host) = (self.who(), self.host());
+    fn send_failure(&self, why: reqwest::Error) -> Failure {
+        let (provider, host) = (self.label(), self.host());
         let code = if why.is_connect() { "model_unreachable" } else { "model_cut" };
-        let what = if why.is_connect() { "cannot be reached at" } else { "did not answer from" };
-        self.scrub(failure::plain(code, format!("{who} {what} {host}: {}", innermost(why))))
+        let what = if why.is_connect() { "cannot be reached at" } else { "did not respond at" };
+        self.scrub(failure::plain(code, format!("{provider} {what} {host}: {}", innermost(why))))
     }
 
-    fn broken(&self, why: reqwest::Error) -> Failure {
-        let message = format!("the answer of {} was cut off: {}", self.who(), innermost(why));
+    fn stream_failure(&self, why: reqwest::Error) -> Failure {
+        let message = format!("the response of {} was cut off: {}", self.label(), innermost(why));
         self.scrub(failure::plain("model_cut", message))
     }
 
-    async fn refused(&self, response: Response) -> Failure {
+    async fn status_failure(&self, response: Response) -> Failure {
         let status = response.status().as_u16();
         let wait = self.retry_after(response.headers());
         let body = self.short_body(response).await;
-        let (word, said) = error_in(&body);
-        let (word, said) = (word.map(|word| self.without_keys(&word)), self.without_keys(&said));
-        failure::of_status(&self.who(), status, word.as_deref(), &said, wait)
+        let (error_code, text) = error_in(&body);
+        let (error_code, text) = (error_code.map(|code| self.without_keys(&code)), self.without_keys(&text));
+        failure::of_status(&self.label(), status, error_code.as_deref(), &text, wait)
     }
 
-    /// A good status, and yet no stream: an error in disguise, or a server that does not stream.
-    async fn no_stream(&self, response: Response) -> Failure {
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = failure::cut(kind.unwrap_or_default());
+    /// The failure for a success status without a stream: an error in the body, or a server that does not stream.
+    async fn content_type_failure(&self, response: Response) -> Failure {
+        let content_type =
+            response.headers().get(CONTENT_TYPE).and_then(|content_type| content_type.to_str().ok());
+        let content_type = failure::cut(content_type.unwrap_or_default());
         let body = self.short_body(response).await;
         if let Ok(Value::Object(body)) = serde_json::from_slice::<Value>(&body)
             && let Some(error) = body.get("error")
         {
-            return self.scrub(failure_in(&self.who(), error));
+            return self.scrub(failure_in(&self.label(), error));
         }
-        let who = self.who();
-        let message = format!("{who} answered {kind} where a stream of events was asked for");
+        let provider = self.label();
+        let message = format!("{provider} returned {content_type} instead of an event stream");
         self.scrub(failure::plain("model_malformed", message))
     }
 
-    /// As much of a body as is worth reading, in as much time.
+    /// The beginning of a body, within the limits of bytes and time.
     async fn short_body(&self, response: Response) -> Vec<u8> {
         let mut body = Vec::new();
         let mut chunks = response.bytes_stream();
         let reading = async {
             while let Some(Ok(chunk)) = chunks.next().await {
-                let room = MODEL_ERROR_BODY_BYTES_MAX - body.len();
-                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                let remaining = MODEL_ERROR_BODY_BYTES_MAX - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(remaining)]);
                 if body.len() == MODEL_ERROR_BODY_BYTES_MAX {
                     break;
                 }
             }
         };
-        // The status alone says enough when the rest does not come.
+        // If the body does not arrive, the status is enough.
         tokio::time::timeout(self.patience.between, reading).await.ok();
         body
     }
 
     fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-        let seconds = |said: &str, scale: f64| {
-            let seconds = said.parse::<f64>().ok()? / scale;
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+        let seconds = |value: &str, scale: f64| {
+            let seconds = value.parse::<f64>().ok()? / scale;
             Duration::try_from_secs_f64(seconds).ok()
         };
-        let by_ms = text("retry-after-ms").and_then(|said| seconds(said, 1000.0));
+        let by_ms = header("retry-after-ms").and_then(|value| seconds(value, 1000.0));
         let wait = by_ms.or_else(|| {
-            let said = text(RETRY_AFTER.as_str())?;
-            seconds(said, 1.0).or_else(|| {
+            let value = header(RETRY_AFTER.as_str())?;
+            seconds(value, 1.0).or_else(|| {
                 let now = UNIX_EPOCH + Duration::from_millis(self.clock.now_ms());
-                let until: SystemTime = httpdate::parse_http_date(said).ok()?;
+                let until: SystemTime = httpdate::parse_http_date(value).ok()?;
                 Some(until.duration_since(now).unwrap_or_default())
             })
         });
         wait.map(|wait| wait.min(limits::MODEL_RETRY_AFTER_MAX))
     }
 
-    /// Takes out keys that the other side said back.
+    /// Masks keys that the provider repeated in its message.
     pub(super) fn scrub(&self, mut failure: Failure) -> Failure {
         failure.message = self.without_keys(&failure.message);
         failure
     }
 
-    /// A key is masked at its length; and where a text was cut in the middle of one, what is left of it.
+    /// Masks keys at their length, and the beginning of a key where the text was cut.
     fn without_keys(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let secrets = self.secrets.iter().map(Secret::reveal).filter(|secret| !secret.is_empty());
         let mut secrets: Vec<&str> = secrets.collect();
-        // One may stand within another.
+        // One key may contain another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         for secret in secrets {
             text = text.replace(secret, &"*".repeat(secret.len()));
@@ -271,17 +276,17 @@ impl Endpoint {
 }
 
 pub(crate) fn client(base: &Url, plain: bool) -> Result<Client, EndpointError> {
-    // Whose cryptography TLS uses is for the process to say, once; a choice made earlier is as good.
+    // The cryptography provider of TLS is set once per process. An earlier choice is kept.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut client = Client::builder()
         .user_agent(concat!("recount/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(limits::MODEL_CONNECT_TIMEOUT)
         .pool_idle_timeout(limits::MODEL_CONNECTION_IDLE)
-        // A redirect would carry the key to wherever it points.
+        // A redirect would send the key to another host.
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true);
     if plain {
-        // No certificate is looked at, so none is read, and a machine without any will do.
+        // Without TLS no certificates are loaded, so the client also works on a machine without any.
         client = client.tls_certs_only([]);
     }
     if is_loopback(base) {
@@ -295,7 +300,7 @@ fn is_loopback(base: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// An address may hold a password, and a wrong one is shown.
+/// The address without a login, because messages show invalid addresses.
 fn without_login(address: &str) -> String {
     match (address.find("://"), address.rfind('@')) {
         (Some(scheme), Some(login)) if login > scheme => {
@@ -305,7 +310,7 @@ fn without_login(address: &str) -> String {
     }
 }
 
-/// What is at the bottom of an error; the levels above repeat the address.
+/// The innermost source of an error; the outer levels repeat the URL.
 pub(crate) fn innermost(why: reqwest::Error) -> String {
     let why = why.without_url();
     let mut deepest = why.to_string();
@@ -317,35 +322,39 @@ pub(crate) fn innermost(why: reqwest::Error) -> String {
     failure::cut(&deepest)
 }
 
-/// Servers that stream say so, or say nothing.
+/// Whether the content type allows an event stream. A missing one does, too.
 fn may_stream(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    kind.is_empty() || kind.eq_ignore_ascii_case("text/event-stream")
+    let content_type = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|content_type| content_type.to_str().ok())
+        .unwrap_or_default();
+    let content_type = content_type.split(';').next().unwrap_or_default().trim();
+    content_type.is_empty() || content_type.eq_ignore_ascii_case("text/event-stream")
 }
 
-/// The word and the sentence of a body that is an error: `{"error": {"type", "code", "message"}}`, `{"error": "…"}`,
-/// `{"message": "…"}`, or just a text.
+/// The error code and the message of an error body: `{"error": {"type", "code", "message"}}`, `{"error": "…"}`,
+/// `{"message": "…"}`, or a plain text.
 fn error_in(body: &[u8]) -> (Option<String>, String) {
     match serde_json::from_slice::<Value>(body) {
         Ok(Value::Object(body)) => {
-            word_and_sentence(body.get("error").unwrap_or(&Value::Object(body.clone())))
+            code_and_message(body.get("error").unwrap_or(&Value::Object(body.clone())))
         }
         _ => (None, String::from_utf8_lossy(body).trim().to_owned()),
     }
 }
 
-fn word_and_sentence(error: &Value) -> (Option<String>, String) {
+fn code_and_message(error: &Value) -> (Option<String>, String) {
     let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-    let said = error.as_str().map(str::to_owned).or_else(|| text("message")).or_else(|| text("detail"));
-    // `code` tells more than `type` where both are there.
-    (text("code").or_else(|| text("type")), said.unwrap_or_default())
+    let message = error.as_str().map(str::to_owned).or_else(|| text("message")).or_else(|| text("detail"));
+    // `code` is more specific than `type`.
+    (text("code").or_else(|| text("type")), message.unwrap_or_default())
 }
 
-/// What an error object within a stream means.
-pub(super) fn failure_in(who: &str, error: &Value) -> Failure {
-    let (word, said) = word_and_sentence(error);
+/// The failure for an error object within a stream.
+pub(super) fn failure_in(provider: &str, error: &Value) -> Failure {
+    let (error_code, text) = code_and_message(error);
     let number = |key: &str| error.get(key).and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let status = number("code").or_else(|| number("status"));
-    failure::in_stream(who, word.as_deref(), status, &said)
+    failure::in_stream(provider, error_code.as_deref(), status, &text)
 }

@@ -1,19 +1,19 @@
-//! Models that are asked by OpenAI's chat completions, which most servers imitate: Ollama, llama.cpp, vLLM,
-//! LM Studio, OpenRouter and others.
+//! Provider for the chat completions of OpenAI and compatible servers: Ollama, llama.cpp, vLLM, LM Studio, OpenRouter
+//! and others.
 //!
-//! Look at [`OpenAi`]. What is sent is in `request`, what comes back, in all its dialects, in `chunks`. It must
-//! never know other protocols.
+//! `request` encodes requests, and `chunks` decodes responses in all dialects. It must not depend on other protocols.
+//! Start with [`OpenAi`].
 
 mod chunks;
 mod request;
 
 use std::sync::Arc;
 
-use super::stream::{ModelStream, NoAnswer};
+use super::stream::{FailedReply, ModelStream};
 use super::wire::calls_before;
 use super::{Capability, Endpoint, EndpointError, Model, Reply, Request, Secret};
 
-/// Where OpenAI itself is.
+/// The URL of OpenAI.
 pub const BASE_URL: &str = "https://api.openai.com/v1";
 
 /// A provider that speaks chat completions.
@@ -22,14 +22,14 @@ pub struct OpenAi {
     options: OpenAiOptions,
 }
 
-/// How it is asked.
+/// Options of all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenAiOptions {
-    /// Whether figures of usage are asked for. Nearly all servers pass over what they do not know; one that refuses
-    /// it is asked without, and its answers count as nothing used.
+    /// Whether requests ask for usage figures. Nearly all servers ignore unknown fields. For a server that rejects the
+    /// field, turn it off; its responses then have no usage.
     pub ask_usage: bool,
-    /// Whether the bound of an answer goes by the newer name, which OpenAI itself insists on and others do not know.
-    pub newer_bound: bool,
+    /// Whether to send the newer field for the output limit, which OpenAI requires and others do not know.
+    pub uses_max_completion_tokens: bool,
 }
 
 impl OpenAi {
@@ -41,8 +41,8 @@ impl OpenAi {
             endpoint = endpoint.with_header("authorization", &bearer(key), true)?;
         }
         let host = endpoint.host();
-        let newer_bound = host == "api.openai.com" || host.ends_with(".azure.com");
-        Ok(OpenAi { endpoint, options: OpenAiOptions { ask_usage, newer_bound } })
+        let uses_max_completion_tokens = host == "api.openai.com" || host.ends_with(".azure.com");
+        Ok(OpenAi { endpoint, options: OpenAiOptions { ask_usage, uses_max_completion_tokens } })
     }
 }
 
@@ -53,16 +53,20 @@ fn bearer(key: &Secret) -> Secret {
 impl Model for OpenAi {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
         let body = request::body(&request, self.options);
-        let chunks = chunks::Chunks::new(self.endpoint.who(), calls_before(&request), request.wants_inputs);
+        let chunks = chunks::ChunkDecoder::new(
+            self.endpoint.label(),
+            calls_before(&request),
+            request.streams_call_inputs,
+        );
         let endpoint = match &request.key {
-            // Azure has a header of its own.
-            Some(key) if self.endpoint.has_header("api-key") => self.endpoint.under("api-key", key, key),
-            Some(key) => self.endpoint.under("authorization", &bearer(key), key),
+            // Azure uses its own header.
+            Some(key) if self.endpoint.has_header("api-key") => self.endpoint.with_key("api-key", key, key),
+            Some(key) => self.endpoint.with_key("authorization", &bearer(key), key),
             None => Ok(self.endpoint.clone()),
         };
         match endpoint {
             Ok(endpoint) => Box::new(ModelStream::begin(&endpoint, "chat/completions", body, chunks)),
-            Err(failure) => Box::new(NoAnswer(failure)),
+            Err(failure) => Box::new(FailedReply(failure)),
         }
     }
 
@@ -75,8 +79,8 @@ impl Model for OpenAi {
 pub(super) mod tests_only {
     use crate::model::stream::Protocol;
 
-    /// What the chunks say, apart from any connection.
+    /// The decoder of chunks, without a connection.
     pub(in crate::model) fn chunks() -> Box<dyn Protocol> {
-        Box::new(super::chunks::Chunks::new("p".into(), 0, false))
+        Box::new(super::chunks::ChunkDecoder::new("p".into(), 0, false))
     }
 }

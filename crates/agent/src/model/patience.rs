@@ -1,20 +1,20 @@
-//! How long a provider may be silent.
+//! Timeouts for a streamed response of a provider.
 //!
-//! Look at [`Patience`]. It must never know what a provider says, only that it says something.
+//! It must not depend on the content of a response. Start with [`Patience`].
 
 use std::time::Duration;
 
 use crate::model::limits;
 
-/// Bounds of silence. They bound waits for bytes, never a whole answer, which may take as long as it goes on.
+/// Timeouts without data. They limit each wait, never the duration of a complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// From the request to the first byte of the answer's stream.
+    /// From the request to the first byte of the response.
     pub first: Duration,
-    /// Between two chunks of it.
+    /// Between two chunks of the response.
     pub between: Duration,
-    /// Between two things said, when nothing but signs of life comes.
-    pub between_words: Duration,
+    /// Between two events with content, while only keep-alive messages arrive.
+    pub between_content: Duration,
 }
 
 impl Default for Patience {
@@ -22,7 +22,7 @@ impl Default for Patience {
         Patience {
             first: limits::MODEL_FIRST_BYTE_TIMEOUT,
             between: limits::MODEL_SILENCE_TIMEOUT,
-            between_words: limits::MODEL_LIFE_SIGNS_TIMEOUT,
+            between_content: limits::MODEL_LIFE_SIGNS_TIMEOUT,
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Names of models as configuration writes them: whole, or the beginning with a `*` behind it.
+//! Patterns for model names in the configuration: a name, or a prefix followed by `*`.
 //!
-//! Look at [`Pattern`]. It must never know what is configured by it.
+//! It must not know what is configured with a pattern. Start with [`Pattern`].
 
 use serde::Deserialize;
 
-/// A name, or the beginning of names.
+/// A name, or a prefix of names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Pattern {
@@ -13,13 +13,13 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// What the name has behind the pattern's text, when it fits; nothing for a whole name.
+    /// The rest of a matching name after the prefix; empty for an exact match.
     pub fn rest<'a>(&self, name: &'a str) -> Option<&'a str> {
         name.strip_prefix(self.text.as_str()).filter(|rest| self.is_prefix || rest.is_empty())
     }
 
-    /// How exactly it names what it names; of several that fit, the most exact counts.
-    pub fn weight(&self) -> (bool, usize) {
+    /// How specific the pattern is. The most specific of several matching patterns counts.
+    pub fn specificity(&self) -> (bool, usize) {
         (!self.is_prefix, self.text.len())
     }
 }
@@ -33,20 +33,22 @@ impl TryFrom<String> for Pattern {
             None => (written.clone(), false),
         };
         if written.is_empty() || text.contains('*') {
-            return Err(format!("{written:?} names no models; write a name, or its beginning and one `*`"));
+            return Err(format!(
+                "{written:?} is not a model pattern; write a name, or a prefix followed by `*`"
+            ));
         }
         Ok(Pattern { text, is_prefix })
     }
 }
 
-/// The most exact of those that fit.
-pub(super) fn most_exact<'a, T>(all: impl Iterator<Item = (&'a Pattern, T)>, name: &str) -> Option<T> {
-    let fitting = all.filter(|(pattern, _)| pattern.rest(name).is_some());
+/// The value of the most specific matching pattern.
+pub(super) fn most_specific<'a, T>(all: impl Iterator<Item = (&'a Pattern, T)>, name: &str) -> Option<T> {
+    let matching = all.filter(|(pattern, _)| pattern.rest(name).is_some());
     let mut best: Option<(&Pattern, T)> = None;
-    for (pattern, thing) in fitting {
-        if best.as_ref().is_none_or(|(before, _)| pattern.weight() > before.weight()) {
-            best = Some((pattern, thing));
+    for (pattern, value) in matching {
+        if best.as_ref().is_none_or(|(before, _)| pattern.specificity() > before.specificity()) {
+            best = Some((pattern, value));
         }
     }
-    best.map(|(_, thing)| thing)
+    best.map(|(_, value)| value)
 }

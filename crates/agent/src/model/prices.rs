@@ -1,21 +1,21 @@
-//! What answers cost, by a table in the configuration.
+//! Costs of responses, from the price table of the configuration.
 //!
-//! Look at [`Prices::cost_micros_usd`]. It must never guess: what has no price has no cost that anybody knows.
+//! It must never guess: a model without a price has no known cost. Start with [`Prices::cost_micros_usd`].
 
 use serde::Deserialize;
 
 use super::Usage;
-use super::pattern::{Pattern, most_exact};
+use super::pattern::{Pattern, most_specific};
 
 /// The price of some models, in micro-USD for a million tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// `provider/model`, or its beginning with a `*`.
+    /// `provider/model`, or a prefix followed by `*`.
     pub model: Pattern,
     pub input_micros_usd: u64,
     pub output_micros_usd: u64,
-    /// Of input that came out of a cache; as other input when nothing is said.
+    /// The price of cached input; the default is that of other input.
     pub cached_input_micros_usd: Option<u64>,
 }
 
@@ -28,19 +28,19 @@ impl Prices {
         Prices(prices)
     }
 
-    /// What `provider/model` costs; of several prices the most exact name counts.
+    /// The price of `provider/model`. The most specific pattern counts.
     pub fn of(&self, model: &str) -> Option<&Price> {
-        most_exact(self.0.iter().map(|price| (&price.model, price)), model)
+        most_specific(self.0.iter().map(|price| (&price.model, price)), model)
     }
 
-    /// What an answer of `provider/model` cost, rounded up; `None` where no price is known.
+    /// The cost of a response of `provider/model`, rounded up; `None` without a price.
     pub fn cost_micros_usd(&self, model: &str, usage: Usage) -> Option<u64> {
         self.of(model).map(|price| price.cost_micros_usd(usage))
     }
 }
 
 impl Price {
-    /// Rounded up, and at most what fits.
+    /// The cost, rounded up and limited to `u64::MAX`.
     pub fn cost_micros_usd(&self, usage: Usage) -> u64 {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let cached_price = self.cached_input_micros_usd.unwrap_or(self.input_micros_usd);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_exact_price_counts_and_fractions_are_rounded_up() {
+    fn the_most_specific_price_counts_and_fractions_are_rounded_up() {
         let usage = |input, output, cached| Usage {
             input_tokens: input,
             output_tokens: output,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_cannot_be_meant_are_refused() {
+    fn invalid_patterns_are_rejected() {
         for pattern in ["", "a*b", "**"] {
             assert!(Pattern::try_from(pattern.to_owned()).is_err(), "{pattern}");
         }

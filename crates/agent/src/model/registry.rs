@@ -1,7 +1,7 @@
-//! Models as the configuration has them: from settings to providers that can be asked.
+//! The registry of models: validates the settings of `[models]` and builds the providers.
 //!
-//! Look at [`Registry::build`]. Settings are plain data that a larger configuration may hold; whatever cannot be
-//! meant is refused here, before anything is asked. It must never know where the configuration came from.
+//! Settings are plain data that can be part of a larger configuration. Invalid settings are rejected here, before any
+//! request. It must not know the source of the configuration. Start with [`Registry::build`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use recount_world::Clock;
 use serde::Deserialize;
 
-use super::pattern::{Pattern, most_exact};
+use super::pattern::{Pattern, most_specific};
 use super::scripted::Scripted;
 use super::scripted::script::ScriptError;
 use super::{
@@ -23,11 +23,11 @@ use super::{
 };
 use crate::model::limits;
 
-/// All that is configured of models: `[models]`.
+/// The settings of all models: `[models]`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsSettings {
-    /// The model of runs that name none.
+    /// The model of runs that request none.
     pub default: Option<ModelName>,
     pub providers: BTreeMap<String, ProviderSettings>,
     pub prices: Vec<Price>,
@@ -39,24 +39,24 @@ pub struct ModelsSettings {
 #[serde(deny_unknown_fields)]
 pub struct ProviderSettings {
     pub kind: ProviderKind,
-    /// Where the protocol's paths begin; the protocol's inventor when nothing is said.
+    /// The URL before the paths of the protocol; the default is the vendor of the protocol.
     pub base_url: Option<String>,
     pub api_key: Option<Secret>,
-    /// The variable that holds the key.
+    /// The environment variable with the API key.
     pub api_key_env: Option<String>,
     /// A file or a folder, relative to the configuration. Only for `scripted`.
     pub script: Option<PathBuf>,
     /// Sent with every request.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
-    /// What models can do, by name or its beginning with a `*`.
+    /// The capabilities of models, by name or by a prefix followed by `*`.
     #[serde(default)]
     pub models: BTreeMap<Pattern, Capabilities>,
     /// Only for `anthropic`.
     pub thinking_tokens: Option<u32>,
-    /// Only for `anthropic`; yes when nothing is said.
+    /// Only for `anthropic`; the default is true.
     pub cache: Option<bool>,
-    /// Only for `openai`; yes when nothing is said.
+    /// Only for `openai`; the default is true.
     pub ask_usage: Option<bool>,
     pub first_byte_timeout_ms: Option<u64>,
     pub silence_timeout_ms: Option<u64>,
@@ -72,17 +72,17 @@ pub enum ProviderKind {
     Scripted,
 }
 
-/// What a model can do; what is not said is assumed.
+/// The capabilities of a model; an unset one is assumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capabilities {
     pub tools: Option<bool>,
     pub images: Option<bool>,
-    /// The most tokens of conversation that it is sent.
+    /// The maximum of conversation tokens in a request.
     pub context_tokens: Option<NonZeroU64>,
 }
 
-/// A model of a provider: `provider/model`. The model's own name may hold further slashes.
+/// A model of a provider: `provider/model`. The name of the model may contain further slashes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ModelName {
@@ -90,7 +90,7 @@ pub struct ModelName {
     pub model: String,
 }
 
-/// Why models cannot be had as they are configured.
+/// An invalid setting of a model or provider.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     #[error("models.providers.{provider}: {why}")]
@@ -99,25 +99,25 @@ pub enum SettingsError {
     Script { provider: String, why: ScriptError },
     #[error("models.providers.{provider}: {key} {why}")]
     Key { provider: String, key: &'static str, why: String },
-    #[error("models.providers: {name:?} is no name for a provider; use letters, digits, `-`, `_` and `.`")]
+    #[error("models.providers: {name:?} is not a valid provider name; use letters, digits, `-`, `_` and `.`")]
     Name { name: String },
-    #[error("models.{key}: there is no provider {provider:?}; there are: {known}")]
+    #[error("models.{key}: unknown provider {provider:?}; configured providers: {known}")]
     Unknown { key: &'static str, provider: String, known: String },
 }
 
-/// Models that can be asked, and what is known of them.
+/// The configured models, with their prices and rewrite rules.
 #[derive(Clone, Default)]
 pub struct Registry {
     pub models: Models,
     pub default: Option<ModelName>,
     pub prices: Prices,
     pub rewrites: Rewrites,
-    /// Keys, for who masks them in what others say.
+    /// API keys that must be masked in texts.
     pub secrets: Vec<Secret>,
 }
 
 impl Registry {
-    /// Makes providers of settings. `environment` is asked for keys; scripts lie relative to `folder`.
+    /// Builds the providers from settings. `environment` looks up variables; scripts are relative to `folder`.
     pub fn build(
         settings: &ModelsSettings,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -127,14 +127,14 @@ impl Registry {
         let mut models = Models::default();
         let mut secrets = Vec::new();
         for (name, provider) in &settings.providers {
-            let letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-            if name.is_empty() || !name.chars().all(letter) {
+            let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+            if name.is_empty() || !name.chars().all(is_valid) {
                 return Err(SettingsError::Name { name: name.clone() });
             }
-            let door = Door { name, settings: provider, environment, folder, clock };
-            let model = door.open(&mut secrets)?;
-            let can = provider.models.clone();
-            models.by_name.insert(name.clone(), Arc::new(ConfiguredModel { model, can }));
+            let builder = ProviderBuilder { name, settings: provider, environment, folder, clock };
+            let model = builder.build(&mut secrets)?;
+            let capabilities = provider.models.clone();
+            models.by_name.insert(name.clone(), Arc::new(ConfiguredModel { model, capabilities }));
         }
         let check = |key: &'static str, name: &ModelName| {
             if models.by_name.contains_key(&name.provider) {
@@ -165,8 +165,8 @@ impl Registry {
     }
 }
 
-/// What is at hand to make one provider.
-struct Door<'a> {
+/// Builds one provider.
+struct ProviderBuilder<'a> {
     name: &'a str,
     settings: &'a ProviderSettings,
     environment: &'a dyn Fn(&str) -> Option<String>,
@@ -174,13 +174,15 @@ struct Door<'a> {
     clock: &'a Arc<dyn Clock>,
 }
 
-impl Door<'_> {
-    fn open(&self, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>, SettingsError> {
+impl ProviderBuilder<'_> {
+    fn build(&self, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>, SettingsError> {
         self.check_keys()?;
         let settings = self.settings;
         if settings.kind == ProviderKind::Scripted {
             let Some(script) = &settings.script else {
-                return Err(self.wrong("script", "is missing; name a TOML file or a folder of them".into()));
+                return Err(
+                    self.invalid("script", "is missing; give a TOML file or a folder of TOML files".into())
+                );
             };
             let model = Scripted::load(&self.folder.join(script))
                 .map_err(|why| SettingsError::Script { provider: self.name.to_owned(), why })?;
@@ -188,18 +190,18 @@ impl Door<'_> {
         }
         let key = self.key()?;
         secrets.extend(key.iter().cloned());
-        let hidden = settings.headers.iter().filter(|(name, _)| sounds_secret(name));
+        let hidden = settings.headers.iter().filter(|(name, _)| is_secret_header(name));
         secrets.extend(hidden.map(|(_, value)| value.token()));
-        let inventor = match settings.kind {
+        let default_url = match settings.kind {
             ProviderKind::Anthropic => anthropic::BASE_URL,
             ProviderKind::OpenAi | ProviderKind::Scripted => openai::BASE_URL,
         };
-        let base = settings.base_url.as_deref().unwrap_or(inventor);
-        let wrong = |why| SettingsError::Endpoint { provider: self.name.to_owned(), why };
-        let endpoint = Endpoint::new(self.name, base, self.clock.clone()).map_err(wrong)?;
+        let base = settings.base_url.as_deref().unwrap_or(default_url);
+        let invalid = |why| SettingsError::Endpoint { provider: self.name.to_owned(), why };
+        let endpoint = Endpoint::new(self.name, base, self.clock.clone()).map_err(invalid)?;
         let mut endpoint = endpoint.with_patience(self.patience());
         for (name, value) in &settings.headers {
-            endpoint = endpoint.with_header(name, value, sounds_secret(name)).map_err(wrong)?;
+            endpoint = endpoint.with_header(name, value, is_secret_header(name)).map_err(invalid)?;
         }
         Ok(match settings.kind {
             ProviderKind::Anthropic => {
@@ -207,20 +209,20 @@ impl Door<'_> {
                     thinking_tokens: settings.thinking_tokens,
                     cache: settings.cache.unwrap_or(true),
                 };
-                Arc::new(anthropic::Anthropic::new(endpoint, key.as_ref(), options).map_err(wrong)?)
+                Arc::new(anthropic::Anthropic::new(endpoint, key.as_ref(), options).map_err(invalid)?)
             }
             ProviderKind::OpenAi | ProviderKind::Scripted => {
                 let ask_usage = settings.ask_usage.unwrap_or(true);
-                Arc::new(openai::OpenAi::new(endpoint, key.as_ref(), ask_usage).map_err(wrong)?)
+                Arc::new(openai::OpenAi::new(endpoint, key.as_ref(), ask_usage).map_err(invalid)?)
             }
         })
     }
 
-    /// A key that means nothing to a kind is a mistake worth telling.
+    /// Rejects settings that do not apply to the kind of the provider.
     fn check_keys(&self) -> Result<(), SettingsError> {
         use ProviderKind::{Anthropic, OpenAi, Scripted};
         let settings = self.settings;
-        let said: [(&'static str, bool, &[ProviderKind]); 8] = [
+        let given: [(&'static str, bool, &[ProviderKind]); 8] = [
             ("base_url", settings.base_url.is_some(), &[Anthropic, OpenAi]),
             ("api_key", settings.api_key.is_some(), &[Anthropic, OpenAi]),
             ("api_key_env", settings.api_key_env.is_some(), &[Anthropic, OpenAi]),
@@ -230,13 +232,15 @@ impl Door<'_> {
             ("cache", settings.cache.is_some(), &[Anthropic]),
             ("ask_usage", settings.ask_usage.is_some(), &[OpenAi]),
         ];
-        for (key, is_said, kinds) in said {
-            if is_said && !kinds.contains(&settings.kind) {
-                return Err(self.wrong(key, format!("means nothing to the kind {}", settings.kind)));
+        for (key, is_given, kinds) in given {
+            if is_given && !kinds.contains(&settings.kind) {
+                return Err(
+                    self.invalid(key, format!("does not apply to providers of kind {}", settings.kind))
+                );
             }
         }
         if settings.api_key.is_some() && settings.api_key_env.is_some() {
-            return Err(self.wrong("api_key", "and api_key_env both give the key; leave one out".into()));
+            return Err(self.invalid("api_key", "and api_key_env are both set; remove one".into()));
         }
         Ok(())
     }
@@ -250,40 +254,41 @@ impl Door<'_> {
             Some(value) => Ok(Some(Secret::new(value))),
             None => {
                 let why = format!(
-                    "names the variable {variable}, which is not set; set it, or leave the provider out"
+                    "names the environment variable {variable}, which is not set; set it or remove the \
+                     provider"
                 );
-                Err(self.wrong("api_key_env", why))
+                Err(self.invalid("api_key_env", why))
             }
         }
     }
 
     fn patience(&self) -> Patience {
-        let usual = Patience::default();
-        let pick = |said: Option<u64>, usual: Duration| {
-            said.map_or(usual, |ms| Duration::from_millis(ms.max(1)).min(limits::MODEL_PATIENCE_MAX))
+        let default = Patience::default();
+        let timeout = |setting: Option<u64>, default: Duration| {
+            setting.map_or(default, |ms| Duration::from_millis(ms.max(1)).min(limits::MODEL_PATIENCE_MAX))
         };
         Patience {
-            first: pick(self.settings.first_byte_timeout_ms, usual.first),
-            between: pick(self.settings.silence_timeout_ms, usual.between),
-            between_words: pick(self.settings.life_signs_timeout_ms, usual.between_words),
+            first: timeout(self.settings.first_byte_timeout_ms, default.first),
+            between: timeout(self.settings.silence_timeout_ms, default.between),
+            between_content: timeout(self.settings.life_signs_timeout_ms, default.between_content),
         }
     }
 
-    fn wrong(&self, key: &'static str, why: String) -> SettingsError {
+    fn invalid(&self, key: &'static str, why: String) -> SettingsError {
         SettingsError::Key { provider: self.name.to_owned(), key, why }
     }
 }
 
-/// Masking every header's value would take common words out of what others say.
-fn sounds_secret(header: &str) -> bool {
+/// Whether the value of a header is masked in texts. Masking all values would mask common words.
+fn is_secret_header(header: &str) -> bool {
     let header = header.to_ascii_lowercase();
     ["key", "token", "auth", "secret", "cookie"].iter().any(|word| header.contains(word))
 }
 
-/// A provider with what the configuration knows of its models.
+/// A provider with the configured capabilities of its models.
 struct ConfiguredModel {
     model: Arc<dyn Model>,
-    can: BTreeMap<Pattern, Capabilities>,
+    capabilities: BTreeMap<Pattern, Capabilities>,
 }
 
 impl Model for ConfiguredModel {
@@ -292,17 +297,17 @@ impl Model for ConfiguredModel {
     }
 
     fn can(&self, model: &str, capability: Capability) -> bool {
-        let said = most_exact(self.can.iter(), model).and_then(|can| match capability {
-            Capability::Tools => can.tools,
-            Capability::Images => can.images,
+        let configured = most_specific(self.capabilities.iter(), model).and_then(|entry| match capability {
+            Capability::Tools => entry.tools,
+            Capability::Images => entry.images,
         });
-        said.unwrap_or_else(|| self.model.can(model, capability))
+        configured.unwrap_or_else(|| self.model.can(model, capability))
     }
 
     fn context_tokens(&self, model: &str) -> Option<u64> {
-        // A name that says nothing of it does not hide a wider one that does.
-        let said = self.can.iter().filter(|(_, can)| can.context_tokens.is_some());
-        most_exact(said, model).and_then(|can| can.context_tokens).map(NonZeroU64::get)
+        // A specific pattern without this setting does not hide a more general one with it.
+        let configured = self.capabilities.iter().filter(|(_, entry)| entry.context_tokens.is_some());
+        most_specific(configured, model).and_then(|entry| entry.context_tokens).map(NonZeroU64::get)
     }
 }
 
@@ -324,9 +329,10 @@ impl FromStr for ModelName {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
                 Ok(ModelName { provider: provider.into(), model: model.into() })
             }
-            _ => {
-                Err(format!("{name:?} is no model; write PROVIDER/MODEL, as in anthropic/claude-sonnet-4-5"))
-            }
+            _ => Err(format!(
+                "{name:?} is not a model name; write PROVIDER/MODEL, for example \
+                             anthropic/claude-sonnet-4-5"
+            )),
         }
     }
 }

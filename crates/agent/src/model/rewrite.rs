@@ -1,6 +1,6 @@
-//! Rules that choose another model than was asked for, which the log tells as `policy.model_rewrote`.
+//! Rules that replace the requested model by another one. The log records it as `policy.model_rewrote`.
 //!
-//! Look at [`Rewrites::apply`], a pure function. It must never know whether a model is there.
+//! Pure. It must not know whether a model exists. Start with [`Rewrites::apply`].
 
 use serde::Deserialize;
 
@@ -10,11 +10,11 @@ use super::pattern::Pattern;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rewrite {
-    /// `provider/model`, or its beginning with a `*`.
+    /// `provider/model`, or a prefix followed by `*`.
     pub from: Pattern,
-    /// `provider/model`. A `*` at its end stands for what the one of `from` stood for.
+    /// `provider/model`. A `*` at its end is replaced by what the `*` of `from` matched.
     pub to: String,
-    /// For people.
+    /// The reason, for people.
     pub reason: String,
 }
 
@@ -22,7 +22,7 @@ pub struct Rewrite {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrites(Vec<Rewrite>);
 
-/// What a rule did.
+/// The result of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewrittenModel {
     pub from: String,
@@ -35,12 +35,12 @@ impl Rewrites {
         Rewrites(rules)
     }
 
-    /// What the first rule that fits makes of `provider/model`. What comes out is not rewritten again, so rules
-    /// cannot go in circles; a rule that changes nothing says that this model stays.
+    /// Applies the first matching rule to `provider/model`. The result is not rewritten again, so rules cannot form a
+    /// cycle. A rule that changes nothing keeps the model.
     pub fn apply(&self, model: &str) -> Option<RewrittenModel> {
         let (rule, rest) = self.0.iter().find_map(|rule| Some((rule, rule.from.rest(model)?)))?;
         let to = match rule.to.strip_suffix('*') {
-            Some(beginning) => format!("{beginning}{rest}"),
+            Some(prefix) => format!("{prefix}{rest}"),
             None => rule.to.clone(),
         };
         (to != model).then(|| RewrittenModel { from: model.to_owned(), to, reason: rule.reason.clone() })
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_rule_that_fits_is_applied_once() {
+    fn the_first_matching_rule_is_applied_once() {
         let rule = |from: &str, to: &str| Rewrite {
             from: Pattern::try_from(from.to_owned()).unwrap(),
             to: to.into(),

@@ -1,8 +1,8 @@
-//! A model that says what a script says: for tests, for the demo, and for checks of protocols.
+//! A model that replays a script: for tests, the demo and protocol checks.
 //!
-//! Look at [`Scripted`]; what a script is, is in [`script`]. What it says is a function of the request, so it
-//! is the same after a restart; only failures that happen a number of times are counted in memory. It must never
-//! need a network, a key or more than a few bytes for an answer on its way.
+//! The response depends only on the request, so it is the same after a restart. Only attempts of failures with a count
+//! are counted in memory. It must never need a network, an API key, or more than a few bytes for an open response.
+//! Start with [`Scripted`]; [`script`] has the format.
 
 pub mod script;
 
@@ -26,7 +26,7 @@ use self::script::{
 use super::{Capability, Failure, Message, Model, Part, Patience, Piece, Reply, Request, Usage, failure};
 use crate::model::limits;
 
-/// A provider whose models are scripts: one for all names, or one for each.
+/// A provider whose models are scripts: one for all model names, or one for each.
 pub struct Scripted {
     by_model: BTreeMap<Option<String>, Script>,
     patience: Patience,
@@ -34,12 +34,12 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// One script, whatever model is asked for.
+    /// One script for all model names.
     pub fn new(script: Script) -> Self {
         Self::of(BTreeMap::from([(None, script)]))
     }
 
-    /// A file is one script for every model; of a folder each `NAME.toml` is the model `NAME`.
+    /// Loads a script for all models from a file, or one script `NAME.toml` for each model `NAME` from a folder.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         Ok(Self::of(script::load(path)?))
     }
@@ -48,12 +48,12 @@ impl Scripted {
         Scripted { by_model, patience: Patience::default(), attempts: Arc::default() }
     }
 
-    /// How long one who asks waits for a script that is silent.
+    /// Sets the timeouts for silent scripts.
     pub fn with_patience(self, patience: Patience) -> Self {
         Scripted { patience, ..self }
     }
 
-    /// The names of its models; a single script has none.
+    /// The model names; a single script has none.
     pub fn models(&self) -> impl Iterator<Item = &str> {
         self.by_model.keys().flatten().map(String::as_str)
     }
@@ -64,36 +64,43 @@ impl Model for Scripted {
         let script = self.by_model.get(&None).or_else(|| self.by_model.get(&Some(request.model.clone())));
         let Some(script) = script else {
             let known: Vec<&str> = self.models().collect();
-            let message = format!("there is no script {:?}; there are {}", request.model, known.join(", "));
-            return Box::new(Absent(failure::plain("model_not_found", failure::cut(&message))));
+            let message =
+                format!("unknown script {:?}; available scripts: {}", request.model, known.join(", "));
+            return Box::new(UnavailableReply(failure::plain("model_not_found", failure::cut(&message))));
         };
-        let tokens = (read_bytes(&request) as u64).div_ceil(4);
+        let tokens = (input_bytes(&request) as u64).div_ceil(4);
         if let Some(most) = script.context_tokens.filter(|most| tokens > *most) {
-            let said = format!("the request has {tokens} tokens, and the script takes {most}");
-            let word = Some("context_length_exceeded");
-            return Box::new(Absent(failure::of_status("the script", 400, word, &said, None)));
+            let text = format!("the request has {tokens} tokens; the limit of the script is {most}");
+            let error_code = Some("context_length_exceeded");
+            return Box::new(UnavailableReply(failure::of_status(
+                "the script",
+                400,
+                error_code,
+                &text,
+                None,
+            )));
         }
-        let place = script.turn_for(&request);
-        let mut turn = script.at(place);
+        let position = script.turn_for(&request);
+        let mut turn = script.at(position);
         if let Some(failure) = &turn.failure
             && let Some(times) = failure.times
         {
-            let mut attempts = self.attempts.lock().expect("nothing panics while it counts");
-            if attempts.count(&request, place) > times {
+            let mut attempts = self.attempts.lock().expect("counting does not panic");
+            if attempts.count(&request, position) > times {
                 turn.failure = None;
             }
         }
         let usage = usage(&request, &turn);
-        Box::new(Performance {
+        Box::new(ScriptedReply {
             pace: turn.pace.or(script.pace),
-            calls_so_far: calls_in(&request),
-            wants_inputs: request.wants_inputs,
+            earlier_calls: calls_in(&request),
+            streams_call_inputs: request.streams_call_inputs,
             turn,
             usage,
             patience: self.patience,
             started: None,
-            tokens_said: 0.0,
-            pieces_said: 0,
+            tokens_sent: 0.0,
+            pieces_sent: 0,
             at: PlayStage::Thinking(0),
         })
     }
@@ -103,50 +110,50 @@ impl Model for Scripted {
     }
 }
 
-/// The model that was asked for is missing.
-struct Absent(Failure);
+/// The reply to a request without a usable script.
+struct UnavailableReply(Failure);
 
-impl Reply for Absent {
+impl Reply for UnavailableReply {
     fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
         std::future::ready(Err(self.0.clone())).boxed()
     }
 }
 
-/// One turn on its way.
-struct Performance {
+/// One turn that is being sent.
+struct ScriptedReply {
     turn: Turn,
     pace: Pace,
     usage: Usage,
     patience: Patience,
-    /// Calls in the conversation before this turn: made-up ids go on from there.
-    calls_so_far: usize,
-    wants_inputs: bool,
+    /// Calls in the conversation before this turn. Generated ids continue from this number.
+    earlier_calls: usize,
+    streams_call_inputs: bool,
     started: Option<Instant>,
-    tokens_said: f64,
-    pieces_said: u32,
+    tokens_sent: f64,
+    pieces_sent: u32,
     at: PlayStage,
 }
 
-/// What is said next, and from which byte or call on.
+/// What is sent next, from which byte or call.
 #[derive(Debug, Clone, Copy)]
 enum PlayStage {
     Thinking(usize),
     Text(usize),
     Image(usize),
-    /// The input of a call, from this byte on, where it is wanted piece by piece.
+    /// The streamed input of a call, from this byte.
     Input(usize, usize),
     Call(usize),
     Finish,
 }
 
-impl Reply for Performance {
+impl Reply for ScriptedReply {
     fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
         self.step().boxed()
     }
 }
 
-impl Performance {
-    /// Waits first and moves on after, so that a wait that is dropped is taken up again.
+impl ScriptedReply {
+    /// Waits before it advances, so that a dropped wait can be resumed.
     async fn step(&mut self) -> Result<Piece, Failure> {
         let started = *self.started.get_or_insert_with(recount_world::moment);
         let due = started + self.due();
@@ -154,31 +161,31 @@ impl Performance {
             tokio::time::sleep_until(due).await;
         }
         if let Some(scripted) = &self.turn.failure
-            && (self.pieces_said >= scripted.after || matches!(self.skip_empty(), PlayStage::Finish))
+            && (self.pieces_sent >= scripted.after || matches!(self.skip_empty(), PlayStage::Finish))
         {
             return Err(self.fail(scripted, due).await);
         }
-        self.pieces_said = self.pieces_said.saturating_add(1);
+        self.pieces_sent = self.pieces_sent.saturating_add(1);
         let piece = match self.skip_empty() {
             PlayStage::Thinking(from) => {
                 let thinking = self.turn.thinking.as_deref().unwrap_or_default();
                 let range = next_piece(thinking, from, self.pace);
-                let said = thinking[range.clone()].to_owned();
-                self.said(PlayStage::Thinking(range.end), &said);
-                Piece::Thinking(said)
+                let piece = thinking[range.clone()].to_owned();
+                self.advance(PlayStage::Thinking(range.end), &piece);
+                Piece::Thinking(piece)
             }
             PlayStage::Text(from) => {
                 let text = self.turn.text.as_deref().unwrap_or_default();
                 let range = next_piece(text, from, self.pace);
-                let said = text[range.clone()].to_owned();
-                self.said(PlayStage::Text(range.end), &said);
-                Piece::Text(said)
+                let piece = text[range.clone()].to_owned();
+                self.advance(PlayStage::Text(range.end), &piece);
+                Piece::Text(piece)
             }
             PlayStage::Image(at) => {
                 let image = &self.turn.image[at];
                 let bytes = STANDARD.decode(&image.base64).unwrap_or_default().into();
                 let piece = Piece::Image { mime: image.mime.clone(), bytes };
-                self.said(PlayStage::Image(at + 1), "");
+                self.advance(PlayStage::Image(at + 1), "");
                 piece
             }
             PlayStage::Input(call, from) => {
@@ -190,35 +197,36 @@ impl Performance {
                     PlayStage::Call(call)
                 };
                 let text = input[range].to_owned();
-                self.said(next, &text);
+                self.advance(next, &text);
                 Piece::CallInput { call, text }
             }
             PlayStage::Call(at) => {
                 let call = self.turn.call[at].clone();
                 let input = input_of(&call);
-                self.said(self.call_stage(at + 1), &input);
-                let made_up = || format!("scripted_{}", self.calls_so_far + at + 1);
-                Piece::Call { provider_call_id: call.id.unwrap_or_else(made_up), name: call.name, input }
+                self.advance(self.call_stage(at + 1), &input);
+                let generated = || format!("scripted_{}", self.earlier_calls + at + 1);
+                Piece::Call { provider_call_id: call.id.unwrap_or_else(generated), name: call.name, input }
             }
             PlayStage::Finish => {
                 self.at = PlayStage::Finish;
-                let usual = if self.turn.call.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
-                Piece::Finish { stop: self.turn.stop.unwrap_or(usual), usage: self.usage }
+                let default =
+                    if self.turn.call.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+                Piece::Finish { stop: self.turn.stop.unwrap_or(default), usage: self.usage }
             }
         };
         Ok(piece)
     }
 
-    /// When the next piece comes, counted from the beginning of the turn, so that delays never add up.
+    /// The time of the next piece from the start of the turn, so that delays do not accumulate.
     fn due(&self) -> Duration {
         let delay = Duration::from_millis(self.pace.delay_ms.unwrap_or(0));
         match self.pace.tokens_per_second {
-            Some(rate) => delay + Duration::from_secs_f64(self.tokens_said / rate),
+            Some(rate) => delay + Duration::from_secs_f64(self.tokens_sent / rate),
             None => delay,
         }
     }
 
-    /// The stage that has something left to say.
+    /// The next stage with content.
     fn skip_empty(&self) -> PlayStage {
         let length = |text: &Option<String>| text.as_deref().map_or(0, str::len);
         let mut at = self.at;
@@ -245,36 +253,38 @@ impl Performance {
         }
     }
 
-    /// Where a call begins.
+    /// The first stage of a call.
     fn call_stage(&self, call: usize) -> PlayStage {
-        if self.wants_inputs { PlayStage::Input(call, 0) } else { PlayStage::Call(call) }
+        if self.streams_call_inputs { PlayStage::Input(call, 0) } else { PlayStage::Call(call) }
     }
 
-    fn said(&mut self, next: PlayStage, what: &str) {
+    fn advance(&mut self, next: PlayStage, sent: &str) {
         self.at = next;
-        self.tokens_said += tokens(what, self.pace);
+        self.tokens_sent += tokens(sent, self.pace);
     }
 
     async fn fail(&self, scripted: &ScriptedFailure, due: Instant) -> Failure {
-        let said = |usual: &str| scripted.message.clone().unwrap_or_else(|| usual.to_owned());
+        let message = |default: &str| scripted.message.clone().unwrap_or_else(|| default.to_owned());
         let wait = scripted.retry_after_ms.map(Duration::from_millis);
         let mut failure = match scripted.how {
             FailureKind::Status => {
-                failure::of_status("the script", scripted.status.unwrap_or(500), None, &said(""), wait)
+                failure::of_status("the script", scripted.status.unwrap_or(500), None, &message(""), wait)
             }
-            FailureKind::Cut => failure::plain("model_cut", said("the script ended without a finish")),
+            FailureKind::Cut => {
+                failure::plain("model_cut", message("the script ended before the response was complete"))
+            }
             FailureKind::Malformed => {
-                failure::plain("model_malformed", said("the script said what nobody can read"))
+                failure::plain("model_malformed", message("the script sends a response that cannot be read"))
             }
             FailureKind::Unreachable => {
-                failure::plain("model_unreachable", said("nobody listens where the script is"))
+                failure::plain("model_unreachable", message("the script refuses the connection"))
             }
             FailureKind::Silent => {
-                let first = self.pieces_said == 0;
-                let patience = if first { self.patience.first } else { self.patience.between };
+                let is_first = self.pieces_sent == 0;
+                let patience = if is_first { self.patience.first } else { self.patience.between };
                 tokio::time::sleep_until(due + patience).await;
-                let usual = format!("the script said nothing for {} ms", patience.as_millis());
-                failure::plain("model_timeout", said(&usual))
+                let default = format!("the script sent nothing for {} ms", patience.as_millis());
+                failure::plain("model_timeout", message(&default))
             }
         };
         failure.retry_after = wait;
@@ -283,7 +293,7 @@ impl Performance {
     }
 }
 
-/// The next piece of a text: some words with the white space behind them, or some bytes.
+/// The next piece of a text: some words with the white space after them, or some bytes.
 fn next_piece(text: &str, from: usize, pace: Pace) -> Range<usize> {
     let rest = &text[from..];
     if let Some(bytes) = pace.bytes {
@@ -296,13 +306,13 @@ fn next_piece(text: &str, from: usize, pace: Pace) -> Range<usize> {
     let mut words = pace.words.unwrap_or(1);
     let mut in_word = false;
     for (at, letter) in rest.char_indices() {
-        let space = letter.is_whitespace();
-        if in_word && space {
+        let is_space = letter.is_whitespace();
+        if in_word && is_space {
             words -= 1;
-        } else if !space && !in_word && words == 0 {
+        } else if !is_space && !in_word && words == 0 {
             return from..from + at;
         }
-        in_word = !space;
+        in_word = !is_space;
     }
     from..text.len()
 }
@@ -319,7 +329,7 @@ fn input_of(call: &ScriptedCall) -> String {
     }
 }
 
-/// What the script says of usage, and for the rest four bytes a token.
+/// The usage of the script. Missing figures are estimated with four bytes per token.
 fn usage(request: &Request, turn: &Turn) -> Usage {
     let scripted = turn.usage.unwrap_or_default();
     let written = turn.text.as_deref().map_or(0, str::len)
@@ -327,13 +337,13 @@ fn usage(request: &Request, turn: &Turn) -> Usage {
         + turn.call.iter().map(|call| call.name.len() + input_of(call).len()).sum::<usize>();
     let estimate = |bytes: usize| (bytes as u64).div_ceil(4);
     Usage {
-        input_tokens: scripted.input_tokens.unwrap_or_else(|| estimate(read_bytes(request))),
+        input_tokens: scripted.input_tokens.unwrap_or_else(|| estimate(input_bytes(request))),
         output_tokens: scripted.output_tokens.unwrap_or_else(|| estimate(written)),
         cached_input_tokens: scripted.cached_input_tokens,
     }
 }
 
-fn read_bytes(request: &Request) -> usize {
+fn input_bytes(request: &Request) -> usize {
     let part = |part: &Part| match part {
         Part::Text(text) => text.len(),
         Part::Image { bytes, .. } => bytes.len(),
@@ -341,7 +351,7 @@ fn read_bytes(request: &Request) -> usize {
     };
     let parts = |parts: &[Part]| parts.iter().map(part).sum::<usize>();
     let message = |message: &Message| match message {
-        Message::User(said) => parts(said),
+        Message::User(content) => parts(content),
         Message::Assistant { text, .. } => text.as_deref().map_or(0, str::len),
         Message::Results(results) => results.iter().map(|result| parts(&result.parts)).sum(),
     };
@@ -356,7 +366,7 @@ fn calls_in(request: &Request) -> usize {
     request.messages.iter().map(calls).sum()
 }
 
-/// How often a conversation was answered by the same turn, the oldest forgotten first.
+/// How often a turn was sent for a conversation. The oldest counts are dropped first.
 #[derive(Default)]
 struct Attempts {
     counts: HashMap<u64, u32>,
@@ -364,9 +374,9 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// Counts one more, and answers how many there were with it.
-    fn count(&mut self, request: &Request, place: ScriptPosition) -> u32 {
-        let key = fingerprint(request, place);
+    /// Counts an attempt and returns the new count.
+    fn count(&mut self, request: &Request, position: ScriptPosition) -> u32 {
+        let key = fingerprint(request, position);
         if !self.counts.contains_key(&key) {
             if self.oldest_first.len() == limits::SCRIPT_ATTEMPTS_REMEMBERED_MAX
                 && let Some(oldest) = self.oldest_first.pop_front()
@@ -381,9 +391,9 @@ impl Attempts {
     }
 }
 
-fn fingerprint(request: &Request, place: ScriptPosition) -> u64 {
+fn fingerprint(request: &Request, position: ScriptPosition) -> u64 {
     let mut hasher = DefaultHasher::new();
-    place.hash(&mut hasher);
+    position.hash(&mut hasher);
     request.model.hash(&mut hasher);
     request.system.hash(&mut hasher);
     let hash_parts = |parts: &[Part], hasher: &mut DefaultHasher| {

@@ -1,8 +1,8 @@
-//! One attempt at an answer that comes as a stream of events: the wait for it, its bounds, and its end.
+//! A streamed response: opens it, applies timeouts and limits, and determines its end.
 //!
-//! Look at [`ModelStream`]; what the events say is for a [`Protocol`]. Every wait is kept in the answer and not in the
-//! future that is polled, so dropping that loses nothing, and dropping the answer closes the connection. It must
-//! never know what a provider's events look like.
+//! All state is in [`ModelStream`] and not in the polled future, so dropping the future loses nothing, and dropping the
+//! stream closes the connection. It must not know the events of a provider; a [`Protocol`] interprets them. Start with
+//! [`ModelStream`].
 
 use std::collections::VecDeque;
 
@@ -15,46 +15,48 @@ use super::http::{Chunks, Endpoint};
 use super::{Failure, Piece, Reply, failure};
 use crate::model::limits;
 
-/// What the events of a provider say.
+/// Interprets the events of a provider.
 pub(super) trait Protocol: Send {
-    /// Takes an event, and says what it brought. Pieces go to `out`, all but the last.
+    /// Processes an event and returns what it contained. All pieces but the last go to `out`.
     fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<StreamProgress, Failure>;
 
-    /// The end of the answer, when what was heard makes one. Calls that are still held come before it.
+    /// The last piece, if the received events are a complete response. Open calls go to `out` before it.
     fn finish(&mut self, out: &mut VecDeque<Piece>) -> Option<Piece>;
 }
 
-/// What an event brought.
+/// What an event contained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamProgress {
-    Something,
-    /// A sign of life, and nothing else.
-    Nothing,
-    /// The last word: nothing of the answer follows.
-    LastWord,
+    /// Content of the response.
+    Content,
+    /// No content, for example a keep-alive message.
+    KeepAlive,
+    /// The final event; no content follows.
+    End,
 }
 
-/// An answer on its way.
+/// A response that is being received.
 pub(super) struct ModelStream<P> {
     endpoint: Endpoint,
     protocol: P,
     stage: ConnectionStage,
     decoder: Decoder,
     pieces: VecDeque<Piece>,
-    /// What the answer comes to, told when all pieces are.
+    /// The result of the response, returned after all pieces.
     end: Option<Result<Piece, Failure>>,
     bytes: usize,
     frames: u64,
-    last_word: bool,
-    /// Nothing is waited for beyond this moment. Set when the first piece is asked for.
+    has_final_event: bool,
+    /// The deadline of the next chunk. Set when the first piece is requested.
     until: Option<Instant>,
-    words_until: Option<Instant>,
+    /// The deadline of the next content.
+    content_until: Option<Instant>,
 }
 
-/// The answer to what could not be asked.
-pub(super) struct NoAnswer(pub(super) Failure);
+/// The reply to a request that could not be sent.
+pub(super) struct FailedReply(pub(super) Failure);
 
-impl Reply for NoAnswer {
+impl Reply for FailedReply {
     fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
         std::future::ready(Err(self.0.clone())).boxed()
     }
@@ -67,8 +69,8 @@ enum ConnectionStage {
 
 impl<P: Protocol> ModelStream<P> {
     pub(super) fn begin(endpoint: &Endpoint, path: &'static str, body: Vec<u8>, protocol: P) -> Self {
-        let asked = endpoint.clone();
-        let opening = async move { asked.ask(path, body).await }.boxed();
+        let sender = endpoint.clone();
+        let opening = async move { sender.send(path, body).await }.boxed();
         ModelStream {
             endpoint: endpoint.clone(),
             protocol,
@@ -78,9 +80,9 @@ impl<P: Protocol> ModelStream<P> {
             end: None,
             bytes: 0,
             frames: 0,
-            last_word: false,
+            has_final_event: false,
             until: None,
-            words_until: None,
+            content_until: None,
         }
     }
 
@@ -92,48 +94,49 @@ impl<P: Protocol> ModelStream<P> {
             if let Some(end) = self.end.clone() {
                 return end;
             }
-            self.hear().await;
+            self.receive().await;
         }
     }
 
-    /// Waits for the next chunk and takes it in.
-    async fn hear(&mut self) {
+    /// Waits for the next chunk and processes it.
+    async fn receive(&mut self) {
         let patience = self.endpoint.patience;
         let now = recount_world::moment();
         let until = *self.until.get_or_insert(now + patience.first);
-        let words_until = *self.words_until.get_or_insert(now + patience.first.max(patience.between_words));
-        let heard = match &mut self.stage {
+        let content_until =
+            *self.content_until.get_or_insert(now + patience.first.max(patience.between_content));
+        let received = match &mut self.stage {
             ConnectionStage::Opening(opening) => {
                 match tokio::time::timeout_at(until, opening).await {
                     Ok(Ok(chunks)) => self.stage = ConnectionStage::Reading(chunks),
                     Ok(Err(why)) => self.end = Some(Err(why)),
-                    Err(_) => self.run_out(patience.first),
+                    Err(_) => self.time_out(patience.first),
                 }
                 return;
             }
             ConnectionStage::Reading(chunks) => {
-                tokio::time::timeout_at(until.min(words_until), chunks.next()).await
+                tokio::time::timeout_at(until.min(content_until), chunks.next()).await
             }
         };
-        match heard {
+        match received {
             Ok(Some(Ok(chunk))) => {
-                self.take(&chunk);
-                // The tail has one bound, however often something comes.
-                if !self.last_word {
+                self.process(&chunk);
+                // The wait after the final event has one deadline, however many chunks arrive.
+                if !self.has_final_event {
                     self.until = Some(recount_world::moment() + patience.between);
                 }
             }
-            Ok(Some(Err(why))) => self.over(why),
+            Ok(Some(Err(why))) => self.finish_or_fail(why),
             Ok(None) => {
-                let why = self.cut();
-                self.over(why);
+                let why = self.cut_failure();
+                self.finish_or_fail(why);
             }
-            Err(_) if words_until < until => self.run_out(patience.between_words),
-            Err(_) => self.run_out(if self.bytes == 0 { patience.first } else { patience.between }),
+            Err(_) if content_until < until => self.time_out(patience.between_content),
+            Err(_) => self.time_out(if self.bytes == 0 { patience.first } else { patience.between }),
         }
     }
 
-    fn take(&mut self, chunk: &[u8]) {
+    fn process(&mut self, chunk: &[u8]) {
         self.bytes = self.bytes.saturating_add(chunk.len());
         if self.bytes > limits::MODEL_ANSWER_BYTES_MAX {
             let limit = limits::MODEL_ANSWER_BYTES_MAX;
@@ -142,50 +145,50 @@ impl<P: Protocol> ModelStream<P> {
         let fed = self.decoder.feed(chunk);
         while let Some(frame) = self.decoder.next_frame() {
             self.frames += 1;
-            if self.last_word || self.end.is_some() {
+            if self.has_final_event || self.end.is_some() {
                 continue;
             }
             match self.protocol.event(&frame, &mut self.pieces) {
-                Ok(StreamProgress::Nothing) => {}
-                Ok(StreamProgress::Something) => self.words_until = None,
-                Ok(StreamProgress::LastWord) => {
-                    self.last_word = true;
+                Ok(StreamProgress::KeepAlive) => {}
+                Ok(StreamProgress::Content) => self.content_until = None,
+                Ok(StreamProgress::End) => {
+                    self.has_final_event = true;
                     self.until = Some(recount_world::moment() + limits::MODEL_TAIL_TIMEOUT);
                 }
                 Err(why) => self.end = Some(Err(self.endpoint.scrub(why))),
             }
         }
         if let Err(why) = fed
-            && !self.last_word
+            && !self.has_final_event
             && self.end.is_none()
         {
             self.malformed(format!("cannot be read: {why}"));
         }
     }
 
-    /// Nothing more comes. That is the answer's end if it has one, and else the reason why it has none.
-    fn over(&mut self, why: Failure) {
+    /// Ends the stream: with the last piece if the response is complete, else with the failure.
+    fn finish_or_fail(&mut self, why: Failure) {
         let finish = self.protocol.finish(&mut self.pieces);
         self.end = Some(finish.ok_or(why));
     }
 
-    fn cut(&self) -> Failure {
-        let who = self.endpoint.who();
+    fn cut_failure(&self) -> Failure {
+        let provider = self.endpoint.label();
         if self.frames == 0 && self.bytes > 0 {
-            let message = format!("the answer of {who} is no stream of events");
+            let message = format!("the response of {provider} is not an event stream");
             return failure::plain("model_malformed", message);
         }
-        failure::plain("model_cut", format!("the answer of {who} ended without a finish"))
+        failure::plain("model_cut", format!("the response of {provider} ended before it was complete"))
     }
 
-    fn run_out(&mut self, waited: std::time::Duration) {
-        let who = self.endpoint.who();
-        let message = format!("{who} said nothing for {} ms", waited.as_millis());
-        self.over(failure::plain("model_timeout", message));
+    fn time_out(&mut self, waited: std::time::Duration) {
+        let provider = self.endpoint.label();
+        let message = format!("{provider} sent nothing for {} ms", waited.as_millis());
+        self.finish_or_fail(failure::plain("model_timeout", message));
     }
 
     fn malformed(&mut self, what: String) {
-        let message = format!("the answer of {} {what}", self.endpoint.who());
+        let message = format!("the response of {} {what}", self.endpoint.label());
         self.end = Some(Err(failure::plain("model_malformed", message)));
     }
 }

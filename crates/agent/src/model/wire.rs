@@ -1,6 +1,6 @@
-//! What the wire formats of providers share: calls that come in pieces, and values that must be objects.
+//! Parts that the wire formats of providers share: streamed calls, usage figures, and values that must be objects.
 //!
-//! Look at [`GatheredCall`]. It must never know one provider from another.
+//! It must not depend on a single provider. Start with [`PartialCall`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,67 +13,67 @@ use super::{Failure, Message, Piece, Request, failure};
 use crate::limits::{MODEL_CALLS_MAX, MODEL_TOOL_NAME_CHARS_MAX};
 use crate::model::limits;
 
-/// A call whose input comes in pieces.
+/// A call whose input arrives in pieces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct GatheredCall {
+pub(super) struct PartialCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) input: String,
 }
 
-impl GatheredCall {
-    /// The whole call. A model that writes nothing means no arguments.
-    pub(super) fn piece(self) -> Piece {
+impl PartialCall {
+    /// The complete call. An empty input means no arguments.
+    pub(super) fn into_piece(self) -> Piece {
         let input = if self.input.trim().is_empty() { "{}".to_owned() } else { self.input };
         Piece::Call { provider_call_id: self.id, name: self.name, input }
     }
 }
 
-/// Counts what calls of one answer hold, against their bounds.
+/// Counts the calls of one response and their bytes against the limits.
 #[derive(Debug, Default)]
-pub(super) struct CallRoom {
+pub(super) struct CallCounter {
     calls: usize,
     bytes: usize,
 }
 
-impl CallRoom {
-    pub(super) fn take_call(&mut self, who: &str) -> Result<(), Failure> {
+impl CallCounter {
+    pub(super) fn add_call(&mut self, provider: &str) -> Result<(), Failure> {
         self.calls += 1;
         if self.calls <= MODEL_CALLS_MAX {
             return Ok(());
         }
         let limit = MODEL_CALLS_MAX;
-        Err(malformed(who, &format!("makes more than {limit} calls (MODEL_CALLS_MAX)")))
+        Err(malformed(provider, &format!("has more than {limit} calls (MODEL_CALLS_MAX)")))
     }
 
-    pub(super) fn take_bytes(&mut self, who: &str, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn add_bytes(&mut self, provider: &str, bytes: usize) -> Result<(), Failure> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes <= limits::MODEL_CALL_BYTES_MAX {
             return Ok(());
         }
         let limit = limits::MODEL_CALL_BYTES_MAX;
-        Err(malformed(who, &format!("has calls of more than {limit} bytes (MODEL_CALL_BYTES_MAX)")))
+        Err(malformed(provider, &format!("has calls of more than {limit} bytes (MODEL_CALL_BYTES_MAX)")))
     }
 }
 
-pub(super) fn malformed(who: &str, what: &str) -> Failure {
-    failure::plain("model_malformed", format!("the answer of {who} {what}"))
+pub(super) fn malformed(provider: &str, what: &str) -> Failure {
+    failure::plain("model_malformed", format!("the response of {provider} {what}"))
 }
 
-/// Reads an event of a stream. Some servers cut a text in the middle of a surrogate pair; each half is read as U+FFFD
-/// then, and the answer says `true`.
+/// Reads an event of a stream. Some servers cut a text in the middle of a surrogate pair. Each half is read as U+FFFD
+/// then, and the second value is `true`.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<(T, bool), serde_json::Error> {
     match serde_json::from_str(text) {
         Ok(read) => Ok((read, false)),
-        Err(why) => match without_half_pairs(text) {
+        Err(why) => match replace_lone_surrogates(text) {
             Some(text) => serde_json::from_str(&text).map(|read| (read, true)),
             None => Err(why),
         },
     }
 }
 
-/// A JSON text with U+FFFD in place of each half of a surrogate pair; `None` when there is none.
-fn without_half_pairs(text: &str) -> Option<String> {
+/// A JSON text with U+FFFD for each half of a surrogate pair; `None` if there is none.
+fn replace_lone_surrogates(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let unit = |at: usize| {
         let digits = text.get(at + 2..at + 6).filter(|_| bytes[at..].starts_with(b"\\u"))?;
@@ -99,11 +99,11 @@ fn without_half_pairs(text: &str) -> Option<String> {
     (kept > 0).then_some(out)
 }
 
-/// A figure of usage, as servers write it.
+/// A usage figure of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     Of(u64),
-    /// Less than nothing, or no number.
+    /// Negative, or not a number.
     Unreadable,
 }
 
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Count {
         let value = Value::deserialize(deserializer)?;
         let count = value.as_u64().or_else(|| {
             let count = value.as_f64().filter(|count| *count >= 0.0)?;
-            // What does not fit becomes the largest number.
+            // A larger value becomes the largest number.
             Some(count as u64)
         });
         Ok(count.map_or(Count::Unreadable, Count::Of))
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Count {
 }
 
 impl Count {
-    /// The number; one that cannot be read is none.
+    /// The number, if it can be read.
     pub(super) fn of(count: Option<Count>) -> Option<u64> {
         match count {
             Some(Count::Of(number)) => Some(number),
@@ -129,19 +129,18 @@ impl Count {
     }
 }
 
-/// How an answer ended that said so with a word for a good end: whether it calls decides, because servers say one
-/// and do the other.
+/// The stop reason of a regular end. The calls decide, because servers send reasons that do not match.
 pub(super) fn end_or_calls(has_calls: bool) -> StopReason {
     if has_calls { StopReason::ToolUse } else { StopReason::EndTurn }
 }
 
-/// The input of an earlier call. Providers take objects only, and refuse the whole conversation otherwise.
+/// The input of an earlier call. Providers accept only objects, and reject the whole conversation otherwise.
 pub(super) fn object(input: &Value) -> Value {
     if input.is_object() { input.clone() } else { json!({ "raw": input }) }
 }
 
-/// The name of a tool as every provider takes it. Models call tools that nobody offered, and applications bring tools
-/// with names of their own kind; one that a provider refuses would cost the whole conversation.
+/// A tool name that every provider accepts. Models call unknown tools, and applications define tools with arbitrary
+/// names. One rejected name would fail the whole conversation.
 pub(crate) fn plain_name(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     let name = name.chars().map(|letter| if plain(letter) { letter } else { '_' });
@@ -153,7 +152,7 @@ pub(super) fn in_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Calls that were made before: made-up ids go on from there, so they are unique in the conversation.
+/// The number of earlier calls. Generated ids continue from it, so they are unique in the conversation.
 pub(super) fn calls_before(request: &Request) -> usize {
     let calls = |message: &Message| match message {
         Message::Assistant { calls, .. } => calls.len(),
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_pairs_are_replaced_and_nothing_else_is() {
+    fn only_lone_surrogates_are_replaced() {
         for (text, expected) in [
             (r#""plain""#, None),
             (r#""\ud83d\ude00""#, None),
@@ -178,14 +177,14 @@ mod tests {
             ("\"\\ud8", None),
             ("\\", None),
         ] {
-            assert_eq!(without_half_pairs(text).as_deref(), expected, "{text}");
+            assert_eq!(replace_lone_surrogates(text).as_deref(), expected, "{text}");
         }
         assert_eq!(read::<String>(r#""a\ud800""#).unwrap(), ("a\u{fffd}".to_owned(), true));
         assert!(read::<String>(r#""a\ud8"#).is_err());
     }
 
     #[test]
-    fn figures_are_read_as_servers_write_them() {
+    fn usage_figures_of_all_servers_are_read() {
         for (text, count) in [
             ("7", Count::Of(7)),
             ("7.0", Count::Of(7)),

@@ -1,14 +1,14 @@
-//! Binary content in diffs of git (`git diff --binary`): compressed, in base 85, whole or as a delta.
+//! Binary content in git diffs (`git diff --binary`): compressed, in base 85, complete or as a delta.
 
 use crate::limits;
 
-/// One direction of a binary change, as it is written in a diff.
+/// One direction of a binary change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BinaryPiece {
     pub(super) kind: BinaryKind,
-    /// What comes out of decompressing it.
+    /// The decompressed bytes.
     pub(super) data: Vec<u8>,
-    /// The lines as they came; they are written as such.
+    /// The original lines; they are written unchanged.
     pub(super) lines: Vec<Vec<u8>>,
 }
 
@@ -28,29 +28,29 @@ impl BinaryKind {
 }
 
 impl BinaryPiece {
-    /// `size` is what the diff says that comes out.
+    /// `size` is the decompressed size according to the diff.
     pub(super) fn read(kind: BinaryKind, size: usize, lines: Vec<Vec<u8>>) -> Result<Self, String> {
         if size > limits::PATCHED_FILE_BYTES_MAX {
             let most = limits::PATCHED_FILE_BYTES_MAX;
-            return Err(format!("{size} bytes of binary content; {most} are the most"));
+            return Err(format!("{size} bytes of binary content; the limit is {most}"));
         }
         let mut packed = Vec::new();
         for line in &lines {
-            decoded(line, &mut packed)?;
+            decode_line(line, &mut packed)?;
         }
         let data = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&packed, size)
-            .map_err(|error| format!("binary content that cannot be decompressed: {error}"))?;
+            .map_err(|error| format!("the binary content cannot be decompressed: {error}"))?;
         if data.len() != size {
-            return Err(format!("{} bytes of binary content where {size} were announced", data.len()));
+            return Err(format!("the binary content has {} bytes; the header says {size}", data.len()));
         }
         Ok(BinaryPiece { kind, data, lines })
     }
 
-    /// The content afterwards; `None` where the delta was made for other content.
+    /// The new content; `None` if the delta was made for other content.
     pub(super) fn apply(&self, before: &[u8]) -> Option<Vec<u8>> {
         match self.kind {
             BinaryKind::Literal => Some(self.data.clone()),
-            BinaryKind::Delta => patched(before, &self.data),
+            BinaryKind::Delta => apply_delta(before, &self.data),
         }
     }
 }
@@ -58,9 +58,9 @@ impl BinaryPiece {
 const DIGITS: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
-/// Adds what a line holds: its first letter is how many bytes, then five digits for each four of them.
-fn decoded(line: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    let malformed = || "a line of binary content that is malformed".to_owned();
+/// Decodes a line: its first letter is the number of bytes, then five digits encode four of them.
+fn decode_line(line: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    let malformed = || "a line of binary content is malformed".to_owned();
     let (first, digits) = line.split_first().ok_or_else(malformed)?;
     let count = match first {
         b'A'..=b'Z' => usize::from(first - b'A') + 1,
@@ -84,8 +84,8 @@ fn decoded(line: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// Git's own form of a delta: two sizes, then pieces that are copied from the old content or inserted.
-fn patched(before: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
+/// Applies a git delta: two sizes, then pieces that are copied from the old content or inserted.
+fn apply_delta(before: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     let mut delta = delta.iter().copied();
     let (old, new) = (size(&mut delta)?, size(&mut delta)?);
     if old != before.len() || new > limits::PATCHED_FILE_BYTES_MAX {
@@ -121,7 +121,7 @@ fn patched(before: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     (out.len() == new).then_some(out)
 }
 
-/// Seven bits in a byte, the lowest first.
+/// A number with seven bits in a byte, the lowest first.
 fn size(bytes: &mut impl Iterator<Item = u8>) -> Option<usize> {
     let mut value: usize = 0;
     for place in 0..8 {

@@ -2,5 +2,5 @@
 //!
 //! Limits that several modules of the crate use are in `crate::limits`.
 
-/// Files that one diff may be of; beyond that it is refused.
+/// Files of one diff; a larger diff is refused.
 pub(crate) const PATCH_FILES_MAX: usize = 1_000;

@@ -1,10 +1,10 @@
-//! Names of files in diffs: quoted as git quotes them, with the first part stripped, and never outside of the tree.
+//! File names in diffs: quoting as in git, the prefixes `a/` and `b/`, and the check that a path stays inside the tree.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-/// A name with `a/` or `b/` before it, in quotes where it needs them.
+/// A name with the prefix `a/` or `b/`, quoted if necessary.
 pub(super) fn written(prefix: &str, path: &Path) -> Vec<u8> {
     let name = path.as_os_str().as_bytes();
     let needs_quotes = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\' | 0x80..);
@@ -27,7 +27,8 @@ pub(super) fn written(prefix: &str, path: &Path) -> Vec<u8> {
     out
 }
 
-/// A name at the beginning of a text, and what follows it. In quotes it ends with them, otherwise at a tab.
+/// Reads a name at the beginning of a text. Returns it and the rest. A quoted name ends with its quote, another one at
+/// a tab.
 pub(super) fn read(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     if text.first() != Some(&b'"') {
         let end = text.iter().position(|byte| *byte == b'\t').unwrap_or(text.len());
@@ -64,22 +65,22 @@ pub(super) fn read(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// Without its first part, which is `a/` or `b/`.
+/// The name without its first part, which is `a/` or `b/`.
 pub(super) fn stripped(name: &[u8]) -> Option<&[u8]> {
     let slash = name.iter().position(|byte| *byte == b'/')?;
     Some(&name[slash + 1..]).filter(|rest| !rest.is_empty())
 }
 
-/// A path below the tree; `None` for one that leads out of it.
+/// A path inside the tree; `None` if it would leave it.
 pub(super) fn inside(name: &[u8]) -> Option<PathBuf> {
     let path = PathBuf::from(OsString::from_vec(name.to_vec()));
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    // Two slashes in a row, or one at the end, would be another spelling of the same path.
+    // A double or trailing slash would be another spelling of the same path.
     let is_exact = path.components().collect::<PathBuf>().as_os_str().as_bytes() == name;
     (is_plain && is_exact && !name.is_empty() && !name.contains(&0)).then_some(path)
 }
 
-/// The two names after `diff --git`, where both are the same file. Others have lines of their own.
+/// The path after `diff --git`, if both names are equal. Different names have lines of their own.
 pub(super) fn of_git(text: &[u8]) -> Option<PathBuf> {
     if text.first() == Some(&b'"') {
         let (first, rest) = read(text)?;
@@ -87,7 +88,7 @@ pub(super) fn of_git(text: &[u8]) -> Option<PathBuf> {
         let (first, second) = (stripped(&first)?, stripped(&second)?);
         return inside(first).filter(|_| first == second);
     }
-    // The name may hold spaces: it is cut where both sides come to the same.
+    // The name may contain spaces: it is cut where both halves are equal.
     let cuts = text.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
     for cut in cuts {
         let (first, second) = (&text[..cut], &text[cut + 1..]);

@@ -1,4 +1,6 @@
-//! Reads a diff. Look at [`TreePatch::parse`]. Lines around the diffs, such as those of a mail, are skipped.
+//! Parses a diff. Text around it, such as that of a mail, is skipped.
+//!
+//! Start at [`TreePatch::parse`].
 
 use std::path::PathBuf;
 
@@ -8,13 +10,13 @@ use super::{
 };
 use crate::patch::limits;
 
-/// A diff line by line, without their newlines.
+/// The lines of a diff, without their newlines.
 struct DiffLines<'a> {
     lines: Vec<&'a [u8]>,
     at: usize,
 }
 
-/// What the lines after `diff --git` say.
+/// The header lines after `diff --git`.
 #[derive(Default)]
 struct GitHeader {
     same: Option<PathBuf>,
@@ -42,7 +44,7 @@ impl TreePatch {
             } else if line.starts_with(b"--- ") && lines.is_traditional() {
                 files.push(lines.traditional_file()?);
             } else if line.starts_with(b"@@ -") {
-                return Err(lines.malformed("a hunk that names no file"));
+                return Err(lines.malformed("a hunk without a file name"));
             } else {
                 lines.at += 1;
             }
@@ -52,7 +54,7 @@ impl TreePatch {
             }
         }
         if files.is_empty() {
-            return Err(TreePatchError::Unsupported("it holds no unified diff".to_owned()));
+            return Err(TreePatchError::Unsupported("it contains no unified diff".to_owned()));
         }
         Ok(TreePatch { files })
     }
@@ -79,50 +81,47 @@ impl<'a> DiffLines<'a> {
         let line = self.peek().and_then(|line| line.strip_prefix(mark));
         let line = line.ok_or_else(|| self.malformed("the name of a file is missing"))?;
         let (name, _) =
-            names::read(line).ok_or_else(|| self.malformed("a name in quotes that do not end"))?;
+            names::read(line).ok_or_else(|| self.malformed("a quoted name without a closing quote"))?;
         if name == b"/dev/null" {
             return Ok(None);
         }
         let name =
-            names::stripped(&name).ok_or_else(|| self.malformed("a name without a/ or b/ before it"))?;
+            names::stripped(&name).ok_or_else(|| self.malformed("a name without the prefix a/ or b/"))?;
         self.inside(name).map(Some)
     }
 
     fn inside(&self, name: &[u8]) -> Result<PathBuf, TreePatchError> {
         names::inside(name).ok_or_else(|| {
-            self.malformed(&format!(
-                "the name {:?}, which leads out of the tree",
-                String::from_utf8_lossy(name)
-            ))
+            self.malformed(&format!("the name {:?} leads out of the tree", String::from_utf8_lossy(name)))
         })
     }
 
     fn whole_name(&self, text: &[u8]) -> Result<PathBuf, TreePatchError> {
         let (name, _) =
-            names::read(text).ok_or_else(|| self.malformed("a name in quotes that do not end"))?;
+            names::read(text).ok_or_else(|| self.malformed("a quoted name without a closing quote"))?;
         self.inside(&name)
     }
 
     // ---- one file ----------------------------------------------------------------------------
 
-    /// As `diff -u` writes it.
+    /// Parses a file in the format of `diff -u`.
     fn traditional_file(&mut self) -> Result<FilePatch, TreePatchError> {
         let old = self.side_name(b"--- ")?;
         self.at += 1;
         let new = self.side_name(b"+++ ")?;
         self.at += 1;
         let (old, new) = match (old, new) {
-            (None, None) => return Err(self.malformed("no file before and no file after")),
-            // Of names that differ, such as that of a backup, the new one counts.
+            (None, None) => return Err(self.malformed("both file names are /dev/null")),
+            // If the names differ, as for a backup file, the new one counts.
             (Some(old), Some(new)) if old != new => (Some(new.clone()), Some(new)),
             both => both,
         };
         let content = PatchContent::Text(self.hunks()?);
         let side = |path: PathBuf| PatchSide { path, mode: None };
-        Ok(FilePatch { old: old.map(side), new: new.map(side), content, is_gits: false, index: None })
+        Ok(FilePatch { old: old.map(side), new: new.map(side), content, has_git_header: false, index: None })
     }
 
-    /// As `git diff` writes it. The line that begins it was read.
+    /// Parses a file in the format of `git diff`. The first line is already read.
     fn git_file(&mut self, about: &[u8]) -> Result<FilePatch, TreePatchError> {
         let mut header = GitHeader { same: names::of_git(about), ..GitHeader::default() };
         while let Some(line) = self.peek() {
@@ -147,7 +146,7 @@ impl<'a> DiffLines<'a> {
         } else if line.starts_with(b"Binary files ") {
             let what = String::from_utf8_lossy(line);
             let why = format!(
-                "the diff does not hold the content of a binary file ({what}); make it with --binary"
+                "the diff does not contain the content of a binary file ({what}); create it with --binary"
             );
             return Err(TreePatchError::Unsupported(why));
         }
@@ -156,24 +155,24 @@ impl<'a> DiffLines<'a> {
         let old = from.or(named_old).or_else(|| same.clone()).filter(|_| !is_new);
         let new = to.or(named_new).or(same).filter(|_| !is_deleted);
         if old.is_none() && new.is_none() {
-            return Err(self.malformed("a diff whose file is not named"));
+            return Err(self.malformed("a diff without a file name"));
         }
         let new_mode = new_mode.or(old_mode.filter(|_| !is_deleted));
         Ok(FilePatch {
             old: old.map(|path| PatchSide { path, mode: old_mode }),
             new: new.map(|path| PatchSide { path, mode: new_mode }),
             content,
-            is_gits: true,
+            has_git_header: true,
             index,
         })
     }
 
-    /// Whether a line belongs to the header.
+    /// Returns whether the line belongs to the header.
     fn header_line(&self, line: &[u8], header: &mut GitHeader) -> Result<bool, TreePatchError> {
         let mode = |word: &[u8]| {
             FileMode::parse(word).ok_or_else(|| {
                 let word = String::from_utf8_lossy(word);
-                TreePatchError::Unsupported(format!("the mode {word} is that of neither a file nor a link"))
+                TreePatchError::Unsupported(format!("mode {word} is neither a file nor a symbolic link"))
             })
         };
         let starts = |word: &str| line.strip_prefix(word.as_bytes());
@@ -192,14 +191,14 @@ impl<'a> DiffLines<'a> {
         } else if let Some(name) = starts("rename to ").or(starts("rename new ")) {
             header.to = Some(self.whole_name(name)?);
         } else if starts("copy from ").is_some() {
-            let why = "the diff copies a file, which it cannot take back; make it without --find-copies";
+            let why = "the diff copies a file, which cannot be reverted; create it without --find-copies";
             return Err(TreePatchError::Unsupported(why.to_owned()));
         } else if let Some(names) = starts("index ") {
             let text = String::from_utf8_lossy(names);
             let mut words = text.split(' ');
             let pair = words.next().and_then(|pair| pair.split_once(".."));
             header.index = pair.map(|(old, new)| (old.to_owned(), new.to_owned()));
-            // The mode of a file whose mode stays is here and nowhere else.
+            // An unchanged mode is only in this line.
             if let Some(word) = words.next() {
                 let word = mode(word.as_bytes())?;
                 header.old_mode.get_or_insert(word);
@@ -216,9 +215,10 @@ impl<'a> DiffLines<'a> {
         let mut hunks: Vec<Hunk> = Vec::new();
         let (mut old_end, mut new_end) = (0, 0);
         while let Some(line) = self.peek().filter(|line| line.starts_with(b"@@ -")) {
-            let (old, new) = spans(line).ok_or_else(|| self.malformed("a hunk without its places"))?;
+            let (old, new) =
+                spans(line).ok_or_else(|| self.malformed("a hunk header without line numbers"))?;
             if old.0 < old_end || new.0 < new_end {
-                return Err(self.malformed("a hunk before the one that precedes it"));
+                return Err(self.malformed("the hunks are not in order"));
             }
             self.at += 1;
             let lines = self.hunk_lines(old.1, new.1)?;
@@ -234,7 +234,7 @@ impl<'a> DiffLines<'a> {
             let line = self.peek().unwrap_or_default();
             if line.starts_with(b"\\ ") {
                 let last = lines.last_mut().filter(|last| last.text.ends_with(b"\n"));
-                let last = last.ok_or_else(|| self.malformed("a missing newline of no line"))?;
+                let last = last.ok_or_else(|| self.malformed("`\\ No newline` without a line"))?;
                 last.text.pop();
                 self.at += 1;
                 continue;
@@ -243,7 +243,7 @@ impl<'a> DiffLines<'a> {
                 return Ok(lines);
             }
             if self.peek().is_none() {
-                return Err(self.malformed("a hunk that is cut off"));
+                return Err(self.malformed("a hunk is incomplete"));
             }
             let (mark, text) = match line.split_first() {
                 Some((b' ', text)) => (Mark::Kept, text),
@@ -251,28 +251,30 @@ impl<'a> DiffLines<'a> {
                 Some((b'+', text)) => (Mark::Added, text),
                 // Mail programs strip the space of an empty line.
                 None => (Mark::Kept, line),
-                Some(_) => return Err(self.malformed("a line of a hunk without its mark")),
+                Some(_) => {
+                    return Err(self.malformed("a line of a hunk starts with neither ` `, `+`, `-` nor `\\`"));
+                }
             };
-            let left = |count: &mut usize, counts: bool| {
+            let count_down = |count: &mut usize, counts: bool| {
                 *count = count.checked_sub(usize::from(counts))?;
                 Some(())
             };
-            left(&mut old, mark != Mark::Added)
-                .and(left(&mut new, mark != Mark::Removed))
-                .ok_or_else(|| self.malformed("a hunk with more lines than it says"))?;
+            count_down(&mut old, mark != Mark::Added)
+                .and(count_down(&mut new, mark != Mark::Removed))
+                .ok_or_else(|| self.malformed("a hunk has more lines than its header says"))?;
             lines.push(HunkLine { mark, text: [text, b"\n"].concat() });
             self.at += 1;
         }
     }
 
-    /// After `GIT binary patch`: how to come to the new content, and mostly also how to come back.
+    /// After `GIT binary patch`: the forward change, and usually the reverse one.
     fn binary(&mut self) -> Result<PatchContent, TreePatchError> {
-        let forward = self.piece()?.ok_or_else(|| self.malformed("binary content is missing"))?;
-        let back = self.piece()?;
+        let forward = self.binary_piece()?.ok_or_else(|| self.malformed("binary content is missing"))?;
+        let back = self.binary_piece()?;
         Ok(PatchContent::Binary { forward, back })
     }
 
-    fn piece(&mut self) -> Result<Option<BinaryPiece>, TreePatchError> {
+    fn binary_piece(&mut self) -> Result<Option<BinaryPiece>, TreePatchError> {
         let line = self.peek().unwrap_or_default();
         let (kind, size) = if let Some(size) = line.strip_prefix(b"literal ") {
             (BinaryKind::Literal, size)
@@ -281,21 +283,21 @@ impl<'a> DiffLines<'a> {
         } else {
             return Ok(None);
         };
-        let size = number(size).ok_or_else(|| self.malformed("binary content without its size"))?;
+        let size = number(size).ok_or_else(|| self.malformed("binary content without a size"))?;
         self.at += 1;
         let mut lines = Vec::new();
         while let Some(line) = self.peek().filter(|line| !line.is_empty()) {
             lines.push(line.to_vec());
             self.at += 1;
         }
-        let piece = BinaryPiece::read(kind, size, lines).map_err(|what| self.malformed(&what))?;
-        // The empty line that ends it.
+        let binary_piece = BinaryPiece::read(kind, size, lines).map_err(|what| self.malformed(&what))?;
+        // The empty line at the end.
         self.at += 1;
-        Ok(Some(piece))
+        Ok(Some(binary_piece))
     }
 }
 
-/// `@@ -3,7 +3,8 @@`: how many lines come before, and how many there are, in the old and in the new content.
+/// `@@ -3,7 +3,8 @@`: the number of lines before, and of lines in the hunk, for the old and for the new content.
 fn spans(line: &[u8]) -> Option<((usize, usize), (usize, usize))> {
     let rest = line.strip_prefix(b"@@ -")?;
     let end = rest.windows(3).position(|three| three == b" @@")?;

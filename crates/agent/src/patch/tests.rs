@@ -1,5 +1,5 @@
-//! Diffs against git itself: what git writes is read and applied as git does, what is written here git takes, and the
-//! inverse takes it back.
+//! Compares with git: git's diffs are parsed and applied as git does it, git accepts what is written here, and inverses
+//! revert.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -40,7 +40,7 @@ fn changed(before: &Files, result: TreeResult) -> Files {
     after
 }
 
-/// A repository of git in a folder of its own.
+/// A git repository in a temporary folder.
 struct Repository(TempDir);
 
 impl Repository {
@@ -55,15 +55,15 @@ impl Repository {
         repository
     }
 
-    fn git(&self, words: &[&str], input: Option<&[u8]>) -> Vec<u8> {
-        self.try_git(words, input).unwrap_or_else(|why| panic!("git {words:?}: {why}"))
+    fn git(&self, args: &[&str], input: Option<&[u8]>) -> Vec<u8> {
+        self.try_git(args, input).unwrap_or_else(|why| panic!("git {args:?}: {why}"))
     }
 
-    fn try_git(&self, words: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, String> {
+    fn try_git(&self, args: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, String> {
         let input_at = self.0.path().join(".git/input");
         std::fs::write(&input_at, input.unwrap_or_default()).unwrap();
         let out = Command::new("git")
-            .args(words)
+            .args(args)
             .current_dir(self.0.path())
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -110,14 +110,14 @@ impl Repository {
         String::from_utf8(self.git(&["write-tree"], None)).unwrap().trim().to_owned()
     }
 
-    /// The tree of some files.
+    /// The tree id of some files.
     fn tree_of(&self, files: &Files) -> String {
         self.put(files);
         self.add()
     }
 }
 
-/// A diff between two trees as it is made here: without renames, which nobody claims.
+/// The diff between two trees, written by this crate, without renames.
 fn between(before: &Files, after: &Files) -> TreePatch {
     let mut text = Vec::new();
     let mut paths: Vec<&PathBuf> = before.keys().chain(after.keys()).collect();
@@ -125,7 +125,7 @@ fn between(before: &Files, after: &Files) -> TreePatch {
     paths.dedup();
     for path in paths {
         let (old, new) = (before.get(path), after.get(path));
-        // As git does it, a file that becomes a link goes and comes.
+        // Like git: a file that becomes a link is deleted and added.
         let is_link = |file: Option<&TreeFile>| file.map(|file| file.mode == FileMode::Link);
         if old.is_some() && new.is_some() && is_link(old) != is_link(new) {
             text.extend(one(path, old, None));
@@ -147,8 +147,9 @@ fn one(path: &Path, old: Option<&TreeFile>, new: Option<&TreeFile>) -> Vec<u8> {
     };
     let side =
         |file: Option<&TreeFile>| file.map(|file| PatchSide { path: path.to_owned(), mode: Some(file.mode) });
-    let file = FilePatch { old: side(old), new: side(new), content: hunks, is_gits: true, index: None };
-    TreePatch { files: vec![file] }.written()
+    let file =
+        FilePatch { old: side(old), new: side(new), content: hunks, has_git_header: true, index: None };
+    TreePatch { files: vec![file] }.to_bytes()
 }
 
 // ---- trees and edits -----------------------------------------------------------------------------
@@ -185,7 +186,7 @@ fn tree_file() -> impl Strategy<Value = TreeFile> {
 }
 
 fn path() -> impl Strategy<Value = PathBuf> {
-    // Folders and files have names of their own, so that no file is where a folder is.
+    // Folders and files have different names, so that no file is where a folder is.
     const NAMES: &[&str] =
         &["a", "b c", "ü", "q\"uote", "tab\there", "dir/e", "dir/deep er/f", "dir2/g", "x b/y"];
     prop::sample::select(NAMES).prop_map(PathBuf::from)
@@ -195,7 +196,7 @@ fn tree() -> impl Strategy<Value = Files> {
     prop::collection::btree_map(path(), tree_file(), 0..6)
 }
 
-/// A change of a file that leaves most of it.
+/// Replaces one line.
 fn edited(bytes: &[u8], at: usize, with: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let at = if lines.is_empty() { 0 } else { at % lines.len() };
@@ -240,16 +241,17 @@ fn two_trees() -> impl Strategy<Value = (Files, Files)> {
     })
 }
 
-/// Each case starts git many times, so the cases are counted here: `PROPTEST_CASES` of the full tier is for quick ones.
+/// Each case starts git many times, so the number of cases is set here; `PROPTEST_CASES` of the full tier is for quick
+/// cases.
 fn for_some_cases<S: Strategy>(strategy: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let cases = u32::try_from(recount_tier::times(24)).unwrap();
     let config = ProptestConfig { failure_persistence: None, cases, ..ProptestConfig::default() };
     TestRunner::new(config).run(&strategy, test).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// What git writes of two trees is applied as git does, and taken back by the inverse.
+/// Git's diff of two trees is applied as git does it, and the inverse reverts it.
 #[test]
-fn a_diff_of_git_gives_gits_tree_and_its_inverse_the_first() {
+fn a_git_diff_produces_the_tree_of_git_and_its_inverse_reverts_it() {
     for_some_cases((two_trees(), any::<bool>()), |((before, after), renames)| {
         let repository = Repository::new();
         let (old, new) = (repository.tree_of(&before), repository.tree_of(&after));
@@ -262,24 +264,24 @@ fn a_diff_of_git_gives_gits_tree_and_its_inverse_the_first() {
         }
         let patch = TreePatch::parse(&text).unwrap();
         prop_assert_eq!(&changed(&before, patch.apply(&before).unwrap()), &after);
-        // What is written again says the same, and git takes it.
-        prop_assert_eq!(TreePatch::parse(&patch.written()).unwrap(), patch.clone());
+        // The rewritten patch is equal, and git accepts it.
+        prop_assert_eq!(TreePatch::parse(&patch.to_bytes()).unwrap(), patch.clone());
         repository.put(&before);
         repository.add();
-        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&patch.written()));
+        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&patch.to_bytes()));
         prop_assert_eq!(repository.add(), new);
         let inverse = patch.inverse().unwrap();
         prop_assert_eq!(&changed(&after, inverse.apply(&after).unwrap()), &before);
-        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&inverse.written()));
+        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&inverse.to_bytes()));
         prop_assert_eq!(repository.add(), old);
         prop_assert_eq!(inverse.inverse().unwrap().apply(&before), patch.apply(&before));
         Ok(())
     });
 }
 
-/// What is written here of two trees git takes, and gives the second one.
+/// Git accepts the written diff of two trees and produces the second tree.
 #[test]
-fn git_takes_what_is_written() {
+fn git_accepts_written_diffs() {
     for_some_cases(two_trees(), |(before, after)| {
         let patch = between(&before, &after);
         prop_assert_eq!(&changed(&before, patch.apply(&before).unwrap()), &after);
@@ -290,10 +292,10 @@ fn git_takes_what_is_written() {
         let (old, new) = (repository.tree_of(&before), repository.tree_of(&after));
         repository.put(&before);
         repository.add();
-        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&patch.written()));
+        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&patch.to_bytes()));
         prop_assert_eq!(repository.add(), new);
         let inverse = patch.inverse().unwrap();
-        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&inverse.written()));
+        repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&inverse.to_bytes()));
         prop_assert_eq!(repository.add(), old);
         Ok(())
     });
@@ -302,9 +304,9 @@ fn git_takes_what_is_written() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
-    /// A tree that differs in a file of the diff is refused, unless the difference is in lines that it does not name.
+    /// A tree that differs in a file of the diff is refused, unless the diff does not cover the differing lines.
     #[test]
-    fn what_has_changed_is_refused_or_kept((before, after) in two_trees(), at: usize) {
+    fn changed_files_are_refused_or_preserved((before, after) in two_trees(), at: usize) {
         let patch = between(&before, &after);
         let Some(path) = before.keys().nth(at % before.len().max(1)) else { return Ok(()) };
         let mut other = before.clone();
@@ -313,7 +315,7 @@ proptest! {
             Err(TreePatchError::Drift(found)) => prop_assert!(found.iter().all(|(named, _)| named == path), "{:?}: {:?}", path, found),
             Ok(result) => {
                 let made = changed(&other, result);
-                // The difference is still there.
+                // The difference is preserved.
                 prop_assert!(made.get(path).is_none_or(|file| file.bytes.contains(&b'!')));
             }
             Err(why) => prop_assert!(false, "{}", why),
@@ -324,7 +326,7 @@ proptest! {
     fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let text = [b"diff --git a/x b/x\n".as_slice(), &bytes].concat();
         if let Ok(patch) = TreePatch::parse(&text) {
-            prop_assert_eq!(TreePatch::parse(&patch.written()).unwrap().written(), patch.written());
+            prop_assert_eq!(TreePatch::parse(&patch.to_bytes()).unwrap().to_bytes(), patch.to_bytes());
         }
     }
 }
@@ -336,30 +338,30 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_in_words() {
+fn unusable_diffs_are_refused_with_a_reason() {
     for (text, why) in [
         ("nothing of the kind\n", "no unified diff"),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n", "cut off"),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n-b\n", "more lines than it says"),
-        ("--- a/x\n+++ b/x\n@@ -0,1 +1 @@\n-a\n+b\n", "without its places"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n", "incomplete"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n-b\n", "more lines than its header says"),
+        ("--- a/x\n+++ b/x\n@@ -0,1 +1 @@\n-a\n+b\n", "without line numbers"),
         ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "leads out of the tree"),
         ("--- a//etc/x\n+++ b//etc/x\n@@ -1 +1 @@\n-a\n+b\n", "leads out of the tree"),
-        ("--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "without a/ or b/"),
-        ("@@ -1 +1 @@\n-a\n+b\n", "names no file"),
+        ("--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "without the prefix a/ or b/"),
+        ("@@ -1 +1 @@\n-a\n+b\n", "without a file name"),
         ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "--binary"),
         ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "--find-copies"),
         ("diff --git a/x b/x\nnew file mode 160000\n", "160000"),
         ("diff --git a/x b/x\nGIT binary patch\nliteral 99999999999\n\n", "99999999999 bytes"),
         ("diff --git a/x b/x\nGIT binary patch\nliteral 3\nzzz\n\n", "malformed"),
-        ("diff --git a/x b/y\n", "not named"),
+        ("diff --git a/x b/y\n", "without a file name"),
     ] {
-        let told = refusal(text);
-        assert!(told.contains(why), "{text:?}: {told}");
+        let message = refusal(text);
+        assert!(message.contains(why), "{text:?}: {message}");
     }
 }
 
 #[test]
-fn drift_names_each_file_and_why() {
+fn drift_names_each_file_with_its_reason() {
     let patch = "--- a/gone\n+++ b/gone\n@@ -1 +1 @@\n-a\n+b\n--- a/other\n+++ b/other\n@@ -2 +2 @@\n-a\n+b\n\
                  --- /dev/null\n+++ b/there\n@@ -0,0 +1 @@\n+b\n--- a/more\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n\
                  --- a/good\n+++ b/good\n@@ -1 +1 @@\n-a\n+b\n";
@@ -367,8 +369,7 @@ fn drift_names_each_file_and_why() {
     let tree = files(&[("other", "a\nx\n"), ("there", ""), ("more", "a\nb\n"), ("good", "a\n")]);
     assert_eq!(
         patch.apply(&tree).unwrap_err().to_string(),
-        "gone: the file is missing; other: line 2 is another; there: it exists already; more: it goes on after \
-         line 1"
+        "gone: the file is missing; other: line 2 differs; there: it already exists; more: it continues after line 1"
     );
 }
 
@@ -380,14 +381,14 @@ fn a_missing_last_newline_counts() {
     let made = patch.apply(&files(&[("x", "a")])).unwrap();
     assert_eq!(made[Path::new("x")], Some(file("b\n")));
     assert_eq!(
-        patch.inverse().unwrap().written(),
+        patch.inverse().unwrap().to_bytes(),
         b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-b\n+a\n\\ No newline at end of file\n"
     );
     assert_eq!(patch.figures(), [1, 1, 1]);
 }
 
 #[test]
-fn steps_that_follow_on_each_other_are_applied_in_order() {
+fn consecutive_changes_of_a_file_are_applied_in_order() {
     let steps = "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n\
                  --- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n--- a/y\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n";
     let patch = TreePatch::parse(steps.as_bytes()).unwrap();
@@ -398,7 +399,7 @@ fn steps_that_follow_on_each_other_are_applied_in_order() {
 }
 
 #[test]
-fn files_that_swap_their_names_do() {
+fn files_can_swap_their_names() {
     let swap =
         "diff --git a/x b/y\nrename from x\nrename to y\ndiff --git a/y b/x\nrename from y\nrename to x\n";
     let patch = TreePatch::parse(swap.as_bytes()).unwrap();

@@ -1,9 +1,9 @@
-//! Writes a diff so that git and `patch` take it, and makes one of two contents of a file.
+//! Writes a diff in the format that git and `patch` accept.
 
 use super::{FileMode, FilePatch, Hunk, HunkLine, Mark, PatchContent, PatchSide, TreePatch, names};
 
 impl TreePatch {
-    pub(crate) fn written(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for file in &self.files {
             file.write(&mut out);
@@ -14,13 +14,13 @@ impl TreePatch {
 
 impl FilePatch {
     fn write(&self, out: &mut Vec<u8>) {
-        if self.is_gits {
+        if self.has_git_header {
             self.write_header(out);
         }
         match &self.content {
             PatchContent::Same => {}
-            // An empty file has a header and nothing else.
-            PatchContent::Text(hunks) if hunks.is_empty() && self.is_gits => {}
+            // An empty file has only a header.
+            PatchContent::Text(hunks) if hunks.is_empty() && self.has_git_header => {}
             PatchContent::Text(hunks) => {
                 self.write_name(out, b"--- ", "a/", self.old.as_ref());
                 self.write_name(out, b"+++ ", "b/", self.new.as_ref());
@@ -74,7 +74,7 @@ impl FilePatch {
         }
         if let Some((old, new)) = &self.index {
             out.extend_from_slice(format!("index {old}..{new}").as_bytes());
-            // A mode that stays is said here.
+            // An unchanged mode is written here.
             if let (Some(old), Some(new)) = (&self.old, &self.new)
                 && let Some(mode) = new.mode.filter(|mode| old.mode == Some(*mode))
             {
@@ -91,7 +91,7 @@ impl FilePatch {
             Some(side) => {
                 let name = names::written(prefix, &side.path);
                 out.extend_from_slice(&name);
-                // A reader of a name with a space in it looks for the tab that ends it.
+                // Readers expect a tab after a name that contains a space.
                 if !name.starts_with(b"\"") && name.contains(&b' ') {
                     out.push(b'\t');
                 }
@@ -102,7 +102,7 @@ impl FilePatch {
 }
 
 impl Hunk {
-    /// How many lines it has before and after.
+    /// The numbers of lines before and after.
     pub(super) fn counts(&self) -> (usize, usize) {
         let of = |not: Mark| self.lines.iter().filter(|line| line.mark != not).count();
         (of(Mark::Added), of(Mark::Removed))

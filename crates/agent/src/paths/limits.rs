@@ -2,5 +2,5 @@
 //!
 //! Limits that several modules of the crate use are in `crate::limits`.
 
-/// Attempts at opening a path while folders on its way are renamed; then the call fails.
+/// Attempts to open a path while folders in it are renamed; then the call fails.
 pub const OPEN_ATTEMPTS_MAX: u32 = 16;

@@ -1,6 +1,8 @@
-//! A path in a workspace, as text: what a call's path comes down to before anything is opened.
+//! Paths in a workspace: parses the path of a call before anything is opened.
 //!
-//! Look at [`Place::parse`]. Pure: it never looks at a disk.
+//! Pure: it never accesses the disk.
+//!
+//! Start at [`WorkspacePath::parse`].
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,36 +11,37 @@ use std::path::{Component, Path, PathBuf};
 use crate::limits;
 use crate::paths::PathError;
 
-/// A path below the workspace's folder, without `.` and `..`; the folder itself is `.`.
+/// A path below the workspace folder, without `.` and `..`; the folder itself is `.`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(PathBuf);
+pub struct WorkspacePath(PathBuf);
 
-impl Place {
-    /// The workspace's folder.
+impl WorkspacePath {
+    /// The workspace folder.
     pub fn top() -> Self {
-        Place(PathBuf::from("."))
+        WorkspacePath(PathBuf::from("."))
     }
 
-    /// Relative to the workspace, or absolute and inside of it. `..` takes back the part before it, as text,
-    /// so that policy and tools mean the same file.
+    /// Parses a path that is relative to the workspace, or absolute and inside it. `..` removes the part before it
+    /// lexically, so that policy and tools mean the same file.
     pub fn parse(root: &Path, text: &str) -> Result<Self, PathError> {
         if text.is_empty() {
             return Err(PathError::new(
                 "invalid_path",
-                "a path must not be empty; the workspace itself is `.`",
+                "the path is empty; use `.` for the workspace itself",
             ));
         }
         if text.len() > limits::PATH_BYTES_MAX {
-            let message = format!("a path has {} bytes and may have {}", text.len(), limits::PATH_BYTES_MAX);
+            let message =
+                format!("the path has {} bytes; the limit is {}", text.len(), limits::PATH_BYTES_MAX);
             return Err(PathError::new("invalid_path", message));
         }
         if text.contains('\0') {
-            return Err(PathError::new("invalid_path", "a path must not contain a zero byte"));
+            return Err(PathError::new("invalid_path", "the path contains a NUL byte"));
         }
         let outside = || {
             PathError::new(
                 "outside_workspace",
-                format!("`{text}` is outside of the workspace; name a path relative to it"),
+                format!("`{text}` is outside the workspace; use a path relative to the workspace"),
             )
         };
         let given = Path::new(text);
@@ -55,16 +58,16 @@ impl Place {
                 Component::RootDir | Component::Prefix(_) => return Err(outside()),
             }
         }
-        Ok(Place::of(&parts))
+        Ok(WorkspacePath::of(&parts))
     }
 
     fn of(parts: &[&OsStr]) -> Self {
-        if parts.is_empty() { Place::top() } else { Place(parts.iter().collect()) }
+        if parts.is_empty() { WorkspacePath::top() } else { WorkspacePath(parts.iter().collect()) }
     }
 
-    /// A thing in this folder.
+    /// The path of an entry in this folder.
     pub(crate) fn child(&self, name: &OsStr) -> Self {
-        if self.is_top() { Place(PathBuf::from(name)) } else { Place(self.0.join(name)) }
+        if self.is_top() { WorkspacePath(PathBuf::from(name)) } else { WorkspacePath(self.0.join(name)) }
     }
 
     pub fn as_path(&self) -> &Path {
@@ -75,28 +78,28 @@ impl Place {
         self.0 == Path::new(".")
     }
 
-    /// The folder it is in and its name there; nothing for the workspace itself.
-    pub(crate) fn split(&self) -> Option<(Place, &OsStr)> {
+    /// The parent folder and the name in it; `None` for the workspace itself.
+    pub(crate) fn split(&self) -> Option<(WorkspacePath, &OsStr)> {
         if self.is_top() {
             return None;
         }
         let name = self.0.file_name()?;
         let parent = self.0.parent().filter(|parent| !parent.as_os_str().is_empty());
-        Some((parent.map_or_else(Place::top, |parent| Place(parent.to_owned())), name))
+        Some((parent.map_or_else(WorkspacePath::top, |parent| WorkspacePath(parent.to_owned())), name))
     }
 
-    /// As events and models are told: with `/`, and what is no UTF-8 replaced.
-    pub fn told(&self) -> String {
+    /// The text for events and models: with `/`, and with replacement characters for what is not UTF-8.
+    pub fn text(&self) -> String {
         self.0.to_string_lossy().into_owned()
     }
 
-    /// Whether it is, or lies in, what git keeps for itself. In any case, because some file systems know no case.
-    pub fn is_gits(&self) -> bool {
+    /// Whether it is in a `.git` folder. The comparison ignores case, because some file systems do.
+    pub fn is_in_git_folder(&self) -> bool {
         self.0.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for WorkspacePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.0.display())
     }
@@ -108,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_path_comes_down_to_a_place() {
+    fn paths_are_parsed_and_normalized() {
         let root = Path::new("/home/a");
         for (text, place) in [
             ("a", Ok("a")),
@@ -130,30 +133,31 @@ mod tests {
             ("/", Err("outside_workspace")),
             ("/etc/passwd", Err("outside_workspace")),
         ] {
-            let parsed = Place::parse(root, text).map(|place| place.told()).map_err(|error| error.code);
+            let parsed =
+                WorkspacePath::parse(root, text).map(|place| place.text()).map_err(|error| error.code);
             assert_eq!(parsed, place.map(str::to_owned), "{text:?}");
         }
         let long = "a/".repeat(limits::PATH_BYTES_MAX);
-        assert_eq!(Place::parse(root, &long).unwrap_err().code, "invalid_path");
+        assert_eq!(WorkspacePath::parse(root, &long).unwrap_err().code, "invalid_path");
     }
 
     #[test]
-    fn what_git_keeps_is_known() {
+    fn paths_in_git_folders_are_recognized() {
         let root = Path::new("/");
-        for (text, gits) in
+        for (text, is_expected) in
             [(".git", true), ("a/.GIT/hooks", true), (".gitignore", false), ("git/.github", false)]
         {
-            assert_eq!(Place::parse(root, text).unwrap().is_gits(), gits, "{text}");
+            assert_eq!(WorkspacePath::parse(root, text).unwrap().is_in_git_folder(), is_expected, "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn a_place_never_goes_up(text in "(/|[a-c.]{0,3}/){0,6}[a-c.]{0,3}") {
-            if let Ok(place) = Place::parse(Path::new("/a/b"), &text) {
+        fn a_workspace_path_never_leaves_the_workspace(text in "(/|[a-c.]{0,3}/){0,6}[a-c.]{0,3}") {
+            if let Ok(place) = WorkspacePath::parse(Path::new("/a/b"), &text) {
                 prop_assert!(place.as_path().is_relative());
                 prop_assert!(place.is_top() || place.as_path().components().all(|part| matches!(part, Component::Normal(_))));
-                prop_assert_eq!(Place::parse(Path::new("/a/b"), &place.told()), Ok(place));
+                prop_assert_eq!(WorkspacePath::parse(Path::new("/a/b"), &place.text()), Ok(place));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Escapes, races and what is left behind.
+//! Path tests: escapes, races and leftovers.
 
 use super::*;
 use recount_world::SeededEntropy;
@@ -42,7 +42,7 @@ fn of(text: &str) -> Expected {
 }
 
 #[test]
-fn revisions_are_as_sha256sum_says_them() {
+fn revisions_are_sha256_digests() {
     assert_eq!(
         write::revision(b"abc"),
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -50,7 +50,7 @@ fn revisions_are_as_sha256sum_says_them() {
 }
 
 #[test]
-fn a_file_is_written_when_there_stands_what_is_expected() {
+fn a_file_is_written_only_in_the_expected_state() {
     let folder = Folder::new();
     folder.write("x/y/a", "1", &Expected::Absent).unwrap();
     assert_eq!(std::fs::read(folder.at("x/y/a")).unwrap(), b"1");
@@ -66,7 +66,7 @@ fn a_file_is_written_when_there_stands_what_is_expected() {
 }
 
 #[test]
-fn nothing_is_written_through_a_link_into_git_or_over_a_folder() {
+fn nothing_is_written_through_links_into_git_or_over_folders() {
     let folder = Folder::new();
     let outside = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.at(".git/hooks")).unwrap();
@@ -77,7 +77,7 @@ fn nothing_is_written_through_a_link_into_git_or_over_a_folder() {
     symlink(outside.path().join("new"), folder.at("dangling")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, folder.at("pipe"), Mode::from_raw_mode(0o600)).unwrap();
     let before = folder.names();
-    for (path, wanted) in [
+    for (path, code) in [
         ("out/a", "symbolic_link"),
         ("out/deep/a", "symbolic_link"),
         ("in/a", "symbolic_link"),
@@ -92,7 +92,7 @@ fn nothing_is_written_through_a_link_into_git_or_over_a_folder() {
         ("pipe/a", "not_found"),
     ] {
         for expected in [Expected::Absent, of("x")] {
-            assert_eq!(folder.write(path, "x", &expected).unwrap_err(), wanted, "{path} {expected:?}");
+            assert_eq!(folder.write(path, "x", &expected).unwrap_err(), code, "{path} {expected:?}");
         }
     }
     assert_eq!(folder.names(), before);
@@ -101,37 +101,37 @@ fn nothing_is_written_through_a_link_into_git_or_over_a_folder() {
 }
 
 #[test]
-fn folders_made_for_nothing_go_again() {
+fn folders_created_in_vain_are_deleted() {
     let folder = Folder::new();
     std::fs::create_dir(folder.at("a")).unwrap();
     let long = format!("a/b/c/{}", "n".repeat(300));
     assert_eq!(folder.write(&long, "x", &Expected::Absent).unwrap_err(), "invalid_path");
     assert!(folder.at("a").exists() && !folder.at("a/b").exists());
-    // Folders are made before it is seen that nothing stands there.
+    // Folders are created before the missing file is noticed.
     assert_eq!(folder.write("a/b/c", "x", &of("y")).unwrap_err(), "file_changed");
     assert!(!folder.at("a/b").exists());
 }
 
 #[test]
-fn what_was_written_is_taken_back_while_it_still_stands() {
+fn a_write_is_reverted_only_while_it_is_unchanged() {
     let folder = Folder::new();
     let root = folder.root();
     let new = folder.write("n/a", "1", &Expected::Absent).unwrap();
-    root.take_back(&new, None, &folder.entropy).unwrap();
+    root.revert(&new, None, &folder.entropy).unwrap();
     assert!(!folder.at("n").exists());
     std::fs::write(folder.at("b"), "old").unwrap();
     let changed = folder.write("b", "new", &of("old")).unwrap();
-    root.take_back(&changed, Some(b"old"), &folder.entropy).unwrap();
+    root.revert(&changed, Some(b"old"), &folder.entropy).unwrap();
     assert_eq!(std::fs::read(folder.at("b")).unwrap(), b"old");
     let changed = folder.write("b", "new", &of("old")).unwrap();
     std::fs::write(folder.at("b"), "another's").unwrap();
-    let refused = root.take_back(&changed, Some(b"old"), &folder.entropy).unwrap_err();
+    let refused = root.revert(&changed, Some(b"old"), &folder.entropy).unwrap_err();
     assert_eq!(refused.code, "file_changed");
     assert_eq!(std::fs::read(folder.at("b")).unwrap(), b"another's");
 }
 
 #[test]
-fn a_folder_that_vanished_says_so() {
+fn a_deleted_folder_is_reported_as_workspace_gone() {
     let folder = Folder::new();
     let root = folder.root();
     let place = root.place("a/b").unwrap();
@@ -142,10 +142,10 @@ fn a_folder_that_vanished_says_so() {
     assert_eq!(Root::open(folder.temp.path()).unwrap_err().code, "workspace_gone");
 }
 
-/// A folder is swapped for a link to the outside and back, as quickly as it goes, while files in it are read and
-/// written: the outside is neither read nor written.
+/// Swaps a folder for a link to the outside and back, in a tight loop, while files in it are read and written. Nothing
+/// outside may be read or written.
 #[test]
-fn a_link_put_there_meanwhile_leads_nowhere() {
+fn a_link_created_meanwhile_is_not_followed() {
     let folder = Folder::new();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("f"), "outside").unwrap();
@@ -186,7 +186,7 @@ fn a_link_put_there_meanwhile_leads_nowhere() {
 }
 
 #[test]
-fn without_openat2_the_same_is_refused_and_links_are() {
+fn without_openat2_links_are_refused_too() {
     let folder = Folder::new();
     std::fs::create_dir(folder.at("d")).unwrap();
     std::fs::write(folder.at("d/f"), "x").unwrap();
@@ -194,7 +194,7 @@ fn without_openat2_the_same_is_refused_and_links_are() {
     symlink("d", folder.at("e")).unwrap();
     let root = folder.root();
     for flags in [OFlags::PATH, OFlags::RDONLY] {
-        for (path, wanted) in [
+        for (path, expected) in [
             ("d/f", Ok(())),
             ("d", Ok(())),
             (".", Ok(())),
@@ -205,7 +205,7 @@ fn without_openat2_the_same_is_refused_and_links_are() {
             ("d/f/n", Err(Errno::NOTDIR)),
         ] {
             let opened = open_by_parts(root.dir.as_fd(), Path::new(path), flags | OFlags::CLOEXEC);
-            assert_eq!(opened.map(drop), wanted, "{path} {flags:?}");
+            assert_eq!(opened.map(drop), expected, "{path} {flags:?}");
         }
     }
 }

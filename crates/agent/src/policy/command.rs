@@ -1,8 +1,9 @@
-//! Split a shell command line into the commands it runs, and report where that cannot be done in full.
+//! Splits a shell command line into the commands that it runs, and reports where that cannot be done completely.
 //!
-//! Look at [`CommandLine::read`]. It accepts a subset of the shell language that `bash` and `dash` read alike. Everything
-//! outside of the subset, and every bound, sets [`CommandLine::unjudged`]: a caller must then assume the worst. Pure. It must
-//! not know rules or risks. Programs can run other programs on their own; the sandbox holds those back, not this.
+//! Start at [`CommandLine::read`]. It accepts a subset of the shell language that `bash` and `dash` interpret alike.
+//! Everything outside of the subset, and every limit, sets [`CommandLine::unjudged`]: a caller must then assume the
+//! worst. Pure. The module must not depend on rules or risks. Programs can run other programs on their own; the sandbox
+//! restricts those, this module does not.
 
 #[cfg(test)]
 mod bounds;
@@ -21,20 +22,20 @@ use crate::policy::command::numbers::Numbers;
 use crate::policy::command::reader::Reader;
 use crate::policy::limits;
 
-/// What a command line runs.
+/// The commands that a command line runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CommandLine {
     pub(crate) commands: Vec<Command>,
-    /// Files that output goes to, except `/dev/null`.
+    /// Files that output is redirected to, except `/dev/null`.
     pub(crate) redirects: Vec<String>,
-    /// Why the text does not show everything that the shell would run. `None` when it does.
+    /// Why the text does not show everything that the shell would run; `None` if it does.
     pub(crate) unjudged: Option<&'static str>,
     /// Whether it sets a variable that changes what later commands are, such as `PATH`.
     pub(crate) twisted: bool,
     numbers: Numbers,
-    /// How deep the commands stand whose `[[` is not closed yet.
+    /// The depth of the commands whose `[[` is not closed yet.
     condition: Option<usize>,
-    /// Bytes of text and words gone through, counted each time.
+    /// Bytes of text and words processed, counted each time.
     steps: usize,
 }
 
@@ -42,13 +43,13 @@ pub(crate) struct CommandLine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) words: Vec<Word>,
-    /// Variables set for it.
+    /// Variables that are set for it.
     pub(crate) sets: Vec<String>,
     /// Whether its input comes from the command before.
     pub(crate) piped: bool,
     /// Whether `sudo` or a similar program runs it.
     pub(crate) raised: bool,
-    /// Whether all it does is run commands that are listed too.
+    /// Whether it only runs commands that are listed too.
     pub(crate) wraps: bool,
 }
 
@@ -66,29 +67,29 @@ pub(crate) struct Word {
     assigns: bool,
 }
 
-/// How much of a word its text shows.
+/// How much of a word is visible in its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Certainty {
     #[default]
     Known,
-    /// The shell may make something else of it, or several words, or none.
+    /// The shell may expand it to another word, several words, or none.
     Dynamic,
-    /// The same, and its first character is unknown, so that it may be an option.
+    /// Dynamic, and its first character is unknown, so that it may be an option.
     DynamicFromStart,
 }
 
-/// What the shell puts into a word.
+/// An expansion in a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Expansion {
     /// A simple variable.
     Variable { name: String, is_quoted: bool },
-    /// What can only be a number; with the length of the text after it, to see whether it is the whole value.
+    /// A value that can only be a number, with the length of the text after it, to see whether it is the whole value.
     Number { end: usize },
-    /// Anything else. If it splits, it may make several words of one.
+    /// Any other expansion. If it splits, it may become several words.
     Other { splits: bool },
 }
 
-/// What the shell replaces in a word by names of files, folders or choices.
+/// Patterns that the shell replaces by file names or alternatives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordPattern {
     Tilde,
@@ -105,7 +106,7 @@ impl Deref for Word {
 }
 
 impl Word {
-    /// Arguments that a command gets from elsewhere, or that contain them.
+    /// Arguments that a command receives from elsewhere, or that contain such text.
     fn unknown(text: String) -> Self {
         Word {
             text,
@@ -115,7 +116,7 @@ impl Word {
         }
     }
 
-    /// Whether the shell may make something else of it, or several words, or none.
+    /// Whether the shell may expand it to another word, several words, or none.
     pub(crate) fn is_dynamic(&self) -> bool {
         self.certainty > Certainty::Known
     }
@@ -125,7 +126,7 @@ impl Word {
         self.certainty == Certainty::DynamicFromStart
     }
 
-    /// Without quotes and expansions: only such a word can be a word of the shell's grammar.
+    /// Whether it has no quotes and expansions: only such a word can be a keyword of the shell's grammar.
     fn is_plain(&self) -> bool {
         !self.is_quoted && self.expansions.is_empty()
     }
@@ -154,7 +155,7 @@ impl Word {
         self.expansions.iter().any(|expansion| matches!(expansion, Expansion::Other { .. }))
     }
 
-    /// Whether an expansion other than a simple variable may make several words of it.
+    /// Whether an expansion other than a simple variable may become several words.
     fn splits(&self) -> bool {
         self.expansions.contains(&Expansion::Other { splits: true })
     }
@@ -164,7 +165,7 @@ impl Word {
         self.expansions.contains(&Expansion::Number { end: self.text.len() })
     }
 
-    /// Appends what is known only when the shell runs.
+    /// Appends a part that is known only when the shell runs.
     fn expand(&mut self, expansion: impl FnOnce(usize) -> Expansion) {
         let is_start = self.text.is_empty();
         self.certainty =
@@ -179,22 +180,22 @@ impl Word {
         }
     }
 
-    /// Whether blanks in what the shell puts into it make further words, which may begin with anything.
+    /// Whether blanks in its expansions create further words, which may begin with anything.
     fn breaks(&self) -> bool {
         self.has_bare_variable() || self.splits()
     }
 
-    /// Whether it is an option, and which one is known only when the shell runs.
+    /// Whether it is an option whose name is known only when the shell runs.
     fn is_unknown_option(&self) -> bool {
         self.is_dynamic() && self.starts_with('-')
     }
 
-    /// Whether patterns or braces make other words of it.
+    /// Whether patterns or braces expand it to other words.
     fn is_several_but_for_blanks(&self) -> bool {
         self.is_dynamic() && (self.has(WordPattern::Glob) || self.has(WordPattern::Brace))
     }
 
-    /// Whether which option it is, is known only when the shell runs. `--name="$X"` is one of a known name.
+    /// Whether it may be an option whose name is known only when the shell runs. `--name="$X"` has a known name.
     pub(crate) fn hides_option(&self) -> bool {
         let known = |(name, _): (&str, &str)| {
             name.starts_with("--") && !name.contains(['$', '*', '?', '[', '{']) && !self.is_several()
@@ -202,7 +203,7 @@ impl Word {
         self.is_unknown_option() && !self.split_once('=').is_some_and(known)
     }
 
-    /// Whether the shell may make another number of words of it.
+    /// Whether the shell may expand it to another number of words.
     fn is_several(&self) -> bool {
         self.breaks() || self.is_several_but_for_blanks()
     }
@@ -212,18 +213,18 @@ impl CommandLine {
     pub(crate) fn read(text: &str) -> Self {
         let mut line = CommandLine::default();
         if text.len() > COMMAND_BYTES_MAX {
-            line.cannot_judge("it is longer than a command line may be");
+            line.cannot_judge("it exceeds the length limit of a command line");
             return line;
         }
         if text.chars().any(hides) {
-            line.cannot_judge("it has characters that a shell or a screen may not show as they are");
+            line.cannot_judge("it has characters that may be invisible or displayed differently");
         }
         line.add(text, 0);
         if line.condition.is_some() {
             line.cannot_judge("a condition is not closed");
         }
         if !line.numbers.are_known() {
-            line.cannot_judge("it computes with a value that its text does not show");
+            line.cannot_judge("it computes with a value that is known only when it runs");
         }
         line
     }
@@ -233,12 +234,12 @@ impl CommandLine {
         self.unjudged.get_or_insert(why);
     }
 
-    /// Counts work before it is done. Answers whether there may be as much.
+    /// Counts work before it is done. Returns whether the limit allows it.
     fn may_take(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_add(steps);
         let may = self.steps <= limits::COMMAND_STEPS_MAX;
         if !may {
-            self.cannot_judge("it would take too long to read");
+            self.cannot_judge("it is too complex to analyse");
         }
         may
     }
@@ -249,7 +250,7 @@ impl CommandLine {
 
     fn add(&mut self, text: &str, depth: usize) {
         if depth > limits::COMMAND_DEPTH_MAX {
-            self.cannot_judge("its commands stand too deep in one another");
+            self.cannot_judge("its commands are nested too deeply");
         } else if self.may_take(text.len()) {
             Reader::new(text, self, depth).all();
         }
@@ -264,13 +265,13 @@ impl CommandLine {
     }
 }
 
-/// Control characters, and characters that change how a text looks without being seen.
+/// Whether it is a control character, or a character that invisibly changes how a text looks.
 fn hides(char: char) -> bool {
     (char.is_control() && !matches!(char, '\n' | '\t'))
         || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Words as a command line that says exactly these.
+/// Quotes words to a command line that contains exactly these.
 pub fn quoted(words: &[&str]) -> String {
     let plain = |word: &str| {
         !word.is_empty()
@@ -289,7 +290,7 @@ pub(crate) fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Whether a word names a program by its name alone, or in a folder of the system. `./ls` is some other program.
+/// Whether a word is the bare name of a program, or a path in a system folder. `./ls` is another program.
 pub(crate) fn is_installed(word: &str) -> bool {
     const FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"];
     word.rsplit_once('/').is_none_or(|(folder, _)| FOLDERS.contains(&folder))
@@ -305,7 +306,7 @@ fn is_setting(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
-/// Whether setting this variable may say what else is run.
+/// Whether setting this variable may select another program to run.
 pub(crate) fn twists(set: &str) -> bool {
     const NAMES: &[&str] = &[
         "PATH=",
@@ -318,7 +319,7 @@ pub(crate) fn twists(set: &str) -> bool {
         "NODE_OPTIONS=",
         "RUSTC",
         "CARGO_",
-        // Programs read there what else they run.
+        // Programs read there which other programs they run.
         "HOME=",
         "XDG_CONFIG_HOME=",
         "PAGER=",

@@ -1,37 +1,35 @@
-//! Limits of policy files, and of command lines that the policy judges. Each constant says what happens at it.
-//!
-//! Limits that several modules of the crate use are in `crate::limits`.
+//! Limits of policy files, and of command lines that the policy judges. Each constant documents what happens when it is
+//! reached.
 
 use crate::limits::COMMAND_BYTES_MAX;
 
-/// Commands of one command line that are judged one by one; a line with more cannot be judged in full, so people are
-/// asked about it.
+/// Commands of one command line that are judged one by one. A line with more cannot be judged completely, so it needs
+/// approval.
 pub const COMMANDS_MAX: usize = 200;
 
-/// How deep commands may stand in one another; a line with deeper ones cannot be judged in full, so people are asked
-/// about it.
+/// Nesting depth of commands. A line with deeper nesting cannot be judged completely, so it needs approval.
 pub const COMMAND_DEPTH_MAX: usize = 8;
 
-/// Programs that run a command one in another, as `sudo env nice ls` has three; a line with more cannot be judged in
-/// full, so people are asked about it.
+/// Nested programs that run a command: `sudo env nice ls` has three. A line with more cannot be judged completely, so
+/// it needs approval.
 pub const COMMAND_WRAPPERS_MAX: usize = 8;
 
-/// Bytes of text and words that are gone through to read one command line, counted each time; a line that needs more
-/// cannot be judged in full, so people are asked about it. The longest line may be read about eight times, once for each
+/// Bytes of text and words that are processed to read one command line, counted each time. A line that needs more
+/// cannot be judged completely, so it needs approval. The longest line may be read about eight times, once for each
 /// command that is part of another.
 pub const COMMAND_STEPS_MAX: usize = 8 * COMMAND_BYTES_MAX;
 
-/// Bytes of a policy's file; a larger one is refused.
+/// Bytes of a policy file. A larger one is refused.
 pub const POLICY_BYTES_MAX: usize = 256 * 1024;
 
-/// Rules of a policy; one with more is refused.
+/// Rules of a policy. A policy with more is refused.
 pub const POLICY_RULES_MAX: usize = 500;
 
-/// Characters of a rule's id; a longer one is refused.
+/// Characters of a rule's id. A longer one is refused.
 pub const RULE_ID_CHARS_MAX: usize = 64;
 
-/// Characters of any other text in a rule; a longer one is refused.
+/// Characters of any other text in a rule. A longer one is refused.
 pub const RULE_TEXT_CHARS_MAX: usize = 500;
 
-/// How long people have to answer when a rule does not say.
+/// Default time for a person to approve a call. Then the rule's default applies.
 pub const APPROVAL_TIMEOUT_SECONDS: u64 = 3_600;

@@ -1,6 +1,6 @@
-//! Reading a policy from its file: everything that is wrong is an error that names the rule and the key.
+//! Parses and validates a policy file. Each error names the rule and the key.
 //!
-//! Look at [`Policy::parse`]. Pure; who has the text says where it is from.
+//! Start at [`Policy::parse`]. Pure; the caller adds the source of the text.
 
 use recount_event::family::approval::{DefaultDecision, Reversibility};
 use recount_event::family::tool::RiskLevel;
@@ -12,7 +12,7 @@ use crate::policy::limits;
 use crate::policy::{Action, Policy, Rule, ToolPattern, is_grave, path_glob};
 use crate::schema::nearest;
 
-/// Why a policy is not taken.
+/// Why a policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(String);
@@ -47,7 +47,7 @@ impl Policy {
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         if text.len() > limits::POLICY_BYTES_MAX {
             let most = limits::POLICY_BYTES_MAX;
-            return Err(PolicyError(format!("the policy has {} bytes and may have {most}", text.len())));
+            return Err(PolicyError(format!("the policy has {} bytes; the limit is {most}", text.len())));
         }
         let file: File = toml::from_str(text).map_err(|error| {
             PolicyError(format!("the policy cannot be read: {}", error.to_string().trim_end()))
@@ -55,7 +55,7 @@ impl Policy {
         if file.rules.len() > limits::POLICY_RULES_MAX {
             let most = limits::POLICY_RULES_MAX;
             return Err(PolicyError(format!(
-                "the policy has {} rules and may have {most}",
+                "the policy has {} rules; the limit is {most}",
                 file.rules.len()
             )));
         }
@@ -74,7 +74,7 @@ impl Policy {
                 .map_err(|wrong| PolicyError(format!("{called}: {wrong}")))?;
             if rules.iter().any(|other| other.id == rule.id) {
                 return Err(PolicyError(format!(
-                    "{called}: `id` is that of an earlier rule; each needs its own"
+                    "{called}: an earlier rule has the same `id`; ids must be unique"
                 )));
             }
             rules.push(rule);
@@ -82,31 +82,31 @@ impl Policy {
         Ok(Policy { rules, digest: Some(revision(text.as_bytes())) })
     }
 
-    /// The rules that say that their server is only recorded: the id of each, and the name of a tool or the beginning of names.
+    /// The rules whose server is only recorded: the id, and the tool name or prefix.
     pub fn recorded(&self) -> impl Iterator<Item = (&str, &str)> {
         self.rules.iter().filter(|rule| rule.recorded).map(|rule| {
-            let (ToolPattern::Name(said) | ToolPattern::Prefix(said)) = &rule.tool;
-            (rule.id.as_str(), said.as_str())
+            let (ToolPattern::Name(name) | ToolPattern::Prefix(name)) = &rule.tool;
+            (rule.id.as_str(), name.as_str())
         })
     }
 
-    /// Whether every rule is about a tool that is there; one that is not would silently do nothing.
-    /// `servers`: how names of tools begin whose ends are not known.
+    /// Checks that every rule matches an existing tool, because otherwise it would silently do nothing. `servers`:
+    /// prefixes of tool names that are not known completely.
     pub fn check_tools<'a>(
         &self,
         names: impl Iterator<Item = &'a str> + Clone,
         servers: &[String],
     ) -> Result<(), PolicyError> {
         for rule in &self.rules {
-            if servers.iter().any(|beginning| rule.tool.may_fit(beginning)) {
+            if servers.iter().any(|beginning| rule.tool.can_match_prefix(beginning)) {
                 continue;
             }
-            if !names.clone().any(|name| rule.tool.fits(name)) {
-                let (ToolPattern::Name(said) | ToolPattern::Prefix(said)) = &rule.tool;
-                let near = nearest(said, names.clone());
+            if !names.clone().any(|name| rule.tool.matches(name)) {
+                let (ToolPattern::Name(name) | ToolPattern::Prefix(name)) = &rule.tool;
+                let near = nearest(name, names.clone());
                 let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
                 return Err(PolicyError(format!(
-                    "rule `{}`: `tool` is `{said}`, and no tool is called so{near}",
+                    "rule `{}`: `tool` is `{name}`, which is not a tool{near}",
                     rule.id
                 )));
             }
@@ -134,17 +134,17 @@ impl Rule {
             let chars = text.as_ref().map_or(1, |text| text.trim().chars().count());
             if chars == 0 || chars > limits::RULE_TEXT_CHARS_MAX {
                 let most = limits::RULE_TEXT_CHARS_MAX;
-                return Err(format!("`{key}` has {chars} characters and may have 1 to {most}"));
+                return Err(format!("`{key}` has {chars} characters; it must have 1 to {most}"));
             }
         }
         let tool = tool.unwrap_or_else(|| "*".to_owned());
         let tool = match tool.split_once('*') {
             None => ToolPattern::Name(tool),
             Some((prefix, "")) => ToolPattern::Prefix(prefix.to_owned()),
-            Some(_) => return Err(format!("`tool` is `{tool}`; a `*` may only stand at its end")),
+            Some(_) => return Err(format!("`tool` is `{tool}`; `*` is allowed only at the end")),
         };
         let path = path
-            .map(|path| path_glob(&path).map_err(|error| format!("`path` is no pattern: {error}")))
+            .map(|path| path_glob(&path).map_err(|error| format!("`path` is not a valid pattern: {error}")))
             .transpose()?;
         let host = host.map(|host| host.trim().trim_end_matches('.').to_ascii_lowercase());
         if let Some(host) = host
@@ -152,7 +152,7 @@ impl Rule {
             .filter(|host| host.strip_prefix("*.").unwrap_or(host).contains('*') && *host != "*")
         {
             return Err(format!(
-                "`host` is `{host}`; a `*` may only stand for all hosts or, as `*.`, for those below one"
+                "`host` is `{host}`; use `*` for all hosts or `*.example.com` for subdomains"
             ));
         }
         let command_prefix =
@@ -161,7 +161,7 @@ impl Rule {
             && !(1..=APPROVAL_TIMEOUT_SECONDS_MAX).contains(&seconds)
         {
             let most = APPROVAL_TIMEOUT_SECONDS_MAX;
-            return Err(format!("`timeout_seconds` is {seconds} and must be 1 to {most}"));
+            return Err(format!("`timeout_seconds` is {seconds}; it must be 1 to {most}"));
         }
         let (risk, reversibility) = (
             written.risk.unwrap_or(RiskLevel::Low),
@@ -172,12 +172,14 @@ impl Rule {
         if is_grave(risk, reversibility) {
             if written.action == Action::Allow {
                 return Err(format!(
-                    "`action` is `allow` with {because}; what is grave is always asked about: use `ask` or `block`"
+                    "`action` is `allow` with {because}; such calls always need approval; use `ask` or \
+                     `block`"
                 ));
             }
             if written.default_decision == Some(DefaultDecision::Approve) {
                 return Err(format!(
-                    "`default_decision` is `approve` with {because}; what is grave is never approved by waiting"
+                    "`default_decision` is `approve` with {because}; such calls are never approved by a \
+                     timeout; use `reject`"
                 ));
             }
         }
@@ -185,7 +187,7 @@ impl Rule {
             && (written.default_decision.is_some() || written.timeout_seconds.is_some())
         {
             let key = if written.default_decision.is_some() { "default_decision" } else { "timeout_seconds" };
-            return Err(format!("`{key}` says how to ask, but `action` is `allow`"));
+            return Err(format!("`{key}` has no effect with `action = \"allow\"`; remove it"));
         }
         Ok(Rule {
             id,

@@ -1,61 +1,53 @@
-//! What harm a command can do, judged by its words.
+//! Assesses the harm that a command can do, by its words.
 //!
-//! Look at [`command_risk`]. It is advice for the people who are asked and for policies, and **no border**: a caller
-//! that wants to hide what a command does can do so, and what holds commands back is the sandbox. Pure. What is not known
-//! is neither harmless nor grave.
+//! Start at [`command_risk`]. The result is advice for approvers and policies, and **no security boundary**: a command
+//! can hide what it does; the sandbox restricts commands. Pure. An unknown command is neither harmless nor grave.
 
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 
 use crate::policy::command::{Command, CommandLine, Word, base, is_installed, twists};
 
-/// How grave, whether it can be undone, and what follows from it, in a sentence.
+/// The risk level, the reversibility, and the consequence in a sentence.
 pub type Risk = (RiskLevel, Reversibility, &'static str);
 
-const READS: Risk = (RiskLevel::Low, Reversibility::Reversible, "It looks and changes nothing.");
-const BUILDS: Risk =
-    (RiskLevel::Low, Reversibility::Reversible, "It builds or tests what is in the workspace.");
+const READS: Risk = (RiskLevel::Low, Reversibility::Reversible, "Reads only. Changes nothing.");
+const BUILDS: Risk = (RiskLevel::Low, Reversibility::Reversible, "Builds or tests the workspace.");
 const UNKNOWN: Risk =
-    (RiskLevel::Medium, Reversibility::PartiallyReversible, "What it changes is not known.");
-/// What cannot be judged in full is judged as if it did harm.
+    (RiskLevel::Medium, Reversibility::PartiallyReversible, "May change files. Its effects are unknown.");
+/// The risk of a command that cannot be judged completely: as if it did harm.
 const UNJUDGED: Risk = (
     RiskLevel::High,
     Reversibility::PartiallyReversible,
-    "Its text does not show everything that it runs, so the worst is assumed.",
+    "May run anything: not all of the command can be analysed.",
 );
-const CHANGES: Risk = (RiskLevel::Medium, Reversibility::PartiallyReversible, "It changes files.");
+const CHANGES: Risk = (RiskLevel::Medium, Reversibility::PartiallyReversible, "Changes files.");
 const RECORDS: Risk =
-    (RiskLevel::Medium, Reversibility::Reversible, "It changes the repository, which keeps what was.");
-const REBUILT: Risk =
-    (RiskLevel::Medium, Reversibility::PartiallyReversible, "It removes what a build makes again.");
+    (RiskLevel::Medium, Reversibility::Reversible, "Changes the git repository. Earlier commits are kept.");
+const REBUILT: Risk = (RiskLevel::Medium, Reversibility::PartiallyReversible, "Deletes build output.");
 
-const REMOVES: Risk = (RiskLevel::High, Reversibility::Irreversible, "It removes files for good.");
-const DISCARDS: Risk = (
-    RiskLevel::High,
-    Reversibility::Irreversible,
-    "It throws away work that was not committed or not published.",
-);
+const REMOVES: Risk = (RiskLevel::High, Reversibility::Irreversible, "Deletes files.");
+const DISCARDS: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "Discards uncommitted or unpublished work.");
 const PUBLISHES: Risk =
-    (RiskLevel::High, Reversibility::Irreversible, "It publishes something, or changes it elsewhere.");
+    (RiskLevel::High, Reversibility::Irreversible, "Publishes something or changes a remote service.");
 const DESTROYS: Risk =
-    (RiskLevel::High, Reversibility::Irreversible, "It destroys data on a device or in a file.");
-const RUNS_FOREIGN: Risk =
-    (RiskLevel::High, Reversibility::Irreversible, "It runs a program that comes from the network.");
-const RAISES: Risk =
-    (RiskLevel::High, Reversibility::Irreversible, "It runs with the rights of another user.");
-const DROPS: Risk = (RiskLevel::High, Reversibility::Irreversible, "It deletes data from a database.");
+    (RiskLevel::High, Reversibility::Irreversible, "Overwrites data on a device or in a file.");
+const RUNS_FOREIGN: Risk = (RiskLevel::High, Reversibility::Irreversible, "Downloads and runs a program.");
+const RAISES: Risk = (RiskLevel::High, Reversibility::Irreversible, "Runs with the rights of another user.");
+const DROPS: Risk = (RiskLevel::High, Reversibility::Irreversible, "Deletes data from a database.");
 const STOPS: Risk =
-    (RiskLevel::High, Reversibility::PartiallyReversible, "It stops the machine or its services.");
+    (RiskLevel::High, Reversibility::PartiallyReversible, "Stops the machine or its services.");
 const PERMITS: Risk =
-    (RiskLevel::High, Reversibility::PartiallyReversible, "It changes who may use many files at once.");
-const REMOTE: Risk = (RiskLevel::High, Reversibility::Irreversible, "It does something on another machine.");
+    (RiskLevel::High, Reversibility::PartiallyReversible, "Changes the permissions of many files.");
+const REMOTE: Risk = (RiskLevel::High, Reversibility::Irreversible, "Acts on another machine.");
 
-/// Judges a command line of the shell.
+/// Assesses a shell command line.
 pub fn command_risk(text: &str) -> Risk {
     let line = CommandLine::read(text);
     let mut worst: Option<Risk> = None;
     let mut take = |risk: Risk| {
-        // Of two that are equally grave the first is told, unless it says nothing.
+        // Of two equal risks the first is returned, unless it is unspecific.
         if worst
             .is_none_or(|worst| (risk.0, risk.1) > (worst.0, worst.1) || worst == READS && risk.0 == worst.0)
         {
@@ -64,7 +56,7 @@ pub fn command_risk(text: &str) -> Risk {
     };
     let fetches = line.commands.iter().any(|command| matches!(name(command), "curl" | "wget"));
     for command in &line.commands {
-        if fetches && runs_what_it_is_given(command) {
+        if fetches && runs_its_input(command) {
             take(RUNS_FOREIGN);
         } else if !command.wraps || command.raised {
             take(of(command));
@@ -86,8 +78,8 @@ fn name(command: &Command) -> &str {
     command.words.first().map_or("", |word| base(word))
 }
 
-/// An interpreter whose program is its input, or a text that is not in the command.
-fn runs_what_it_is_given(command: &Command) -> bool {
+/// Whether an interpreter runs its input, or a text that is not in the command.
+fn runs_its_input(command: &Command) -> bool {
     const INTERPRETERS: &[&str] = &[
         "sh", "bash", "dash", "zsh", "ksh", "python", "python3", "perl", "ruby", "node", "php", "eval",
         "source", ".",
@@ -107,14 +99,15 @@ fn of(command: &Command) -> Risk {
     let Some((_, args)) = command.words.split_first() else { return READS };
     let args: Vec<&str> = args.iter().map(|word| &**word).collect();
     let name = name(command);
-    let risk = if is_decided_later(name, &command.words[1..]) { UNJUDGED } else { by_name(name, &args) };
-    // A variable may say what else is run, and another program may have the name of a known one.
+    let risk =
+        if depends_on_dynamic_word(name, &command.words[1..]) { UNJUDGED } else { by_name(name, &args) };
+    // A variable may select another program, and another program may have a known name.
     let other = command.sets.iter().any(|set| twists(set)) || !is_installed(&command.words[0]);
     if risk.0 == RiskLevel::Low && other { UNKNOWN } else { risk }
 }
 
-/// Whether a word that is only known when the command runs may make it a grave one.
-fn is_decided_later(name: &str, args: &[Word]) -> bool {
+/// Whether a dynamic word may make the command grave.
+fn depends_on_dynamic_word(name: &str, args: &[Word]) -> bool {
     const VERBS: &[&str] = &[
         "npm",
         "pnpm",
@@ -135,9 +128,9 @@ fn is_decided_later(name: &str, args: &[Word]) -> bool {
         "chgrp",
         "rsync",
     ];
-    /// Their words are modes, people and files, not verbs.
+    /// Their arguments are modes, users and files, not verbs.
     const CHANGERS: &[&str] = &["chmod", "chown", "chgrp", "rsync", "crontab"];
-    /// Their options alone make them grave.
+    /// Programs that are grave only because of their options.
     const OPTIONS: &[&str] =
         &["rm", "chmod", "chown", "chgrp", "rsync", "crontab", "find", "sort", "rg", "date", "file", "tree"];
     let may_be_option =
@@ -187,17 +180,17 @@ fn by_name(name: &str, args: &[&str]) -> Risk {
     if database(args, name) {
         return DROPS;
     }
-    let asks = name == "command" && has("-v");
-    if asks || args.len() == 1 && matches!(args[0], "--version" | "--help") {
+    let is_query = name == "command" && has("-v");
+    if is_query || args.len() == 1 && matches!(args[0], "--version" | "--help") {
         return READS;
     }
-    let risk = of_system_program(name, args, first);
-    let risk = risk.or_else(|| of_build_program(name, args, first));
-    risk.or_else(|| of_remote_program(name, args, first)).unwrap_or(UNKNOWN)
+    let risk = system_program_risk(name, args, first);
+    let risk = risk.or_else(|| build_program_risk(name, args, first));
+    risk.or_else(|| remote_program_risk(name, args, first)).unwrap_or(UNKNOWN)
 }
 
-/// Programs for files, devices, users and the machine itself.
-fn of_system_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
+/// Programs for files, devices, users and the machine.
+fn system_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     let has = |word: &str| args.contains(&word);
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     Some(match name {
@@ -209,7 +202,7 @@ fn of_system_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
                 || starts("-fp")
                 || starts("-fls")
             {
-                // What it runs is judged by itself.
+                // The command that it runs is assessed separately.
                 CHANGES
             } else {
                 READS
@@ -253,8 +246,8 @@ fn of_system_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     })
 }
 
-/// Programs that build, test and publish what is in a workspace.
-fn of_build_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
+/// Programs that build, test and publish a workspace.
+fn build_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     let has = |word: &str| args.contains(&word);
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     Some(match name {
@@ -312,8 +305,8 @@ fn of_build_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     })
 }
 
-/// Programs that change containers, clusters and services elsewhere.
-fn of_remote_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
+/// Programs that change containers, clusters and remote services.
+fn remote_program_risk(name: &str, args: &[&str], first: &str) -> Option<Risk> {
     let has = |word: &str| args.contains(&word);
     Some(match name {
         "docker" | "podman" => match first {
@@ -418,12 +411,12 @@ fn is_reader(name: &str) -> bool {
     )
 }
 
-/// Options with which a reader writes or runs something.
+/// Options that make a reading program write or run something.
 fn reader_writes(name: &str, args: &[&str]) -> bool {
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     match name {
         "rg" => starts("--pre") || starts("--hostname-bin"),
-        // Long options may be abbreviated, short ones joined.
+        // Long options may be abbreviated, and short ones joined.
         "sort" => starts("--o") || starts("--co") || flag(args, 'o', "--output"),
         "tree" => starts("-o") || starts("--output"),
         "uniq" => args.iter().filter(|arg| !arg.starts_with('-')).count() > 1,
@@ -439,12 +432,12 @@ fn flag(args: &[&str], short: char, long: &str) -> bool {
     })
 }
 
-/// Whether it is a long option or an abbreviation of it, which most programs take.
+/// Whether an argument is a long option or its abbreviation, which most programs accept.
 fn is_short_for(arg: &str, long: &str) -> bool {
     arg.len() > 2 && arg.starts_with("--") && long.starts_with(arg)
 }
 
-/// What a build makes and can make again.
+/// Folders of build output, which can be rebuilt.
 const BUILD_FOLDERS: &[&str] = &[
     "target",
     "node_modules",
@@ -481,7 +474,7 @@ fn remove(args: &[&str]) -> Risk {
 }
 
 fn git(args: &[&str]) -> Risk {
-    // Options of git itself, of which some say what is run.
+    // Global options of git; some of them select a program to run.
     let mut rest = args;
     let mut twisted = false;
     while let Some((first, after)) = rest.split_first() {
@@ -534,7 +527,7 @@ fn git(args: &[&str]) -> Risk {
     if twisted && risk.0 == RiskLevel::Low { UNKNOWN } else { risk }
 }
 
-/// Whether words given to something other than a reader take data out of a database.
+/// Whether arguments of a program that does not only read delete data of a database.
 fn database(args: &[&str], name: &str) -> bool {
     if is_reader(name) {
         return false;

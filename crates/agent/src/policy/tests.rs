@@ -1,4 +1,4 @@
-//! Verdicts by tables, what is refused when rules are read, and the rule above all rules as a property.
+//! Tests of the policy: verdicts by tables, invalid rules, and the rule for grave calls as a property.
 
 use super::*;
 use crate::limits::{APPROVAL_TIMEOUT_SECONDS_MAX, COMMAND_BYTES_MAX};
@@ -54,8 +54,8 @@ fn word(verdict: &Verdict) -> &'static str {
 fn the_default_is_cautious() {
     use WorkspaceMode::{Clone, InPlace};
     let policy = Policy::default();
-    for (tool, assessment, wanted) in [
-        // In a clone with a sandbox, without a sandbox, with network, in place.
+    for (tool, assessment, expected) in [
+        // Verdicts in a clone with a sandbox, without a sandbox, with network, and in place.
         ("read_file", reading("a"), ["allow"; 4]),
         ("git_status", running("git status"), ["allow"; 4]),
         ("todo_write", reading(""), ["allow"; 4]),
@@ -72,17 +72,17 @@ fn the_default_is_cautious() {
             setting(InPlace, true, false),
         ];
         let got = settings.map(|setting| word(&policy.judge(tool, &assessment, &setting, None)));
-        assert_eq!(got, wanted, "{tool} {assessment:?}");
+        assert_eq!(got, expected, "{tool} {assessment:?}");
     }
-    let asked = policy.judge("git_exec", &running("git push"), &clone(), None);
+    let verdict = policy.judge("git_exec", &running("git push"), &clone(), None);
     assert_eq!(
-        asked,
+        verdict,
         Verdict::Ask {
             risk: RiskLevel::High,
             reversibility: Reversibility::Irreversible,
             timeout_seconds: limits::APPROVAL_TIMEOUT_SECONDS,
             default_decision: DefaultDecision::Reject,
-            policy_reason: "what is of high risk and cannot be undone is always asked about".into(),
+            policy_reason: "high-risk calls that cannot be undone always need approval".into(),
         }
     );
     let fetching = Targets { hosts: vec!["example.org".into()], ..Targets::default() };
@@ -137,10 +137,10 @@ const RULES: &str = r#"
 "#;
 
 #[test]
-fn the_first_rule_that_fits_decides() {
+fn the_first_matching_rule_decides() {
     let policy = Policy::parse(RULES).unwrap();
-    let asks = setting(WorkspaceMode::InPlace, false, false);
-    for (tool, assessment, wanted) in [
+    let in_place = setting(WorkspaceMode::InPlace, false, false);
+    for (tool, assessment, expected) in [
         ("read_file", reading("a/key.pem"), "block"),
         ("read_file", reading("/w/key.pem"), "block"),
         ("read_file", reading("x/../key.pem"), "block"),
@@ -160,39 +160,39 @@ fn the_first_rule_that_fits_decides() {
         ("shell_exec", running("cargo test $(./other)"), "ask"),
         ("shell_exec", running("sudo cargo test"), "ask"),
         ("shell_exec", running("RUSTC_WRAPPER=x cargo test"), "ask"),
-        // A program of the workspace that has the name of an allowed one.
+        // A program of the workspace with the name of an allowed one.
         ("shell_exec", running("./cargo test"), "ask"),
         ("shell_exec", running("/usr/bin/cargo test"), "allow"),
         ("shell_exec", running("PATH=.; cargo test"), "ask"),
-        // What may be the command that a rule blocks.
+        // Commands that may be the one that a rule blocks.
         ("shell_exec", running("git $VERB origin"), "block"),
         ("shell_exec", running("git pus*"), "block"),
         ("shell_exec", running("echo push | xargs git"), "block"),
     ] {
         assert_eq!(
-            word(&policy.judge(tool, &assessment, &asks, None)),
-            wanted,
+            word(&policy.judge(tool, &assessment, &in_place, None)),
+            expected,
             "{tool} {:?}",
             assessment.targets
         );
     }
     assert_eq!(
-        policy.judge("read_file", &reading("key.pem"), &asks, None),
+        policy.judge("read_file", &reading("key.pem"), &in_place, None),
         Verdict::Block { policy_id: "no-keys".into(), reason: "keys are not for agents".into() }
     );
     assert_eq!(
-        policy.judge("edit_file", &editing(&["src/a"]), &asks, None),
+        policy.judge("edit_file", &editing(&["src/a"]), &in_place, None),
         Verdict::Ask {
             risk: RiskLevel::Medium,
             reversibility: Reversibility::Reversible,
             timeout_seconds: 60,
             default_decision: DefaultDecision::Approve,
-            policy_reason: "the rule `edits` of the policy asks".into(),
+            policy_reason: "the policy rule `edits` requires approval".into(),
         }
     );
-    // A rule makes a call grave, and then nobody's silence approves it.
+    // A rule makes a call grave, and then a timeout rejects it.
     let Verdict::Ask { risk, default_decision, .. } =
-        policy.judge("shell_exec", &running("./deploy"), &asks, None)
+        policy.judge("shell_exec", &running("./deploy"), &in_place, None)
     else {
         panic!("asks")
     };
@@ -203,16 +203,16 @@ fn the_first_rule_that_fits_decides() {
         ("A.B.EXAMPLE.ORG.", true),
         ("aexample.org", false),
     ] {
-        assert_eq!(host_fits("*.example.org", host), fits, "{host}");
+        assert_eq!(host_matches("*.example.org", host), fits, "{host}");
     }
-    assert!(host_fits("example.org", "Example.org:80") && host_fits("*", "x"));
+    assert!(host_matches("example.org", "Example.org:80") && host_matches("*", "x"));
     assert_eq!(policy.digest().map(str::len), Some("sha256:".len() + 64));
 }
 
-/// Whatever cannot be judged in full is asked about, by the default, by a rule that allows, and by one that would
-/// approve when nobody answers; and a rule that blocks what was seen of it still does.
+/// A command that cannot be judged completely needs approval by the default, by a rule that allows, and by one that
+/// would approve on timeout. A rule that blocks a visible part of it still blocks.
 #[test]
-fn what_cannot_be_judged_in_full_is_asked_about() {
+fn commands_that_cannot_be_judged_need_approval() {
     let many = format!("{}rm -rf zz", "echo ok; ".repeat(300));
     let allows = Policy::parse("[[rules]]\nid = \"a\"\ntool = \"shell_exec\"\naction = \"allow\"").unwrap();
     let waits = "[[rules]]\nid = \"a\"\naction = \"ask\"\ndefault_decision = \"approve\"";
@@ -220,7 +220,7 @@ fn what_cannot_be_judged_in_full_is_asked_about() {
     let blocks = "[[rules]]\nid = \"a\"\ncommand_prefix = \"rm\"\naction = \"block\"";
     let blocks = Policy::parse(blocks).unwrap();
     for command in [&*many, "$X", "eval \"$X\"", "echo x | sh", "f() { ls; }; f", "echo 'a", "ls\0"] {
-        // As a tool would judge it that reads commands less carefully.
+        // An assessment as by a tool that reads commands less carefully.
         let careless = call(RiskLevel::Low, Reversibility::Reversible, running(command).targets, true);
         for assessment in [running(command), careless] {
             for policy in [&Policy::default(), &allows, &waits, &blocks] {
@@ -229,8 +229,8 @@ fn what_cannot_be_judged_in_full_is_asked_about() {
                     panic!("{command:.80} comes to {verdict:?}")
                 };
                 assert_eq!((default_decision, risk), (DefaultDecision::Reject, RiskLevel::High));
-                let plain = policy_reason.starts_with("the rule `a` of the policy asks");
-                assert!(plain || policy_reason.contains("cannot be judged in full"), "{policy_reason}");
+                let plain = policy_reason.starts_with("the policy rule `a` requires approval");
+                assert!(plain || policy_reason.contains("cannot be judged completely"), "{policy_reason}");
             }
         }
     }
@@ -244,48 +244,48 @@ fn what_cannot_be_judged_in_full_is_asked_about() {
 }
 
 #[test]
-fn what_is_wrong_names_the_rule_and_the_key() {
+fn errors_name_the_rule_and_the_key() {
     let rule = |more: &str| format!("[[rules]]\nid = \"a\"\n{more}");
-    for (text, told) in [
+    for (text, message) in [
         (
             rule("action = \"allow\"\nrisk = \"high\""),
-            "rule `a`: `action` is `allow` with `risk = \"high\"`; what is grave is always asked about: use `ask` or `block`",
+            "rule `a`: `action` is `allow` with `risk = \"high\"`; such calls always need approval; use `ask` or `block`",
         ),
         (
             rule("action = \"allow\"\nreversibility = \"irreversible\""),
-            "rule `a`: `action` is `allow` with `reversibility = \"irreversible\"`; what is grave is always asked about: use `ask` or `block`",
+            "rule `a`: `action` is `allow` with `reversibility = \"irreversible\"`; such calls always need approval; use `ask` or `block`",
         ),
         (
             rule("action = \"ask\"\nrisk = \"high\"\ndefault_decision = \"approve\""),
-            "rule `a`: `default_decision` is `approve` with `risk = \"high\"`; what is grave is never approved by waiting",
+            "rule `a`: `default_decision` is `approve` with `risk = \"high\"`; such calls are never approved by a timeout; use `reject`",
         ),
         (
             rule("action = \"allow\"\ntimeout_seconds = 5"),
-            "rule `a`: `timeout_seconds` says how to ask, but `action` is `allow`",
+            "rule `a`: `timeout_seconds` has no effect with `action = \"allow\"`; remove it",
         ),
         (
             rule("action = \"ask\"\ntimeout_seconds = 0"),
-            "rule `a`: `timeout_seconds` is 0 and must be 1 to 604800",
+            "rule `a`: `timeout_seconds` is 0; it must be 1 to 604800",
         ),
         (
             rule("action = \"ask\"\ntool = \"a*b\""),
-            "rule `a`: `tool` is `a*b`; a `*` may only stand at its end",
+            "rule `a`: `tool` is `a*b`; `*` is allowed only at the end",
         ),
-        (rule("action = \"ask\"\ntool = \" \""), "rule `a`: `tool` has 0 characters and may have 1 to 500"),
+        (rule("action = \"ask\"\ntool = \" \""), "rule `a`: `tool` has 0 characters; it must have 1 to 500"),
         (
             rule("action = \"ask\"\nhost = \"a.*\""),
-            "rule `a`: `host` is `a.*`; a `*` may only stand for all hosts or, as `*.`, for those below one",
+            "rule `a`: `host` is `a.*`; use `*` for all hosts or `*.example.com` for subdomains",
         ),
         (
             rule("action = \"ask\"\n[[rules]]\nid = \"a\"\naction = \"ask\""),
-            "rule `a`: `id` is that of an earlier rule; each needs its own",
+            "rule `a`: an earlier rule has the same `id`; ids must be unique",
         ),
         (
             "[[rules]]\nid = \"a b\"\naction = \"ask\"".into(),
             "rule `a b`: `id` must have 1 to 64 of the characters A-Z a-z 0-9 . _ -",
         ),
     ] {
-        assert_eq!(Policy::parse(&text).unwrap_err().to_string(), told);
+        assert_eq!(Policy::parse(&text).unwrap_err().to_string(), message);
     }
     for (text, parts) in [
         (rule("action = \"maybe\""), &["rule `a`", "maybe", "`allow`"][..]),
@@ -299,32 +299,32 @@ fn what_is_wrong_names_the_rule_and_the_key() {
         ("[[rules]]\n".repeat(501), &["501 rules"]),
         ("rules = 7".into(), &["rules"]),
     ] {
-        let told = Policy::parse(&text).unwrap_err().to_string();
-        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        let message = Policy::parse(&text).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     }
     let policy = Policy::parse(&rule("tool = \"edit_fil\"\naction = \"ask\"")).unwrap();
-    let told = policy.check_tools(["edit_file", "grep"].into_iter(), &[]).unwrap_err().to_string();
-    assert_eq!(told, "rule `a`: `tool` is `edit_fil`, and no tool is called so; did you mean `edit_file`?");
+    let message = policy.check_tools(["edit_file", "grep"].into_iter(), &[]).unwrap_err().to_string();
+    assert_eq!(message, "rule `a`: `tool` is `edit_fil`, which is not a tool; did you mean `edit_file`?");
     assert_eq!(
         Policy::parse(RULES).unwrap().check_tools(["edit_file", "shell_exec"].into_iter(), &[]),
         Ok(())
     );
-    // A server that is not configured is an error, unless the rule says that it is only recorded.
+    // An unknown server is an error, unless the rule declares it as recorded.
     let recorded = |more: &str| {
         let rule = format!("[[rules]]\nid = \"a\"\ntool = \"mcp__files__*\"\naction = \"block\"\n{more}");
         Policy::parse(&rule).unwrap()
     };
     let unmarked = recorded("");
     let servers = ["mcp__tickets__".to_owned()];
-    let told = unmarked.check_tools(["grep"].into_iter(), &servers).unwrap_err().to_string();
-    assert!(told.contains("rule `a`: `tool` is `mcp__files__`, and no tool is called so"), "{told}");
+    let message = unmarked.check_tools(["grep"].into_iter(), &servers).unwrap_err().to_string();
+    assert!(message.contains("rule `a`: `tool` is `mcp__files__`, which is not a tool"), "{message}");
     assert_eq!(unmarked.recorded().count(), 0);
     assert_eq!(recorded("recorded = true").recorded().collect::<Vec<_>>(), [("a", "mcp__files__")]);
 }
 
-/// What is at a bound is taken, and what is one beyond it is refused.
+/// A value at a limit is accepted, and one beyond it is refused.
 #[test]
-fn every_bound_of_a_policy_closes() {
+fn every_limit_of_a_policy_is_enforced() {
     let reads = |text: &str| Policy::parse(text).is_ok();
     let rule = |id: &str, more: &str| format!("[[rules]]\nid = \"{id}\"\naction = \"ask\"\n{more}\n");
     let rules = |count: usize| (0..count).map(|at| rule(&format!("r{at}"), "")).collect::<String>();
@@ -344,22 +344,22 @@ fn every_bound_of_a_policy_closes() {
     let waits = |seconds: u64| rule("a", &format!("timeout_seconds = {seconds}"));
     let most = APPROVAL_TIMEOUT_SECONDS_MAX;
     assert!(reads(&waits(most)) && !reads(&waits(most + 1)) && !reads(&waits(0)));
-    // Patterns that would be large when each choice in them were made, and tables in tables.
+    // Patterns that would be large with every alternative expanded, and nested tables.
     assert!(reads(&rule("a", &format!("path = \"{}\"", "{a,b}".repeat(limits::RULE_TEXT_CHARS_MAX / 5)))));
     assert!(!reads(&format!("rules = {}{}", "[".repeat(100_000), "]".repeat(100_000))));
-    // A command line beyond its bound is asked about where a rule allows all, and blocked where a rule blocks all.
+    // A command line beyond its limit needs approval where a rule allows all, and is blocked where a rule blocks all.
     let long = running(&format!("ls {}", "a".repeat(COMMAND_BYTES_MAX)));
-    for (action, wanted) in [("allow", "ask"), ("ask", "ask"), ("block", "block")] {
+    for (action, expected) in [("allow", "ask"), ("ask", "ask"), ("block", "block")] {
         let policy = Policy::parse(&format!("[[rules]]\nid = \"a\"\naction = \"{action}\"")).unwrap();
-        assert_eq!(word(&policy.judge("shell_exec", &long, &clone(), None)), wanted);
+        assert_eq!(word(&policy.judge("shell_exec", &long, &clone(), None)), expected);
     }
     assert_eq!(word(&Policy::default().judge("shell_exec", &long, &clone(), None)), "ask");
 }
 
 proptest! {
-    /// Whatever a policy says, what is grave is asked about or blocked, and nobody's silence approves it.
+    /// With any policy, a grave call needs approval or is blocked, and a timeout never approves it.
     #[test]
-    fn grave_calls_are_never_just_done(
+    fn grave_calls_always_need_approval(
         action in prop::sample::select(vec!["allow", "ask", "block"]),
         tool in prop::sample::select(vec!["*", "shell_exec", "shell*"]),
         decision in prop::sample::select(vec![
@@ -383,9 +383,9 @@ proptest! {
         let verdict = policy.judge(name, &call(risk, reversibility, Targets::default(), true), &setting(mode, sandboxed, false), None);
         match verdict {
             Verdict::Allow => prop_assert!(false, "allowed"),
-            Verdict::Ask { default_decision, risk: told, reversibility: undone, .. } => {
+            Verdict::Ask { default_decision, risk: ask_risk, reversibility: ask_reversibility, .. } => {
                 prop_assert_eq!(default_decision, DefaultDecision::Reject);
-                prop_assert_eq!((told, undone), (risk, reversibility));
+                prop_assert_eq!((ask_risk, ask_reversibility), (risk, reversibility));
             }
             Verdict::Block { .. } => {}
         }

@@ -1,27 +1,26 @@
-//! Operating systems for which there is no sandbox: this program is never started as a warden.
+//! Stubs for operating systems without a sandbox. This program is never started as a warden there.
 //!
-//! [`super::Sandbox::probe`] refuses every layer there but `off`, so none of this is reached by a command.
+//! [`super::Sandbox::probe`] refuses every layer but `off` there, so no command reaches this code.
 
 use std::process::ExitCode;
 
-/// The first argument of a warden, where there are wardens.
-pub(crate) const WORD: &str = "__sandbox";
+/// The first argument of a warden, as on Linux.
+pub(crate) const WARDEN_ARGUMENT: &str = "__sandbox";
 
 pub(crate) fn enter() -> Option<ExitCode> {
     None
 }
 
-/// Nothing is held for sandboxes.
-pub(crate) type Bounds = ();
+/// No limits are held for sandboxes.
+pub(crate) type ControlGroupGuard = ();
 
-pub(crate) fn take_bounds() {}
+pub(crate) fn acquire_group_guard() {}
 
-/// The same of memory.
-pub(crate) fn bounds_memory() -> bool {
+pub(crate) fn limits_memory() -> bool {
     false
 }
 
-pub(crate) fn bounds_processes() -> bool {
+pub(crate) fn limits_processes() -> bool {
     false
 }
 

@@ -1,6 +1,6 @@
-//! Bubblewrap: the words of its command line for a plan.
+//! Builds the command line of bubblewrap for a sandbox plan.
 //!
-//! They follow [`super::view`] entry by entry. Look at [`arguments`].
+//! The mounts follow [`super::view`] entry by entry. Start at [`arguments`].
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -8,93 +8,96 @@ use std::path::{Path, PathBuf};
 
 use super::plan::SandboxPlan;
 use super::stage::MountCopies;
-use super::view::{HELPER, What, view};
+use super::view::{HELPER, MountKind, view};
 
-/// What bubblewrap inherits and where it finds what it binds.
+/// File descriptors that bubblewrap inherits, and the sources of its mounts.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited<'a> {
-    /// Descriptors of the filters of system calls.
+    /// Descriptors of the system call filters.
     pub(crate) filters: &'a [RawFd],
-    /// Files that stand in for ones of the machine.
+    /// Files that replace files of the machine: path and descriptor.
     pub(crate) files: &'a [(PathBuf, RawFd)],
-    /// Copies of mounts, where this process is root and bubblewrap will not be.
+    /// Copies of mounts, if this process is root and bubblewrap runs as another user.
     pub(crate) stage: Option<&'a MountCopies>,
 }
 
-/// Everything up to the inner stage's own arguments.
+/// All arguments before those of the inner stage.
 pub(crate) fn arguments(plan: &SandboxPlan, inherited: &Inherited<'_>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
-    let mut say = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
-        words.extend(parts.iter().map(|part| part.as_ref().to_owned()));
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut push = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
+        arguments.extend(parts.iter().map(|part| part.as_ref().to_owned()));
     };
     let source = |path: &Path| -> PathBuf {
-        let place = inherited.stage.and_then(|stage| stage.place(path));
-        place.unwrap_or(path).to_owned()
+        let target = inherited.stage.and_then(|stage| stage.target(path));
+        target.unwrap_or(path).to_owned()
     };
     if inherited.stage.is_some() {
-        // It is in a user namespace by then. The inner stage becomes the command's user, which takes these.
-        say(&[
+        // Bubblewrap already is in a user namespace here. The inner stage needs these capabilities to become the
+        // command's user.
+        push(&[
             &"--unshare-ipc",
             &"--unshare-pid",
             &"--unshare-net",
             &"--unshare-uts",
             &"--unshare-cgroup-try",
         ]);
-        say(&[&"--cap-drop", &"ALL"]);
+        push(&[&"--cap-drop", &"ALL"]);
         for capability in ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"] {
-            say(&[&"--cap-add", &capability]);
+            push(&[&"--cap-add", &capability]);
         }
     } else {
-        say(&[&"--unshare-all", &"--cap-drop", &"ALL"]);
+        push(&[&"--unshare-all", &"--cap-drop", &"ALL"]);
     }
-    say(&[&"--die-with-parent", &"--new-session", &"--as-pid-1"]);
+    push(&[&"--die-with-parent", &"--new-session", &"--as-pid-1"]);
     if plan.network {
-        say(&[&"--share-net"]);
+        push(&[&"--share-net"]);
     }
-    say(&[&"--clearenv"]);
+    push(&[&"--clearenv"]);
     for (name, value) in &plan.environment {
-        say(&[&"--setenv", name, value]);
+        push(&[&"--setenv", name, value]);
     }
     for entry in view(plan, inherited.stage.is_some(), &|path| path.exists()) {
         let path = &entry.path;
-        if inherited.stage.is_some() && matches!(entry.what, What::Read | What::Write) {
-            // Bubblewrap would close folders on the way to what is closed outside, and the command is another user.
+        if inherited.stage.is_some() && matches!(entry.kind, MountKind::Read | MountKind::Write) {
+            // Bubblewrap would create parent folders with closed modes if they are closed outside, and the command runs
+            // as another user.
             let mut above: Vec<&Path> =
                 path.ancestors().skip(1).filter(|path| path.parent().is_some()).collect();
             above.reverse();
             for folder in above {
-                say(&[&"--perms", &"0755", &"--dir", &folder]);
+                push(&[&"--perms", &"0755", &"--dir", &folder]);
             }
         }
-        match &entry.what {
-            What::Link(target) => say(&[&"--symlink", target, path]),
-            What::Read => say(&[&"--ro-bind", &source(path), path]),
-            What::Write => say(&[&"--bind", &source(path), path]),
-            What::NoFile => say(&[&"--ro-bind", &"/dev/null", path]),
-            What::NoFolder => say(&[&"--perms", &"0555", &"--size", &"4096", &"--tmpfs", path]),
-            What::Memory(bytes) => {
-                say(&[&"--size", &bytes.to_string(), &"--perms", &"1777", &"--tmpfs", path]);
+        match &entry.kind {
+            MountKind::Link(target) => push(&[&"--symlink", target, path]),
+            MountKind::Read => push(&[&"--ro-bind", &source(path), path]),
+            MountKind::Write => push(&[&"--bind", &source(path), path]),
+            MountKind::NoFile => push(&[&"--ro-bind", &"/dev/null", path]),
+            MountKind::NoFolder => push(&[&"--perms", &"0555", &"--size", &"4096", &"--tmpfs", path]),
+            MountKind::Memory(bytes) => {
+                push(&[&"--size", &bytes.to_string(), &"--perms", &"1777", &"--tmpfs", path]);
             }
-            // Of bubblewrap's user, which may be another than the command's; nobody else is in there.
-            What::Folder => say(&[&"--perms", &"0777", &"--dir", path]),
-            What::Devices => say(&[&"--dev", path]),
-            What::Device(name) => say(&[&"--dev-bind", &MountCopies::device(name), path]),
-            What::Processes => say(&[&"--proc", path]),
-            What::Helper => say(&[&"--ro-bind", &source(&plan.helper), path]),
-            What::Sealed => {
+            // It belongs to bubblewrap's user, which may differ from the command's. No other user exists in this
+            // namespace.
+            MountKind::Folder => push(&[&"--perms", &"0777", &"--dir", path]),
+            MountKind::Devices => push(&[&"--dev", path]),
+            MountKind::Device(name) => push(&[&"--dev-bind", &MountCopies::device(name), path]),
+            MountKind::Processes => push(&[&"--proc", path]),
+            MountKind::Helper => push(&[&"--ro-bind", &source(&plan.helper), path]),
+            MountKind::Sealed => {
                 if path == Path::new("/") {
                     for (path, number) in inherited.files {
-                        say(&[&"--perms", &"0444", &"--ro-bind-data", &number.to_string(), path]);
+                        push(&[&"--perms", &"0444", &"--ro-bind-data", &number.to_string(), path]);
                     }
                 }
-                say(&[&"--remount-ro", path]);
+                push(&[&"--remount-ro", path]);
             }
         }
     }
     for filter in inherited.filters {
-        say(&[&"--add-seccomp-fd", &filter.to_string()]);
+        push(&[&"--add-seccomp-fd", &filter.to_string()]);
     }
-    // The command goes to its folder by itself: this user may not be let in.
-    say(&[&"--chdir", &"/", &"--", &HELPER]);
-    words
+    // The inner stage changes to the workspace itself, because bubblewrap's user may not be allowed to enter it.
+    push(&[&"--chdir", &"/", &"--", &HELPER]);
+    arguments
 }

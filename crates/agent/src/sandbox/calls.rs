@@ -1,11 +1,11 @@
-//! The list of system calls that a command may make, and of those that are many in one which of them.
+//! The list of system calls that a command may make, with the allowed `ioctl`, `fcntl` and `personality` requests.
 //!
-//! It is what compilers, interpreters, package managers, version control and their tests call. A call that is missing
-//! here is answered as unknown. Look at [`of`]. What arguments are refused is [`super::seccomp`]'s to say.
+//! The list covers compilers, interpreters, package managers, version control and their tests. A call that is missing
+//! here fails with `ENOSYS`. Arguments are checked in [`super::seccomp`]. Start at [`of`].
 
 use super::plan::Layer;
 
-/// On every layer.
+/// Allowed on every layer.
 const EVERYWHERE: &[libc::c_long] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -227,7 +227,7 @@ const EVERYWHERE: &[libc::c_long] = &[
     libc::SYS_writev,
 ];
 
-/// Newer than the table of names, and the same on every architecture.
+/// Calls that `libc` does not name yet. The numbers are the same on every architecture.
 const NEWER: &[libc::c_long] = &[
     452, // fchmodat2
     453, // map_shadow_stack
@@ -241,7 +241,7 @@ const NEWER: &[libc::c_long] = &[
     466, // removexattrat
 ];
 
-/// Older forms, which only this architecture has.
+/// Older calls that only this architecture has.
 #[cfg(target_arch = "x86_64")]
 const HERE: &[libc::c_long] = &[
     libc::SYS_access,
@@ -283,8 +283,8 @@ const HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const HERE: &[libc::c_long] = &[];
 
-/// Queues, semaphores, shared memory and watches: other processes of the same user have them, too. So only where
-/// namespaces keep those apart and files of others are not there to be watched.
+/// Message queues, semaphores, shared memory and file watches. All processes of a user share them, so they are allowed
+/// only where namespaces separate processes and files of others are hidden.
 const WITH_NAMESPACES: &[libc::c_long] = &[
     libc::SYS_inotify_add_watch,
     libc::SYS_inotify_init1,
@@ -313,12 +313,11 @@ const WITH_NAMESPACES_HERE: &[libc::c_long] = &[libc::SYS_inotify_init];
 #[cfg(not(target_arch = "x86_64"))]
 const WITH_NAMESPACES_HERE: &[libc::c_long] = &[];
 
-/// Lead from one end of a pair of sockets to another process, or wait for one. They are of no use where no other
-/// sockets are to be had.
+/// Calls that connect a socket to another process, or wait for a connection. They are useless without other sockets.
 const FOR_SOCKETS: &[libc::c_long] =
     &[libc::SYS_accept, libc::SYS_accept4, libc::SYS_bind, libc::SYS_connect, libc::SYS_listen];
 
-/// The calls of a layer.
+/// The calls that a layer allows.
 pub(crate) fn of(layer: Layer, network: bool) -> Vec<libc::c_long> {
     let namespaces = layer == Layer::Bwrap;
     let mut known: Vec<libc::c_long> = [EVERYWHERE, NEWER, HERE].concat();
@@ -329,8 +328,8 @@ pub(crate) fn of(layer: Layer, network: bool) -> Vec<libc::c_long> {
     known
 }
 
-/// What may be asked of a descriptor by `ioctl`: terminals of one's own, waiting bytes, flags of the descriptor, copies
-/// and layout of files, addresses of the network. The numbers are the same on the architectures that have a sandbox.
+/// Allowed `ioctl` requests: own terminals, waiting bytes, descriptor flags, file copies and layout, network addresses.
+/// The numbers are the same on all architectures that have a sandbox.
 pub(crate) const IOCTLS: &[u64] = &[
     0x5401,
     0x5402,
@@ -379,7 +378,7 @@ pub(crate) const IOCTLS: &[u64] = &[
     0x8933, // SIOCGIF: BRDADDR, NETMASK, MTU, HWADDR, INDEX
 ];
 
-/// What may be asked of a descriptor by `fcntl`: not leases, notices of folders, and whom signals are sent to.
+/// Allowed `fcntl` requests: no leases, no folder notifications, no signal owners.
 pub(crate) const FCNTLS: &[u64] = &[
     0, 1, 2, 3, 4, 1030, // F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC
     5, 6, 7, 36, 37, 38, // locks: F_GETLK, F_SETLK, F_SETLKW, and those of open files
@@ -388,5 +387,5 @@ pub(crate) const FCNTLS: &[u64] = &[
     1033, 1034, // F_ADD_SEALS, F_GET_SEALS
 ];
 
-/// Ways in which a process may run: the usual one, the same without random addresses, and asking which it is.
+/// Allowed personalities: the default, the default without address randomization, and the query.
 pub(crate) const PERSONALITIES: &[u64] = &[0, 0x0004_0000, 0xffff_ffff];

@@ -1,6 +1,6 @@
-//! What a process does to itself between fork and exec: bounds, privileges, filters.
+//! Restricts a process between fork and exec: resource limits, privileges, system call filters.
 //!
-//! Each function narrows and none widens. They run in a process that has one thread. Look at [`command`].
+//! Each function only removes rights. They run in a process with one thread. Start at [`command`].
 
 use std::fs::File;
 use std::io;
@@ -16,34 +16,37 @@ use super::plan::{Layer, SandboxPlan};
 use super::user::{CommandUser, become_user};
 use crate::sandbox::limits;
 
-/// Bounds that the kernel keeps for each process.
+/// Resource limits that the kernel enforces per process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct ProcessLimits {
     data_bytes: Option<u64>,
     file_bytes: Option<u64>,
-    /// Of all processes of the user that runs the server; root has none.
+    /// Limit for all processes of the server's user; not set for root.
     processes: Option<u64>,
-    /// Whether the command may remove and not write.
+    /// Whether the command may delete but not write files.
     is_full: bool,
 }
 
-impl Bounds {
-    pub(crate) fn of(plan: &SandboxPlan, is_full: bool) -> Bounds {
+impl ProcessLimits {
+    pub(crate) fn of(plan: &SandboxPlan, is_full: bool) -> ProcessLimits {
         match plan.layer {
-            Layer::Off => Bounds { data_bytes: None, file_bytes: None, processes: None, is_full: false },
-            // The sum over all processes is watched; this stops one that takes faster than the watch looks.
-            _ => Bounds {
+            Layer::Off => {
+                ProcessLimits { data_bytes: None, file_bytes: None, processes: None, is_full: false }
+            }
+            // The warden polls the sum over all processes. This limit stops one process that allocates faster than it
+            // polls.
+            _ => ProcessLimits {
                 data_bytes: Some(plan.memory_bytes.saturating_mul(2)),
                 file_bytes: Some(plan.file_bytes),
-                // Bubblewrap itself has to write something; its inner stage does this.
+                // Bubblewrap itself must write files, so its inner stage sets this limit.
                 is_full: is_full && plan.layer != Layer::Bwrap,
-                // Others of the same person count, too: so much that they do not get in its way.
+                // Other processes of the same user count too, so the limit leaves room for them.
                 processes: match CommandUser::of_this_warden() {
-                    // Nobody else is that user. Some more, so that a command at the bound is seen to be beyond.
+                    // Only this command runs as that user. The slack lets the warden see that the limit is exceeded.
                     Some(_) if plan.layer == Layer::Bwrap => {
                         Some(limits::COMMAND_PROCESSES_ALONE_SLACK.saturating_add(plan.processes.into()))
                     }
-                    _ => threads_of_ours().map(|now| {
+                    _ => threads_of_user().map(|now| {
                         now.saturating_add(limits::COMMAND_PROCESSES_SLACK)
                             .saturating_add(plan.processes.into())
                     }),
@@ -53,8 +56,8 @@ impl Bounds {
     }
 }
 
-/// How many threads the user of this process has. Nobody bounds those of root.
-fn threads_of_ours() -> Option<u64> {
+/// The number of threads of this process's user; `None` for root, which the kernel does not limit.
+fn threads_of_user() -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
     let processes = std::fs::read_dir("/proc").ok().filter(|_| own != 0)?;
@@ -63,40 +66,40 @@ fn threads_of_ours() -> Option<u64> {
     Some(threads.map(|threads| threads.count() as u64).sum())
 }
 
-/// A session of its own, which dies with the warden, and its bounds. Descriptors but the first three go.
-pub(crate) fn command(bounds: &Bounds) -> io::Result<()> {
+/// Starts a session that ends with the warden, and sets the limits. All descriptors above 2 are closed on exec.
+pub(crate) fn command(process_limits: &ProcessLimits) -> io::Result<()> {
     rustix::process::setsid()?;
     die_with_parent()?;
-    // When memory runs out, the command goes before the server does.
+    // If memory runs out, the kernel kills the command before the server.
     std::fs::write("/proc/self/oom_score_adj", "1000").ok();
-    // When everybody wants to run, the warden and the server come first.
+    // On a busy machine the warden and the server get CPU time first.
     rustix::process::setpriority_process(None, limits::COMMAND_NICENESS).ok();
-    // Not even into a program of the machine that collects them, which 0 would let happen.
+    // A limit of 0 would still pass core dumps to a collector program of the machine; 1 does not.
     limit(Resource::Core, 1)?;
-    // A command that comes before everything else would be one that nothing can stop.
+    // A command with real-time priority could starve everything else.
     limit(Resource::Rtprio, 0)?;
     limit(Resource::Nice, 0)?;
     limit_open_files()?;
     limit(Resource::Memlock, limits::COMMAND_LOCKED_BYTES)?;
-    limit(Resource::Sigpending, limits::COMMAND_SIGNALS_WAITING)?;
+    limit(Resource::Sigpending, limits::COMMAND_SIGNALS_PENDING)?;
     limit(Resource::Msgqueue, limits::COMMAND_QUEUE_BYTES)?;
-    if let Some(bytes) = bounds.data_bytes {
+    if let Some(bytes) = process_limits.data_bytes {
         limit(Resource::Data, bytes)?;
     }
-    if let Some(processes) = bounds.processes {
+    if let Some(processes) = process_limits.processes {
         limit(Resource::Nproc, processes)?;
     }
-    if let Some(bytes) = bounds.file_bytes {
+    if let Some(bytes) = process_limits.file_bytes {
         limit(Resource::Fsize, bytes)?;
     }
-    if bounds.is_full {
-        write_nothing()?;
+    if process_limits.is_full {
+        forbid_writes()?;
     }
     close_on_exec()
 }
 
-/// No file takes a byte more from this process. Writing is refused, rather than ended with a signal.
-fn write_nothing() -> io::Result<()> {
+/// Prevents any write to a file by this process. Writes fail with an error instead of a signal.
+fn forbid_writes() -> io::Result<()> {
     // SAFETY: it names a signal and no function.
     #[expect(unsafe_code, reason = "there is no wrapper for it")]
     let was = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -106,13 +109,13 @@ fn write_nothing() -> io::Result<()> {
     limit(Resource::Fsize, 0)
 }
 
-/// Forgotten whenever this process becomes another user.
+/// The kernel clears this setting whenever the process changes its user.
 pub(crate) fn die_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// The same for the command inside of bubblewrap, which inherits the rest. Where the server is root the command
-/// becomes a user that the inner stage is not, and who may enter the workspace.
+/// Restricts the command inside bubblewrap, which inherits the other limits. If the server is root, the command becomes
+/// an unprivileged user that may enter the workspace.
 pub(crate) fn inner_command(
     user: Option<u32>,
     is_full: bool,
@@ -121,33 +124,34 @@ pub(crate) fn inner_command(
 ) -> io::Result<()> {
     rustix::process::setsid()?;
     if let Some(user) = user {
-        leave_bounding_set()?;
+        clear_bounding_set()?;
         become_user(user)?;
     }
     drop_privileges()?;
     std::env::set_current_dir(workspace)?;
     if let Some(rules) = rules {
-        super::landlock::enforce_what_there_is(rules)?;
+        super::landlock::enforce_best_effort(rules)?;
     }
     if is_full {
-        write_nothing()?;
+        forbid_writes()?;
     }
     close_on_exec()
 }
 
-/// No capabilities, and none to be had from any program.
+/// Drops all capabilities, so that no program can gain one.
 pub(crate) fn drop_privileges() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     rustix::thread::clear_ambient_capability_set()?;
-    leave_bounding_set()?;
+    clear_bounding_set()?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets)?;
     Ok(())
 }
 
-/// No program gives a capability any more. It takes one to do so; without it there is nothing to be had anyway.
-fn leave_bounding_set() -> io::Result<()> {
+/// Empties the bounding set, so that no program gains a capability. This needs CAP_SETPCAP; without it there are no
+/// capabilities to gain.
+fn clear_bounding_set() -> io::Result<()> {
     let held = rustix::thread::capabilities(None)?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         let bits = CapabilitiesSecureBits::NO_ROOT
@@ -156,11 +160,11 @@ fn leave_bounding_set() -> io::Result<()> {
             | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED;
         rustix::thread::set_capabilities_secure_bits(bits)?;
         for number in 0..u64::BITS {
-            let one = CapabilitySet::from_bits_retain(1 << number);
-            match rustix::thread::capability_is_in_bounding_set(one) {
-                Ok(true) => rustix::thread::remove_capability_from_bounding_set(one)?,
+            let capability = CapabilitySet::from_bits_retain(1 << number);
+            match rustix::thread::capability_is_in_bounding_set(capability) {
+                Ok(true) => rustix::thread::remove_capability_from_bounding_set(capability)?,
                 Ok(false) => {}
-                // The kernel knows no more.
+                // The kernel has no further capabilities.
                 Err(_) => break,
             }
         }
@@ -172,23 +176,23 @@ pub(crate) fn filter(filters: &[seccompiler::BpfProgram]) -> io::Result<()> {
     filters.iter().try_for_each(|filter| seccompiler::apply_filter(filter).map_err(io::Error::other))
 }
 
-fn limit(resource: Resource, most: u64) -> io::Result<()> {
-    let held = rustix::process::getrlimit(resource).maximum;
-    let most = Some(held.map_or(most, |held| held.min(most)));
-    Ok(rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })?)
+fn limit(resource: Resource, value: u64) -> io::Result<()> {
+    let current = rustix::process::getrlimit(resource).maximum;
+    let value = Some(current.map_or(value, |current| current.min(value)));
+    Ok(rustix::process::setrlimit(resource, Rlimit { current: value, maximum: value })?)
 }
 
-/// What is usual stays as it is; what the server has raised for its connections is not for commands.
+/// Keeps the usual limit for commands, not the higher one that the server sets for its connections.
 fn limit_open_files() -> io::Result<()> {
     let held = rustix::process::getrlimit(Resource::Nofile);
-    let most = |held: Option<u64>| {
+    let lower = |held: Option<u64>| {
         Some(held.map_or(limits::COMMAND_OPEN_FILES, |held| held.min(limits::COMMAND_OPEN_FILES)))
     };
-    let bound = Rlimit { current: most(held.current), maximum: most(held.maximum) };
-    Ok(rustix::process::setrlimit(Resource::Nofile, bound)?)
+    let lowered = Rlimit { current: lower(held.current), maximum: lower(held.maximum) };
+    Ok(rustix::process::setrlimit(Resource::Nofile, lowered)?)
 }
 
-/// A descriptor that our parent process left open goes no further.
+/// Closes inherited descriptors on exec.
 fn close_on_exec() -> io::Result<()> {
     // SAFETY: it changes a flag of descriptors and touches no memory.
     #[expect(unsafe_code, reason = "there is no wrapper for it")]
@@ -197,7 +201,7 @@ fn close_on_exec() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets a descriptor of ours be the child's, too.
+/// Lets the child inherit a descriptor.
 pub(crate) fn inherit(number: RawFd) -> io::Result<()> {
     // SAFETY: the number is of a descriptor that the caller holds.
     #[expect(unsafe_code, reason = "the child knows numbers only")]
@@ -205,7 +209,7 @@ pub(crate) fn inherit(number: RawFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?)
 }
 
-/// Takes over a descriptor that was left open for us, and leaves it to nobody else.
+/// Takes ownership of an inherited descriptor and closes it on exec.
 pub(crate) fn adopt(number: RawFd) -> io::Result<File> {
     // SAFETY: the caller was given the number as its own, and takes it once.
     #[expect(unsafe_code, reason = "a started process knows numbers only")]

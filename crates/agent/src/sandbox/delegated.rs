@@ -1,9 +1,9 @@
-//! The control group that a service manager handed over to the server, made ready for groups of commands.
+//! Prepares the control group that a service manager delegated to the server, so that commands can have groups in it.
 //!
-//! On systems with one hierarchy for all controllers, a group hands controllers on only when no process is in it. So the
-//! server moves down into a group of its own, and commands get theirs beside it. That is done only where the manager says
-//! that the group is the server's to divide (`Delegate=yes` of systemd), and undone when the last sandbox goes. Look at
-//! [`Delegated::take`]. It must never know bounds.
+//! With cgroup version 2 a group can enable controllers for its children only when it has no processes. So the server
+//! moves into a subgroup, and the groups of commands are created beside it. This happens only if the service manager
+//! delegated the group (`Delegate=yes` in systemd), and is undone when the last sandbox is dropped. Start at
+//! [`Delegated::acquire`]. The module must not depend on limits.
 
 use std::fs;
 use std::io;
@@ -12,73 +12,73 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::hierarchies::Hierarchies;
 
-/// The group that the server moves into.
-const SERVER: &str = "recount-server";
+/// The subgroup that the server moves into.
+const SERVER_SUBGROUP: &str = "recount-server";
 
-/// Set by a service manager on a group that it handed over.
-const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
+/// Extended attributes that a service manager sets on a delegated group.
+const DELEGATE_ATTRIBUTES: [&str; 2] = ["user.delegate", "trusted.delegate"];
 
-/// What commands are bounded by.
+/// The controllers that limit commands.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
-/// What was taken, for all sandboxes of this process.
-static TAKEN: Mutex<Weak<Delegated>> = Mutex::new(Weak::new());
+/// The acquired group, shared by all sandboxes of this process.
+static ACQUIRED: Mutex<Weak<Delegated>> = Mutex::new(Weak::new());
 
-/// A group that was made ready. It is as before when this is dropped.
+/// A prepared group. Dropping it undoes the changes.
 #[derive(Debug)]
 pub(crate) struct Delegated {
     group: PathBuf,
-    /// Controllers that were not handed on before.
-    handed: Vec<&'static str>,
+    /// Controllers that were enabled by this and are disabled again on drop.
+    enabled: Vec<&'static str>,
 }
 
-/// Where groups of commands are made, by the group that a process is in.
-pub(crate) fn home_of(own: &Path) -> PathBuf {
-    let parent = own.parent().filter(|_| own.file_name().is_some_and(|name| name == SERVER));
+/// The group in which groups of commands are created, given the group of a process.
+pub(crate) fn parent_of_commands(own: &Path) -> PathBuf {
+    let parent = own.parent().filter(|_| own.file_name().is_some_and(|name| name == SERVER_SUBGROUP));
     parent.unwrap_or(own).to_owned()
 }
 
 impl Delegated {
-    /// Makes the group of this process ready, where it was handed over and is not ready yet.
-    pub(crate) fn take() -> Option<Arc<Delegated>> {
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(delegated) = taken.upgrade() {
+    /// Prepares the group of this process if it was delegated and is not prepared yet.
+    pub(crate) fn acquire() -> Option<Arc<Delegated>> {
+        let mut acquired = ACQUIRED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(delegated) = acquired.upgrade() {
             return Some(delegated);
         }
-        let own = Hierarchies::of_this_machine().own_group().filter(|own| is_handed_over(own))?;
-        let delegated = Arc::new(Delegated::take_of(&own)?);
-        *taken = Arc::downgrade(&delegated);
+        let own = Hierarchies::of_this_machine().own_group().filter(|own| is_delegated(own))?;
+        let delegated = Arc::new(Delegated::acquire_group(&own)?);
+        *acquired = Arc::downgrade(&delegated);
         Some(delegated)
     }
 
-    /// Makes a group ready that was handed over, where something is missing there and nobody else is in it.
-    fn take_of(own: &Path) -> Option<Delegated> {
+    /// Prepares a delegated group if it lacks controllers and contains only this process.
+    fn acquire_group(own: &Path) -> Option<Delegated> {
         let words = |file: &str| fs::read_to_string(own.join(file)).unwrap_or_default();
-        let (there, handed) = (words("cgroup.controllers"), words("cgroup.subtree_control"));
+        let (available, enabled) = (words("cgroup.controllers"), words("cgroup.subtree_control"));
         let has = |list: &str, name: &str| list.split_ascii_whitespace().any(|word| word == name);
-        let missing = CONTROLLERS.into_iter().filter(|name| has(&there, name) && !has(&handed, name));
+        let missing = CONTROLLERS.into_iter().filter(|name| has(&available, name) && !has(&enabled, name));
         let missing: Vec<&str> = missing.collect();
-        // Where others are in it, it is not the server's alone.
+        // With other processes in it, the group does not belong to the server alone.
         if missing.is_empty() || members(own).ok()? != [std::process::id()] {
             return None;
         }
-        Delegated::make(own, missing)
+        Delegated::prepare(own, missing)
     }
 
-    /// Moves everybody in the group down, and hands these controllers on. Undoes what it did where it cannot do all of it.
-    fn make(own: &Path, handed: Vec<&'static str>) -> Option<Delegated> {
-        match fs::create_dir(own.join(SERVER)) {
+    /// Moves all processes into the subgroup and enables the controllers. Undoes everything if a step fails.
+    fn prepare(own: &Path, enabled: Vec<&'static str>) -> Option<Delegated> {
+        match fs::create_dir(own.join(SERVER_SUBGROUP)) {
             Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return None,
             _ => {}
         }
-        let delegated = Delegated { group: own.to_owned(), handed };
-        let ready = move_all(own, &own.join(SERVER)).and_then(|()| delegated.hand_on('+'));
-        // Dropping it undoes it.
+        let delegated = Delegated { group: own.to_owned(), enabled };
+        let ready = move_all(own, &own.join(SERVER_SUBGROUP)).and_then(|()| delegated.set_controllers('+'));
+        // Dropping `delegated` undoes the changes.
         ready.is_ok().then_some(delegated)
     }
 
-    fn hand_on(&self, sign: char) -> io::Result<()> {
-        let words: Vec<String> = self.handed.iter().map(|name| format!("{sign}{name}")).collect();
+    fn set_controllers(&self, sign: char) -> io::Result<()> {
+        let words: Vec<String> = self.enabled.iter().map(|name| format!("{sign}{name}")).collect();
         if words.is_empty() {
             return Ok(());
         }
@@ -88,15 +88,15 @@ impl Delegated {
 
 impl Drop for Delegated {
     fn drop(&mut self) {
-        // While a command has a group it cannot be undone; then the service manager takes all of it away.
-        let server = self.group.join(SERVER);
-        self.hand_on('-').ok();
-        let _left = move_all(&server, &self.group).and_then(|()| fs::remove_dir(&server));
+        // This fails while a command has a group; then the service manager deletes the whole tree later.
+        let server = self.group.join(SERVER_SUBGROUP);
+        self.set_controllers('-').ok();
+        let _ignored = move_all(&server, &self.group).and_then(|()| fs::remove_dir(&server));
     }
 }
 
-fn is_handed_over(group: &Path) -> bool {
-    MARKS.iter().any(|mark| {
+fn is_delegated(group: &Path) -> bool {
+    DELEGATE_ATTRIBUTES.iter().any(|mark| {
         let mut value = [0; 8];
         rustix::fs::getxattr(group, *mark, &mut value).is_ok_and(|length| value[..length] == *b"1")
     })
@@ -107,11 +107,11 @@ fn members(group: &Path) -> io::Result<Vec<u32>> {
     Ok(list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect())
 }
 
-/// One at a time, as the kernel wants it.
+/// The kernel accepts one process id per write.
 fn move_all(from: &Path, to: &Path) -> io::Result<()> {
     for pid in members(from)? {
         match fs::write(to.join("cgroup.procs"), pid.to_string()) {
-            // It ended meanwhile.
+            // The process ended in the meantime.
             Err(why) if why.raw_os_error() == Some(libc::ESRCH) => {}
             done => done?,
         }
@@ -123,14 +123,13 @@ fn move_all(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Files as the kernel shows them of a group with these controllers and members. What is written into them stays as it was
-    /// written.
-    fn group(controllers: &str, handed: &str, members: &[u32]) -> tempfile::TempDir {
+    /// Files like those of a control group. Text written to them stays as written.
+    fn group(controllers: &str, enabled: &str, members: &[u32]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let members: String = members.iter().map(|pid| format!("{pid}\n")).collect();
         for (file, text) in [
             ("cgroup.controllers", controllers),
-            ("cgroup.subtree_control", handed),
+            ("cgroup.subtree_control", enabled),
             ("cgroup.procs", members.as_str()),
         ] {
             fs::write(folder.path().join(file), text).unwrap();
@@ -139,55 +138,56 @@ mod tests {
     }
 
     #[test]
-    fn what_a_group_does_not_hand_on_yet_is_handed_on_and_taken_back() {
+    fn missing_controllers_are_enabled_and_disabled_again() {
         let own = std::process::id();
-        for (there, handed, plus, minus) in [
+        for (available, enabled, plus, minus) in [
             ("cpu memory pids", "", "+memory +pids", "-memory -pids"),
             ("cpu memory pids", "pids", "+memory", "-memory"),
             ("cpu pids", "cpu", "+pids", "-pids"),
         ] {
-            let group = group(there, handed, &[own]);
-            let says = |file: &str| fs::read_to_string(group.path().join(file)).unwrap();
-            let delegated = Delegated::take_of(group.path()).expect("it is ours alone");
-            assert_eq!(says("cgroup.subtree_control"), plus);
-            assert_eq!(says("recount-server/cgroup.procs"), own.to_string());
+            let group = group(available, enabled, &[own]);
+            let content = |file: &str| fs::read_to_string(group.path().join(file)).unwrap();
+            let delegated = Delegated::acquire_group(group.path()).expect("it is ours alone");
+            assert_eq!(content("cgroup.subtree_control"), plus);
+            assert_eq!(content("recount-server/cgroup.procs"), own.to_string());
             fs::write(group.path().join("cgroup.procs"), "").unwrap();
             drop(delegated);
-            assert_eq!(says("cgroup.subtree_control"), minus);
-            assert_eq!(says("cgroup.procs"), own.to_string());
+            assert_eq!(content("cgroup.subtree_control"), minus);
+            assert_eq!(content("cgroup.procs"), own.to_string());
         }
     }
 
     #[test]
-    fn a_group_is_left_alone_where_others_are_in_it_or_nothing_is_missing() {
+    fn a_group_with_other_processes_or_all_controllers_is_unchanged() {
         let own = std::process::id();
-        for (there, handed, members) in [
+        for (available, enabled, members) in [
             ("memory pids", "", [own, 1].as_slice()),
             ("memory pids", "", &[]),
             ("memory pids", "memory pids", &[own]),
             ("cpu", "", &[own]),
         ] {
-            let group = group(there, handed, members);
-            assert!(Delegated::take_of(group.path()).is_none(), "{there} {handed} {members:?}");
-            assert_eq!(fs::read_to_string(group.path().join("cgroup.subtree_control")).unwrap(), handed);
-            assert!(!group.path().join(SERVER).exists());
+            let group = group(available, enabled, members);
+            assert!(Delegated::acquire_group(group.path()).is_none(), "{available} {enabled} {members:?}");
+            assert_eq!(fs::read_to_string(group.path().join("cgroup.subtree_control")).unwrap(), enabled);
+            assert!(!group.path().join(SERVER_SUBGROUP).exists());
         }
     }
 
     #[test]
-    fn who_was_moved_down_is_moved_back_where_controllers_cannot_be_handed_on() {
+    fn processes_are_moved_back_when_controllers_cannot_be_enabled() {
         let own = std::process::id();
         let group = group("memory pids", "", &[own]);
-        // Nothing can be written to a folder.
+        // Writing to a folder fails.
         fs::remove_file(group.path().join("cgroup.subtree_control")).unwrap();
         fs::create_dir(group.path().join("cgroup.subtree_control")).unwrap();
-        assert!(Delegated::take_of(group.path()).is_none());
+        assert!(Delegated::acquire_group(group.path()).is_none());
         assert_eq!(fs::read_to_string(group.path().join("cgroup.procs")).unwrap(), own.to_string());
     }
 
-    /// On groups of the machine, where this user may make some; without controllers, which may be used elsewhere.
+    /// Uses real control groups if this user may create them, without controllers, because those may be in use
+    /// elsewhere.
     #[test]
-    fn a_group_is_as_before_when_it_is_given_back() {
+    fn a_group_is_restored_on_drop() {
         let Some(own) = Hierarchies::of_this_machine().own_group() else {
             eprintln!("not tried: this machine shows no hierarchy for all controllers");
             return;
@@ -199,16 +199,16 @@ mod tests {
         }
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
-        let delegated = Delegated::make(&group, Vec::new()).expect("it can be moved down");
-        assert_eq!(members(&group.join(SERVER)).unwrap(), [child.id()]);
+        let delegated = Delegated::prepare(&group, Vec::new()).expect("it can be moved down");
+        assert_eq!(members(&group.join(SERVER_SUBGROUP)).unwrap(), [child.id()]);
         assert_eq!(members(&group).unwrap(), [0; 0]);
-        assert_eq!(home_of(&group.join(SERVER)), group);
+        assert_eq!(parent_of_commands(&group.join(SERVER_SUBGROUP)), group);
         drop(delegated);
         assert_eq!(members(&group).unwrap(), [child.id()]);
-        assert!(!group.join(SERVER).exists());
-        // A controller that does not exist cannot be handed on: everything is as before, too.
-        assert!(Delegated::make(&group, vec!["nothing"]).is_none());
-        let after = (members(&group).unwrap(), group.join(SERVER).exists());
+        assert!(!group.join(SERVER_SUBGROUP).exists());
+        // Enabling an unknown controller fails, and everything is undone as well.
+        assert!(Delegated::prepare(&group, vec!["nothing"]).is_none());
+        let after = (members(&group).unwrap(), group.join(SERVER_SUBGROUP).exists());
         child.kill().unwrap();
         child.wait().unwrap();
         while fs::remove_dir(&group).is_err() {

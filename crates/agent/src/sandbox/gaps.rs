@@ -1,30 +1,30 @@
-//! What a layer does not keep in on this machine, by name.
+//! Names what a layer does not isolate on this machine.
 //!
-//! The names stand in `tool.shell.command`, in what `doctor` says and in `docs/sandbox.md`; what has none is kept in.
-//! Look at [`Gap`]. It must never know how a layer is made.
+//! The names appear in `tool.shell.command`, in the output of `doctor` and in `docs/sandbox.md`. Start at [`Gap`]. The
+//! module must not depend on how layers are implemented.
 
-/// Something that a command can see or reach although it is not its own.
+/// Something outside the sandbox that a command can see or reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
     /// Whether a path exists, and its size, times, owner and mode.
     PathNames,
     /// Names, states and command lines of other processes.
     Processes,
-    /// What the kernel tells of the whole machine in `/proc`: connections, mounts, devices.
+    /// Information about the whole machine in `/proc`: connections, mounts, devices.
     KernelTables,
-    /// The command has the user of the server.
+    /// The command runs as the server's user.
     ServerUser,
-    /// Named pipes among what may be read can be written.
+    /// Named pipes in readable folders can be written.
     NamedPipes,
-    /// Sockets of files among what the settings let be read can be connected to.
+    /// Commands can connect to Unix sockets in folders of `sandbox.readable`.
     ReadableSockets,
-    /// Everything.
+    /// Nothing is isolated.
     Everything,
 }
 
 impl Gap {
-    /// Those of a layer on this machine. `landlock` says whether the kernel has that and it covers what may be read,
-    /// `sockets` whether commands have sockets of files and are let read more than the machine's own folders.
+    /// The gaps of a layer on this machine. `landlock`: the kernel has Landlock and it covers all readable folders.
+    /// `sockets`: commands may use Unix sockets and can read additional folders.
     pub(super) fn of(layer: super::Layer, landlock: bool, sockets: bool) -> Vec<Gap> {
         match layer {
             super::Layer::Bwrap => {
@@ -38,7 +38,7 @@ impl Gap {
         }
     }
 
-    /// The name, which is never changed.
+    /// The stable name.
     pub fn name(self) -> &'static str {
         match self {
             Gap::PathNames => "path_names",
@@ -51,16 +51,16 @@ impl Gap {
         }
     }
 
-    /// The same for people.
+    /// A description for a person.
     pub fn describe(self) -> &'static str {
         match self {
-            Gap::PathNames => "whether a path exists, and its size, times, owner and mode, can be seen",
-            Gap::Processes => "names, states and command lines of other processes can be read",
-            Gap::KernelTables => "connections, mounts and devices of the machine can be read in /proc",
-            Gap::ServerUser => "commands have the user of the server",
-            Gap::NamedPipes => "named pipes among what may be read can be written",
-            Gap::ReadableSockets => "sockets of files among what sandbox.readable names can be connected to",
-            Gap::Everything => "nothing is kept in",
+            Gap::PathNames => "existence, size, times, owner and mode of all paths are visible",
+            Gap::Processes => "names, states and command lines of other processes are readable",
+            Gap::KernelTables => "connections, mounts and devices of the machine are readable in /proc",
+            Gap::ServerUser => "commands run as the server's user",
+            Gap::NamedPipes => "named pipes in readable folders are writable",
+            Gap::ReadableSockets => "commands can connect to sockets in folders of sandbox.readable",
+            Gap::Everything => "nothing is isolated",
         }
     }
 }

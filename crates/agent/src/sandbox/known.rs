@@ -1,7 +1,7 @@
-//! What is known of what workspaces hold, so that they need not be measured before every command.
+//! Remembers the disk usage of workspaces, so that they are not measured before every command.
 //!
-//! Only in memory: what is not known is measured. Look at [`KnownWorkspaces`]. It must never know how
-//! anything is measured.
+//! The values are only in memory; an unknown workspace is measured. Start at [`KnownWorkspaces`]. The module must not
+//! depend on how usage is measured.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use super::plan::WorkspaceUsage;
 use crate::sandbox::limits;
 
-/// By their paths.
+/// Disk usage by workspace path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownWorkspaces(Arc<Mutex<BTreeMap<PathBuf, (WorkspaceUsage, Instant)>>>);
 
-/// One of them, in which a command runs.
+/// The entry of one workspace, in which a command runs.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     all: KnownWorkspaces,
@@ -37,21 +37,21 @@ impl KnownWorkspaces {
 }
 
 impl Workspace {
-    /// What was found when a command was over.
-    pub(crate) fn note(&self, found: Option<WorkspaceUsage>) {
+    /// Stores the usage that was found after a command ended.
+    pub(crate) fn store(&self, found: Option<WorkspaceUsage>) {
         let Some(found) = found else { return };
         let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= limits::WORKSPACES_KNOWN_MAX && !all.contains_key(&self.path) {
             all.clear();
         }
-        // Another command may have ended in the meantime; what was first stays.
-        let noted = match all.get(&self.path).map(|(known, _)| *known) {
-            // What was measured says more than what may have been added since, which the disk tells, too.
+        // Another command may have ended in the meantime; the first baseline is kept.
+        let merged = match all.get(&self.path).map(|(known, _)| *known) {
+            // A measured baseline is better than an estimate; the free disk space shows what was added since.
             Some(known) if known.first.is_some() && found.first.is_none() => {
                 WorkspaceUsage { is_fresh: false, ..known }
             }
             known => WorkspaceUsage { first: known.and_then(|known| known.first).or(found.first), ..found },
         };
-        all.insert(self.path.clone(), (noted, recount_world::moment()));
+        all.insert(self.path.clone(), (merged, recount_world::moment()));
     }
 }

@@ -1,8 +1,8 @@
-//! Landlock: which paths a command may read and write, where no namespaces can be had.
+//! Builds and applies Landlock rules: which paths a command may read and write, where namespaces are not available.
 //!
-//! Rules only ever allow, so a path that is hidden below one that is shown is held by allowing its neighbours one
-//! by one. What cannot be held that way is refused before anything runs. Look at [`rules`]. Landlock knows
-//! nothing of modes, owners and times of files; `modes` holds those.
+//! Landlock rules only allow. To hide a path inside a readable folder, its siblings are allowed one by one. A plan that
+//! needs anything else is refused before the command starts. Landlock does not cover modes, owners and times of files;
+//! `modes` does. Start at [`rules`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use ::landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use super::places::WRITTEN;
+use super::host_paths::WRITTEN;
 use super::plan::SandboxPlan;
 use crate::sandbox::limits;
 
-/// The first that keeps signals and abstract sockets inside; an older one would keep less than is promised.
+/// The first version that restricts signals and abstract sockets. An older one would isolate less than promised.
 const NEEDED: ABI = ABI::V6;
 
-/// Devices that every program may want.
+/// Devices that programs commonly need.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// The rules of a plan, not yet in force. `private` is the folder for `/tmp` and the home.
+/// Creates the rules of a plan without applying them. `private` is the folder for `/tmp` and the home.
 pub(crate) fn rules(plan: &SandboxPlan, private: &Path) -> io::Result<RulesetCreated> {
     let all = AccessFs::from_all(NEEDED);
     let read = AccessFs::from_read(NEEDED);
@@ -34,60 +34,60 @@ pub(crate) fn rules(plan: &SandboxPlan, private: &Path) -> io::Result<RulesetCre
         .map_err(io::Error::other)?;
     if let Some(inside) = plan.hidden.iter().find(|hidden| hidden.starts_with(&plan.workspace)) {
         return Err(io::Error::other(format!(
-            "{} is to be hidden and lies in the workspace; Landlock cannot do that, choose a workspace without it",
+            "Landlock cannot hide {}, which is inside the workspace; use a workspace without it",
             inside.display()
         )));
     }
-    let mut left = limits::LANDLOCK_RULES_MAX;
+    let mut remaining = limits::LANDLOCK_RULES_MAX;
     for (path, right) in view(plan, private) {
         rules = match right {
-            Right::Read => allow_but(rules, &path, read, &plan.hidden, &mut left)?,
-            Right::Write => allow(rules, &path, all & !AccessFs::MakeBlock & !AccessFs::MakeChar)?,
-            Right::Use => {
+            AccessRight::Read => allow_but(rules, &path, read, &plan.hidden, &mut remaining)?,
+            AccessRight::Write => allow(rules, &path, all & !AccessFs::MakeBlock & !AccessFs::MakeChar)?,
+            AccessRight::Use => {
                 let use_it =
                     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
                 allow(rules, &path, use_it)?
             }
-            Right::List => allow(rules, &path, AccessFs::ReadDir.into())?,
-            Right::ReadData => allow(rules, &path, AccessFs::ReadFile | AccessFs::ReadDir)?,
+            AccessRight::List => allow(rules, &path, AccessFs::ReadDir.into())?,
+            AccessRight::ReadData => allow(rules, &path, AccessFs::ReadFile | AccessFs::ReadDir)?,
         };
     }
     Ok(rules)
 }
 
-/// What a command may do with a path and what is below it.
+/// The access that a command has to a path and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
-    /// Read and run, but not what is hidden.
+pub(crate) enum AccessRight {
+    /// Read and execute, except hidden paths.
     Read,
-    /// Everything but make devices.
+    /// Everything except creating devices.
     Write,
     /// Read and write a device.
     Use,
-    /// See the names.
+    /// List names only.
     List,
-    /// Read, and run nothing.
+    /// Read, but not execute.
     ReadData,
 }
 
-/// All that a command may do with files. `private` is its folder for `/tmp` and the home.
-pub(crate) fn view(plan: &SandboxPlan, private: &Path) -> Vec<(PathBuf, Right)> {
-    let mut view: Vec<(PathBuf, Right)> = Vec::new();
-    view.extend(plan.readable.iter().map(|path| (path.clone(), Right::Read)));
-    view.extend([plan.workspace.as_path(), private].map(|path| (path.to_owned(), Right::Write)));
-    view.extend(DEVICES.iter().map(|path| (PathBuf::from(path), Right::Use)));
-    // Names only: what leads to other devices does not exist here.
-    view.push(("/dev".into(), Right::List));
-    // Other processes' memory, files and environment are kept by Landlock itself, whatever user owns them: they may be
-    // asked for within one sandbox only. Their names, states and command lines are not.
-    view.push(("/proc".into(), Right::ReadData));
+/// All paths that a command can access. `private` is its folder for `/tmp` and the home.
+pub(crate) fn view(plan: &SandboxPlan, private: &Path) -> Vec<(PathBuf, AccessRight)> {
+    let mut view: Vec<(PathBuf, AccessRight)> = Vec::new();
+    view.extend(plan.readable.iter().map(|path| (path.clone(), AccessRight::Read)));
+    view.extend([plan.workspace.as_path(), private].map(|path| (path.to_owned(), AccessRight::Write)));
+    view.extend(DEVICES.iter().map(|path| (PathBuf::from(path), AccessRight::Use)));
+    // Names only; other devices are not accessible.
+    view.push(("/dev".into(), AccessRight::List));
+    // Landlock itself protects the memory, files and environment of processes outside the sandbox, for any user. Their
+    // names, states and command lines stay readable.
+    view.push(("/proc".into(), AccessRight::ReadData));
     view
 }
 
-/// A second border inside of bubblewrap: what is not to be written there cannot be opened for writing either, as
-/// pipes and devices can be on a mount that is read-only. As much of it as the kernel has.
+/// Creates additional rules inside bubblewrap: a path that is not writable cannot be opened for writing. On a read-only
+/// mount, pipes and devices could be. Uses as much of Landlock as the kernel has.
 pub(crate) fn rules_within(workspace: &Path) -> io::Result<Option<RulesetCreated>> {
-    if !is_there() {
+    if !is_supported() {
         return Ok(None);
     }
     let all = AccessFs::from_all(NEEDED);
@@ -101,7 +101,7 @@ pub(crate) fn rules_within(workspace: &Path) -> io::Result<Option<RulesetCreated
         rules = allow(rules, path, all & !AccessFs::MakeBlock & !AccessFs::MakeChar)?;
     }
     let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
-    // Programs name their threads there.
+    // Programs set the names of their threads there.
     rules = allow(rules, Path::new("/proc"), write)?;
     for device in DEVICES.iter().chain(&["/dev/tty", "/dev/pts"]) {
         rules = allow(rules, Path::new(device), write | AccessFs::IoctlDev)?;
@@ -109,8 +109,8 @@ pub(crate) fn rules_within(workspace: &Path) -> io::Result<Option<RulesetCreated
     Ok(Some(rules))
 }
 
-/// Whether the kernel has Landlock at all.
-pub(crate) fn is_there() -> bool {
+/// Whether the kernel supports Landlock.
+pub(crate) fn is_supported() -> bool {
     const VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the kernel reads nothing and answers a number.
     #[expect(unsafe_code, reason = "there is no wrapper that only asks")]
@@ -120,8 +120,8 @@ pub(crate) fn is_there() -> bool {
     version > 0
 }
 
-/// Puts the rules in force on this process, as far as the kernel knows them.
-pub(crate) fn enforce_what_there_is(rules: RulesetCreated) -> io::Result<()> {
+/// Applies the rules to this process, as far as the kernel supports them.
+pub(crate) fn enforce_best_effort(rules: RulesetCreated) -> io::Result<()> {
     let status = rules.restrict_self().map_err(io::Error::other)?;
     if status.ruleset == RulesetStatus::NotEnforced {
         return Err(io::Error::other("Landlock enforces nothing"));
@@ -129,11 +129,11 @@ pub(crate) fn enforce_what_there_is(rules: RulesetCreated) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts the rules in force on this process; refuses when the kernel does less than all of it.
+/// Applies the rules to this process. Fails if the kernel does not enforce all of them.
 pub(crate) fn enforce(rules: RulesetCreated) -> io::Result<()> {
     let status = rules.restrict_self().map_err(io::Error::other)?;
     if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
-        return Err(io::Error::other(format!("Landlock enforces only a part: {status:?}")));
+        return Err(io::Error::other(format!("Landlock enforces only part of the rules: {status:?}")));
     }
     Ok(())
 }
@@ -141,7 +141,7 @@ pub(crate) fn enforce(rules: RulesetCreated) -> io::Result<()> {
 fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
     let fd = match PathFd::new(path) {
         Ok(fd) => fd,
-        // Gone since it was seen: there is nothing to allow.
+        // The path was deleted in the meantime: there is nothing to allow.
         Err(_) if !path.exists() => return Ok(rules),
         Err(error) => return Err(io::Error::other(error)),
     };
@@ -149,16 +149,16 @@ fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> io::
     rules.add_rule(PathBeneath::new(fd, access)).map_err(io::Error::other)
 }
 
-/// Allows a path and what is below it, without what is hidden.
+/// Allows a path and everything below it, except hidden paths.
 fn allow_but(
     mut rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
     hidden: &[PathBuf],
-    left: &mut usize,
+    remaining: &mut usize,
 ) -> io::Result<RulesetCreated> {
-    *left = left.checked_sub(1).ok_or_else(|| {
-        io::Error::other("hiding what is to be hidden takes too many rules; hide whole folders instead")
+    *remaining = remaining.checked_sub(1).ok_or_else(|| {
+        io::Error::other("the hidden paths need too many rules; hide whole folders instead")
     })?;
     if hidden.iter().any(|hidden| path == hidden) {
         return Ok(rules);
@@ -168,9 +168,9 @@ fn allow_but(
     }
     rules = allow(rules, path, AccessFs::ReadDir.into())?;
     for entry in std::fs::read_dir(path)?.flatten() {
-        // Where a symlink leads is another path, which has its own rule or none.
+        // The target of a symlink is another path with its own rule or none.
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-            rules = allow_but(rules, &entry.path(), access, hidden, left)?;
+            rules = allow_but(rules, &entry.path(), access, hidden, remaining)?;
         }
     }
     Ok(rules)

@@ -1,9 +1,9 @@
-//! Modes, owners, times and attributes of files where Landlock holds: it knows nothing of them, so a command could
-//! change them wherever its user may.
+//! Restricts changes of file modes, owners, times and attributes under Landlock, which does not cover them. Without
+//! this a command could change them wherever its user may.
 //!
-//! The kernel hands such calls over to the warden, which does them itself where they concern what the command may
-//! write, and refuses them elsewhere. Look at [`answer`]. Nothing is ever let through: what was looked at could
-//! have changed by then.
+//! The kernel passes these system calls to the warden (seccomp user notification). The warden performs them itself if
+//! the file is writable for the command, and refuses them otherwise. It never lets a call continue, because the command
+//! could change the arguments after the check. Start at [`handle`].
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use seccompiler::sock_filter;
 
 use crate::limits;
 
-/// The calls that are handed over.
+/// The system calls that are passed to the warden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileSyscall {
     Mode,
@@ -27,7 +27,7 @@ enum FileSyscall {
     Attributes,
 }
 
-/// How a call writes times down.
+/// The format in which a call passes times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clock {
     Nanoseconds,
@@ -37,18 +37,18 @@ enum Clock {
     Seconds,
 }
 
-/// Where a call says which file it is about.
+/// How a call names its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileArgument {
     /// A descriptor.
     Open,
     /// A path.
     Path { follow: bool },
-    /// A folder, a path, and flags in the place given.
+    /// A folder, a path, and the index of the flags argument.
     At { flags: Option<usize> },
 }
 
-/// Number, what it does, where it names the file, and the place of its first argument about what to do.
+/// Call number, operation, how it names the file, and the index of its first other argument.
 const TABLE: &[(libc::c_long, FileSyscall, FileArgument, usize)] = &[
     (libc::SYS_fchmod, FileSyscall::Mode, FileArgument::Open, 1),
     (libc::SYS_fchmodat, FileSyscall::Mode, FileArgument::At { flags: None }, 2),
@@ -78,17 +78,17 @@ const TABLE: &[(libc::c_long, FileSyscall, FileArgument, usize)] = &[
     (libc::SYS_futimesat, FileSyscall::Times(Clock::Microseconds), FileArgument::At { flags: None }, 2),
 ];
 
-/// The same on every architecture, and newer than the table of names.
+/// Not named by `libc` yet; the same on every architecture.
 const FCHMODAT2: libc::c_long = 452;
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
 
-/// Hands the calls of this process, and of all that come from it, over to the process at the other end. The
-/// filters of [`super::seccomp`] stand beside this one and see to other tables of calls.
+/// Passes the listed calls of this process and its children to the process at the other end. The filters of
+/// [`super::seccomp`] are separate and cover other call tables.
 pub(crate) fn hand_over(to: &UnixStream) -> io::Result<()> {
     let program = filter();
     let length = u16::try_from(program.len()).map_err(io::Error::other)?;
-    // The same layout, in the type that the kernel's call takes.
+    // The same layout in the type that the system call takes.
     let whole = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
     // SAFETY: the program lives beyond the call, which copies it.
     #[expect(unsafe_code, reason = "there is no wrapper that answers the listener")]
@@ -110,7 +110,7 @@ pub(crate) fn hand_over(to: &UnixStream) -> io::Result<()> {
 }
 
 fn filter() -> Vec<sock_filter> {
-    const LOAD_WORD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS; the number stands first
+    const LOAD_WORD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS; the number comes first
     const JUMP_IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
     const RETURN: u16 = 0x06; // BPF_RET | BPF_K
     let mut program = vec![sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: 0 }];
@@ -134,20 +134,21 @@ fn send(to: &UnixStream, fd: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The listener that [`hand_over`] sent.
+/// Receives the listener that [`hand_over`] sent.
 pub(crate) fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     let missing = || io::Error::other("the command did not hand over its calls");
     receive_byte(from)?.and_then(|(_, fd)| fd).ok_or_else(missing)
 }
 
-/// The next byte, and the descriptor that was sent with it; `None` when the other side is gone.
+/// Receives one byte, and a descriptor if one was sent with it. Returns `None` when the other side has closed.
 pub(crate) fn receive_byte(from: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    let mut room = [io::IoSliceMut::new(&mut byte)];
+    let mut buffer = [io::IoSliceMut::new(&mut byte)];
     let flags = rustix::net::RecvFlags::CMSG_CLOEXEC;
-    let received = rustix::io::retry_on_intr(|| rustix::net::recvmsg(from, &mut room, &mut control, flags))?;
+    let received =
+        rustix::io::retry_on_intr(|| rustix::net::recvmsg(from, &mut buffer, &mut control, flags))?;
     if received.bytes == 0 {
         return Ok(None);
     }
@@ -161,60 +162,71 @@ pub(crate) fn receive_byte(from: &UnixStream) -> io::Result<Option<(u8, Option<O
     Ok(Some((byte[0], None)))
 }
 
-/// Does what one waiting call asks for, or refuses it. `false` when nobody will call any more.
-pub(crate) fn answer(listener: &OwnedFd, writable: &[PathBuf]) -> bool {
+/// Performs or refuses one pending call. Returns `false` when no more calls can come.
+pub(crate) fn handle(listener: &OwnedFd, writable: &[PathBuf]) -> bool {
     // SAFETY: all of it are numbers, which may be zero.
     #[expect(unsafe_code, reason = "the kernel wants it zeroed")]
-    let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    let mut notification: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes a value of this type.
     #[expect(unsafe_code, reason = "there is no wrapper for it")]
-    let got = unsafe {
-        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, std::ptr::from_mut(&mut asked))
+    let status = unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_RECV,
+            std::ptr::from_mut(&mut notification),
+        )
     };
-    if got != 0 {
-        // The caller was killed, or all are gone.
+    if status != 0 {
+        // The caller was killed, or all processes of the command ended.
         return io::Error::last_os_error().raw_os_error() != Some(libc::EBADF);
     }
-    let error = match carry_out(listener, &asked, writable) {
+    let error = match perform(listener, &notification, writable) {
         Ok(()) => 0,
         Err(errno) => -errno.raw_os_error(),
     };
-    let mut reply = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags: 0 };
+    let mut reply = libc::seccomp_notif_resp { id: notification.id, val: 0, error, flags: 0 };
     // SAFETY: the kernel reads a value of this type.
     #[expect(unsafe_code, reason = "there is no wrapper for it")]
     unsafe {
-        // A caller that is gone needs no answer.
+        // This fails if the caller ended, which does not matter.
         libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, std::ptr::from_mut(&mut reply));
     }
     true
 }
 
-fn carry_out(listener: &OwnedFd, asked: &libc::seccomp_notif, writable: &[PathBuf]) -> Result<(), Errno> {
-    let number = libc::c_long::from(asked.data.nr);
+fn perform(
+    listener: &OwnedFd,
+    notification: &libc::seccomp_notif,
+    writable: &[PathBuf],
+) -> Result<(), Errno> {
+    let number = libc::c_long::from(notification.data.nr);
     let known = TABLE.iter().find(|(known, ..)| *known == number);
-    let (_, call, names, first) = known.ok_or(Errno::NOSYS)?;
-    let arguments = &asked.data.args;
-    let file = named(asked, *names)?;
+    let (_, call, argument, first) = known.ok_or(Errno::NOSYS)?;
+    let arguments = &notification.data.args;
+    let file = open_named_file(notification, *argument)?;
     let times = match call {
-        FileSyscall::Times(clock) => Some(times(asked, *clock, arguments[*first])?),
+        FileSyscall::Times(clock) => Some(times(notification, *clock, arguments[*first])?),
         _ => None,
     };
-    // Until here it could have been another process that was looked at, with the number of one that is gone.
-    // SAFETY: the kernel reads one number.
+    // Before this check the process id could have belonged to another process, if the caller had ended.
     #[expect(unsafe_code, reason = "there is no wrapper for it")]
     let valid = unsafe {
-        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, std::ptr::from_ref(&asked.id))
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_ID_VALID,
+            std::ptr::from_ref(&notification.id),
+        )
     };
     if valid != 0 {
         return Err(Errno::SRCH);
     }
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let place = std::fs::read_link(&own).map_err(errno)?;
-    if !writable.iter().any(|folder| place.starts_with(folder)) {
+    let path = std::fs::read_link(&own).map_err(errno)?;
+    if !writable.iter().any(|folder| path.starts_with(folder)) {
         return Err(Errno::PERM);
     }
     let about = file.metadata().map_err(errno)?;
-    // Our own rights may be wider than the command's.
+    // The warden may have more rights than the command.
     if about.uid() != rustix::process::geteuid().as_raw() {
         return Err(Errno::PERM);
     }
@@ -225,10 +237,10 @@ fn carry_out(listener: &OwnedFd, asked: &libc::seccomp_notif, writable: &[PathBu
             std::fs::set_permissions(&own, std::fs::Permissions::from_mode(mode)).map_err(errno)
         }
         FileSyscall::Owner => {
-            // Only what it is already: the low half, as the kernel reads it; all ones leave it.
-            let same = |wanted: u64, is: u32| {
-                let wanted = u32::try_from(wanted & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-                wanted == u32::MAX || wanted == is
+            // Only the current owner: the kernel reads the low 32 bits, and all ones mean "unchanged".
+            let same = |requested: u64, current: u32| {
+                let requested = u32::try_from(requested & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+                requested == u32::MAX || requested == current
             };
             let stays = same(arguments[*first], about.uid()) && same(arguments[*first + 1], about.gid());
             if stays { Ok(()) } else { Err(Errno::PERM) }
@@ -241,40 +253,40 @@ fn carry_out(listener: &OwnedFd, asked: &libc::seccomp_notif, writable: &[PathBu
     }
 }
 
-/// The file that a call names, opened so that it stays the same and nothing else can be done with it.
-fn named(asked: &libc::seccomp_notif, names: FileArgument) -> Result<File, Errno> {
-    let arguments = &asked.data.args;
-    let (folder, pointer, follow, empty) = match names {
-        FileArgument::Open => return of_caller(asked, arguments[0]),
+/// Opens the file that a call names with `O_PATH`, so that it cannot be replaced and nothing else can be done with it.
+fn open_named_file(notification: &libc::seccomp_notif, argument: FileArgument) -> Result<File, Errno> {
+    let arguments = &notification.data.args;
+    let (folder, pointer, follow, empty) = match argument {
+        FileArgument::Open => return open_of_caller(notification, arguments[0]),
         FileArgument::Path { follow } => (CALLERS_FOLDER, arguments[0], follow, false),
         FileArgument::At { flags } => {
-            let flags = flags.map_or(0, |place| arguments[place]);
+            let flags = flags.map_or(0, |index| arguments[index]);
             let has = |flag: libc::c_int| flags & u64::from(flag.unsigned_abs()) != 0;
             let (follow, empty) = (!has(libc::AT_SYMLINK_NOFOLLOW), has(libc::AT_EMPTY_PATH));
             (arguments[0], arguments[1], follow, empty)
         }
     };
     if pointer == 0 {
-        return of_caller(asked, folder);
+        return open_of_caller(notification, folder);
     }
-    let path = text(asked, pointer)?;
+    let path = text(notification, pointer)?;
     if path.is_empty() {
-        return if empty { of_caller(asked, folder) } else { Err(Errno::NOENT) };
+        return if empty { open_of_caller(notification, folder) } else { Err(Errno::NOENT) };
     }
     let mut flags = OFlags::PATH | OFlags::CLOEXEC;
     if !follow {
         flags |= OFlags::NOFOLLOW;
     }
     let path = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(path));
-    // Where a path leads through `/proc/self`, that is the caller.
+    // `/proc/self` in a path means the caller.
     let path = match path.strip_prefix("/proc/self") {
-        Ok(rest) => Path::new("/proc").join(asked.pid.to_string()).join(rest),
+        Ok(rest) => Path::new("/proc").join(notification.pid.to_string()).join(rest),
         Err(_) => path,
     };
     let fd = if path.is_absolute() {
         rustix::fs::open(&path, flags, Mode::empty())?
     } else {
-        rustix::fs::openat(of_caller(asked, folder)?, &path, flags, Mode::empty())?
+        rustix::fs::openat(open_of_caller(notification, folder)?, &path, flags, Mode::empty())?
     };
     Ok(File::from(fd))
 }
@@ -282,23 +294,23 @@ fn named(asked: &libc::seccomp_notif, names: FileArgument) -> Result<File, Errno
 /// `AT_FDCWD`, as the kernel reads it.
 const CALLERS_FOLDER: u64 = 0xffff_ff9c;
 
-/// What a descriptor of the caller stands for.
-fn of_caller(asked: &libc::seccomp_notif, number: u64) -> Result<File, Errno> {
+/// Opens what a descriptor of the caller refers to.
+fn open_of_caller(notification: &libc::seccomp_notif, number: u64) -> Result<File, Errno> {
     let number = number & u64::from(u32::MAX);
     let what = if number == CALLERS_FOLDER { "cwd".to_owned() } else { format!("fd/{number}") };
-    let path = format!("/proc/{}/{what}", asked.pid);
+    let path = format!("/proc/{}/{what}", notification.pid);
     let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     Ok(File::from(fd.map_err(|error| if error == Errno::NOENT { Errno::BADF } else { error })?))
 }
 
-fn text(asked: &libc::seccomp_notif, mut pointer: u64) -> Result<Vec<u8>, Errno> {
-    let memory = memory(asked)?;
+fn text(notification: &libc::seccomp_notif, mut pointer: u64) -> Result<Vec<u8>, Errno> {
+    let memory = memory(notification)?;
     let mut text = Vec::new();
     while text.len() <= limits::PATH_BYTES_MAX {
-        // Never beyond a page: what follows may not be there.
+        // Never reads past a page, because the next one may not be mapped.
         let mut piece = [0; 256];
-        let room = usize::try_from(256 - pointer % 256).unwrap_or(256);
-        let count = memory.read_at(&mut piece[..room], pointer).map_err(|_| Errno::FAULT)?;
+        let length = usize::try_from(256 - pointer % 256).unwrap_or(256);
+        let count = memory.read_at(&mut piece[..length], pointer).map_err(|_| Errno::FAULT)?;
         if count == 0 {
             return Err(Errno::FAULT);
         }
@@ -312,15 +324,15 @@ fn text(asked: &libc::seccomp_notif, mut pointer: u64) -> Result<Vec<u8>, Errno>
     Err(Errno::NAMETOOLONG)
 }
 
-fn times(asked: &libc::seccomp_notif, clock: Clock, pointer: u64) -> Result<Timestamps, Errno> {
+fn times(notification: &libc::seccomp_notif, clock: Clock, pointer: u64) -> Result<Timestamps, Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     if pointer == 0 {
         return Ok(Timestamps { last_access: now, last_modification: now });
     }
-    let memory = memory(asked)?;
-    let word = |place: u64| -> Result<i64, Errno> {
+    let memory = memory(notification)?;
+    let word = |index: u64| -> Result<i64, Errno> {
         let mut bytes = [0; 8];
-        memory.read_exact_at(&mut bytes, pointer + 8 * place).map_err(|_| Errno::FAULT)?;
+        memory.read_exact_at(&mut bytes, pointer + 8 * index).map_err(|_| Errno::FAULT)?;
         Ok(i64::from_ne_bytes(bytes))
     };
     let at = |which: u64| -> Result<Timespec, Errno> {
@@ -338,8 +350,8 @@ fn times(asked: &libc::seccomp_notif, clock: Clock, pointer: u64) -> Result<Time
     Ok(Timestamps { last_access: at(0)?, last_modification: at(1)? })
 }
 
-fn memory(asked: &libc::seccomp_notif) -> Result<File, Errno> {
-    File::open(format!("/proc/{}/mem", asked.pid)).map_err(errno)
+fn memory(notification: &libc::seccomp_notif) -> Result<File, Errno> {
+    File::open(format!("/proc/{}/mem", notification.pid)).map_err(errno)
 }
 
 fn errno(error: io::Error) -> Errno {

@@ -1,13 +1,13 @@
-//! What the server and the warden say to each other: one JSON value a line, over the warden's standard input.
+//! Messages between the server and the warden: one JSON value per line, over the warden's standard input.
 //!
-//! The server says [`SandboxPlan`] first, later perhaps [`Wish`]es; that the server is gone is a wish, too. The warden
-//! answers with [`News`].
+//! The server sends a [`SandboxPlan`] first and [`WardenRequest`]s later. A closed connection counts as
+//! [`WardenRequest::Kill`]. The warden replies with [`WardenReport`]s.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What holds a command.
+/// The mechanism that isolates a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -26,112 +26,112 @@ impl Layer {
     }
 }
 
-/// One command and everything that holds for it.
+/// A command and all its restrictions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SandboxPlan {
     pub(crate) layer: Layer,
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: PathBuf,
     pub(crate) environment: Vec<(String, String)>,
-    /// What may be written.
+    /// The writable folder.
     pub(crate) workspace: PathBuf,
-    /// What may be read, and what below that may not; all of them exist and are no symlinks.
+    /// Readable paths, and hidden paths inside them. All exist and none is a symlink.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
-    /// Those among what may be read that the operator named.
+    /// The readable paths that the operator configured.
     pub(crate) granted: Vec<PathBuf>,
-    /// Top folders that are symlinks here, such as `/bin`, and where they lead.
+    /// Top-level symlinks such as `/bin`, and their targets.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
     pub(crate) network: bool,
-    /// Whether what cannot be kept in altogether is left out.
+    /// Whether everything that cannot be isolated completely is disabled.
     pub(crate) strict: bool,
     pub(crate) memory_bytes: u64,
-    /// Whether the log says that the kernel bounds that: then the command is not started without.
+    /// Whether the log records that the kernel enforces the memory limit. If so, the command is not started without that.
     pub(crate) memory_is_kept: bool,
     pub(crate) processes: u32,
     pub(crate) file_bytes: u64,
     pub(crate) tmp_bytes: u64,
-    pub(crate) room: RoomPlan,
-    /// This program, for the stage inside of bubblewrap.
+    pub(crate) room: QuotaPlan,
+    /// This program, for the inner stage of bubblewrap.
     pub(crate) helper: PathBuf,
     pub(crate) bwrap: Option<PathBuf>,
 }
 
-/// What the server wants of a warden.
+/// A request of the server to a warden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Wish {
-    /// End the command: ask it first, and kill what is left of it after a while.
+pub(crate) enum WardenRequest {
+    /// Ask the command to end, and kill the rest after a grace period.
     Stop,
-    /// Kill it.
+    /// Kill the command.
     Kill,
 }
 
-/// What a warden has to tell.
+/// A report of a warden to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum News {
+pub(crate) enum WardenReport {
     /// The command runs.
     Started,
-    /// It does not, and nothing of it is left.
+    /// The command was not started, and no process of it exists.
     NotStarted { why: String },
-    /// It is over, and nothing of it is left but what its workspace holds now.
+    /// The command ended, and no process of it exists. With the usage of its workspace.
     Ended(Exit, Option<WorkspaceUsage>),
 }
 
-/// What a folder holds on a disk, or a disk has left.
+/// Disk usage of a folder, or free space of a disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct DiskUsage {
     pub(crate) bytes: u64,
     /// Files and folders.
     pub(crate) entries: u64,
 }
 
 #[cfg(target_os = "linux")]
-impl Held {
-    pub(crate) fn and(self, more: Held) -> Held {
-        Held {
+impl DiskUsage {
+    pub(crate) fn plus(self, more: DiskUsage) -> DiskUsage {
+        DiskUsage {
             bytes: self.bytes.saturating_add(more.bytes),
             entries: self.entries.saturating_add(more.entries),
         }
     }
 
-    pub(crate) fn less(self, other: Held) -> Held {
-        Held {
+    pub(crate) fn minus(self, other: DiskUsage) -> DiskUsage {
+        DiskUsage {
             bytes: self.bytes.saturating_sub(other.bytes),
             entries: self.entries.saturating_sub(other.entries),
         }
     }
 
-    pub(crate) fn is_within(self, most: Held) -> bool {
+    pub(crate) fn is_within(self, most: DiskUsage) -> bool {
         self.bytes <= most.bytes && self.entries <= most.entries
     }
 
-    pub(crate) fn leaves_something_of(self, most: Held) -> bool {
+    pub(crate) fn is_below(self, most: DiskUsage) -> bool {
         self.bytes < most.bytes && self.entries < most.entries
     }
 }
 
-/// How much a workspace may hold.
+/// The limits of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RoomPlan {
+pub(crate) struct QuotaPlan {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
-    /// Whether it is a person's own folder: then what was there at first does not count.
+    /// Whether it is a user's own folder. Then the usage at the start does not count.
     pub(crate) in_place: bool,
     pub(crate) known: Option<WorkspaceUsage>,
 }
 
-/// What is known of what a workspace holds.
+/// The known disk usage of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WorkspaceUsage {
-    /// When it was first seen; unknown until a measurement ended.
-    pub(crate) first: Option<Held>,
-    /// After the last command, at most. Where `first` is unknown, only what commands may have added.
-    pub(crate) now: Held,
-    /// What its disk had left then.
-    pub(crate) free: Held,
-    /// Whether that was not long ago, and measured.
+    /// The usage before the first command; unknown until a measurement is complete.
+    pub(crate) first: Option<DiskUsage>,
+    /// Upper bound of the usage after the last command. If `first` is unknown, only what commands may have added.
+    pub(crate) now: DiskUsage,
+    /// Free space of the disk at that time.
+    pub(crate) free: DiskUsage,
+    /// Whether the value is recent and measured.
     pub(crate) is_fresh: bool,
 }
 
@@ -140,27 +140,27 @@ pub(crate) struct WorkspaceUsage {
 pub struct Exit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// Which bound it was killed at.
+    /// The limit at which the command was killed.
     pub limit: Option<Limit>,
-    /// Whether the kernel killed something of it because all of it together had taken its memory, and the command itself
-    /// ended in its own way.
+    /// Whether the kernel killed a process of the command because the command was out of memory, but the command itself
+    /// ended normally.
     pub lost_to_memory: bool,
-    /// Why its workspace has no room, where it has none.
+    /// Set if the workspace is full.
     pub full: Option<FullWorkspace>,
 }
 
-/// A workspace that has no room.
+/// A full workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FullWorkspace {
-    pub why: Full,
-    /// Whether it had none when the command began, which so could remove and not write.
+    pub why: FullReason,
+    /// Whether it was full when the command started, so that the command could delete but not write.
     pub at_start: bool,
 }
 
-/// Why there is no room.
+/// Why a workspace is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Full {
+pub enum FullReason {
     Bytes {
         held: u64,
         most: u64,
@@ -168,60 +168,61 @@ pub enum Full {
     Entries {
         most: u64,
     },
-    /// The disk has less left than commands leave to others.
+    /// The free space of the disk is below the reserve.
     Disk {
         left: u64,
     },
-    /// The disk has places left for fewer files and folders than commands leave to others.
+    /// The free inodes of the disk are below the reserve.
     DiskEntries {
         left: u64,
     },
-    /// No measurement came to its end, and commands may have written more than they may.
+    /// No measurement completed, and commands may have exceeded the limit.
     NotMeasured {
         grown: u64,
         most: u64,
     },
-    /// It cannot be measured, and the disk got fuller by more than was left.
+    /// The workspace cannot be measured, and disk usage grew by more than the remaining space.
     Unmeasured,
 }
 
-impl std::fmt::Display for Full {
+impl std::fmt::Display for FullReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Full::Bytes { held, most } => {
-                write!(f, "the workspace holds {} MiB on the disk and may hold {} MiB", held >> 20, most >> 20)
+            FullReason::Bytes { held, most } => {
+                write!(f, "the workspace uses {} MiB on disk; the limit is {} MiB", held >> 20, most >> 20)
             }
-            Full::Entries { most } => write!(f, "the workspace holds more than {most} files and folders"),
-            Full::Disk { left } => {
-                write!(f, "the disk of the workspace has {} MiB left, which commands leave to others", left >> 20)
+            FullReason::Entries { most } => write!(f, "the workspace has more than {most} files and folders"),
+            FullReason::Disk { left } => {
+                write!(f, "the disk of the workspace has only {} MiB free, which is reserved", left >> 20)
             }
-            Full::DiskEntries { left } => {
+            FullReason::DiskEntries { left } => {
                 write!(
                     f,
-                    "the disk of the workspace has room for {left} more files and folders, which commands leave to others"
+                    "the disk of the workspace has space for only {left} more files and folders, which is \
+                     reserved"
                 )
             }
-            Full::NotMeasured { grown, most } => write!(
+            FullReason::NotMeasured { grown, most } => write!(
                 f,
-                "the workspace has too many files to be measured in time; by its disk it may have come to {} MiB, or \
-                 as many files, and may come to {} MiB",
+                "the workspace has too many files to measure in time; judging by the disk it may have grown \
+                 to {} MiB, or as many files; the limit is {} MiB",
                 grown >> 20,
                 most >> 20
             ),
-            Full::Unmeasured => f.write_str(
-                "the workspace has folders that cannot be opened or lie too deep to be measured, and its disk got \
-                 fuller by more than it may hold",
+            FullReason::Unmeasured => f.write_str(
+                "the workspace has folders that cannot be opened or are nested too deeply to measure, and \
+                 the use of its disk grew by more than the limit",
             ),
         }
     }
 }
 
-/// A bound that is watched.
+/// A limit that the warden enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     Memory,
     Processes,
-    /// What the workspace may hold.
+    /// Disk usage of the workspace.
     Workspace,
 }

@@ -1,8 +1,8 @@
-//! The system calls that a command may make, on every layer: those in a list, and of some of them only a part.
+//! Builds the seccomp filters of a command, for every layer: which system calls and arguments are allowed.
 //!
-//! What is not in [`calls`] is answered as a kernel answers that does not know it, so a call of next year's kernel
-//! is refused, too. What programs know and may not do is refused as not permitted. Look at [`filters`]. Filters see
-//! numbers and not what pointers point to: what depends on a path is the layer's to hold.
+//! A call that is not in [`calls`] fails with `ENOSYS`, so new calls of later kernels are refused too. Known calls that
+//! are forbidden fail with `EPERM`. Filters see numbers but not what pointers refer to; what depends on a path is
+//! enforced by the layer. Start at [`filters`].
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use seccompiler::{
 use super::calls;
 use super::plan::{Layer, SandboxPlan};
 
-/// Known and never needed: refused as not permitted, which programs expect of them.
+/// Known and never needed. They fail with `EPERM`, which programs expect.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -70,8 +70,8 @@ const REFUSED_HERE: &[libc::c_long] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// Reported as not implemented: the caller has another way. `clone3` and `openat2` keep behind a pointer what
-/// must be seen.
+/// Fail with `ENOSYS`, so that callers use an older call. `clone3` and `openat2` pass by pointer what the filters must
+/// check.
 const ABSENT: &[libc::c_long] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -80,8 +80,8 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_openat2,
 ];
 
-/// Where calls have the mode of a file: it may not make a program that runs as its owner, which anybody
-/// outside could start. With the place of flags that say whether the mode counts.
+/// Index of the mode argument in each call. The mode must not set the setuid or setgid bit, because any process outside
+/// could start the file. With the index of flags that decide whether the mode counts.
 const MODES: &[(libc::c_long, u8, Option<u8>)] = &[
     (libc::SYS_fchmod, 1, None),
     (libc::SYS_fchmodat, 2, None),
@@ -98,10 +98,10 @@ const MODES: &[(libc::c_long, u8, Option<u8>)] = &[
     (libc::SYS_open, 2, Some(1)),
 ];
 
-/// The same on every architecture, and newer than the table of names.
+/// Not named by `libc` yet; the same on every architecture.
 const FCHMODAT2: libc::c_long = 452;
 
-/// Flags that make namespaces.
+/// Flags that create namespaces.
 const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWIPC,
@@ -115,14 +115,14 @@ const NAMESPACES: &[libc::c_int] = &[
 /// `CLONE_NEWTIME`, which shares its bit with the signal that `clone` sends.
 const NEWTIME: u64 = 0x80;
 
-/// Calls that make devices, with the place of the mode.
+/// Calls that create devices, with the index of the mode.
 const DEVICE_MAKERS: &[(libc::c_long, u8)] = &[
     (libc::SYS_mknodat, 2),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_mknod, 1),
 ];
 
-/// Whose arguments name another process in the place given; they may name themselves, as 0, only.
+/// Calls whose argument at this index names a process. Only 0, the caller itself, is allowed.
 const OTHERS: &[(libc::c_long, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_sched_setaffinity, 0),
@@ -136,15 +136,15 @@ const OTHERS: &[(libc::c_long, u8)] = &[
 /// `IOPRIO_WHO_USER`: all processes of a user, whatever started them.
 const IOPRIO_WHO_USER: u64 = 3;
 
-/// What kind a socket is of, without the flags that stand in the same argument.
+/// Mask for the socket type, without the flags in the same argument.
 const SOCKET_KIND: u64 = 0xf;
 
-/// Why a filter could not be made.
+/// Why a filter could not be built.
 pub(crate) type Broken = seccompiler::BackendError;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The filters of a layer, in the order in which they are put on. Where several refuse, the last one says how.
+/// The filters of a layer, in the order of installation. If several refuse a call, the last one decides the error.
 pub(crate) fn filters(plan: &SandboxPlan) -> Result<Vec<BpfProgram>, Broken> {
     let (layer, network) = (plan.layer, plan.network);
     let known = calls::of(layer, network).into_iter().map(|number| (number, Vec::new())).collect();
@@ -166,7 +166,7 @@ pub(crate) fn filters(plan: &SandboxPlan) -> Result<Vec<BpfProgram>, Broken> {
         only(known, libc::ENOSYS)?,
         without(rules, libc::EPERM)?,
         without(absent, libc::ENOSYS)?,
-        // Programs that want no core dump are told that they have none, which is so.
+        // Setting the limit of core dumps reports success without effect: core dumps are off.
         without(core_dumps()?, 0)?,
         without(reservations()?, libc::EOPNOTSUPP)?,
     ])
@@ -183,23 +183,23 @@ fn namespaces(rules: &mut Rules) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Calls that are many in one.
+/// Calls with many sub-requests.
 fn commands(rules: &mut Rules) -> Result<(), Broken> {
-    // Not in the lists: what changes flags of files and other terminals' input, leases, owners of signals, devices.
+    // The lists exclude file flags, input of other terminals, leases, signal owners and devices.
     rules.insert(libc::SYS_ioctl, vec![none_of(1, calls::IOCTLS)?]);
     rules.insert(libc::SYS_fcntl, vec![none_of(1, calls::FCNTLS)?]);
     rules.insert(libc::SYS_personality, vec![none_of(0, calls::PERSONALITIES)?]);
-    // A listener of its own could answer calls in the warden's place.
+    // With its own listener the command could answer calls instead of the warden.
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     rules.insert(libc::SYS_seccomp, vec![when(&[(1, Op::MaskedEq(listener), listener)])?]);
-    // All processes of a user are those of the server, too.
+    // "All processes of a user" would include those of the server.
     let user = u64::from(libc::PRIO_USER);
     rules.insert(libc::SYS_setpriority, vec![when(&[(0, Op::Eq, user)])?]);
     rules.insert(libc::SYS_ioprio_set, vec![when(&[(0, Op::Eq, IOPRIO_WHO_USER)])?]);
     Ok(())
 }
 
-/// Files that are more than files: devices, and programs that run as their owner or their group.
+/// Device files, and files with the setuid or setgid bit.
 fn modes(rules: &mut Rules) -> Result<(), Broken> {
     for (number, place) in DEVICE_MAKERS {
         for kind in [libc::S_IFCHR, libc::S_IFBLK] {
@@ -215,7 +215,7 @@ fn modes(rules: &mut Rules) -> Result<(), Broken> {
                 rules.push(when(&[runs_as_owner])?);
                 continue;
             };
-            // A file without a name needs a mode, too.
+            // An unnamed file (`O_TMPFILE`) has a mode too.
             for makes in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
                 let makes = u64::from(makes.unsigned_abs());
                 rules.push(when(&[runs_as_owner.clone(), (*flags, Op::MaskedEq(makes), makes)])?);
@@ -228,8 +228,8 @@ fn modes(rules: &mut Rules) -> Result<(), Broken> {
 fn sockets(rules: &mut Rules, plan: &SandboxPlan) -> Result<(), Broken> {
     let number = |name: libc::c_int| u64::from(name.unsigned_abs());
     let mut families: Vec<u64> = Vec::new();
-    // A socket of a file is not held by Landlock, and one without a file crosses a shared network. What may be read
-    // can have sockets in it.
+    // Landlock does not cover Unix sockets, and an abstract socket crosses a shared network namespace. Readable folders
+    // can contain sockets.
     if plan.layer == Layer::Bwrap && !plan.network && !plan.strict {
         families.push(number(libc::AF_UNIX));
     }
@@ -237,7 +237,7 @@ fn sockets(rules: &mut Rules, plan: &SandboxPlan) -> Result<(), Broken> {
         families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(number));
         let netlink = number(libc::AF_NETLINK);
         let of_socket = rules.entry(libc::SYS_socket).or_default();
-        // Only the family that tells addresses and routes.
+        // Only the netlink family for addresses and routes.
         of_socket.push(when(&[(0, Op::Eq, netlink), (2, Op::Ne, number(libc::NETLINK_ROUTE))])?);
         for kind in [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, SOCK_DCCP].map(number) {
             let kind = (1, Op::MaskedEq(SOCKET_KIND), kind);
@@ -249,7 +249,7 @@ fn sockets(rules: &mut Rules, plan: &SandboxPlan) -> Result<(), Broken> {
     } else {
         rules.entry(libc::SYS_socket).or_default().push(none_of(0, &families)?);
     }
-    // A pair of sockets reaches nobody, but one for datagrams can be turned to anybody.
+    // A socket pair reaches no other process, but a datagram socket could be sent to any address.
     let pairs = rules.entry(libc::SYS_socketpair).or_default();
     pairs.push(when(&[(0, Op::Ne, number(libc::AF_UNIX))])?);
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW].map(number) {
@@ -261,13 +261,13 @@ fn sockets(rules: &mut Rules, plan: &SandboxPlan) -> Result<(), Broken> {
 /// `SOCK_DCCP`.
 const SOCK_DCCP: libc::c_int = 6;
 
-/// A core dump of 1 byte is none, and one of 0 is given to the program of the machine that collects them: so it is
-/// not changed.
+/// A core limit of 1 byte disables core dumps, but with 0 the machine's collector still receives them. So the limit
+/// must not change.
 fn core_dumps() -> Result<Rules, Broken> {
     let core = u64::from(libc::RLIMIT_CORE);
     let changes = SeccompRule::new(vec![
         SeccompCondition::new(1, Len::Dword, Op::Eq, core)?,
-        // A pointer, of which all bits count.
+        // A pointer: all 64 bits are compared.
         SeccompCondition::new(2, Len::Qword, Op::Ne, 0)?,
     ])?;
     Ok(BTreeMap::from([
@@ -276,8 +276,8 @@ fn core_dumps() -> Result<Rules, Broken> {
     ]))
 }
 
-/// Room on a disk cannot be taken without writing into it, which is too fast to be watched: as on file systems that do
-/// not know it, for which programs have another way. Giving room back is something else.
+/// Reserving disk space would be too fast for polling. It fails as on file systems that do not support it, for which
+/// programs have a fallback. Freeing space is allowed.
 fn reservations() -> Result<Rules, Broken> {
     const PUNCH_HOLE_AND_KEEP_SIZE: u64 = 0x3;
     const COLLAPSE_RANGE: u64 = 0x8;
@@ -285,13 +285,13 @@ fn reservations() -> Result<Rules, Broken> {
     Ok(BTreeMap::from([(libc::SYS_fallocate, vec![takes])]))
 }
 
-/// When an argument is none of these.
+/// Matches if an argument has none of these values.
 fn none_of(place: u8, values: &[u64]) -> Result<SeccompRule, Broken> {
     let conditions: Vec<_> = values.iter().map(|value| (place, Op::Ne, *value)).collect();
     when(&conditions)
 }
 
-/// All of the conditions at once: place of the argument, comparison, value. The kernel looks at 32 bits of these.
+/// Matches if all conditions hold: argument index, comparison, value. The low 32 bits are compared.
 fn when(conditions: &[(u8, Op, u64)]) -> Result<SeccompRule, Broken> {
     let conditions = conditions
         .iter()
@@ -300,12 +300,12 @@ fn when(conditions: &[(u8, Op, u64)]) -> Result<SeccompRule, Broken> {
     SeccompRule::new(conditions)
 }
 
-/// Refuses what the rules are about.
+/// Refuses calls that match the rules.
 fn without(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, Broken> {
     filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()))
 }
 
-/// Refuses what the rules are not about.
+/// Refuses calls that do not match the rules.
 fn only(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, Broken> {
     filter(rules, SeccompAction::Errno(errno.unsigned_abs()), SeccompAction::Allow)
 }
@@ -316,14 +316,14 @@ fn filter(rules: Rules, others: SeccompAction, these: SeccompAction) -> Result<B
     Ok(without_second_table(program))
 }
 
-/// On x86-64 every call has a second number, for programs with short pointers. They are refused as a whole:
-/// else the rules above would hold for one of the two only.
+/// On x86-64 every call has a second number in the x32 table. Those are refused entirely; otherwise the rules would
+/// cover only one of the two.
 fn without_second_table(program: BpfProgram) -> BpfProgram {
     if !cfg!(target_arch = "x86_64") {
         return program;
     }
     const SECOND_TABLE: u32 = 0x4000_0000;
-    const LOAD_WORD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS; the number stands first
+    const LOAD_WORD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS; the number comes first
     const JUMP_IF_AT_LEAST: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
     const RETURN: u16 = 0x06; // BPF_RET | BPF_K
     let refusal = u32::from(SeccompAction::Errno(libc::ENOSYS.unsigned_abs()));
@@ -336,7 +336,7 @@ fn without_second_table(program: BpfProgram) -> BpfProgram {
     whole
 }
 
-/// A filter as bubblewrap reads it from a file.
+/// Encodes a filter in the format that bubblewrap reads.
 pub(crate) fn bytes(program: &BpfProgram) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(program.len() * 8);
     for step in program {

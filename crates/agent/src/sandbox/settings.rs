@@ -1,6 +1,6 @@
-//! What an operator may choose: `[sandbox]` in the configuration.
+//! Settings of the section `[sandbox]` in the configuration.
 //!
-//! Only values; what they come to on this machine is [`Sandbox::probe`](super::Sandbox::probe)'s to find out.
+//! Only values; [`Sandbox::probe`](super::Sandbox::probe) applies them to the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::limits;
 
-/// Which layer is wanted.
+/// The requested layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Bubblewrap where it works, else Landlock where it works, else nothing runs.
+    /// Bubblewrap if it works, otherwise Landlock if it works, otherwise an error.
     #[default]
     Auto,
     Bubblewrap,
     Landlock,
-    /// Commands run as the server does.
+    /// Commands run with all rights of the server.
     Off,
 }
 
@@ -31,33 +31,33 @@ impl std::str::FromStr for Mode {
             "bubblewrap" => Ok(Mode::Bubblewrap),
             "landlock" => Ok(Mode::Landlock),
             "off" => Ok(Mode::Off),
-            other => Err(format!("`{other}` is no sandbox; say auto, bubblewrap, landlock or off")),
+            other => Err(format!("unknown sandbox `{other}`; use auto, bubblewrap, landlock or off")),
         }
     }
 }
 
-/// What commands may see and use.
+/// The access and the limits of commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSettings {
     pub mode: Mode,
-    /// Whether commands run only where the layer keeps in all that it could.
+    /// Whether commands run only if the layer has no gaps.
     pub strict: bool,
-    /// More that may be read, such as `~/.cargo`; a `~` is the home of who runs the server.
+    /// Additional readable paths, such as `~/.cargo`; `~` is the home of the server's user.
     pub readable: Vec<PathBuf>,
-    /// What may not be seen although it lies below something that may.
+    /// Hidden paths inside readable ones.
     pub hidden: Vec<PathBuf>,
-    /// Variables that commands find, besides the few that every command does.
+    /// Environment variables of commands, in addition to the default ones.
     pub environment: BTreeMap<String, String>,
-    /// Memory of all processes of a command together; one that takes more is killed.
+    /// Memory of all processes of a command. A command that exceeds it is killed.
     pub memory_bytes: u64,
-    /// Processes and threads of a command; one that starts more is killed.
+    /// Processes and threads of a command. A command that exceeds it is killed.
     pub processes: u32,
-    /// The longest file that a command may write.
+    /// Maximum size of a file that a command writes.
     pub file_bytes: u64,
-    /// What the private `/tmp` holds, where it is memory.
+    /// Size of the private `/tmp`, if it is in memory.
     pub tmp_bytes: u64,
-    /// What a workspace may hold; a command that writes more is killed.
+    /// Disk usage of a workspace. A command that exceeds it is killed.
     pub workspace_bytes: u64,
 }
 

@@ -1,8 +1,7 @@
-//! The processes that come from one: who they are, what they use, and their end.
+//! Lists, measures and kills all descendants of a process.
 //!
-//! Orphans come back to the warden, which adopts them, so everything that a command started is below it. Look at
-//! [`Tree::below`]. What is read here is the kernel's own account in `/proc`; it may be out of date when it is
-//! read, so a caller looks again before it acts on it.
+//! The warden adopts orphans, so everything that a command started is below it. The data comes from `/proc` and may be
+//! outdated when it is read, so a caller polls again before it acts on it. Start at [`Tree::below`].
 
 use std::fs;
 
@@ -14,17 +13,17 @@ use crate::sandbox::limits;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) pid: Pid,
-    /// 1 for the warden's own children.
+    /// 1 for children of the warden.
     pub(crate) depth: usize,
 }
 
-/// Everything below a process, parents before children.
+/// All descendants of a process, parents before children.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) members: Vec<Member>,
 }
 
-/// What a tree uses.
+/// Resource usage of a tree.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TreeUsage {
     pub(crate) threads: u64,
@@ -32,27 +31,27 @@ pub(crate) struct TreeUsage {
 }
 
 impl Tree {
-    /// Looks once, at `most` or a few more: who asks whether there are too many need not know how many.
+    /// Lists the descendants once, up to about `most`: enough to see that there are too many.
     pub(crate) fn below(root: Pid, most: usize) -> Tree {
-        Tree::each(root, most, |_| {})
+        Tree::walk(root, most, |_| {})
     }
 
-    /// Kills everything there is. Each is stopped when it is found, so that it starts nothing while others are
-    /// looked for; what was started meanwhile is found by the next round.
+    /// Kills all descendants. Each is stopped when it is found, so that it starts no processes during the search. The
+    /// next round finds those started before.
     pub(crate) fn kill(root: Pid) {
-        let tree = Tree::each(root, limits::TREE_MEMBERS_MAX, |member| {
+        let tree = Tree::walk(root, limits::TREE_MEMBERS_MAX, |member| {
             rustix::process::kill_process(member.pid, Signal::STOP).ok();
         });
         tree.signal(1, Signal::KILL);
     }
 
-    fn each(root: Pid, most: usize, mut found: impl FnMut(&Member)) -> Tree {
+    fn walk(root: Pid, most: usize, mut visit: impl FnMut(&Member)) -> Tree {
         let mut tree = Tree::default();
         children(root, 1, &mut tree.members);
         let mut next = 0;
         while next < tree.members.len() && next < most {
             let member = tree.members[next];
-            found(&member);
+            visit(&member);
             children(member.pid, member.depth + 1, &mut tree.members);
             next += 1;
         }
@@ -63,7 +62,7 @@ impl Tree {
         self.members.iter().filter(|member| member.depth >= depth_min).count()
     }
 
-    /// What those at some depth or below use.
+    /// Usage of the processes at this depth or deeper.
     pub(crate) fn usage(&self, depth_min: usize) -> TreeUsage {
         let mut usage = TreeUsage::default();
         for member in self.members.iter().filter(|member| member.depth >= depth_min) {
@@ -72,7 +71,7 @@ impl Tree {
                 continue;
             };
             usage.threads += field(&status, "Threads:").unwrap_or(1);
-            // Pages of files are not the command's; what it shares is counted with each who does.
+            // Pages of files do not count. Shared memory counts for each process.
             let kilobytes =
                 ["RssAnon:", "RssShmem:", "VmSwap:"].map(|name| field(&status, name).unwrap_or(0));
             usage.memory_bytes += kilobytes.iter().sum::<u64>() << 10;
@@ -82,7 +81,7 @@ impl Tree {
 
     pub(crate) fn signal(&self, depth_min: usize, signal: Signal) {
         for member in self.members.iter().filter(|member| member.depth >= depth_min) {
-            // It may be gone, which is as good.
+            // The process may have ended already.
             rustix::process::kill_process(member.pid, signal).ok();
         }
     }

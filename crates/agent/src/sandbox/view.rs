@@ -1,18 +1,19 @@
-//! What a command under bubblewrap sees, in the order in which it is put there.
+//! Lists what a command under bubblewrap sees, in mount order.
 //!
-//! The file system is made anew: what is not in the list does not exist. The command line of bubblewrap and the table
-//! in `docs/sandbox.md` are both made from it. Look at [`view`]. It must never know how a mount is made.
+//! The file system starts empty: a path that is not listed does not exist. The command line of bubblewrap and the table
+//! in `docs/sandbox.md` are generated from the list. Start at [`view`]. The module must not depend on how mounts are
+//! created.
 
 use std::path::{Path, PathBuf};
 
-use super::places::BWRAP_HOME;
+use super::host_paths::BWRAP_HOME;
 use super::plan::SandboxPlan;
 use super::stage;
 
-/// Where the inner stage finds this program.
+/// The path of this program inside the sandbox.
 pub(crate) const HELPER: &str = "/run/recount/sandbox";
 
-/// Where the kernel takes orders from any process that may write: shown, and not to be written.
+/// Kernel interfaces that any process with write access could use: readable only.
 pub(crate) const PROC_READ_ONLY: &[&str] = &[
     "/proc/acpi",
     "/proc/bus",
@@ -27,7 +28,7 @@ pub(crate) const PROC_READ_ONLY: &[&str] = &[
     "/proc/tty",
 ];
 
-/// What the kernel tells of the whole machine and no program needs.
+/// Information about the whole machine that programs do not need.
 pub(crate) const PROC_HIDDEN: &[&str] = &[
     "/proc/config.gz",
     "/proc/iomem",
@@ -48,91 +49,93 @@ pub(crate) const PROC_HIDDEN: &[&str] = &[
     "/proc/vmallocinfo",
 ];
 
-/// One entry, and what a command can do with it.
+/// One path of the sandbox, and what is mounted there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ViewEntry {
     pub(crate) path: PathBuf,
-    pub(crate) what: What,
+    pub(crate) kind: MountKind,
 }
 
-/// What stands at a path.
+/// What is mounted at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum MountKind {
     /// A symlink.
     Link(PathBuf),
-    /// The same as outside, to be read.
+    /// The path of the machine, read-only.
     Read,
-    /// The same as outside, to be read and written.
+    /// The path of the machine, writable.
     Write,
-    /// Nothing, where there would be a file.
+    /// An empty file that hides a file.
     NoFile,
-    /// Nothing, where there would be a folder.
+    /// An empty folder that hides a folder.
     NoFolder,
-    /// A folder of its own in memory that takes so many bytes.
+    /// A private folder in memory with this size in bytes.
     Memory(u64),
-    /// A folder of its own in another one of its own.
+    /// A new folder inside a private folder.
     Folder,
-    /// Terminals of its own, and the devices that every program may want.
+    /// Private terminals, and devices that programs commonly need.
     Devices,
-    /// A device of its own, where the server is root and can make one.
+    /// A new device node, if the server is root and can create one.
     Device(&'static str),
-    /// Its own processes.
+    /// `/proc` with the processes of the sandbox.
     Processes,
     /// This program.
     Helper,
-    /// From here on this takes no new files.
+    /// The mount becomes read-only.
     Sealed,
 }
 
-/// The list of a plan. Later entries cover earlier ones. `exists` says of a path of this machine whether it is there,
-/// and `own_devices` whether devices are made.
-pub(crate) fn view(plan: &SandboxPlan, own_devices: bool, exists: &dyn Fn(&Path) -> bool) -> Vec<Entry> {
+/// Lists the mounts of a plan. Later entries cover earlier ones. `exists` tests a path of this machine; `own_devices`
+/// adds new device nodes.
+pub(crate) fn view(plan: &SandboxPlan, own_devices: bool, exists: &dyn Fn(&Path) -> bool) -> Vec<ViewEntry> {
     let mut entries = Vec::new();
-    let mut put =
-        |path: &dyn AsRef<Path>, what: What| entries.push(Entry { path: path.as_ref().into(), what });
+    let mut add = |path: &dyn AsRef<Path>, kind: MountKind| {
+        entries.push(ViewEntry { path: path.as_ref().into(), kind })
+    };
     for (link, target) in &plan.links {
-        put(link, What::Link(target.clone()));
+        add(link, MountKind::Link(target.clone()));
     }
-    put(&"/tmp", What::Memory(plan.tmp_bytes));
-    let mut mounts: Vec<(&PathBuf, What)> = plan.readable.iter().map(|path| (path, What::Read)).collect();
+    add(&"/tmp", MountKind::Memory(plan.tmp_bytes));
+    let mut mounts: Vec<(&PathBuf, MountKind)> =
+        plan.readable.iter().map(|path| (path, MountKind::Read)).collect();
     mounts.extend(plan.hidden.iter().filter(|path| is_within_shown(path, plan)).map(|path| {
-        let what = if path.is_dir() { What::NoFolder } else { What::NoFile };
-        (path, what)
+        let kind = if path.is_dir() { MountKind::NoFolder } else { MountKind::NoFile };
+        (path, kind)
     }));
-    mounts.push((&plan.workspace, What::Write));
-    // What lies deeper comes later and so wins; the order of equals is the one above.
+    mounts.push((&plan.workspace, MountKind::Write));
+    // Deeper paths come later and therefore win. Paths of the same depth keep the order above.
     mounts.sort_by_key(|(path, _)| path.components().count());
     let hidden: Vec<&PathBuf> =
-        mounts.iter().filter(|(_, what)| *what == What::NoFolder).map(|(path, _)| *path).collect();
-    for (path, what) in mounts.clone() {
-        put(path, what);
+        mounts.iter().filter(|(_, kind)| *kind == MountKind::NoFolder).map(|(path, _)| *path).collect();
+    for (path, kind) in mounts.clone() {
+        add(path, kind);
     }
     for path in hidden {
-        // Something below may have been mounted; only the folder itself stops taking files.
-        put(path, What::Sealed);
+        // Other paths may be mounted below; only the folder itself becomes read-only.
+        add(path, MountKind::Sealed);
     }
-    put(&"/dev", What::Devices);
+    add(&"/dev", MountKind::Devices);
     if own_devices {
         for (name, ..) in stage::DEVICES {
-            put(&Path::new("/dev").join(name), What::Device(name));
+            add(&Path::new("/dev").join(name), MountKind::Device(name));
         }
     }
-    put(&"/dev/shm", What::Memory(plan.tmp_bytes));
-    put(&"/dev", What::Sealed);
-    put(&"/proc", What::Processes);
+    add(&"/dev/shm", MountKind::Memory(plan.tmp_bytes));
+    add(&"/dev", MountKind::Sealed);
+    add(&"/proc", MountKind::Processes);
     for path in PROC_READ_ONLY.iter().filter(|path| exists(Path::new(path))) {
-        put(path, What::Read);
+        add(path, MountKind::Read);
     }
     for path in PROC_HIDDEN.iter().filter(|path| exists(Path::new(path))) {
-        put(path, What::NoFile);
+        add(path, MountKind::NoFile);
     }
-    put(&BWRAP_HOME, What::Folder);
-    put(&HELPER, What::Helper);
-    put(&"/", What::Sealed);
+    add(&BWRAP_HOME, MountKind::Folder);
+    add(&HELPER, MountKind::Helper);
+    add(&"/", MountKind::Sealed);
     entries
 }
 
-/// Whether a path would be seen if it were not hidden.
+/// Whether a path would be visible if it were not hidden.
 fn is_within_shown(path: &Path, plan: &SandboxPlan) -> bool {
     let within = |shown: &PathBuf| path != shown.as_path() && path.starts_with(shown);
     plan.readable.iter().any(within) || within(&plan.workspace)
@@ -142,9 +145,9 @@ fn is_within_shown(path: &Path, plan: &SandboxPlan) -> bool {
 mod tests {
     use std::fmt::Write as _;
 
-    use super::super::landlock::{self, Right};
-    use super::super::places::{SECRETS, SYSTEM};
-    use super::super::plan::{Layer, RoomPlan};
+    use super::super::host_paths::{SECRETS, SYSTEM};
+    use super::super::landlock::{self, AccessRight};
+    use super::super::plan::{Layer, QuotaPlan};
     use super::*;
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sandbox.md");
@@ -169,45 +172,45 @@ mod tests {
             processes: 0,
             file_bytes: 0,
             tmp_bytes: 0,
-            room: RoomPlan { bytes: 0, entries: 0, in_place: false, known: None },
+            room: QuotaPlan { bytes: 0, entries: 0, in_place: false, known: None },
             helper: PathBuf::new(),
             bwrap: None,
         }
     }
 
-    fn bubblewrap(what: &What) -> Option<&'static str> {
-        Some(match what {
-            // The same on every machine: `/bin` and others lead into `/usr`.
-            What::Link(_) | What::Sealed => return None,
-            What::Read => "the machine's, read-only",
-            What::Write => "the machine's, read and write",
-            What::NoFile | What::NoFolder => "empty",
-            What::Memory(_) => "its own, in memory, read and write",
-            What::Folder => "its own home, read and write",
-            What::Devices => "its own `pts`, `ptmx`, and links to open files; takes no new files",
-            What::Device(_) => "its own where the server is root, else the machine's",
-            What::Processes => "its own processes",
-            What::Helper => "this program, read-only",
+    fn bubblewrap(kind: &MountKind) -> Option<&'static str> {
+        Some(match kind {
+            // Omitted: `/bin` and others lead into `/usr` on every machine.
+            MountKind::Link(_) | MountKind::Sealed => return None,
+            MountKind::Read => "the machine's, read-only",
+            MountKind::Write => "the machine's, read and write",
+            MountKind::NoFile | MountKind::NoFolder => "empty",
+            MountKind::Memory(_) => "its own, in memory, read and write",
+            MountKind::Folder => "its own home, read and write",
+            MountKind::Devices => "its own `pts`, `ptmx`, and links to open files; takes no new files",
+            MountKind::Device(_) => "its own where the server is root, else the machine's",
+            MountKind::Processes => "its own processes",
+            MountKind::Helper => "this program, read-only",
         })
     }
 
-    fn by_landlock(right: Right) -> &'static str {
+    fn by_landlock(right: AccessRight) -> &'static str {
         match right {
-            Right::Read => "read and run",
-            Right::Write => "read and write",
-            Right::Use => "read and write",
-            Right::List => "names only",
-            Right::ReadData => "read",
+            AccessRight::Read => "read and run",
+            AccessRight::Write => "read and write",
+            AccessRight::Use => "read and write",
+            AccessRight::List => "names only",
+            AccessRight::ReadData => "read",
         }
     }
 
-    /// The page lists what the plans show, and nothing else.
+    /// The page lists exactly what the plans show.
     #[test]
     fn the_page_lists_what_a_command_sees() {
         let mut list = String::from("| path | under bubblewrap |\n| --- | --- |\n");
         for entry in view(&plan(), true, &|_| true) {
-            if let Some(words) = bubblewrap(&entry.what) {
-                writeln!(list, "| `{}` | {words} |", entry.path.display()).unwrap();
+            if let Some(text) = bubblewrap(&entry.kind) {
+                writeln!(list, "| `{}` | {text} |", entry.path.display()).unwrap();
             }
         }
         list.push_str("\n| path and what is below it | with Landlock |\n| --- | --- |\n");
@@ -215,12 +218,12 @@ mod tests {
             writeln!(list, "| `{}` | {} |", path.display(), by_landlock(right)).unwrap();
         }
         let page = std::fs::read_to_string(PAGE).unwrap();
-        let (before, rest) = page.split_once(BEGIN).expect("the page says where the list begins");
-        let (there, after) = rest.split_once(END).expect("the page says where the list ends");
-        if there != list && std::env::var_os("RECOUNT_BLESS").is_some() {
+        let (before, rest) = page.split_once(BEGIN).expect("the page has a mark before the list");
+        let (listed, after) = rest.split_once(END).expect("the page has a mark after the list");
+        if listed != list && std::env::var_os("RECOUNT_BLESS").is_some() {
             std::fs::write(PAGE, format!("{before}{BEGIN}{list}{END}{after}")).unwrap();
             return;
         }
-        assert_eq!(there, list, "the list is another; bless it with RECOUNT_BLESS=1");
+        assert_eq!(listed, list, "the list is another; bless it with RECOUNT_BLESS=1");
     }
 }

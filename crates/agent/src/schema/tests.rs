@@ -1,4 +1,4 @@
-//! What a model is told, and that we agree with a validator that knows all of JSON Schema.
+//! Tests of the messages for models, and agreement with a complete JSON Schema validator.
 
 use super::*;
 use crate::tools::Tools;
@@ -29,36 +29,36 @@ fn schema() -> Value {
 }
 
 #[test]
-fn what_does_not_fit_is_named_with_what_is_wanted() {
-    for (input, told) in [
-        (json!(null), "the input is null and must be an object"),
+fn a_violation_is_reported_with_the_expected_value() {
+    for (input, message) in [
+        (json!(null), "the input is null; it must be an object"),
         (json!({}), "the property `path` (a string) is missing"),
-        (json!({ "path": 7 }), "`path` is the number 7 and must be a string"),
-        (json!({ "path": "" }), "`path` has 0 characters and must have at least 1"),
-        (json!({ "path": "äöüßéé" }), "`path` has 6 characters and may have at most 5"),
-        (json!({ "path": "a", "limit": 0 }), "`limit` is 0 and must be at least 1"),
-        (json!({ "path": "a", "limit": 11 }), "`limit` is 11 and must be at most 10"),
-        (json!({ "path": "a", "limit": 1.5 }), "`limit` is the number 1.5 and must be an integer"),
-        (json!({ "path": "a", "limit": "1" }), "`limit` is a string and must be an integer"),
+        (json!({ "path": 7 }), "`path` is the number 7; it must be a string"),
+        (json!({ "path": "" }), "`path` has 0 characters; it must have at least 1"),
+        (json!({ "path": "äöüßéé" }), "`path` has 6 characters; it must have at most 5"),
+        (json!({ "path": "a", "limit": 0 }), "`limit` is 0; it must be at least 1"),
+        (json!({ "path": "a", "limit": 11 }), "`limit` is 11; it must be at most 10"),
+        (json!({ "path": "a", "limit": 1.5 }), "`limit` is the number 1.5; it must be an integer"),
+        (json!({ "path": "a", "limit": "1" }), "`limit` is a string; it must be an integer"),
         (
             json!({ "path": "a", "Limits": 1 }),
             "the input has the unknown property `Limits`; did you mean `limit`? (known: `all`, `edits`, `limit`, `mode`, `path`)",
         ),
         (
             json!({ "path": "a", "mode": "fats" }),
-            "`mode` is \"fats\" and must be one of \"fast\", \"slow\"; did you mean \"fast\"?",
+            "`mode` is \"fats\"; it must be one of \"fast\", \"slow\"; did you mean \"fast\"?",
         ),
-        (json!({ "path": "a", "edits": [] }), "`edits` has 0 items and must have at least 1"),
+        (json!({ "path": "a", "edits": [] }), "`edits` has 0 items; it must have at least 1"),
         (
             json!({ "path": "a", "edits": [{}] }),
             "the property `old_text` (a string) is missing in `edits[0]`",
         ),
         (
             json!({ "path": "a", "edits": [{ "old_text": "" }, { "old_text": [] }] }),
-            "`edits[1].old_text` is an array and must be a string",
+            "`edits[1].old_text` is an array; it must be a string",
         ),
     ] {
-        assert_eq!(check(&schema(), &input).unwrap_err().to_string(), told);
+        assert_eq!(check(&schema(), &input).unwrap_err().to_string(), message);
     }
     for input in [json!({ "path": "a" }), json!({ "path": "a", "limit": 10.0, "all": false, "mode": "slow" })]
     {
@@ -67,22 +67,22 @@ fn what_does_not_fit_is_named_with_what_is_wanted() {
 }
 
 #[test]
-fn the_nearest_name_is_near() {
+fn the_nearest_name_is_similar() {
     let names = ["read_file", "write_file", "grep"];
-    for (said, near) in [
+    for (given, near) in [
         ("readfile", Some("read_file")),
         ("Write-File", Some("write_file")),
         ("grap", Some("grep")),
         ("ls", None),
         ("", None),
     ] {
-        assert_eq!(nearest(said, names.into_iter()), near, "{said}");
+        assert_eq!(nearest(given, names.into_iter()), near, "{given}");
     }
 }
 
-/// Every schema of ours uses only words that are checked, and is closed.
+/// Every tool schema uses only supported keywords and is closed.
 #[test]
-fn our_tools_say_only_what_is_checked() {
+fn tool_schemas_use_only_supported_keywords() {
     fn look(name: &str, schema: &Value) {
         let words = schema.as_object().unwrap();
         for word in words.keys() {
@@ -135,9 +135,9 @@ fn json_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn we_agree_with_the_specification(input in json_value(), path in "[aä]{0,7}", near in any::<bool>()) {
+    fn results_agree_with_a_complete_validator(input in json_value(), path in "[aä]{0,7}", near in any::<bool>()) {
         let mut input = input;
-        // Half of them are nearly right.
+        // Half of them are almost valid.
         if near {
             if !input.is_object() {
                 input = json!({ "limit": input });
@@ -145,7 +145,7 @@ proptest! {
             input["path"] = json!(path);
         }
         let schema = schema();
-        let wanted = jsonschema::validator_for(&schema).unwrap().is_valid(&input);
-        prop_assert_eq!(check(&schema, &input).is_ok(), wanted, "{}", input);
+        let expected = jsonschema::validator_for(&schema).unwrap().is_valid(&input);
+        prop_assert_eq!(check(&schema, &input).is_ok(), expected, "{}", input);
     }
 }

@@ -1,6 +1,6 @@
-//! `ask_user`: a question to a person, whose answer is the output of the call.
+//! The `ask_user` tool: asks a person a question; the response is the output of the call.
 //!
-//! Look at [`AskUser`]. It is asked and not run.
+//! Start at [`AskUser`]. The call opens a prompt and is never run.
 
 use futures_util::future::BoxFuture;
 use recount_event::family::clarification::Requested;
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::limits::APPROVAL_TIMEOUT_SECONDS_MAX;
-use crate::tool::{Ask, Assessment, Job, Outcome, Tool};
-use crate::tools::ending::Stop;
+use crate::tool::{Assessment, Job, Outcome, Tool, ToolPrompt};
+use crate::tools::ending::CallFailure;
 use crate::tools::input;
 use crate::tools::limits;
 
@@ -34,8 +34,9 @@ impl Tool for AskUser {
     }
 
     fn description(&self) -> &'static str {
-        "Asks a person and waits for the answer. Ask only what you cannot find out and what changes what you do. \
-         Offer choices where you can, and a default to go on with when nobody answers in time."
+        "Asks the user a question and waits for the reply. Use it only for information that you cannot find \
+         yourself and that changes what you do next. Offer choices where possible, and a default for when no \
+         reply comes in time."
     }
 
     fn schema(&self) -> Value {
@@ -44,20 +45,20 @@ impl Tool for AskUser {
             "properties": {
                 "question": {
                     "type": "string", "minLength": 1, "maxLength": limits::QUESTION_CHARS_MAX,
-                    "description": "The question, in full."
+                    "description": "The complete question."
                 },
                 "choices": {
                     "type": "array", "minItems": 1, "maxItems": limits::CHOICES_MAX,
                     "items": { "type": "string", "minLength": 1, "maxLength": limits::CHOICE_CHARS_MAX },
-                    "description": "Answers to choose from; the person may answer otherwise."
+                    "description": "Suggested replies. The user may also reply in other words."
                 },
                 "default": {
                     "type": "string", "minLength": 1, "maxLength": limits::CHOICE_CHARS_MAX,
-                    "description": "The answer to go on with when nobody answers in time."
+                    "description": "The reply to use when the user does not reply in time."
                 },
                 "timeout_seconds": {
                     "type": "integer", "minimum": 1, "maximum": APPROVAL_TIMEOUT_SECONDS_MAX,
-                    "description": "How long to wait for an answer."
+                    "description": "How long to wait for a reply, in seconds."
                 }
             },
             "required": ["question"],
@@ -69,27 +70,25 @@ impl Tool for AskUser {
         input::harmless(input::text(input, "question"), "Ask a person a question.", Vec::new())
     }
 
-    fn asks(&self, call: &ForeignId, input: &Value) -> Option<Ask> {
+    fn prompt(&self, call: &ForeignId, input: &Value) -> Option<ToolPrompt> {
         let input: AskUserInput = input::read(input).ok()?;
-        let mut asked = Requested::new(call.clone(), input.question);
-        asked.tool_call_id = Some(call.clone());
+        let mut request = Requested::new(call.clone(), input.question);
+        request.tool_call_id = Some(call.clone());
         let kinds = if input.choices.is_some() { &["choice", "text"][..] } else { &["text"] };
-        asked.accepted_response_kinds = Some(kinds.iter().map(|&kind| kind.to_owned()).collect());
-        asked.choices = input.choices.map(|choices| choices.iter().map(|choice| json(choice)).collect());
-        asked.default_response = input.default.map(|default| json(&default));
-        asked.timeout_seconds = input.timeout_seconds;
-        Some(Ask::Clarification(Box::new(asked)))
+        request.accepted_response_kinds = Some(kinds.iter().map(|&kind| kind.to_owned()).collect());
+        request.choices = input.choices.map(|choices| choices.iter().map(|choice| json(choice)).collect());
+        request.default_response = input.default.map(|default| json(&default));
+        request.timeout_seconds = input.timeout_seconds;
+        Some(ToolPrompt::Clarification(Box::new(request)))
     }
 
     fn run<'a>(&'a self, _job: Job<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async {
-            Stop::failed("not_asked", "a question is asked and not run; its input does not fit").into()
-        })
+        Box::pin(async { CallFailure::failed("not_asked", "the input of the question is invalid").into() })
     }
 }
 
 fn json(text: &str) -> Json {
-    Json::of(&text).expect("a string can be said in JSON")
+    Json::of(&text).expect("a string is valid JSON")
 }
 
 #[cfg(test)]
@@ -97,18 +96,18 @@ mod tests {
     use super::*;
     use crate::tools::scene::{Scene, refused};
 
-    fn asked(input: &Value) -> Value {
+    fn request(input: &Value) -> Value {
         let call = ForeignId::parse("call_1").unwrap();
-        match AskUser.asks(&call, input) {
-            Some(Ask::Clarification(asked)) => serde_json::to_value(asked).unwrap(),
+        match AskUser.prompt(&call, input) {
+            Some(ToolPrompt::Clarification(request)) => serde_json::to_value(request).unwrap(),
             other => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn a_question_is_asked_and_not_run() {
+    async fn a_question_opens_a_prompt_and_is_not_run() {
         assert_eq!(
-            asked(
+            request(
                 &json!({ "question": "Which?", "choices": ["a", "b"], "default": "a", "timeout_seconds": 60 })
             ),
             json!({
@@ -118,13 +117,13 @@ mod tests {
             })
         );
         assert_eq!(
-            asked(&json!({ "question": "Why?" })),
+            request(&json!({ "question": "Why?" })),
             json!({
                 "clarification_id": "call_1", "question": "Why?", "tool_call_id": "call_1",
                 "accepted_response_kinds": ["text"]
             })
         );
-        assert_eq!(AskUser.asks(&ForeignId::parse("call_1").unwrap(), &json!({})), None);
+        assert_eq!(AskUser.prompt(&ForeignId::parse("call_1").unwrap(), &json!({})), None);
         refused(&Scene::new().run("ask_user", json!({ "question": "Why?" })).await, "not_asked");
     }
 }

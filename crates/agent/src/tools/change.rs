@@ -1,8 +1,8 @@
-//! Changing files: worked out first, kept as patches, proposed, and only then made, together or not at all.
+//! Changes files: computes all changes, stores them as patches, proposes them, and then writes all files or none.
 //!
-//! Look at [`make`]. The patches are kept and told durably before a file is touched, so a reader who finds a file changed
-//! finds in the log by what. Each file is written only while it still is what the change was worked out from; when
-//! one cannot be written, those before it are put back.
+//! Start at [`apply_plans`]. The patches are durable before a file is changed, so the log explains every change. A file
+//! is written only if it still has the content that the change was computed from. If one file cannot be written, the
+//! earlier ones are restored.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use recount_event::{Draft, ForeignId, Json, Payload, time};
 use serde_json::Value;
 
 use crate::approved::DIFF;
-use crate::paths::{Expected, Found, Links, PathError, Place, Root, Written, io_failed, revision};
-use crate::tool::{FileChange, Job, Keep, Preview, Target};
+use crate::paths::{Expected, Found, Links, PathError, Root, WorkspacePath, Written, io_failed, revision};
+use crate::tool::{FileChange, Job, NewArtifact, Preview, Target};
 use crate::tools::diff::{self, Patch};
-use crate::tools::ending::{Stop, aside};
+use crate::tools::ending::{CallFailure, run_blocking};
 use crate::tools::limits;
 use crate::tools::read_file::is_binary;
 
-/// What a change is told as.
+/// The events that report a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeReport {
     New,
@@ -28,10 +28,10 @@ pub(crate) enum ChangeReport {
     Together,
 }
 
-/// A change of one file, worked out and not made.
+/// A computed change of one file that is not written yet.
 #[derive(Debug)]
 pub(crate) struct ChangePlan {
-    pub(crate) place: Place,
+    pub(crate) place: WorkspacePath,
     before: Option<Vec<u8>>,
     after: Vec<u8>,
     expected: Expected,
@@ -39,17 +39,21 @@ pub(crate) struct ChangePlan {
 }
 
 impl ChangePlan {
-    /// `before` is nothing for a file that does not exist.
-    pub(crate) fn new(place: Place, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<Self, Stop> {
+    /// `before` is `None` for a new file.
+    pub(crate) fn new(
+        place: WorkspacePath,
+        before: Option<Vec<u8>>,
+        after: Vec<u8>,
+    ) -> Result<Self, CallFailure> {
         if before.as_ref() == Some(&after) {
-            let message = format!("{place} has exactly this content already; nothing would change");
-            return Err(Stop::failed("no_change", message));
+            let message = format!("{place} already has this content; nothing was changed");
+            return Err(CallFailure::failed("no_change", message));
         }
         let expected = match &before {
             None => Expected::Absent,
             Some(before) => Expected::Revision(revision(before)),
         };
-        let patch = diff::unified(&place.told(), before.as_deref(), &after);
+        let patch = diff::unified(&place.text(), before.as_deref(), &after);
         Ok(ChangePlan { place, before, after, expected, patch })
     }
 
@@ -67,9 +71,9 @@ impl ChangePlan {
         }
     }
 
-    /// The same, with the path before it.
-    pub(crate) fn row(&self) -> String {
-        format!("{}: {}", self.place.told(), self.summary())
+    /// The path and the summary.
+    pub(crate) fn summary_line(&self) -> String {
+        format!("{}: {}", self.place.text(), self.summary())
     }
 
     fn base_revision(&self) -> String {
@@ -79,23 +83,23 @@ impl ChangePlan {
         }
     }
 
-    /// What a yes to this is bound to.
-    fn bound(&self) -> FileChange {
+    /// The form of the change that an approval is bound to.
+    fn file_change(&self) -> FileChange {
         let text = String::from_utf8_lossy(&self.patch.text);
         let lines =
             text.lines().filter(|line| !line.starts_with("@@")).flat_map(|line| [line, "\n"]).collect();
-        FileChange { path: self.place.told(), base: self.base_revision(), lines }
+        FileChange { path: self.place.text(), base: self.base_revision(), lines }
     }
 
-    fn keep(&self, call: &ForeignId) -> Keep {
-        Keep {
+    fn patch_artifact(&self, call: &ForeignId) -> NewArtifact {
+        NewArtifact {
             kind: "patch",
             mime: "text/x-diff".to_owned(),
-            summary: Some(self.row()),
+            summary: Some(self.summary_line()),
             bytes: Bytes::copy_from_slice(&self.patch.text),
             call: Some(call.clone()),
             target: Some(Target {
-                path: self.place.told(),
+                path: self.place.text(),
                 base_revision: self.base_revision(),
                 additions: self.patch.additions,
                 deletions: self.patch.deletions,
@@ -105,24 +109,24 @@ impl ChangePlan {
     }
 }
 
-/// The difference that plans would make, whole; or the input, where no plan can be made of it.
-pub(crate) fn preview(input: &Value, plans: Result<Vec<ChangePlan>, Stop>) -> Preview {
+/// The complete diff of the plans; or the input, if it cannot be planned.
+pub(crate) fn preview(input: &Value, plans: Result<Vec<ChangePlan>, CallFailure>) -> Preview {
     match plans {
         Ok(plans) => {
             let text = plans.iter().map(|plan| String::from_utf8_lossy(&plan.patch.text)).collect();
-            Preview { kind: DIFF, text, changes: plans.iter().map(ChangePlan::bound).collect() }
+            Preview { kind: DIFF, text, changes: plans.iter().map(ChangePlan::file_change).collect() }
         }
         Err(_) => Preview::of_input(input),
     }
 }
 
-/// What stands at a place that is to be written: the bytes of a file, or nothing.
-pub(crate) fn before(root: &Root, place: &Place) -> Result<Option<Vec<u8>>, Stop> {
+/// The current content of a file that may be written; `None` if it does not exist.
+pub(crate) fn read_before(root: &Root, place: &WorkspacePath) -> Result<Option<Vec<u8>>, CallFailure> {
     root.may_write(place)?;
     let file = match root.find(place, Links::Refuse) {
         Ok(Found::File(file)) => file,
         Ok(Found::Folder(_)) => {
-            return Err(Stop::failed("is_a_folder", format!("{place} is a folder, not a file")));
+            return Err(CallFailure::failed("is_a_folder", format!("{place} is a folder, not a file")));
         }
         Err(PathError { code: "not_found", .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -133,131 +137,142 @@ pub(crate) fn before(root: &Root, place: &Place) -> Result<Option<Vec<u8>>, Stop
         .map_err(|error| io_failed(place, &error))?;
     if bytes.len() > limits::EDIT_FILE_BYTES_MAX {
         let most = limits::EDIT_FILE_BYTES_MAX;
-        let message = format!(
-            "{place} has more than the {most} bytes that a file may have to be changed by a tool; use a command"
-        );
-        return Err(Stop::failed("file_too_large", message));
+        let message =
+            format!("{place} is larger than {most} bytes, the limit for edits by a tool; use a command");
+        return Err(CallFailure::failed("file_too_large", message));
     }
     if is_binary(&bytes) {
-        let message = format!("{place} is binary, which cannot be changed as text; use a command");
-        return Err(Stop::failed("binary_file", message));
+        let message = format!("{place} is a binary file and cannot be edited as text; use a command");
+        return Err(CallFailure::failed("binary_file", message));
     }
     Ok(Some(bytes))
 }
 
-/// The bytes of a file that must be there.
-pub(crate) fn existing(root: &Root, place: &Place) -> Result<Vec<u8>, Stop> {
-    before(root, place)?.ok_or_else(|| {
-        Stop::failed("not_found", format!("{place} does not exist; to make it use write_file"))
+/// The content of a file that must exist.
+pub(crate) fn read_existing(root: &Root, place: &WorkspacePath) -> Result<Vec<u8>, CallFailure> {
+    read_before(root, place)?.ok_or_else(|| {
+        CallFailure::failed("not_found", format!("{place} does not exist; create it with write_file"))
     })
 }
 
-/// Keeps, tells and makes changes. Answers what is to be told of it.
-pub(crate) async fn make(
+/// Stores and reports patches, and writes the changes. Returns the events that report the writes.
+pub(crate) async fn apply_plans(
     job: &mut Job<'_>,
     plans: Vec<ChangePlan>,
-    telling: ChangeReport,
-) -> Result<Vec<Draft>, Stop> {
+    report: ChangeReport,
+) -> Result<Vec<Draft>, CallFailure> {
     let changes: Vec<FileChange> = match &job.approved {
-        Some(_) => plans.iter().map(ChangePlan::bound).collect(),
+        Some(_) => plans.iter().map(ChangePlan::file_change).collect(),
         None => Vec::new(),
     };
-    // The plans are what is written, and each is written only over the bytes that it was worked out from.
+    // The plans are what is written, and a file is written only over the content that its plan was computed from.
     if job.approved.as_ref().is_some_and(|approved| !approved.allows(&changes)) {
         let paths: Vec<String> = plans.iter().map(|plan| plan.place.to_string()).collect();
         let message = format!(
-            "{} changed since the call was approved; nothing was written; read again and ask again",
+            "{} changed after the call was approved; nothing was written; read it again and repeat the call",
             paths.join(", ")
         );
-        return Err(Stop::failed("changed_since_approval", message));
+        return Err(CallFailure::failed("changed_since_approval", message));
     }
     let mut ids = Vec::new();
     let mut drafts = Vec::new();
     for plan in &plans {
-        let kept = job.keeper.keep(plan.keep(job.call)).await.map_err(|error| {
-            Stop::failed("not_kept", format!("the patch could not be kept, so nothing was changed: {error}"))
+        let stored = job.artifacts.store(plan.patch_artifact(job.call)).await.map_err(|error| {
+            CallFailure::failed(
+                "not_kept",
+                format!("the patch could not be stored, so nothing was changed: {error}"),
+            )
         })?;
-        drafts.push(kept.created);
-        ids.push(kept.id);
+        drafts.push(stored.created);
+        ids.push(stored.id);
     }
-    drafts.push(proposed(job.call, &plans, &ids, telling));
+    drafts.push(proposed(job.call, &plans, &ids, report));
     if job.cancel.is_cancelled() {
-        return Err(Stop::cancelled());
+        return Err(CallFailure::cancelled());
     }
-    job.teller.tell(drafts).await?;
+    job.reporter.report(drafts).await?;
 
     let plans = Arc::new(plans);
     let (root, cancel, entropy) = (job.terms.root.clone(), job.cancel.clone(), job.world.entropy.clone());
     let work = plans.clone();
-    let written = aside(job.world, move || {
+    let written = run_blocking(job.world, move || {
         if cancel.is_cancelled() {
-            return Err(Stop::cancelled());
+            return Err(CallFailure::cancelled());
         }
         let root = Root::open(&root)?;
         write_all(&root, &work, &*entropy)
     });
     match written.await {
         Ok(()) => {
-            // Also of a call that nobody was asked about: one that a person was asked about may build on it.
+            // Also without an approval: an approved call may build on it.
             for plan in &*plans {
-                job.rewritten.made(&plan.place.told(), &plan.base_revision(), &revision(&plan.after));
+                job.revisions.record(&plan.place.text(), &plan.base_revision(), &revision(&plan.after));
             }
-            Ok(applied(job, &plans, &ids, telling))
+            Ok(applied(job, &plans, &ids, report))
         }
-        Err(stop) => Err(stop.with(ids.iter().map(|id| status_changed(id, "rejected")).collect())),
+        Err(failure) => {
+            Err(failure.with_events(ids.iter().map(|id| status_changed(id, "rejected")).collect()))
+        }
     }
 }
 
-/// All or none.
-fn write_all(root: &Root, plans: &[ChangePlan], entropy: &dyn recount_world::Entropy) -> Result<(), Stop> {
+/// Writes all files or none.
+fn write_all(
+    root: &Root,
+    plans: &[ChangePlan],
+    entropy: &dyn recount_world::Entropy,
+) -> Result<(), CallFailure> {
     let mut done: Vec<(Written, &ChangePlan)> = Vec::new();
     for plan in plans {
         match root.write(&plan.place, &plan.after, &plan.expected, entropy) {
             Ok(written) => done.push((written, plan)),
             Err(error) => {
-                let mut stop = Stop::from(error);
+                let mut failure = CallFailure::from(error);
                 for (written, plan) in done.iter().rev() {
-                    stop = match root.take_back(written, plan.before.as_deref(), entropy) {
-                        Ok(()) => stop.saying(&format!("{} was put back", written.place)),
-                        Err(error) => stop.saying(&format!("{} stays changed: {error}", written.place)),
+                    failure = match root.revert(written, plan.before.as_deref(), entropy) {
+                        Ok(()) => failure.with_note(&format!("{} was restored", written.place)),
+                        Err(error) => failure.with_note(&format!(
+                            "{} could not be restored and stays changed: {error}",
+                            written.place
+                        )),
                     };
                 }
-                return Err(stop);
+                return Err(failure);
             }
         }
     }
     Ok(())
 }
 
-fn proposed(call: &ForeignId, plans: &[ChangePlan], ids: &[ForeignId], telling: ChangeReport) -> Draft {
-    if let (ChangeReport::New | ChangeReport::Edit, [plan], [id]) = (telling, plans, ids) {
-        let mut proposed = file::Proposed::new(call.clone(), plan.place.told(), id.clone());
+fn proposed(call: &ForeignId, plans: &[ChangePlan], ids: &[ForeignId], report: ChangeReport) -> Draft {
+    if let (ChangeReport::New | ChangeReport::Edit, [plan], [id]) = (report, plans, ids) {
+        let mut proposed = file::Proposed::new(call.clone(), plan.place.text(), id.clone());
         proposed.summary = Some(plan.summary());
         proposed.auto_apply = Some(true);
         let proposed = Box::new(proposed);
-        return match telling {
+        return match report {
             ChangeReport::New => Payload::ToolFileWriteProposed(proposed),
             _ => Payload::ToolEditProposed(proposed),
         }
         .into();
     }
     let mut proposed = file::MultiProposed::new(call.clone(), ids.to_vec());
-    proposed.paths = Some(plans.iter().map(|plan| plan.place.told()).collect());
+    proposed.paths = Some(plans.iter().map(|plan| plan.place.text()).collect());
     proposed.summary = Some(summary(plans));
     proposed.auto_apply = Some(true);
     Payload::ToolMultiEditProposed(Box::new(proposed)).into()
 }
 
-fn applied(job: &Job<'_>, plans: &[ChangePlan], ids: &[ForeignId], telling: ChangeReport) -> Vec<Draft> {
+fn applied(job: &Job<'_>, plans: &[ChangePlan], ids: &[ForeignId], report: ChangeReport) -> Vec<Draft> {
     let at = time::format_ms(job.world.clock.now_ms());
     let mut drafts = Vec::new();
-    if let (ChangeReport::New | ChangeReport::Edit, [plan], [id]) = (telling, plans, ids) {
+    if let (ChangeReport::New | ChangeReport::Edit, [plan], [id]) = (report, plans, ids) {
         let mut applied = file::Applied::new(id.clone());
         applied.tool_call_id = Some(job.call.clone());
         applied.applied_at = Some(at);
-        applied.path = Some(plan.place.told());
+        applied.path = Some(plan.place.text());
         let applied = Box::new(applied);
-        drafts.push(match telling {
+        drafts.push(match report {
             ChangeReport::New => Payload::ToolFileWriteApplied(applied).into(),
             _ => Payload::ToolEditApplied(applied).into(),
         });
@@ -271,14 +286,15 @@ fn applied(job: &Job<'_>, plans: &[ChangePlan], ids: &[ForeignId], telling: Chan
     drafts
 }
 
-/// A proposed patch has become this.
+/// The event that changes the status of a proposed patch.
 pub(crate) fn status_changed(id: &ForeignId, status: &str) -> Draft {
-    let word = |word: &str| Json::of(&word).expect("a word can be said in JSON");
-    let updated = artifact::Updated::new(id.clone(), "status".into(), word("proposed"), word(status));
+    let json_text = |json_text: &str| Json::of(&json_text).expect("a word is valid JSON");
+    let updated =
+        artifact::Updated::new(id.clone(), "status".into(), json_text("proposed"), json_text(status));
     Payload::ArtifactUpdated(Box::new(updated)).into()
 }
 
-/// Of several files.
+/// The summary of a change of several files.
 pub(crate) fn summary(plans: &[ChangePlan]) -> String {
     let (mut additions, mut deletions) = (0, 0);
     for plan in plans {

@@ -1,7 +1,9 @@
-//! Runs one command for a tool and tells what happens: the same for the shell and for git.
+//! Runs one command for a tool and reports its output and end. Used for the shell and for git.
 //!
-//! Look at [`run`]. `tool.shell.command` is durable before anything starts, output is told as it comes, and what
-//! is told of the end goes with the outcome. It must never know what a command is for.
+//! It must never know the purpose of a command.
+//!
+//! Start at [`run`]. `tool.shell.command` is durable before the process starts, and output is reported as it arrives.
+//! The outcome contains the events of the end.
 
 use std::time::Duration;
 
@@ -11,13 +13,13 @@ use tokio::time::Instant;
 
 use crate::limits::{DRAIN_WAIT, READ_AT_ONCE_BYTES};
 use crate::sandbox::process::{Exit, FullWorkspace, Limit, Process, signal_name};
-use crate::sandbox::{Order, Sandbox, SandboxSettings};
-use crate::tool::{Cancel, Gone, How, Job, Outcome, OutputInLog};
-use crate::tools::ending::{Stop, first_line};
+use crate::sandbox::{Sandbox, SandboxCommand, SandboxSettings};
+use crate::tool::{Cancel, Job, Outcome, OutcomeStatus, OutputInLog, RunLost};
+use crate::tools::ending::{CallFailure, first_line};
 use crate::tools::limits;
-use crate::tools::output::{OutputTold, Side};
+use crate::tools::output::{OutputStream, OutputTotals};
 
-/// What is run.
+/// The command to run.
 pub(crate) struct CommandPlan {
     pub(crate) argv: Vec<String>,
     /// In one line, for people.
@@ -27,150 +29,152 @@ pub(crate) struct CommandPlan {
     pub(crate) kind: &'static str,
 }
 
-/// Why a command is over before it ended.
+/// Why a command was stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Cancelled,
     WallClock,
     OutputCap,
-    /// Nobody is told any more.
-    Gone,
+    /// The worker has lost the run.
+    RunLost,
 }
 
-/// A command on its way.
+/// A command that was started.
 struct RunningCommand {
     process: Process,
-    sides: [Side; 2],
-    room: Box<[u8]>,
-    all: OutputTold,
+    streams: [OutputStream; 2],
+    buffer: Box<[u8]>,
+    totals: OutputTotals,
     exit: Option<Exit>,
     cut: Option<Cut>,
     wall: Instant,
     drain: Drain,
     output_left: u64,
-    /// Output went beyond what the command may write; the rest was not read.
+    /// The output exceeded its limit; the rest was not read.
     capped: bool,
     cancel: Cancel,
 }
 
-pub(crate) async fn run(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Outcome {
-    match carry_out(sandbox, job, wanted).await {
+pub(crate) async fn run(sandbox: &Sandbox, job: Job<'_>, plan: CommandPlan) -> Outcome {
+    match carry_out(sandbox, job, plan).await {
         Ok(outcome) => outcome,
-        Err(stop) => stop.into(),
+        Err(failure) => failure.into(),
     }
 }
 
-async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Result<Outcome, Stop> {
-    let Job { call, tool_name, terms, teller, keeper, redactor, cancel, .. } = job;
+async fn carry_out(sandbox: &Sandbox, job: Job<'_>, plan: CommandPlan) -> Result<Outcome, CallFailure> {
+    let Job { call, tool_name, terms, reporter, artifacts, redactor, cancel, .. } = job;
     if cancel.is_cancelled() {
-        return Err(Stop::cancelled());
+        return Err(CallFailure::cancelled());
     }
-    let order = Order {
-        argv: wanted.argv,
+    let order = SandboxCommand {
+        argv: plan.argv,
         root: &terms.root,
         network: terms.network,
-        environment: wanted.environment,
+        environment: plan.environment,
     };
-    let mut command = Command::new(call.clone(), order.argv.clone(), terms.root.display().to_string());
-    command.env_keys = Some(sandbox.variables(&order));
-    command.sandbox_layer = Some(sandbox.label(terms.network));
+    let mut command = command_event(sandbox, &order, call, plan.kind);
     command.tool_name = Some(tool_name.to_owned());
-    command.kind = Some(wanted.kind.to_owned());
-    let from_sequence = teller.tell(vec![Payload::ToolShellCommand(Box::new(command)).into()]).await?;
+    let from_sequence = reporter.report(vec![Payload::ToolShellCommand(Box::new(command)).into()]).await?;
 
-    let began = recount_world::moment();
+    let started = recount_world::moment();
     let mut process = match sandbox.start(order).await {
         Ok(process) => process,
-        Err(error) => return Err(Stop::failed("spawn_failed", error.to_string())),
+        Err(error) => return Err(CallFailure::failed("spawn_failed", error.to_string())),
     };
-    let (stdout, stderr) = process.outputs().expect("nobody has taken them before");
-    let mut watch = RunningCommand {
+    let (stdout, stderr) = process.outputs().expect("the outputs are taken only here");
+    let mut running = RunningCommand {
         process,
-        sides: [Side::new(Stream::Stdout, stdout, redactor), Side::new(Stream::Stderr, stderr, redactor)],
-        room: vec![0; 2 * READ_AT_ONCE_BYTES].into_boxed_slice(),
-        all: OutputTold::default(),
+        streams: [
+            OutputStream::new(Stream::Stdout, stdout, redactor),
+            OutputStream::new(Stream::Stderr, stderr, redactor),
+        ],
+        buffer: vec![0; 2 * READ_AT_ONCE_BYTES].into_boxed_slice(),
+        totals: OutputTotals::default(),
         exit: None,
         cut: None,
-        wall: began + wanted.timeout,
+        wall: started + plan.timeout,
         drain: Drain::new(),
         output_left: terms.output_bytes_max,
         capped: false,
         cancel,
     };
     let mut events = loop {
-        let is_over = watch.is_over();
+        let is_over = running.is_over();
         let mut drafts = Vec::new();
-        for side in &mut watch.sides {
-            side.tell(call, &mut watch.all, &mut drafts, is_over);
+        for stream in &mut running.streams {
+            stream.flush(call, &mut running.totals, &mut drafts, is_over);
         }
-        if is_over && drafts.len() <= limits::CHUNKS_TOLD_LAST {
+        if is_over && drafts.len() <= limits::FINAL_CHUNKS_MAX {
             break drafts;
         }
         if drafts.is_empty() {
-            let due = watch.due();
-            watch.step(due).await;
+            let due = running.due();
+            running.step(due).await;
             continue;
         }
-        let mut telling = teller.tell(drafts);
-        let told: Result<u64, Gone> = loop {
+        let mut reporting = reporter.report(drafts);
+        let reported: Result<u64, RunLost> = loop {
             tokio::select! {
                 biased;
-                told = &mut telling => break told,
-                // What becomes due meanwhile is told next; waiting for it here would end at once, again and again.
-                () = watch.step(None) => {}
+                reported = &mut reporting => break reported,
+                // Output that becomes due meanwhile is flushed next; waiting for it here would return immediately again
+                // and again.
+                () = running.step(None) => {}
             }
         };
-        if told.is_err() {
-            watch.cut = Some(Cut::Gone);
-            watch.process.kill();
-            watch.process.ended().await;
-            return Err(Stop::cancelled());
+        if reported.is_err() {
+            running.cut = Some(Cut::RunLost);
+            running.process.kill();
+            running.process.ended().await;
+            return Err(CallFailure::cancelled());
         }
     };
-    let RunningCommand { exit, cut, mut sides, all, capped, .. } = watch;
-    let left_open: Vec<Stream> = sides.iter().filter(|side| side.is_left_open()).map(Side::stream).collect();
-    let exit = exit.expect("a command is over when it has ended");
+    let RunningCommand { exit, cut, mut streams, totals, capped, .. } = running;
+    let left_open: Vec<Stream> =
+        streams.iter().filter(|stream| stream.is_left_open()).map(OutputStream::stream).collect();
+    let exit = exit.expect("a finished command has a result");
     let mut ended = CommandEnd {
-        title: wanted.title,
+        title: plan.title,
         exit,
         cut,
-        seconds: wanted.timeout.as_secs_f64(),
+        seconds: plan.timeout.as_secs_f64(),
         output_bytes_max: terms.output_bytes_max,
         settings: sandbox.settings().clone(),
-        stdout: sides[0].excerpt(),
-        stderr: sides[1].excerpt(),
-        notes: left_open.iter().map(|stream| held_open(*stream)).collect(),
+        stdout: streams[0].excerpt(),
+        stderr: streams[1].excerpt(),
+        notes: left_open.iter().map(|stream| still_open_note(*stream)).collect(),
     };
     let mut exited = Exited::new(
         call.clone(),
         exit.code.map(i64::from),
         exit.signal.map(signal_name),
-        sides[0].bytes_told(),
-        sides[1].bytes_told(),
+        streams[0].bytes_reported(),
+        streams[1].bytes_reported(),
         capped || !left_open.is_empty(),
     );
     exited.signal_number = exit.signal.and_then(|number| u64::try_from(number).ok());
     exited.left_open = (!left_open.is_empty()).then_some(left_open);
     let mut artifact = None;
     if ended.stdout.1 || ended.stderr.1 {
-        let mime = if all.is_binary { "application/octet-stream" } else { "text/plain; charset=utf-8" };
+        let mime = if totals.is_binary { "application/octet-stream" } else { "text/plain; charset=utf-8" };
         let output = OutputInLog {
             call: call.clone(),
             mime: mime.to_owned(),
             summary: Some(first_line(&ended.title)),
-            size_bytes: all.bytes,
+            size_bytes: totals.bytes,
             from_sequence,
         };
-        match keeper.keep_output(output).await {
-            Ok(kept) => {
-                events.push(kept.created);
-                ended.notes.push(format!("the whole output is kept as {}", &*kept.id));
-                artifact = Some(kept.id);
+        match artifacts.store_output(output).await {
+            Ok(stored) => {
+                events.push(stored.created);
+                ended.notes.push(format!("the complete output is stored as {}", &*stored.id));
+                artifact = Some(stored.id);
             }
-            // The log has all of it; only its name as an artifact is missing.
+            // The log has the complete output; only the artifact is missing.
             Err(error) => {
-                tracing::warn!(%error, "the output of a command is not kept as an artifact");
-                ended.notes.push(format!("the output could not be kept as an artifact: {error}"));
+                tracing::warn!(%error, "the output of a command was not stored as an artifact");
+                ended.notes.push(format!("the output could not be stored as an artifact: {error}"));
             }
         }
     }
@@ -178,30 +182,37 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
     Ok(ended.outcome(events, artifact))
 }
 
+fn command_event(sandbox: &Sandbox, order: &SandboxCommand<'_>, call: &ForeignId, kind: &str) -> Command {
+    let mut command = Command::new(call.clone(), order.argv.clone(), order.root.display().to_string());
+    command.env_keys = Some(sandbox.variables(order));
+    command.sandbox_layer = Some(sandbox.label(order.network));
+    command.kind = Some(kind.to_owned());
+    command
+}
+
 impl RunningCommand {
-    /// Whether the command is gone and all of its output was taken.
+    /// Whether the command has ended and all of its output was read.
     fn is_over(&self) -> bool {
-        self.exit.is_some() && self.sides.iter().all(Side::has_ended)
+        self.exit.is_some() && self.streams.iter().all(OutputStream::has_ended)
     }
 
-    /// When something that waits is to be told.
+    /// When the next output must be flushed or released.
     fn due(&self) -> Option<Instant> {
-        self.sides.iter().filter_map(Side::due).min()
+        self.streams.iter().filter_map(OutputStream::due).min()
     }
 
-    /// Does the next thing that can be done, or nothing if it is `due` that something is told. Dropping the future loses
-    /// nothing.
+    /// Waits for the next thing to happen, or until `due`. Dropping the future loses nothing.
     async fn step(&mut self, due: Option<Instant>) {
-        let [out, err] = &mut self.sides;
+        let [out, err] = &mut self.streams;
         let (out_room, err_room) = (out.has_room(), err.has_room());
         let (wall, over) = (self.wall, self.exit.is_some());
-        let open_sides_are_idle = [&*out, &*err].iter().all(|side| side.has_ended() || side.is_idle());
+        let open_sides_are_idle = [&*out, &*err].iter().all(|stream| stream.has_ended() || stream.is_idle());
         let drained_by = self.drain.count(over && open_sides_are_idle, recount_world::moment());
-        let (room, more) = self.room.split_at_mut(READ_AT_ONCE_BYTES);
+        let (buffer, more) = self.buffer.split_at_mut(READ_AT_ONCE_BYTES);
         tokio::select! {
             exit = self.process.ended(), if !over => {
                 self.exit = Some(exit);
-                self.sides.iter_mut().for_each(Side::command_ended);
+                self.streams.iter_mut().for_each(OutputStream::command_ended);
             }
             () = self.cancel.cancelled(), if self.cut.is_none() && !over => {
                 self.cut = Some(Cut::Cancelled);
@@ -211,34 +222,35 @@ impl RunningCommand {
                 self.cut = Some(Cut::WallClock);
                 self.process.stop();
             }
-            count = out.read(clamp(room, self.output_left), self.output_left), if out_room => self.took(count),
-            count = err.read(clamp(more, self.output_left), self.output_left), if err_room => self.took(count),
+            count = out.read(clamp(buffer, self.output_left), self.output_left), if out_room => self.count_read(count),
+            count = err.read(clamp(more, self.output_left), self.output_left), if err_room => self.count_read(count),
             () = until(drained_by) => {
-                self.sides.iter_mut().for_each(Side::leave_open);
+                self.streams.iter_mut().for_each(OutputStream::leave_open);
                 self.drain = Drain::new();
             }
             () = until(due) => {}
-            // Everything is read and told, and the command goes on.
+            // Everything is read and reported, and the command is still running.
             () = std::future::pending() => {}
         }
     }
 
-    /// Counts what was read. Of what is beyond the cap one byte at most is read, which shows that there is more.
-    fn took(&mut self, count: usize) {
+    /// Counts what was read. At most one byte beyond the limit is read, which shows that there is more.
+    fn count_read(&mut self, count: usize) {
         let beyond = count as u64 > self.output_left;
         self.output_left = self.output_left.saturating_sub(count as u64);
         if beyond {
             self.cut.get_or_insert(Cut::OutputCap);
             self.capped = true;
             self.process.kill();
-            for side in &mut self.sides {
-                side.end();
+            for stream in &mut self.streams {
+                stream.end();
             }
         }
     }
 }
 
-/// How long the pipes of a command that has ended were listened to in vain. What a slow disk takes does not count.
+/// How long to wait for the pipes of a command that has ended. Only waiting counts, not the time that a slow disk
+/// takes.
 struct Drain {
     left: Duration,
     since: Option<Instant>,
@@ -249,8 +261,8 @@ impl Drain {
         Drain { left: DRAIN_WAIT, since: None }
     }
 
-    /// Counts the time since the last call, where that was a wait. Answers when the wait that begins now, if it
-    /// `is_wait`, is over.
+    /// Counts the time since the last call if that was a wait. Returns the end of the wait that begins now, if
+    /// `is_wait`.
     fn count(&mut self, is_wait: bool, now: Instant) -> Option<Instant> {
         if let Some(since) = self.since {
             self.left = self.left.saturating_sub(now.duration_since(since));
@@ -260,14 +272,14 @@ impl Drain {
     }
 }
 
-fn held_open(stream: Stream) -> String {
-    format!("another process still holds {stream} open; what it writes from here on is not recorded")
+fn still_open_note(stream: Stream) -> String {
+    format!("another process still has {stream} open; later output is not recorded")
 }
 
-/// Room for so many bytes and one more, where there is as much.
-fn clamp(room: &mut [u8], most: u64) -> &mut [u8] {
-    let most = usize::try_from(most.saturating_add(1)).map_or(room.len(), |most| most.min(room.len()));
-    &mut room[..most]
+/// A buffer for `most` bytes and one more, if it is large enough.
+fn clamp(buffer: &mut [u8], most: u64) -> &mut [u8] {
+    let most = usize::try_from(most.saturating_add(1)).map_or(buffer.len(), |most| most.min(buffer.len()));
+    &mut buffer[..most]
 }
 
 async fn until(at: Option<Instant>) {
@@ -277,10 +289,11 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// How to go on in a full workspace.
-const MAKE_ROOM: &str = "remove what is not needed with a command that only removes, or have an operator raise sandbox.workspace_bytes";
+/// How to continue in a full workspace.
+const MAKE_ROOM: &str = "delete files that are not needed, with a command that only deletes, or ask an operator to raise \
+     sandbox.workspace_bytes";
 
-/// Everything that is said of the end.
+/// Everything that the outcome of a command depends on.
 struct CommandEnd {
     title: String,
     exit: Exit,
@@ -288,23 +301,23 @@ struct CommandEnd {
     seconds: f64,
     output_bytes_max: u64,
     settings: SandboxSettings,
-    /// Each with whether something was left out.
+    /// The text of each stream, and whether it was truncated.
     stdout: (String, bool),
     stderr: (String, bool),
-    /// What else there is to know of the output.
+    /// Further notes about the output.
     notes: Vec<String>,
 }
 
 impl CommandEnd {
     fn outcome(self, events: Vec<Draft>, artifact: Option<ForeignId>) -> Outcome {
-        let how = self.how();
-        let said = match (&how, self.exit) {
-            (How::Failed { error, .. } | How::TimedOut { error, .. }, _) => error.clone(),
-            (How::Cancelled, _) => "cancelled".to_owned(),
-            (How::Completed, Exit { code: Some(code), .. }) => format!("exit code {code}"),
-            (How::Completed, _) => "completed".to_owned(),
+        let status = self.status();
+        let status_line = match (&status, self.exit) {
+            (OutcomeStatus::Failed { error, .. } | OutcomeStatus::TimedOut { error, .. }, _) => error.clone(),
+            (OutcomeStatus::Cancelled, _) => "cancelled".to_owned(),
+            (OutcomeStatus::Completed, Exit { code: Some(code), .. }) => format!("exit code {code}"),
+            (OutcomeStatus::Completed, _) => "completed".to_owned(),
         };
-        let mut output = format!("{said}\n");
+        let mut output = format!("{status_line}\n");
         for (name, (text, _)) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             if !text.is_empty() {
                 let end = if text.ends_with('\n') { "" } else { "\n" };
@@ -314,80 +327,87 @@ impl CommandEnd {
         for note in self.notes.iter().chain(&self.bounds()) {
             output += &format!("--- {note}\n");
         }
-        let summary = first_line(&format!("{said}: {}", self.title));
-        Outcome { how, output, summary, events, artifact, image: None }
+        let summary = first_line(&format!("{status_line}: {}", self.title));
+        Outcome { status, output, summary, events, artifact, image: None }
     }
 
-    /// What the bounds of the sandbox had to do with a command that they did not end.
+    /// Notes about sandbox limits that affected the command without ending it.
     fn bounds(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.exit.lost_to_memory {
             notes.push(format!(
-                "the kernel killed a process of this command, because together they used more than {} MiB of memory; \
-                 the command itself went on to its end",
+                "the kernel killed a process of this command because its processes used more than {} MiB of \
+                 memory together; the command itself ran to its end",
                 self.settings.memory_bytes >> 20
             ));
         }
         match self.exit.full {
             Some(FullWorkspace { why, at_start: true }) => notes.push(format!(
-                "{why}: so this command could remove files and not write (EFBIG, \"File too large\"); {MAKE_ROOM}"
+                "{why}: this command could delete files but not write (EFBIG, \"File too large\"); \
+                 {MAKE_ROOM}"
             )),
             Some(FullWorkspace { why, at_start: false }) if self.exit.limit != Some(Limit::Workspace) => {
-                notes.push(format!("{why}: the next command can remove files and not write; {MAKE_ROOM}"));
+                notes.push(format!("{why}: the next command can delete files but not write; {MAKE_ROOM}"));
             }
             _ => {}
         }
         notes
     }
 
-    fn how(&self) -> How {
+    fn status(&self) -> OutcomeStatus {
         let cut = self.cut.filter(|cut| self.exit.limit.is_none() || *cut != Cut::OutputCap);
         match (cut, self.exit.limit) {
-            (Some(Cut::Cancelled | Cut::Gone), _) => How::Cancelled,
-            (Some(Cut::WallClock), _) => How::TimedOut {
+            (Some(Cut::Cancelled | Cut::RunLost), _) => OutcomeStatus::Cancelled,
+            (Some(Cut::WallClock), _) => OutcomeStatus::TimedOut {
                 code: "wall_clock",
-                error: format!("stopped: it took longer than {} s", self.seconds),
+                error: format!("stopped: the command ran longer than {} s", self.seconds),
             },
-            (Some(Cut::OutputCap), _) => How::Failed {
+            (Some(Cut::OutputCap), _) => OutcomeStatus::Failed {
                 code: "output_cap",
-                error: format!("stopped: it wrote more than {} bytes", self.output_bytes_max),
+                error: format!("stopped: the command wrote more than {} bytes", self.output_bytes_max),
             },
-            (None, Some(Limit::Memory)) => How::Failed {
+            (None, Some(Limit::Memory)) => OutcomeStatus::Failed {
                 code: "memory_limit",
                 error: match self.exit.code {
                     None => {
                         format!(
-                            "killed: it used more than {} MiB of memory",
+                            "killed: the command used more than {} MiB of memory",
                             self.settings.memory_bytes >> 20
                         )
                     }
                     Some(code) => format!(
-                        "a process of it was killed, because together they used more than {} MiB of memory; it \
-                         ended with exit code {code}",
+                        "a process was killed because the processes of the command used more than {} MiB of \
+                         memory together; the command ended with exit code {code}",
                         self.settings.memory_bytes >> 20
                     ),
                 },
             },
-            (None, Some(Limit::Workspace)) => How::Failed {
+            (None, Some(Limit::Workspace)) => OutcomeStatus::Failed {
                 code: "workspace_limit",
                 error: match self.exit.full {
                     Some(FullWorkspace { why, .. }) => format!("killed: {why}; {MAKE_ROOM}"),
-                    None => format!("killed: it wrote more than the workspace may hold; {MAKE_ROOM}"),
+                    None => format!(
+                        "killed: the command exceeded the size limit of the workspace; \
+                                     {MAKE_ROOM}"
+                    ),
                 },
             },
-            (None, Some(Limit::Processes)) => How::Failed {
+            (None, Some(Limit::Processes)) => OutcomeStatus::Failed {
                 code: "process_limit",
-                error: format!("killed: it ran more than {} processes at once", self.settings.processes),
+                error: format!(
+                    "killed: the command ran more than {} processes at once",
+                    self.settings.processes
+                ),
             },
             (None, None) => match self.exit {
-                Exit { code: Some(_), .. } => How::Completed,
-                Exit { signal: Some(number), .. } => How::Failed {
+                Exit { code: Some(_), .. } => OutcomeStatus::Completed,
+                Exit { signal: Some(number), .. } => OutcomeStatus::Failed {
                     code: "signal",
                     error: format!("ended by {} (signal {number})", signal_name(number)),
                 },
-                _ => How::Failed {
+                _ => OutcomeStatus::Failed {
                     code: "exit_unknown",
-                    error: "it ended, and its exit status is not known".to_owned(),
+                    error: "the command ended with an unknown exit status".to_owned(),
                 },
             },
         }

@@ -1,8 +1,8 @@
-//! The difference of two versions of a file, as a unified diff that `git apply` and `patch` take.
+//! Computes the difference of two versions of a file as a unified diff that `git apply` and `patch` accept.
 //!
-//! Look at [`unified`]. It works on bytes: line endings, byte-order marks, a missing last newline and text in any
-//! encoding come out as they are. Pure but for a deadline: what is not compared in time is told as removed and
-//! added whole, which is longer and just as right.
+//! Start at [`unified`]. It works on bytes, so line endings, byte-order marks, a missing last newline and any text
+//! encoding are preserved. Pure except for a deadline: parts that are not compared in time are removed and added as a
+//! whole, which is longer but correct.
 
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
@@ -17,7 +17,7 @@ pub(crate) struct Patch {
     pub(crate) hunks: u64,
 }
 
-/// From `before`, or from no file, to `after`.
+/// The diff from `before`, or from no file, to `after`.
 pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: &[u8]) -> Patch {
     let old: Vec<&[u8]> = lines(before.unwrap_or_default());
     let new: Vec<&[u8]> = lines(after);
@@ -73,12 +73,12 @@ impl Patch {
     }
 }
 
-/// Lines with their ends. Only a newline ends one, as for `git` and `patch`.
+/// Lines with their ends. Only a newline ends a line, as in `git` and `patch`.
 fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// Where a hunk is: its first line from 1 and how many; an empty one names the line before it.
+/// The range of a hunk: its first line from 1 and the count; an empty range names the line before it.
 fn span(start: usize, end: usize) -> String {
     match end - start {
         0 => format!("{start},0"),
@@ -87,17 +87,17 @@ fn span(start: usize, end: usize) -> String {
     }
 }
 
-/// A path as git writes it: quoted when it holds something that would end the line or the name.
+/// A path as git writes it: quoted if it contains characters that would end the line or the name.
 pub(crate) fn named(prefix: &str, path: &str) -> String {
     if path.chars().any(|char| char.is_ascii_control() || matches!(char, '"' | '\\')) {
         return quoted(&format!("{prefix}{path}"));
     }
-    // A reader of a name with a space in it looks for the tab that ends it.
+    // Readers expect a tab after a name that contains a space.
     let end = if path.contains(' ') { "\t" } else { "" };
     format!("{prefix}{path}{end}")
 }
 
-/// A name in quotes, with what cannot stand in a line escaped.
+/// A quoted name with escaped control characters.
 pub(crate) fn quoted(name: &str) -> String {
     let mut out = String::from("\"");
     for char in name.chars() {

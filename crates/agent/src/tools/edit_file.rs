@@ -1,6 +1,6 @@
-//! `edit_file`: one piece of text in one file, replaced exactly.
+//! The `edit_file` tool: replaces one exact text in a file.
 //!
-//! Look at [`EditFile`]. The text must be in the file as it is given, and once, unless every place is meant.
+//! Start at [`EditFile`]. The text must occur exactly once, unless all occurrences are to be replaced.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::paths::Root;
 use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
-use crate::tools::ending::Stop;
+use crate::tools::ending::CallFailure;
 use crate::tools::input;
 use crate::tools::replace::replace;
 
@@ -25,20 +25,20 @@ pub(crate) struct EditFileInput {
 
 impl FileEditor for EditFile {
     const NAME: &'static str = "edit_file";
-    const DESCRIPTION: &'static str = "Replaces old_text in a file by new_text. old_text must stand in the file exactly as given, white space \
-         included and without line numbers, and only once unless replace_all is set.";
+    const DESCRIPTION: &'static str = "Replaces old_text in a file with new_text. old_text must match the file exactly, including \
+         whitespace, without line numbers, and must occur once unless replace_all is true.";
     const REQUIRED: &'static [&'static str] = &["path", "old_text", "new_text"];
 
     type Input = EditFileInput;
 
     fn properties() -> Value {
         json!({
-            "path": input::path("The file, relative to the workspace."),
+            "path": input::path("Path of the file, relative to the workspace."),
             "old_text": input::old_text(),
             "new_text": input::new_text(),
             "replace_all": {
                 "type": "boolean",
-                "description": "Replace old_text wherever it stands. Default false."
+                "description": "Replace all occurrences of old_text. Default false."
             }
         })
     }
@@ -47,19 +47,19 @@ impl FileEditor for EditFile {
         let path = input::text(input, "path");
         Intent {
             paths: vec![path.to_owned()],
-            action: format!("Replace a piece of text in the file {path}."),
-            consequence: "The file is changed; a patch is kept.",
+            action: format!("Replace text in the file {path}."),
+            consequence: "Changes the file. The change can be undone with the stored patch.",
         }
     }
 
-    fn plan(root: &Root, input: EditFileInput) -> Result<Edits, Stop> {
+    fn plan(root: &Root, input: EditFileInput) -> Result<Edits, CallFailure> {
         let place = root.place(&input.path)?;
-        let before = change::existing(root, &place)?;
+        let before = change::read_existing(root, &place)?;
         let (after, times) = replace(&before, &input.old_text, &input.new_text, input.replace_all)?;
         let plan = ChangePlan::new(place, Some(before), after)?;
-        let summary = plan.row();
-        let places = if times == 1 { String::new() } else { format!(" in {times} places") };
-        let output = format!("Edited{places} {summary}.");
-        Ok(Edits { plans: vec![plan], telling: ChangeReport::Edit, output, summary })
+        let summary = plan.summary_line();
+        let places = if times == 1 { String::new() } else { format!(" ({times} replacements)") };
+        let output = format!("Edited {summary}{places}.");
+        Ok(Edits { plans: vec![plan], report: ChangeReport::Edit, output, summary })
     }
 }

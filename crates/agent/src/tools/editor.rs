@@ -1,6 +1,8 @@
-//! What the tools that change files share: how a call is assessed, previewed, and carried out once its plans are worked out.
+//! The common steps of tools that change files: assessment, preview and execution of planned changes.
 //!
-//! It must not know what a tool writes into a file. Look at [`FileEditor`].
+//! It must not know what a tool writes into a file.
+//!
+//! Start at [`FileEditor`].
 
 use std::path::Path;
 
@@ -13,29 +15,29 @@ use serde_json::Value;
 use crate::paths::Root;
 use crate::tool::{Assessment, Job, Outcome, Preview, Tool};
 use crate::tools::change::{self, ChangePlan, ChangeReport};
-use crate::tools::ending::{Stop, completed};
+use crate::tools::ending::{CallFailure, completed};
 use crate::tools::input;
 use crate::tools::rooted::in_root;
 
-/// A tool that changes files of the workspace. Each is a [`Tool`].
+/// A tool that changes files of the workspace. Each one is a [`Tool`].
 pub(crate) trait FileEditor: Send + Sync + 'static {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
 
     type Input: DeserializeOwned + Send + 'static;
 
-    /// Of the input's schema.
+    /// The properties of the input's schema.
     fn properties() -> Value;
 
     const REQUIRED: &'static [&'static str];
 
     fn intent(input: &Value) -> Intent;
 
-    /// Works the changes out and writes nothing.
-    fn plan(root: &Root, input: Self::Input) -> Result<Edits, Stop>;
+    /// Computes the changes without writing anything.
+    fn plan(root: &Root, input: Self::Input) -> Result<Edits, CallFailure>;
 }
 
-/// What a call is about, before any file is read.
+/// The facts of a call that are known before any file is read.
 pub(crate) struct Intent {
     /// As the call names them.
     pub(crate) paths: Vec<String>,
@@ -43,10 +45,10 @@ pub(crate) struct Intent {
     pub(crate) consequence: &'static str,
 }
 
-/// Changes that belong together, and how they are reported once they are made.
+/// Changes that belong together, and how to report them.
 pub(crate) struct Edits {
     pub(crate) plans: Vec<ChangePlan>,
-    pub(crate) telling: ChangeReport,
+    pub(crate) report: ChangeReport,
     pub(crate) output: String,
     pub(crate) summary: String,
 }
@@ -89,9 +91,9 @@ impl<T: FileEditor> Tool for T {
     }
 }
 
-async fn edit<T: FileEditor>(mut job: Job<'_>) -> Result<Outcome, Stop> {
+async fn edit<T: FileEditor>(mut job: Job<'_>) -> Result<Outcome, CallFailure> {
     let input: T::Input = input::read(job.input)?;
     let edits = in_root(job.world, job.terms, move |root| T::plan(root, input)).await?;
-    let events = change::make(&mut job, edits.plans, edits.telling).await?;
+    let events = change::apply_plans(&mut job, edits.plans, edits.report).await?;
     Ok(completed(edits.output, edits.summary, events))
 }

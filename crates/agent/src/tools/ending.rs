@@ -1,6 +1,6 @@
-//! How calls of the built-in tools end, and how they do work that blocks.
+//! The end of calls of built-in tools, and the execution of blocking work.
 //!
-//! Look at [`Stop`], the reason why a call is not completed.
+//! Start at [`CallFailure`].
 
 use std::time::Duration;
 
@@ -9,46 +9,47 @@ use recount_world::{Kind, World};
 
 use crate::limits;
 use crate::paths::PathError;
-use crate::tool::{Cancel, Gone, How, Outcome};
+use crate::tool::{Cancel, Outcome, OutcomeStatus, RunLost};
 
-/// Why a call is not completed.
+/// Why a call was not completed.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Stop {
-    how: How,
-    /// What happened before.
+pub(crate) struct CallFailure {
+    status: OutcomeStatus,
+    /// Events of what happened before the failure.
     events: Vec<Draft>,
 }
 
-impl Stop {
+impl CallFailure {
     pub(crate) fn failed(code: &'static str, error: impl Into<String>) -> Self {
-        Stop { how: How::Failed { code, error: error.into() }, events: Vec::new() }
+        CallFailure { status: OutcomeStatus::Failed { code, error: error.into() }, events: Vec::new() }
     }
 
     pub(crate) fn timed_out(code: &'static str, error: impl Into<String>) -> Self {
-        Stop { how: How::TimedOut { code, error: error.into() }, events: Vec::new() }
+        CallFailure { status: OutcomeStatus::TimedOut { code, error: error.into() }, events: Vec::new() }
     }
 
     pub(crate) fn cancelled() -> Self {
-        Stop { how: How::Cancelled, events: Vec::new() }
+        CallFailure { status: OutcomeStatus::Cancelled, events: Vec::new() }
     }
 
-    pub(crate) fn with(mut self, events: Vec<Draft>) -> Self {
+    pub(crate) fn with_events(mut self, events: Vec<Draft>) -> Self {
         self.events.extend(events);
         self
     }
 
-    /// Why, in words.
-    pub(crate) fn words(&self) -> &str {
-        match &self.how {
-            How::Failed { error, .. } | How::TimedOut { error, .. } => error,
-            How::Cancelled => "the call was cancelled",
-            How::Completed => "",
+    /// The error message.
+    pub(crate) fn message(&self) -> &str {
+        match &self.status {
+            OutcomeStatus::Failed { error, .. } | OutcomeStatus::TimedOut { error, .. } => error,
+            OutcomeStatus::Cancelled => "the call was cancelled",
+            OutcomeStatus::Completed => "",
         }
     }
 
-    /// Says more about a failure.
-    pub(crate) fn saying(mut self, more: &str) -> Self {
-        if let How::Failed { error, .. } | How::TimedOut { error, .. } = &mut self.how {
+    /// Adds a note to the error.
+    pub(crate) fn with_note(mut self, more: &str) -> Self {
+        if let OutcomeStatus::Failed { error, .. } | OutcomeStatus::TimedOut { error, .. } = &mut self.status
+        {
             error.push_str("; ");
             error.push_str(more);
         }
@@ -56,38 +57,47 @@ impl Stop {
     }
 }
 
-impl From<PathError> for Stop {
+impl From<PathError> for CallFailure {
     fn from(error: PathError) -> Self {
-        Stop::failed(error.code, error.message)
+        CallFailure::failed(error.code, error.message)
     }
 }
 
-/// A worker that is no longer in charge reports nothing, so it does not matter how it ends.
-impl From<Gone> for Stop {
-    fn from(_: Gone) -> Self {
-        Stop::cancelled()
+/// A worker that has lost its run reports nothing, so the status does not matter.
+impl From<RunLost> for CallFailure {
+    fn from(_: RunLost) -> Self {
+        CallFailure::cancelled()
     }
 }
 
-impl From<Stop> for Outcome {
-    fn from(stop: Stop) -> Self {
-        let (output, summary) = match &stop.how {
-            How::Completed => (String::new(), String::new()),
-            How::Failed { error, .. } | How::TimedOut { error, .. } => (error.clone(), first_line(error)),
-            How::Cancelled => ("The call was cancelled.".to_owned(), "cancelled".to_owned()),
+impl From<CallFailure> for Outcome {
+    fn from(failure: CallFailure) -> Self {
+        let (output, summary) = match &failure.status {
+            OutcomeStatus::Completed => (String::new(), String::new()),
+            OutcomeStatus::Failed { error, .. } | OutcomeStatus::TimedOut { error, .. } => {
+                (error.clone(), first_line(error))
+            }
+            OutcomeStatus::Cancelled => ("The call was cancelled.".to_owned(), "cancelled".to_owned()),
         };
-        Outcome { how: stop.how, output, summary, events: stop.events, artifact: None, image: None }
+        Outcome {
+            status: failure.status,
+            output,
+            summary,
+            events: failure.events,
+            artifact: None,
+            image: None,
+        }
     }
 }
 
-/// A call that did what it was asked.
+/// The outcome of a successful call.
 pub(crate) fn completed(
     output: impl Into<String>,
     summary: impl Into<String>,
     events: Vec<Draft>,
 ) -> Outcome {
     Outcome {
-        how: How::Completed,
+        status: OutcomeStatus::Completed,
         output: output.into(),
         summary: summary.into(),
         events,
@@ -96,12 +106,12 @@ pub(crate) fn completed(
     }
 }
 
-/// One line of at most as many characters as a summary has.
+/// The first line, with at most as many characters as a summary may have.
 pub(crate) fn first_line(text: &str) -> String {
     cut(text.lines().next().unwrap_or_default(), limits::SUMMARY_CHARS_MAX)
 }
 
-/// The beginning of a text, marked when something was left out.
+/// Truncates a text to `chars` characters and marks the cut with `…`.
 pub(crate) fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text.to_owned(),
@@ -109,22 +119,22 @@ pub(crate) fn cut(text: &str, chars: usize) -> String {
     }
 }
 
-/// Does work that blocks beside the runtime's own threads.
-pub(crate) async fn aside<T: Send + 'static>(
+/// Runs blocking work on a separate thread.
+pub(crate) async fn run_blocking<T: Send + 'static>(
     world: &World,
-    work: impl FnOnce() -> Result<T, Stop> + Send + 'static,
-) -> Result<T, Stop> {
+    work: impl FnOnce() -> Result<T, CallFailure> + Send + 'static,
+) -> Result<T, CallFailure> {
     match world.tasks.block(Kind::Effect, work).await {
         Ok(done) => done,
-        Err(recount_world::Panicked) => Err(Stop::failed(
+        Err(recount_world::Panicked) => Err(CallFailure::failed(
             "internal",
-            "the tool itself broke; this is a bug of this program, not of the call",
+            "the tool failed because of a bug in Recount; the call itself may be correct",
         )),
     }
 }
 
-/// Looked at in long work: whether to go on.
-pub(crate) struct Watch {
+/// Checked regularly during long work: cancellation and deadline.
+pub(crate) struct WorkMonitor {
     cancel: Cancel,
     until: tokio::time::Instant,
 }
@@ -136,12 +146,12 @@ pub(crate) enum Halt {
     TimeUp,
 }
 
-impl Watch {
+impl WorkMonitor {
     pub(crate) fn new(cancel: &Cancel, time: Duration) -> Self {
-        Watch { cancel: cancel.clone(), until: recount_world::moment() + time }
+        WorkMonitor { cancel: cancel.clone(), until: recount_world::moment() + time }
     }
 
-    pub(crate) fn look(&self) -> Result<(), Halt> {
+    pub(crate) fn check(&self) -> Result<(), Halt> {
         if self.cancel.is_cancelled() {
             Err(Halt::Cancelled)
         } else if recount_world::moment() >= self.until {

@@ -1,4 +1,4 @@
-//! `git_diff`: the changes of the workspace's repository, of all or of one path, staged or not.
+//! The `git_diff` tool: shows staged or unstaged changes of the workspace's repository, of all files or of one path.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Tool};
-use crate::tools::ending::Stop;
-use crate::tools::git::Reach;
+use crate::tools::ending::CallFailure;
+use crate::tools::git::RemoteAccess;
 use crate::tools::{command, git, input};
 
 pub struct GitDiff {
@@ -38,8 +38,8 @@ impl Tool for GitDiff {
     }
 
     fn description(&self) -> &'static str {
-        "Shows the changes in the workspace's git repository as a unified diff: those that are not staged, or \
-         those that are; of everything, or of one path."
+        "Shows changes in the workspace's git repository as a unified diff: unstaged by default, staged with \
+         `staged`, optionally limited to one path."
     }
 
     fn schema(&self) -> Value {
@@ -49,11 +49,11 @@ impl Tool for GitDiff {
                 "path": {
                     "type": "string",
                     "minLength": 1,
-                    "description": "A file or folder, relative to the workspace."
+                    "description": "A file or folder, relative to the workspace. Default: everything."
                 },
                 "staged": {
                     "type": "boolean",
-                    "description": "Show what is staged instead of what is not."
+                    "description": "Show staged changes instead of unstaged ones. Default false."
                 }
             },
             "additionalProperties": false
@@ -68,25 +68,25 @@ impl Tool for GitDiff {
         let path = input::text(input, "path");
         let summary = format!("git diff {path}");
         let paths = if path.is_empty() { Vec::new() } else { vec![path.to_owned()] };
-        input::harmless(summary.trim_end(), "Look at the changes.", paths)
+        input::harmless(summary.trim_end(), "Show the changes in the git repository.", paths)
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let GitDiffInput { path, staged } = match input::read(job.input) {
                 Ok(input) => input,
-                Err(stop) => return Stop::into(stop),
+                Err(failure) => return CallFailure::into(failure),
             };
-            let mut words = vec!["diff".to_owned()];
+            let mut args = vec!["diff".to_owned()];
             if staged == Some(true) {
-                words.push("--staged".to_owned());
+                args.push("--staged".to_owned());
             }
-            // A path is not a pattern, and never an option.
-            words.push("--".to_owned());
-            words.extend(path.map(|path| format!(":(literal){path}")));
-            match git::wanted(&self.sandbox, job.terms, words, Reach::Here).await {
-                Ok(wanted) => command::run(&self.sandbox, job, wanted).await,
-                Err(stop) => stop.into(),
+            // The path is neither a pattern nor an option.
+            args.push("--".to_owned());
+            args.extend(path.map(|path| format!(":(literal){path}")));
+            match git::plan(&self.sandbox, job.terms, args, RemoteAccess::Denied).await {
+                Ok(plan) => command::run(&self.sandbox, job, plan).await,
+                Err(failure) => failure.into(),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! `git_exec`: any other verb of git.
+//! The `git_exec` tool: runs any other git verb.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::limits::SUMMARY_CHARS_MAX;
 use crate::policy::{command_risk, quoted};
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Preview, Targets, Tool};
-use crate::tools::ending::{Stop, cut};
-use crate::tools::git::Reach;
+use crate::tools::ending::{CallFailure, cut};
+use crate::tools::git::RemoteAccess;
 use crate::tools::limits;
 use crate::tools::{command, git, input};
 
@@ -41,8 +41,9 @@ impl Tool for GitExec {
     }
 
     fn description(&self) -> &'static str {
-        "Runs git in the workspace with the given arguments, such as [\"log\", \"-5\", \"--oneline\"]. Hooks, \
-         filters, pagers, editors, aliases and stored credentials are not used; there may be no network."
+        "Runs git in the workspace with the given arguments, for example [\"log\", \"-5\", \"--oneline\"]. \
+         Hooks, filters, pagers, editors, aliases and stored credentials are disabled. Network access may be \
+         blocked."
     }
 
     fn schema(&self) -> Value {
@@ -54,7 +55,7 @@ impl Tool for GitExec {
                     "items": { "type": "string" },
                     "minItems": 1,
                     "maxItems": limits::GIT_ARGUMENTS_MAX,
-                    "description": "The verb and its arguments, one word each, without `git` before them."
+                    "description": "The git subcommand and its arguments, without `git`, one array item each."
                 }
             },
             "required": ["args"],
@@ -84,11 +85,11 @@ impl Tool for GitExec {
         Box::pin(async move {
             let GitExecInput { args } = match input::read(job.input) {
                 Ok(input) => input,
-                Err(stop) => return Stop::into(stop),
+                Err(failure) => return CallFailure::into(failure),
             };
-            match git::wanted(&self.sandbox, job.terms, args, Reach::Others).await {
-                Ok(wanted) => command::run(&self.sandbox, job, wanted).await,
-                Err(stop) => stop.into(),
+            match git::plan(&self.sandbox, job.terms, args, RemoteAccess::Allowed).await {
+                Ok(plan) => command::run(&self.sandbox, job, plan).await,
+                Err(failure) => failure.into(),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! `git_status`: what has changed in the workspace's repository, and on which branch it stands.
+//! The `git_status` tool: shows the branch and the changed files of the workspace's repository.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Tool};
-use crate::tools::git::Reach;
+use crate::tools::git::RemoteAccess;
 use crate::tools::{command, git, input};
 
 pub struct GitStatus {
@@ -30,8 +30,8 @@ impl Tool for GitStatus {
     }
 
     fn description(&self) -> &'static str {
-        "Tells the branch of the workspace's git repository and which files are changed, staged or unknown, one \
-         a line with two letters before it, as `git status --short --branch` does."
+        "Returns the branch and the changed, staged and untracked files of the workspace's git repository, \
+         in the format of `git status --short --branch`."
     }
 
     fn schema(&self) -> Value {
@@ -43,16 +43,15 @@ impl Tool for GitStatus {
     }
 
     fn assess(&self, _input: &Value) -> Assessment {
-        input::harmless("git status", "Look at what has changed.", Vec::new())
+        input::harmless("git status", "Show the status of the git repository.", Vec::new())
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let words =
-                ["status", "--short", "--branch", "--untracked-files=all"].map(str::to_owned).to_vec();
-            match git::wanted(&self.sandbox, job.terms, words, Reach::Here).await {
-                Ok(wanted) => command::run(&self.sandbox, job, wanted).await,
-                Err(stop) => stop.into(),
+            let args = ["status", "--short", "--branch", "--untracked-files=all"].map(str::to_owned).to_vec();
+            match git::plan(&self.sandbox, job.terms, args, RemoteAccess::Denied).await {
+                Ok(plan) => command::run(&self.sandbox, job, plan).await,
+                Err(failure) => failure.into(),
             }
         })
     }

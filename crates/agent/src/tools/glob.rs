@@ -1,6 +1,6 @@
-//! `glob`: files by the pattern of their path.
+//! The `glob` tool: finds files by a pattern for their path.
 //!
-//! Look at [`Glob`].
+//! Start at [`Glob`].
 
 use futures_util::future::BoxFuture;
 use globset::GlobBuilder;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::limits::PATTERN_CHARS_MAX;
 use crate::paths::{Links, Root};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
-use crate::tools::ending::{Halt, Stop, Watch, completed};
+use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed};
 use crate::tools::limits;
 use crate::tools::rooted::in_root;
 use crate::tools::walk::Walk;
@@ -36,8 +36,9 @@ impl Tool for Glob {
     }
 
     fn description(&self) -> &'static str {
-        "Lists files whose path fits a pattern such as `src/**/*.rs`: `*` stays in its folder, `**` goes through \
-         folders, `{a,b}` is either. Ignored files (.gitignore) are left out. Sorted by path."
+        "Lists files whose path matches a glob pattern such as `src/**/*.rs`, sorted by path. `*` matches \
+         within a folder, `**` across folders, `{a,b}` matches a or b. Files ignored by .gitignore are \
+         skipped."
     }
 
     fn schema(&self) -> Value {
@@ -46,9 +47,9 @@ impl Tool for Glob {
             "properties": {
                 "pattern": {
                     "type": "string", "minLength": 1, "maxLength": PATTERN_CHARS_MAX,
-                    "description": "The pattern, relative to `path`."
+                    "description": "The glob pattern, relative to `path`."
                 },
-                "path": input::path("The folder to look in, relative to the workspace. Default: the workspace.")
+                "path": input::path("The folder to search, relative to the workspace. Default: the workspace.")
             },
             "required": ["pattern"],
             "additionalProperties": false
@@ -62,7 +63,7 @@ impl Tool for Glob {
     fn assess(&self, input: &Value) -> Assessment {
         let pattern = input::text(input, "pattern");
         let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
-        input::harmless(pattern, format!("List files that fit {pattern}."), vec![path.to_owned()])
+        input::harmless(pattern, format!("List files that match {pattern}."), vec![path.to_owned()])
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
@@ -79,22 +80,22 @@ struct Files {
     out_of_time: bool,
 }
 
-async fn glob(job: Job<'_>) -> Result<Outcome, Stop> {
+async fn glob(job: Job<'_>) -> Result<Outcome, CallFailure> {
     let GlobInput { pattern, path } = input::read(job.input)?;
-    let (cancel, wanted) = (job.cancel.clone(), pattern.clone());
+    let (cancel, expected) = (job.cancel.clone(), pattern.clone());
     let files = in_root(job.world, job.terms, move |root| {
-        look(root, path.as_deref().unwrap_or("."), &wanted, &cancel)
+        find_files(root, path.as_deref().unwrap_or("."), &expected, &cancel)
     })
     .await?;
     let mut output: String = files.matches.iter().map(|path| line(path) + "\n").collect();
     if files.out_of_time {
-        output.push_str("[not everything was looked at in time; look in a smaller folder]\n");
+        output.push_str("[the search ran out of time; the list is incomplete; search a smaller folder]\n");
     } else if files.truncated {
         let (shown, count) = (files.matches.len(), files.count);
-        output.push_str(&format!("[{shown} of {count} files; give a narrower pattern]\n"));
+        output.push_str(&format!("[{shown} of {count} files shown; use a narrower pattern]\n"));
     }
     if output.is_empty() {
-        output.push_str("No file fits.");
+        output.push_str("No files match.");
     }
     let summary = match files.count {
         1 => "1 file".to_owned(),
@@ -104,33 +105,36 @@ async fn glob(job: Job<'_>) -> Result<Outcome, Stop> {
     Ok(completed(output, summary, vec![Payload::ToolGlobCompleted(Box::new(done)).into()]))
 }
 
-/// One path on one line.
+/// A path in one line.
 pub(crate) fn line(path: &str) -> String {
     if path.chars().any(char::is_control) { diff::quoted(path) } else { path.to_owned() }
 }
 
-/// A pattern as a matcher; `anywhere` lets one without a `/` fit in any folder.
-pub(crate) fn matcher(pattern: &str, anywhere: bool) -> Result<globset::GlobMatcher, Stop> {
+/// Compiles a pattern. With `anywhere`, a pattern without `/` matches in every folder.
+pub(crate) fn matcher(pattern: &str, anywhere: bool) -> Result<globset::GlobMatcher, CallFailure> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let whole = if anywhere && !pattern.contains('/') { format!("**/{pattern}") } else { pattern.to_owned() };
     let glob = GlobBuilder::new(&whole).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| {
-        Stop::failed("invalid_pattern", format!("`{pattern}` is no pattern of files: {}", error.kind()))
+        CallFailure::failed(
+            "invalid_pattern",
+            format!("`{pattern}` is not a valid glob pattern: {}", error.kind()),
+        )
     })
 }
 
-fn look(root: &Root, path: &str, pattern: &str, cancel: &Cancel) -> Result<Files, Stop> {
+fn find_files(root: &Root, path: &str, pattern: &str, cancel: &Cancel) -> Result<Files, CallFailure> {
     let top = root.place(path)?;
     drop(root.folder(&top, Links::Refuse)?);
     let matcher = matcher(pattern, false)?;
-    let watch = Watch::new(cancel, limits::SEARCH_TIME_MAX);
+    let watch = WorkMonitor::new(cancel, limits::SEARCH_TIME_MAX);
     let mut walk = Walk::new(root, &top, &watch);
     let mut files = Files::default();
     loop {
         let place = match walk.next() {
             Ok(Some(place)) => place,
             Ok(None) => break,
-            Err(Halt::Cancelled) => return Err(Stop::cancelled()),
+            Err(Halt::Cancelled) => return Err(CallFailure::cancelled()),
             Err(Halt::TimeUp) => {
                 files.out_of_time = true;
                 break;
@@ -142,12 +146,12 @@ fn look(root: &Root, path: &str, pattern: &str, cancel: &Cancel) -> Result<Files
             continue;
         }
         files.count += 1;
-        let told = place.told();
+        let text = place.text();
         if files.matches.len() < limits::GLOB_MATCHES_MAX
-            && files.bytes + told.len() <= limits::SEARCH_OUTPUT_BYTES_MAX
+            && files.bytes + text.len() <= limits::SEARCH_OUTPUT_BYTES_MAX
         {
-            files.bytes += told.len() + 1;
-            files.matches.push(told);
+            files.bytes += text.len() + 1;
+            files.matches.push(text);
         }
     }
     files.truncated = files.out_of_time || walk.cut || files.count > files.matches.len() as u64;
@@ -157,7 +161,7 @@ fn look(root: &Root, path: &str, pattern: &str, cancel: &Cancel) -> Result<Files
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::How;
+    use crate::tool::OutcomeStatus;
     use crate::tools::scene::{Scene, refused};
 
     fn scene() -> Scene {
@@ -172,17 +176,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_listed_and_told() {
+    async fn files_are_listed_and_reported() {
         let mut scene = scene();
-        for (input, wanted) in [
+        for (input, expected) in [
             (json!({ "pattern": "*.rs" }), "a.rs\n"),
             (json!({ "pattern": "**/*.rs" }), "a.rs\nsrc/b.rs\nsrc/deep/c.rs\n"),
             (json!({ "pattern": "./src/*" }), "src/b.rs\nsrc/d.txt\n"),
             (json!({ "pattern": "*.{rs,txt}", "path": "src" }), "src/b.rs\nsrc/d.txt\n"),
             (json!({ "pattern": "*.rs", "path": "target" }), "target/e.rs\n"),
-            (json!({ "pattern": "none" }), "No file fits."),
+            (json!({ "pattern": "none" }), "No files match."),
         ] {
-            assert_eq!(scene.run("glob", input.clone()).await.output, wanted, "{input}");
+            assert_eq!(scene.run("glob", input.clone()).await.output, expected, "{input}");
         }
         let outcome = scene.run("glob", json!({ "pattern": "src/*.rs" })).await;
         assert_eq!(
@@ -201,32 +205,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn much_is_counted_and_shown_in_part() {
+    async fn long_lists_are_counted_and_truncated() {
         let mut scene = Scene::new();
         for n in 0..=limits::GLOB_MATCHES_MAX {
             scene.put(&format!("f{n:05}"), b"");
         }
         let outcome = scene.run("glob", json!({ "pattern": "*" })).await;
-        assert!(outcome.output.ends_with("[1000 of 1001 files; give a narrower pattern]\n"));
+        assert!(outcome.output.ends_with("[1000 of 1001 files shown; use a narrower pattern]\n"));
         let data = scene.events(&outcome).remove(0).1;
         assert_eq!((&data["match_count"], &data["truncated"]), (&json!(1001), &json!(true)));
         assert_eq!(data["matches"].as_array().map(Vec::len), Some(1000));
     }
 
     #[tokio::test]
-    async fn what_cannot_be_looked_through_is_refused() {
+    async fn invalid_patterns_and_folders_are_refused() {
         let mut scene = scene();
-        for (input, wanted) in [
+        for (input, expected) in [
             (json!({ "pattern": "[" }), "invalid_pattern"),
             (json!({ "pattern": "*", "path": ".." }), "outside_workspace"),
             (json!({ "pattern": "*", "path": "none" }), "not_found"),
             (json!({ "pattern": "*", "path": "a.rs" }), "not_a_folder"),
         ] {
             let outcome = scene.run("glob", input).await;
-            refused(&outcome, wanted);
+            refused(&outcome, expected);
             assert!(outcome.events.is_empty());
         }
         scene.stop.send_replace(true);
-        assert_eq!(scene.run("glob", json!({ "pattern": "*" })).await.how, How::Cancelled);
+        assert_eq!(scene.run("glob", json!({ "pattern": "*" })).await.status, OutcomeStatus::Cancelled);
     }
 }

@@ -1,7 +1,7 @@
-//! `grep`: lines of files that fit a regular expression.
+//! The `grep` tool: finds lines of files that match a regular expression.
 //!
-//! Look at [`Grep`]. It searches with ripgrep's libraries, whose time grows with the text and with nothing else, and
-//! is told to stop in the middle of a file when the call is cancelled or its time is up.
+//! Start at [`Grep`]. It uses ripgrep's libraries, whose time is linear in the text. A search stops in the middle of a
+//! file when the call is cancelled or its time is up.
 
 use std::io::{self, Read};
 
@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::limits::{PATTERN_CHARS_MAX, REGEX_BYTES_MAX};
-use crate::paths::{Found, Links, Place, Root};
+use crate::paths::{Found, Links, Root, WorkspacePath};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
-use crate::tools::ending::{Halt, Stop, Watch, completed, cut};
+use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed, cut};
 use crate::tools::glob::{line, matcher};
 use crate::tools::input;
 use crate::tools::limits;
@@ -48,8 +48,8 @@ impl Tool for Grep {
     }
 
     fn description(&self) -> &'static str {
-        "Finds lines that fit a regular expression (the syntax of Rust and ripgrep, one line at a time). Ignored \
-         files (.gitignore) and binary files are left out. Each hit is shown as path:line:text."
+        "Searches files for lines that match a regular expression (ripgrep syntax, matched line by line). \
+         Returns matches as path:line:text. Binary files and files ignored by .gitignore are skipped."
     }
 
     fn schema(&self) -> Value {
@@ -61,16 +61,17 @@ impl Tool for Grep {
                     "description": "The regular expression."
                 },
                 "path": input::path(
-                    "A file, or a folder to look in, relative to the workspace. Default: the workspace."
+                    "A file or folder to search, relative to the workspace. Default: the workspace."
                 ),
                 "glob": {
                     "type": "string", "minLength": 1, "maxLength": PATTERN_CHARS_MAX,
-                    "description": "Only files whose path fits, such as `*.rs` or `src/**`."
+                    "description": "Search only files whose path matches this glob pattern, such as `*.rs` \
+                                    or `src/**`."
                 },
                 "ignore_case": { "type": "boolean", "description": "Default false." },
                 "context": {
                     "type": "integer", "minimum": 0, "maximum": limits::GREP_CONTEXT_LINES_MAX,
-                    "description": "Lines to show before and after each hit. Default 0."
+                    "description": "Lines of context before and after each match. Default 0."
                 }
             },
             "required": ["pattern"],
@@ -93,26 +94,29 @@ impl Tool for Grep {
     }
 }
 
-async fn grep(job: Job<'_>) -> Result<Outcome, Stop> {
+async fn grep(job: Job<'_>) -> Result<Outcome, CallFailure> {
     let input: GrepInput = input::read(job.input)?;
     let pattern = input.pattern.clone();
     let cancel = job.cancel.clone();
     let mut hits = in_root(job.world, job.terms, move |root| search(root, &input, &cancel)).await?;
     if hits.out_of_time {
-        hits.shown.push_str("[not everything was searched in time; search a smaller folder]\n");
+        hits.shown.push_str(
+            "[the search ran out of time; the results are incomplete; search a smaller \
+                             folder]\n",
+        );
     } else if hits.full {
         let count = hits.matches.len();
         hits.shown
-            .push_str(&format!("[stopped after {count} hits; give a narrower pattern, path or glob]\n"));
+            .push_str(&format!("[stopped after {count} matches; use a narrower pattern, path or glob]\n"));
     }
     if hits.unread > 0 {
-        hits.shown.push_str(&format!("[{} files could not be searched to their end]\n", hits.unread));
+        hits.shown.push_str(&format!("[{} files could not be searched completely]\n", hits.unread));
     }
     if hits.shown.is_empty() {
-        hits.shown = format!("Nothing fits in {} files.", hits.files);
+        hits.shown = format!("No matches in {} files.", hits.files);
     }
     let count = hits.matches.len() as u64;
-    let summary = format!("{count} hits in {} files searched", hits.files);
+    let summary = format!("{count} matches in {} files searched", hits.files);
     let truncated = hits.full || hits.out_of_time || hits.unread > 0 || hits.cut;
     let mut done = GrepCompleted::new(job.call.clone(), pattern, hits.matches, count, truncated);
     done.files_searched = Some(hits.files);
@@ -124,28 +128,31 @@ struct Hits {
     matches: Vec<LineMatch>,
     shown: String,
     files: u64,
-    /// Files that went away, may not be read, or have a line that is too long to hold.
+    /// Files that were deleted, are not readable, or have a line that is too long for the buffer.
     unread: u64,
     full: bool,
     out_of_time: bool,
     cut: bool,
 }
 
-fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, Stop> {
+fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, CallFailure> {
     let regex = RegexMatcherBuilder::new()
         .case_insensitive(input.ignore_case)
-        // `^` and `$` are the ends of a line, whatever ends it.
+        // `^` and `$` match at both kinds of line ends.
         .multi_line(true)
         .crlf(true)
         .size_limit(REGEX_BYTES_MAX)
         .dfa_size_limit(REGEX_BYTES_MAX)
         .build(&input.pattern)
         .map_err(|error| {
-            Stop::failed("invalid_pattern", format!("the pattern is no regular expression: {error}"))
+            CallFailure::failed(
+                "invalid_pattern",
+                format!("the pattern is not a valid regular expression: {error}"),
+            )
         })?;
     let glob = input.glob.as_deref().map(|glob| matcher(glob, true)).transpose()?;
     let top = root.place(input.path.as_deref().unwrap_or("."))?;
-    let watch = Watch::new(cancel, limits::SEARCH_TIME_MAX);
+    let watch = WorkMonitor::new(cancel, limits::SEARCH_TIME_MAX);
     let context = input.context.min(limits::GREP_CONTEXT_LINES_MAX);
     let searcher = SearcherBuilder::new()
         .line_terminator(LineTerminator::crlf())
@@ -162,7 +169,7 @@ fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, Stop>
     };
     match done {
         Ok(()) => {}
-        Err(Halt::Cancelled) => return Err(Stop::cancelled()),
+        Err(Halt::Cancelled) => return Err(CallFailure::cancelled()),
         Err(Halt::TimeUp) => search.hits.out_of_time = true,
     }
     Ok(search.hits)
@@ -171,12 +178,12 @@ fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, Stop>
 struct Search<'a> {
     regex: RegexMatcher,
     searcher: Searcher,
-    watch: &'a Watch,
+    watch: &'a WorkMonitor,
     hits: Hits,
 }
 
 impl Search<'_> {
-    fn folder(&mut self, root: &Root, top: &Place, glob: Option<&GlobMatcher>) -> Result<(), Halt> {
+    fn folder(&mut self, root: &Root, top: &WorkspacePath, glob: Option<&GlobMatcher>) -> Result<(), Halt> {
         let watch = self.watch;
         let mut walk = Walk::new(root, top, watch);
         while let Some(place) = walk.next()? {
@@ -196,34 +203,34 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn file(&mut self, place: &Place, file: impl Read) -> Result<(), Halt> {
+    fn file(&mut self, place: &WorkspacePath, file: impl Read) -> Result<(), Halt> {
         self.hits.files += 1;
-        let mut halted = None;
-        let source = Watched { file, watch: self.watch, halted: &mut halted };
-        let sink = Collect { path: place.told(), watch: self.watch, hits: &mut self.hits };
+        let mut interrupted = None;
+        let source = Watched { file, watch: self.watch, interrupted: &mut interrupted };
+        let sink = Collect { path: place.text(), watch: self.watch, hits: &mut self.hits };
         let searched = self.searcher.search_reader(&self.regex, source, sink);
-        if let Some(halt) = halted {
+        if let Some(halt) = interrupted {
             return Err(halt);
         }
         if searched.is_err() {
-            self.watch.look()?;
+            self.watch.check()?;
             self.hits.unread += 1;
         }
         Ok(())
     }
 }
 
-/// A file that ends with an error when the search is to stop; a sink alone is only asked where something fits.
+/// A reader that fails when the search has to stop. The sink alone is called only for matches.
 struct Watched<'a, R> {
     file: R,
-    watch: &'a Watch,
-    halted: &'a mut Option<Halt>,
+    watch: &'a WorkMonitor,
+    interrupted: &'a mut Option<Halt>,
 }
 
 impl<R: Read> Read for Watched<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Err(halt) = self.watch.look() {
-            *self.halted = Some(halt);
+        if let Err(halt) = self.watch.check() {
+            *self.interrupted = Some(halt);
             return Err(io::Error::other("the search is to stop"));
         }
         self.file.read(buffer)
@@ -232,13 +239,13 @@ impl<R: Read> Read for Watched<'_, R> {
 
 struct Collect<'a> {
     path: String,
-    watch: &'a Watch,
+    watch: &'a WorkMonitor,
     hits: &'a mut Hits,
 }
 
 impl Collect<'_> {
     fn show(&mut self, mark: char, number: u64, bytes: &[u8]) -> String {
-        let text = text_of(bytes);
+        let text = shown_line(bytes);
         let row = format!("{}{mark}{number}{mark}{text}\n", line(&self.path));
         if self.hits.shown.len() + row.len() > limits::SEARCH_OUTPUT_BYTES_MAX {
             self.hits.full = true;
@@ -259,12 +266,12 @@ impl Sink for Collect<'_> {
             self.hits.matches.push(LineMatch { path: self.path.clone(), line: number, text });
             self.hits.full = self.hits.matches.len() >= limits::GREP_MATCHES_MAX;
         }
-        Ok(!self.hits.full && self.watch.look().is_ok())
+        Ok(!self.hits.full && self.watch.check().is_ok())
     }
 
     fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> Result<bool, io::Error> {
         self.show('-', around.line_number().unwrap_or_default(), around.bytes());
-        Ok(!self.hits.full && self.watch.look().is_ok())
+        Ok(!self.hits.full && self.watch.check().is_ok())
     }
 
     fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
@@ -273,8 +280,8 @@ impl Sink for Collect<'_> {
     }
 }
 
-/// A line as it is told: without its end, and not all of a long one.
-fn text_of(bytes: &[u8]) -> String {
+/// A line for the output: without its end, and truncated if it is long.
+fn shown_line(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     let head = &bytes[..bytes.len().min(limits::GREP_TEXT_CHARS_MAX * 4)];

@@ -1,6 +1,6 @@
-//! `hand_off`: the work goes to a person or another agent, with what they need to know.
+//! The `hand_off` tool: hands the work to a person or another agent, with the information they need.
 //!
-//! Look at [`HandOff`]. It is asked and not run; whether anybody takes over is the output of the call.
+//! Start at [`HandOff`]. The call opens a prompt and is never run; its output is whether the handoff was accepted.
 
 use futures_util::future::BoxFuture;
 use recount_event::family::handoff::{REASON_CHARS_MAX, Requested, TargetKind};
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::limits::APPROVAL_TIMEOUT_SECONDS_MAX;
-use crate::tool::{Ask, Assessment, Job, Outcome, Tool};
-use crate::tools::ending::Stop;
+use crate::tool::{Assessment, Job, Outcome, Tool, ToolPrompt};
+use crate::tools::ending::CallFailure;
 use crate::tools::input;
 use crate::tools::limits;
 
@@ -35,8 +35,9 @@ impl Tool for HandOff {
     }
 
     fn description(&self) -> &'static str {
-        "Gives the work to a person, a specialist agent or an escalation queue, when you cannot finish it. Say why, \
-         what was done so far, and what the one who takes over needs to know."
+        "Hands the task over to a person, a specialist agent or an escalation queue when you cannot finish \
+         it, and waits until it is accepted. Give the reason, what is done so far, and everything the \
+         recipient needs to continue."
     }
 
     fn schema(&self) -> Value {
@@ -46,23 +47,24 @@ impl Tool for HandOff {
             "properties": {
                 "reason": {
                     "type": "string", "minLength": 1, "maxLength": REASON_CHARS_MAX,
-                    "description": "Why you cannot go on."
+                    "description": "Why you cannot finish the task."
                 },
                 "target_kind": {
                     "type": "string", "enum": kinds,
-                    "description": "Who should take over. Default human."
+                    "description": "Who should take over. Default: human."
                 },
                 "summary": {
                     "type": "string", "minLength": 1, "maxLength": REASON_CHARS_MAX,
-                    "description": "What was done and what is left, in a sentence or two."
+                    "description": "What is done and what remains, in one or two sentences."
                 },
                 "context": {
                     "type": "string", "minLength": 1, "maxLength": limits::HANDOFF_CONTEXT_CHARS_MAX,
-                    "description": "All else that the one who takes over needs to know."
+                    "description": "Further information that the recipient needs."
                 },
                 "timeout_seconds": {
                     "type": "integer", "minimum": 1, "maximum": APPROVAL_TIMEOUT_SECONDS_MAX,
-                    "description": "How long to wait. When nobody takes over in that time, the work ends there."
+                    "description": "How long to wait, in seconds. If the handoff is not accepted in time, \
+                                    the run ends."
                 }
             },
             "required": ["reason"],
@@ -73,30 +75,28 @@ impl Tool for HandOff {
     fn assess(&self, input: &Value) -> Assessment {
         input::harmless(
             input::text(input, "reason"),
-            "Give the work to a person or another agent.",
+            "Hand the task over to a person or another agent.",
             Vec::new(),
         )
     }
 
-    fn asks(&self, call: &ForeignId, input: &Value) -> Option<Ask> {
+    fn prompt(&self, call: &ForeignId, input: &Value) -> Option<ToolPrompt> {
         let input: HandOffInput = input::read(input).ok()?;
         let kind = input.target_kind.unwrap_or(TargetKind::Human);
-        let mut asked = Requested::new(call.clone(), input.reason, kind);
-        asked.tool_call_id = Some(call.clone());
-        asked.summary_normal = input.summary;
-        asked.timeout_seconds = input.timeout_seconds;
-        asked.packaged_context = input.context.map(|context| {
+        let mut request = Requested::new(call.clone(), input.reason, kind);
+        request.tool_call_id = Some(call.clone());
+        request.summary_normal = input.summary;
+        request.timeout_seconds = input.timeout_seconds;
+        request.packaged_context = input.context.map(|context| {
             let object = Map::from_iter([("notes".to_owned(), Value::String(context))]);
-            Json::of(&object).expect("a string can be said in JSON")
+            Json::of(&object).expect("a string is valid JSON")
         });
-        // The log's own bounds are those of the schema; what does not keep them was never held against it.
-        asked.breach().is_none().then(|| Ask::Handoff(Box::new(asked)))
+        // The schema has the same limits as the log. An input that exceeds them was not checked.
+        request.breach().is_none().then(|| ToolPrompt::Handoff(Box::new(request)))
     }
 
     fn run<'a>(&'a self, _job: Job<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async {
-            Stop::failed("not_asked", "a handoff is asked and not run; its input does not fit").into()
-        })
+        Box::pin(async { CallFailure::failed("not_asked", "the input of the handoff is invalid").into() })
     }
 }
 
@@ -104,17 +104,17 @@ impl Tool for HandOff {
 mod tests {
     use super::*;
 
-    fn asked(input: &Value) -> Option<Value> {
-        match HandOff.asks(&ForeignId::parse("call_1").unwrap(), input)? {
-            Ask::Handoff(asked) => Some(serde_json::to_value(asked).unwrap()),
-            Ask::Clarification(_) => None,
+    fn request(input: &Value) -> Option<Value> {
+        match HandOff.prompt(&ForeignId::parse("call_1").unwrap(), input)? {
+            ToolPrompt::Handoff(request) => Some(serde_json::to_value(request).unwrap()),
+            ToolPrompt::Clarification(_) => None,
         }
     }
 
     #[test]
-    fn a_handoff_is_asked_within_the_logs_bounds() {
+    fn a_handoff_prompt_keeps_the_limits_of_the_log() {
         assert_eq!(
-            asked(&json!({
+            request(&json!({
                 "reason": "no rights", "target_kind": "escalation_queue", "summary": "half done", "context": "see a",
                 "timeout_seconds": 60
             })),
@@ -125,14 +125,14 @@ mod tests {
             }))
         );
         assert_eq!(
-            asked(&json!({ "reason": "no rights" })),
+            request(&json!({ "reason": "no rights" })),
             Some(json!({
                 "handoff_id": "call_1", "reason": "no rights", "target_kind": "human", "tool_call_id": "call_1"
             }))
         );
         for reason in [String::new(), "x".repeat(REASON_CHARS_MAX + 1)] {
             let input = json!({ "reason": reason });
-            assert_eq!(asked(&input), None);
+            assert_eq!(request(&input), None);
             assert!(crate::schema::check(&HandOff.schema(), &input).is_err());
         }
     }

@@ -1,15 +1,15 @@
-//! `multi_edit`: several exact replacements, in one or several files, all or none.
+//! The `multi_edit` tool: several exact replacements in one or several files, all or none.
 //!
-//! Look at [`MultiEdit`]. Replacements of one file follow one another, so a later one sees what an earlier one made.
-//! All are worked out before anything is written.
+//! Start at [`MultiEdit`]. Replacements in one file are applied in order, so later ones see the result of earlier ones.
+//! All are computed before anything is written.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::paths::{Place, Root};
+use crate::paths::{Root, WorkspacePath};
 use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
-use crate::tools::ending::Stop;
+use crate::tools::ending::CallFailure;
 use crate::tools::input;
 use crate::tools::limits;
 use crate::tools::replace::replace;
@@ -30,8 +30,9 @@ struct Edit {
 
 impl FileEditor for MultiEdit {
     const NAME: &'static str = "multi_edit";
-    const DESCRIPTION: &'static str = "Makes several edits in one or more files, all or none. Each replaces old_text, which must stand in its \
-         file exactly once, by new_text. Edits of the same file are made in this order.";
+    const DESCRIPTION: &'static str = "Applies several edits to one or more files; either all are applied or none. Each edit replaces \
+         old_text, which must occur exactly once in its file, with new_text. Edits of the same file are \
+         applied in order.";
     const REQUIRED: &'static [&'static str] = &["edits"];
 
     type Input = MultiEditInput;
@@ -42,7 +43,7 @@ impl FileEditor for MultiEdit {
                 "type": "array", "minItems": 1, "maxItems": limits::EDITS_MAX,
                 "items": input::schema(
                     json!({
-                        "path": input::path("The file, relative to the workspace."),
+                        "path": input::path("Path of the file, relative to the workspace."),
                         "old_text": input::old_text(),
                         "new_text": input::new_text(),
                     }),
@@ -61,55 +62,65 @@ impl FileEditor for MultiEdit {
                 paths.push(path.to_owned());
             }
         }
+        let noun = if edits.len() == 1 { "edit" } else { "edits" };
+        let files = if paths.len() == 1 { "file" } else { "files" };
         Intent {
-            action: format!("Make {} edits in {} files.", edits.len(), paths.len()),
+            action: format!("Apply {} {noun} to {} {files}.", edits.len(), paths.len()),
             paths,
-            consequence: "The files are changed together; patches are kept.",
+            consequence: "Changes the files. The changes can be undone with the stored patches.",
         }
     }
 
-    fn plan(root: &Root, input: MultiEditInput) -> Result<Edits, Stop> {
-        let mut works: Vec<Work> = Vec::new();
+    fn plan(root: &Root, input: MultiEditInput) -> Result<Edits, CallFailure> {
+        let mut files: Vec<EditedFile> = Vec::new();
         let mut bytes = 0;
         for (index, edit) in input.edits.iter().enumerate() {
-            take(root, &mut works, &mut bytes, edit).map_err(|stop| {
-                stop.saying(&format!("this is edits[{index}] ({}); nothing was changed", edit.path))
+            apply_edit(root, &mut files, &mut bytes, edit).map_err(|failure| {
+                failure.with_note(&format!("in edits[{index}] ({}); nothing was changed", edit.path))
             })?;
         }
-        let plans = works.into_iter().map(|work| ChangePlan::new(work.place, Some(work.before), work.after));
-        let plans = plans.collect::<Result<Vec<ChangePlan>, Stop>>()?;
-        let rows: Vec<String> = plans.iter().map(ChangePlan::row).collect();
+        let plans = files.into_iter().map(|file| ChangePlan::new(file.place, Some(file.before), file.after));
+        let plans = plans.collect::<Result<Vec<ChangePlan>, CallFailure>>()?;
+        let rows: Vec<String> = plans.iter().map(ChangePlan::summary_line).collect();
         let (output, summary) = (format!("Edited\n{}", rows.join("\n")), change::summary(&plans));
-        Ok(Edits { plans, telling: ChangeReport::Together, output, summary })
+        Ok(Edits { plans, report: ChangeReport::Together, output, summary })
     }
 }
 
 /// A file with the edits so far.
-struct Work {
-    place: Place,
+struct EditedFile {
+    place: WorkspacePath,
     before: Vec<u8>,
     after: Vec<u8>,
 }
 
-fn take(root: &Root, works: &mut Vec<Work>, bytes: &mut usize, edit: &Edit) -> Result<(), Stop> {
+fn apply_edit(
+    root: &Root,
+    files: &mut Vec<EditedFile>,
+    bytes: &mut usize,
+    edit: &Edit,
+) -> Result<(), CallFailure> {
     let place = root.place(&edit.path)?;
-    let at = match works.iter().position(|work| work.place == place) {
+    let at = match files.iter().position(|file| file.place == place) {
         Some(at) => at,
         None => {
-            let before = change::existing(root, &place)?;
+            let before = change::read_existing(root, &place)?;
             *bytes += before.len();
             if *bytes > limits::EDITS_BYTES_MAX {
                 let most = limits::EDITS_BYTES_MAX;
-                let message = format!("the files have more than {most} bytes together; edit fewer at once");
-                return Err(Stop::failed("file_too_large", message));
+                let message = format!(
+                    "the files have more than {most} bytes in total; edit fewer files per \
+                                       call"
+                );
+                return Err(CallFailure::failed("file_too_large", message));
             }
-            works.push(Work { place, after: before.clone(), before });
-            works.len() - 1
+            files.push(EditedFile { place, after: before.clone(), before });
+            files.len() - 1
         }
     };
-    let work = &mut works[at];
-    let grown = work.after.len();
-    (work.after, _) = replace(&work.after, &edit.old_text, &edit.new_text, false)?;
-    *bytes += work.after.len().saturating_sub(grown);
+    let file = &mut files[at];
+    let grown = file.after.len();
+    (file.after, _) = replace(&file.after, &edit.old_text, &edit.new_text, false)?;
+    *bytes += file.after.len().saturating_sub(grown);
     Ok(())
 }

@@ -1,8 +1,10 @@
-//! Gathers the output of a command into events: losslessly, masked, in pieces that are not too small.
+//! Collects the output of a command into events: losslessly, masked, in chunks that are not too small.
 //!
-//! Look at [`Side`], one of the two streams. A piece is as long as [`limits::CHUNK_BYTES`] or as old as
-//! [`limits::CHUNK_WAIT`]; text stays text and characters whole, anything else is base64. Reading goes on while
-//! pieces become durable, up to [`limits::OUTPUT_AHEAD_BYTES`]. It must never know processes or who is told.
+//! It must never know processes or who receives the events.
+//!
+//! Start at [`OutputStream`], one of the two streams. A chunk is flushed at [`limits::CHUNK_BYTES`] or after
+//! [`limits::CHUNK_WAIT`]. Text stays text with whole characters; anything else is base64. Reading continues while
+//! chunks become durable, up to [`limits::OUTPUT_AHEAD_BYTES`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,37 +23,37 @@ use crate::held::HeldSince;
 use crate::tools::limits;
 
 /// One stream of a command.
-pub(crate) struct Side {
+pub(crate) struct OutputStream {
     stream: Stream,
-    /// None once it has ended.
+    /// `None` once it has ended.
     pipe: Option<pipe::Receiver>,
     redactor: Option<StreamRedactor>,
-    /// Masked, and not told yet.
+    /// Masked bytes that are not reported yet.
     ready: Vec<u8>,
-    /// Since when the first of these wait.
+    /// When the first of these arrived.
     since: Option<Instant>,
     held: HeldSince,
-    /// Bytes told before.
-    told: u64,
-    /// Bytes that the command left in the pipe when it ended, and that are not read yet.
-    owed: usize,
+    /// Bytes that were reported before.
+    reported_bytes: u64,
+    /// Bytes that were in the pipe when the command ended and are not read yet.
+    unread_bytes: usize,
     /// Reading ended before the stream did.
     left_open: bool,
     excerpt: Excerpt,
 }
 
-impl Side {
+impl OutputStream {
     pub(crate) fn new(stream: Stream, pipe: pipe::Receiver, redactor: &Arc<Redactor>) -> Self {
         let redactor = (!redactor.is_off()).then(|| StreamRedactor::new(redactor.clone()));
-        Side {
+        OutputStream {
             stream,
             pipe: Some(pipe),
             redactor,
             ready: Vec::new(),
             since: None,
             held: HeldSince::default(),
-            told: 0,
-            owed: 0,
+            reported_bytes: 0,
+            unread_bytes: 0,
             left_open: false,
             excerpt: Excerpt::default(),
         }
@@ -75,18 +77,18 @@ impl Side {
         self.left_open
     }
 
-    /// Whether all that the command wrote is read and there is room for what others may write.
+    /// Whether everything that the command wrote is read, and the output of other processes could be read.
     pub(crate) fn is_idle(&self) -> bool {
-        self.owed == 0 && self.has_room()
+        self.unread_bytes == 0 && self.has_room()
     }
 
-    /// The command has ended: what is in the pipe now is the rest of what it wrote.
+    /// The command has ended: the pipe now contains the rest of its output.
     pub(crate) fn command_ended(&mut self) {
-        let left = self.pipe.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
-        self.owed = left.and_then(|left| usize::try_from(left).ok()).unwrap_or_default();
+        let unread = self.pipe.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
+        self.unread_bytes = unread.and_then(|unread| usize::try_from(unread).ok()).unwrap_or_default();
     }
 
-    /// Stops waiting for who else holds the pipe open. A pipe that nobody holds is read on: its end is there.
+    /// Stops waiting for other processes that hold the pipe open. If none does, the pipe is read to its end.
     pub(crate) fn leave_open(&mut self) {
         let Some(pipe) = &self.pipe else { return };
         let mut look = [PollFd::new(pipe, PollFlags::empty())];
@@ -97,22 +99,22 @@ impl Side {
         }
     }
 
-    pub(crate) fn bytes_told(&self) -> u64 {
-        self.told
+    pub(crate) fn bytes_reported(&self) -> u64 {
+        self.reported_bytes
     }
 
-    /// Reads once, what there is room for, and takes `most` of it. Answers how many there were; 0 at the end. Dropping
-    /// the future loses nothing.
-    pub(crate) async fn read(&mut self, room: &mut [u8], most: u64) -> usize {
+    /// Reads once into `buffer` and accepts at most `most` bytes. Returns the number of bytes read; 0 at the end.
+    /// Dropping the future loses nothing.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8], most: u64) -> usize {
         let Some(pipe) = &self.pipe else { return std::future::pending().await };
         loop {
             if pipe.readable().await.is_err() {
                 break;
             }
-            match pipe.try_read(room) {
+            match pipe.try_read(buffer) {
                 Ok(0) => break,
                 Ok(count) => {
-                    self.take(&room[..usize::try_from(most).map_or(count, |most| most.min(count))]);
+                    self.take(&buffer[..usize::try_from(most).map_or(count, |most| most.min(count))]);
                     return count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -127,11 +129,11 @@ impl Side {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        self.owed = self.owed.saturating_sub(bytes.len());
+        self.unread_bytes = self.unread_bytes.saturating_sub(bytes.len());
         match &mut self.redactor {
             Some(redactor) => {
                 self.ready.append(&mut redactor.push_bytes(bytes));
-                self.held.came(bytes.len(), redactor.held(), recount_world::moment());
+                self.held.received(bytes.len(), redactor.held(), recount_world::moment());
             }
             None => self.ready.extend_from_slice(bytes),
         }
@@ -140,7 +142,7 @@ impl Side {
         }
     }
 
-    /// Nothing more is read.
+    /// Stops reading.
     pub(crate) fn end(&mut self) {
         self.held = HeldSince::default();
         if self.pipe.take().is_some()
@@ -150,12 +152,12 @@ impl Side {
         }
     }
 
-    /// When what waits is to be told although it is short, or what is held back to be released.
+    /// When short output must be flushed, or held output released.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.tell_due().into_iter().chain(self.release_due()).min()
+        self.flush_due().into_iter().chain(self.release_due()).min()
     }
 
-    fn tell_due(&self) -> Option<Instant> {
+    fn flush_due(&self) -> Option<Instant> {
         self.since.map(|since| since + limits::CHUNK_WAIT)
     }
 
@@ -163,7 +165,7 @@ impl Side {
         self.held.due()
     }
 
-    /// Lets out what is held back for bytes that do not come, as far as it identifies no secret.
+    /// Releases held output when no more bytes arrive, as far as it identifies no secret.
     fn release(&mut self) {
         if let Some(redactor) = &mut self.redactor {
             self.ready.append(&mut redactor.release_bytes());
@@ -174,12 +176,11 @@ impl Side {
         }
     }
 
-    /// Makes events of what is to be told by now, which is all when the command `is_over`. What is told counts in
-    /// `all`, too.
-    pub(crate) fn tell(
+    /// Turns due output into events; all of it if the command `is_over`. The reported bytes are added to `totals`.
+    pub(crate) fn flush(
         &mut self,
         call: &ForeignId,
-        all: &mut OutputTold,
+        totals: &mut OutputTotals,
         drafts: &mut Vec<Draft>,
         is_over: bool,
     ) {
@@ -187,17 +188,17 @@ impl Side {
         if is_past(self.release_due()) {
             self.release();
         }
-        let overdue = is_past(self.tell_due());
+        let overdue = is_past(self.flush_due());
         let mut from = 0;
         while from < self.ready.len() {
-            let left = self.ready.len() - from;
-            if left < limits::CHUNK_BYTES && !overdue && !is_over {
+            let remaining = self.ready.len() - from;
+            if remaining < limits::CHUNK_BYTES && !overdue && !is_over {
                 break;
             }
-            let piece = &self.ready[from..from + left.min(limits::CHUNK_BYTES)];
+            let piece = &self.ready[from..from + remaining.min(limits::CHUNK_BYTES)];
             let (length, encoding) = match std::str::from_utf8(piece) {
                 Ok(_) => (piece.len(), None),
-                // The rest of the last character comes later …
+                // The rest of the last character arrives later …
                 Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
                     (error.valid_up_to(), None)
                 }
@@ -210,13 +211,13 @@ impl Side {
                 (None, Ok(text)) => text.to_owned(),
                 _ => STANDARD.encode(piece),
             };
-            let mut chunk = OutputChunk::new(call.clone(), self.stream, data, self.told);
+            let mut chunk = OutputChunk::new(call.clone(), self.stream, data, self.reported_bytes);
             chunk.encoding = encoding;
             drafts.push(Payload::ToolShellOutputChunk(Box::new(chunk)).into());
             self.excerpt.take(piece);
-            all.bytes += length as u64;
-            all.is_binary |= encoding.is_some();
-            self.told += length as u64;
+            totals.bytes += length as u64;
+            totals.is_binary |= encoding.is_some();
+            self.reported_bytes += length as u64;
             from += length;
         }
         self.ready.drain(..from);
@@ -225,18 +226,18 @@ impl Side {
         }
     }
 
-    /// What the model is told of it.
+    /// The excerpt for the model, and whether it is truncated.
     pub(crate) fn excerpt(&mut self) -> (String, bool) {
         self.excerpt.text()
     }
 }
 
-/// Beginning and end of a stream.
+/// The beginning and the end of a stream.
 #[derive(Default)]
 struct Excerpt {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    left_out: u64,
+    omitted: u64,
 }
 
 impl Excerpt {
@@ -247,33 +248,33 @@ impl Excerpt {
         let old = over.min(self.tail.len());
         self.tail.drain(..old);
         self.tail.extend(&rest[over - old..]);
-        self.left_out += over as u64;
+        self.omitted += over as u64;
     }
 
-    /// The text, and whether it is not all of it.
+    /// The text, and whether it is truncated.
     fn text(&mut self) -> (String, bool) {
-        if self.left_out == 0 {
+        if self.omitted == 0 {
             self.head.extend(self.tail.drain(..));
             return (String::from_utf8_lossy(&self.head).into_owned(), false);
         }
         let tail = self.tail.make_contiguous();
-        // Where it was cut, a character may have been.
-        let begin = tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
+        // The cut may have split a character.
+        let tail_start = tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
         let head_end = match std::str::from_utf8(&self.head) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => self.head.len(),
         };
-        let left_out = self.left_out + (begin + self.head.len() - head_end) as u64;
+        let omitted = self.omitted + (tail_start + self.head.len() - head_end) as u64;
         let head = String::from_utf8_lossy(&self.head[..head_end]);
-        let tail = String::from_utf8_lossy(&tail[begin..]);
-        (format!("{head}\n[… {left_out} bytes left out …]\n{tail}"), true)
+        let tail = String::from_utf8_lossy(&tail[tail_start..]);
+        (format!("{head}\n[… {omitted} bytes omitted …]\n{tail}"), true)
     }
 }
 
-/// What was told of both streams.
+/// What was reported of both streams.
 #[derive(Default)]
-pub(crate) struct OutputTold {
+pub(crate) struct OutputTotals {
     pub(crate) bytes: u64,
-    /// Whether some of it is no text.
+    /// Whether some of it is not text.
     pub(crate) is_binary: bool,
 }

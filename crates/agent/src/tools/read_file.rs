@@ -1,7 +1,7 @@
-//! `read_file`: a text file with its lines numbered, or a picture.
+//! The `read_file` tool: returns a text file with line numbers, or an image.
 //!
-//! Look at [`ReadFile`]. Lines are numbered because models name places by number; how much comes back is bounded
-//! in lines, bytes and length of a line. A file that is too large to come back whole is kept as it was.
+//! Start at [`ReadFile`]. Lines are numbered because models refer to them by number. The output is limited in lines,
+//! bytes and line length. A file that is too large to be returned completely is stored as a snapshot.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::limits::READ_PIECE_BYTES;
 use crate::paths::{Links, io_failed};
-use crate::tool::{Assessment, Cancel, Job, Keep, Outcome, Tool};
-use crate::tools::ending::{Halt, Stop, Watch, completed};
+use crate::tool::{Assessment, Cancel, Job, NewArtifact, Outcome, Tool};
+use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed};
 use crate::tools::input;
 use crate::tools::limits;
 use crate::tools::rooted::in_root;
@@ -40,8 +40,8 @@ impl Tool for ReadFile {
     }
 
     fn description(&self) -> &'static str {
-        "Reads a file of the workspace. Text comes back with a line number and a tab before each line; they are \
-         not part of the file. Long files come in parts: ask for the next with `offset`. Pictures (PNG, JPEG, \
+        "Reads a file in the workspace. Returns text with a line number and a tab before each line; they are \
+         not part of the file. Long files are returned in parts; continue with `offset`. Images (PNG, JPEG, \
          GIF, WebP) are shown."
     }
 
@@ -49,14 +49,14 @@ impl Tool for ReadFile {
         json!({
             "type": "object",
             "properties": {
-                "path": input::path("The file, relative to the workspace."),
+                "path": input::path("Path of the file, relative to the workspace."),
                 "offset": {
                     "type": "integer", "minimum": 1, "maximum": limits::LINE_NUMBER_MAX,
-                    "description": "The first line to read, from 1. Default 1."
+                    "description": "The first line to read. Lines are numbered from 1. Default 1."
                 },
                 "limit": {
                     "type": "integer", "minimum": 1, "maximum": limits::READ_LINES_MAX,
-                    "description": "How many lines to read at most."
+                    "description": "The maximum number of lines to read."
                 }
             },
             "required": ["path"],
@@ -78,7 +78,7 @@ impl Tool for ReadFile {
     }
 }
 
-/// What was in the file.
+/// The content of the file.
 enum Content {
     Text(Text),
     Picture { mime: &'static str, bytes: Bytes },
@@ -89,57 +89,56 @@ struct Text {
     /// For the model.
     shown: String,
     size_bytes: u64,
-    /// Of the whole file; unknown when it was not read to its end.
+    /// Lines of the whole file; unknown if it was not read to its end.
     lines: Option<u64>,
     truncated: bool,
-    /// The whole file, when only a part of it is shown and it is not too large to keep.
+    /// The whole file, if only a part is shown and it is not too large to store.
     whole: Option<Bytes>,
 }
 
-async fn read(job: Job<'_>) -> Result<Outcome, Stop> {
+async fn read(job: Job<'_>) -> Result<Outcome, CallFailure> {
     let input: ReadFileInput = input::read(job.input)?;
     let (cancel, path) = (job.cancel.clone(), input.path.clone());
-    let (told, content) = in_root(job.world, job.terms, move |root| {
+    let (path_text, content) = in_root(job.world, job.terms, move |root| {
         let place = root.place(&path)?;
         let file = root.file(&place, Links::Follow)?;
         let offset = input.offset.unwrap_or(1).max(1);
         let limit = input.limit.unwrap_or(limits::READ_LINES_MAX).min(limits::READ_LINES_MAX);
-        let content = look(file, offset, limit, &cancel).map_err(|stop| match stop {
-            Trouble::Io(error) => Stop::from(io_failed(&place, &error)),
-            Trouble::Stop(stop) => stop,
+        let content = read_content(file, offset, limit, &cancel).map_err(|failure| match failure {
+            ReadError::Io(error) => CallFailure::from(io_failed(&place, &error)),
+            ReadError::CallFailure(failure) => failure,
         })?;
-        Ok((place.told(), content))
+        Ok((place.text(), content))
     })
     .await?;
 
-    let mut done = FileRead::new(job.call.clone(), told.clone());
+    let mut done = FileRead::new(job.call.clone(), path_text.clone());
     let mut events: Vec<Draft> = Vec::new();
     let mut keep = async |kind, mime: &str, bytes: Bytes| {
-        let thing = Keep {
+        let artifact = NewArtifact {
             kind,
             mime: mime.to_owned(),
-            summary: Some(told.clone()),
+            summary: Some(path_text.clone()),
             bytes,
             call: Some(job.call.clone()),
             target: None,
         };
-        let kept =
-            job.keeper.keep(thing).await.map_err(|error| {
-                Stop::failed("not_kept", format!("what was read could not be kept: {error}"))
-            })?;
-        events.push(kept.created);
-        Ok::<_, Stop>(kept.id)
+        let stored = job.artifacts.store(artifact).await.map_err(|error| {
+            CallFailure::failed("not_kept", format!("the content could not be stored: {error}"))
+        })?;
+        events.push(stored.created);
+        Ok::<_, CallFailure>(stored.id)
     };
     match content {
         Content::Picture { mime, bytes } => {
-            let summary = format!("{told}: a picture, {} bytes", bytes.len());
+            let summary = format!("{path_text}: image, {} bytes", bytes.len());
             done.size_bytes = Some(bytes.len() as u64);
             done.truncated = Some(false);
             let id = keep("image", mime, bytes.clone()).await?;
             done.snippet_artifact_id = Some(id.clone());
             events.push(Payload::ToolFileReadCompleted(Box::new(done)).into());
             let mut outcome =
-                completed(format!("{told} is a picture ({mime}); it is shown."), summary, events);
+                completed(format!("{path_text} is an image ({mime}), shown here."), summary, events);
             outcome.artifact = Some(id);
             outcome.image = Some((mime.to_owned(), bytes));
             Ok(outcome)
@@ -157,44 +156,44 @@ async fn read(job: Job<'_>) -> Result<Outcome, Stop> {
                 Some(lines) => format!(", {lines} lines"),
             };
             let part = if text.truncated { ", in part" } else { "" };
-            let summary = format!("{told}: {} bytes{lines}{part}", text.size_bytes);
+            let summary = format!("{path_text}: {} bytes{lines}{part}", text.size_bytes);
             events.push(Payload::ToolFileReadCompleted(Box::new(done)).into());
             Ok(completed(text.shown, summary, events))
         }
     }
 }
 
-enum Trouble {
+enum ReadError {
     Io(std::io::Error),
-    Stop(Stop),
+    CallFailure(CallFailure),
 }
 
-impl From<std::io::Error> for Trouble {
+impl From<std::io::Error> for ReadError {
     fn from(error: std::io::Error) -> Self {
-        Trouble::Io(error)
+        ReadError::Io(error)
     }
 }
 
-fn look(mut file: File, offset: u64, limit: u64, cancel: &Cancel) -> Result<Content, Trouble> {
+fn read_content(mut file: File, offset: u64, limit: u64, cancel: &Cancel) -> Result<Content, ReadError> {
     let size = file.metadata()?.len();
     let mut head = Vec::new();
     (&mut file).take(READ_PIECE_BYTES as u64).read_to_end(&mut head)?;
     if let Some(mime) = picture(&head) {
         if size > limits::IMAGE_BYTES_MAX {
             let most = limits::IMAGE_BYTES_MAX;
-            let message = format!("the picture has {size} bytes and may have {most}; make it smaller first");
-            return Err(Trouble::Stop(Stop::failed("file_too_large", message)));
+            let message = format!("the image has {size} bytes; the limit is {most}; make it smaller first");
+            return Err(ReadError::CallFailure(CallFailure::failed("file_too_large", message)));
         }
         (&mut file).take(limits::IMAGE_BYTES_MAX).read_to_end(&mut head)?;
         return Ok(Content::Picture { mime, bytes: head.into() });
     }
     if is_binary(&head) {
-        let message = format!("the file is binary ({size} bytes), which cannot be shown as text");
-        return Err(Trouble::Stop(Stop::failed("binary_file", message)));
+        let message = format!("the file is binary ({size} bytes) and cannot be shown as text");
+        return Err(ReadError::CallFailure(CallFailure::failed("binary_file", message)));
     }
     let mut lines = Lines::new(offset, limit);
     let mut whole = (size <= limits::SNAPSHOT_BYTES_MAX).then(Vec::new);
-    let watch = Watch::new(cancel, limits::SEARCH_TIME_MAX);
+    let watch = WorkMonitor::new(cancel, limits::SEARCH_TIME_MAX);
     let mut piece = head;
     loop {
         if piece.is_empty() {
@@ -202,15 +201,15 @@ fn look(mut file: File, offset: u64, limit: u64, cancel: &Cancel) -> Result<Cont
             break;
         }
         lines.push(&piece);
-        if let Some(kept) = &mut whole {
-            kept.extend_from_slice(&piece);
+        if let Some(content_bytes) = &mut whole {
+            content_bytes.extend_from_slice(&piece);
         }
         // A file may grow while it is read.
-        whole = whole.filter(|kept| kept.len() as u64 <= limits::SNAPSHOT_BYTES_MAX);
-        match watch.look() {
+        whole = whole.filter(|content_bytes| content_bytes.len() as u64 <= limits::SNAPSHOT_BYTES_MAX);
+        match watch.check() {
             Ok(()) => {}
-            Err(Halt::Cancelled) => return Err(Trouble::Stop(Stop::cancelled())),
-            // What was asked for may be there already; how many lines there are stays unknown.
+            Err(Halt::Cancelled) => return Err(ReadError::CallFailure(CallFailure::cancelled())),
+            // The requested lines may be complete already; the number of lines stays unknown.
             Err(Halt::TimeUp) => break,
         }
         if lines.is_full() && lines.read_bytes >= limits::COUNT_BYTES_MAX {
@@ -219,22 +218,22 @@ fn look(mut file: File, offset: u64, limit: u64, cancel: &Cancel) -> Result<Cont
         piece.clear();
         (&mut file).take(READ_PIECE_BYTES as u64).read_to_end(&mut piece)?;
     }
-    lines.finish(size, whole).map(Content::Text).map_err(Trouble::Stop)
+    lines.finish(size, whole).map(Content::Text).map_err(ReadError::CallFailure)
 }
 
-/// Lines as they come out of a file, of which those that were asked for are shown.
+/// Splits a file into lines and collects the requested ones.
 struct Lines {
     offset: u64,
     limit: u64,
-    /// The number of the line in hand, from 1.
+    /// The number of the current line, from 1.
     number: u64,
-    /// The beginning of the line in hand, as far as it may be shown, and its length.
+    /// The beginning of the current line, as far as it may be shown, and its length.
     line: Vec<u8>,
     line_bytes: u64,
     read_bytes: u64,
     shown: String,
     shown_lines: u64,
-    /// Whether nothing more is shown because it would be too much.
+    /// Whether the output is full.
     stopped: bool,
     cut_lines: bool,
     ended: bool,
@@ -298,7 +297,7 @@ impl Lines {
         let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
         let mut row = format!("{:>6}\t{text}", self.number);
         if hidden > 0 {
-            row.push_str(&format!("… [{hidden} more bytes in this line]"));
+            row.push_str(&format!("… [{hidden} more bytes on this line]"));
             self.cut_lines = true;
         }
         row.push('\n');
@@ -310,7 +309,7 @@ impl Lines {
         }
     }
 
-    /// The file is over.
+    /// Handles the end of the file.
     fn end(&mut self) {
         if self.line_bytes > 0 {
             self.end_line();
@@ -318,7 +317,7 @@ impl Lines {
         self.ended = true;
     }
 
-    fn finish(mut self, size: u64, whole: Option<Vec<u8>>) -> Result<Text, Stop> {
+    fn finish(mut self, size: u64, whole: Option<Vec<u8>>) -> Result<Text, CallFailure> {
         let seen = self.number - 1;
         let lines = self.ended.then_some(seen);
         if self.shown_lines == 0 && self.offset > seen && (self.offset > 1 || !self.ended) {
@@ -327,8 +326,8 @@ impl Lines {
             } else {
                 format!("more than {seen} lines, too many to count")
             };
-            let message = format!("the file has {many}; line {} is not shown", self.offset);
-            return Err(Stop::failed("offset_past_end", message));
+            let message = format!("the file has {many}; there is no line {} to show", self.offset);
+            return Err(CallFailure::failed("offset_past_end", message));
         }
         if seen == 0 && self.ended {
             return Ok(Text { shown: "The file is empty.".into(), lines: Some(0), ..Text::default() });
@@ -339,7 +338,7 @@ impl Lines {
         if more {
             let of = lines.map_or_else(String::new, |lines| format!(" of {lines}"));
             self.shown.push_str(&format!(
-                "[lines {} to {last}{of}; read on with offset {}]\n",
+                "[lines {} to {last}{of}; continue with offset {}]\n",
                 self.offset,
                 last + 1
             ));
@@ -349,12 +348,12 @@ impl Lines {
     }
 }
 
-/// Text has no zero bytes; nearly everything else has one soon.
+/// Text has no NUL bytes; most binary formats have one early.
 pub(crate) fn is_binary(head: &[u8]) -> bool {
     memchr::memchr(0, &head[..head.len().min(limits::BINARY_LOOK_BYTES)]).is_some()
 }
 
-/// What a picture begins with, whatever its name says.
+/// Recognizes an image by its first bytes, whatever its name is.
 fn picture(head: &[u8]) -> Option<&'static str> {
     if head.starts_with(b"\x89PNG\r\n\x1a\n") {
         Some("image/png")

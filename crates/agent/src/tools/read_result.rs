@@ -1,6 +1,8 @@
-//! `read_result`: what an earlier call was answered, where the model is sent only its beginning and end.
+//! The `read_result` tool: returns the stored result of an earlier call of which the model sees only a part.
 //!
-//! Look at [`ReadResult`]. The log is read by the keeper; this tool knows no engine.
+//! It must not know the engine: the artifact store reads the log.
+//!
+//! Start at [`ReadResult`].
 
 use futures_util::future::BoxFuture;
 use recount_event::ForeignId;
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::tool::{Assessment, Job, Outcome, ResultRange, Tool};
-use crate::tools::ending::{Stop, completed};
+use crate::tools::ending::{CallFailure, completed};
 use crate::tools::input;
 use crate::tools::limits;
 
@@ -34,8 +36,8 @@ impl Tool for ReadResult {
     }
 
     fn description(&self) -> &'static str {
-        "Reads the result of an earlier call again, of which this conversation shows only a part. The note in its place \
-         has the call_id. Read only the part that you need."
+        "Returns the stored result of an earlier tool call that this conversation shows only in part. The \
+         note in the conversation names its call_id. Read only the part that you need."
     }
 
     fn schema(&self) -> Value {
@@ -43,15 +45,15 @@ impl Tool for ReadResult {
             json!({
                 "call_id": {
                     "type": "string", "minLength": 1, "maxLength": limits::RESULT_CALL_ID_CHARS_MAX,
-                    "description": "The call_id that the note has."
+                    "description": "The call_id from the note."
                 },
                 "offset": {
                     "type": "integer", "minimum": 0,
-                    "description": "The first byte. Default 0."
+                    "description": "The first byte to return. Default 0."
                 },
                 "limit": {
                     "type": "integer", "minimum": 1, "maximum": limits::RESULT_READ_BYTES_MAX,
-                    "description": "How many bytes. Default all that are read at once."
+                    "description": "The number of bytes to return. Default: as many as one call may return."
                 }
             }),
             &["call_id"],
@@ -60,7 +62,7 @@ impl Tool for ReadResult {
 
     fn assess(&self, input: &Value) -> Assessment {
         let call = input::text(input, "call_id");
-        input::harmless(&format!("result of {call}"), "Read a stored result again.", Vec::new())
+        input::harmless(&format!("result of {call}"), "Read a stored result.", Vec::new())
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
@@ -68,22 +70,23 @@ impl Tool for ReadResult {
     }
 }
 
-async fn read(mut job: Job<'_>) -> Result<Outcome, Stop> {
+async fn read(mut job: Job<'_>) -> Result<Outcome, CallFailure> {
     let ReadResultInput { call_id, offset, limit } = input::read(job.input)?;
-    let call = ForeignId::parse(&call_id)
-        .map_err(|why| Stop::failed("not_found", format!("{call_id:?} is not the id of a call: {why}")))?;
+    let call = ForeignId::parse(&call_id).map_err(|why| {
+        CallFailure::failed("not_found", format!("{call_id:?} is not a valid call id: {why}"))
+    })?;
     let most = limits::RESULT_READ_BYTES_MAX;
     let range = ResultRange { offset: offset.unwrap_or(0), limit: limit.unwrap_or(most).min(most) };
     let part = tokio::select! {
         biased;
-        () = job.cancel.cancelled() => return Err(Stop::cancelled()),
-        part = job.keeper.result(&call, range) => part,
+        () = job.cancel.cancelled() => return Err(CallFailure::cancelled()),
+        part = job.artifacts.result(&call, range) => part,
     };
-    let part = part.map_err(|why| Stop::failed("not_found", why))?;
+    let part = part.map_err(|why| CallFailure::failed("not_found", why))?;
     let (first, total) = (range.offset, part.total);
     if first > total {
-        let message = format!("the result of {call} has {total} bytes; offset {first} is beyond its end");
-        return Err(Stop::failed("range", message));
+        let message = format!("the result of {call} has {total} bytes; offset {first} is past its end");
+        return Err(CallFailure::failed("range", message));
     }
     let end = total.min(first + range.limit);
     let more = if end < total { format!("; continue with offset {end}") } else { String::new() };

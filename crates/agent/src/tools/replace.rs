@@ -1,20 +1,31 @@
-//! Replacing a piece of text in a file exactly, or saying why it cannot be done so that a model can correct it.
+//! Replaces an exact text in a file, or explains why it cannot, so that a model can correct the call.
 //!
-//! Look at [`replace`]. Pure, on bytes. A model sees lines and not what ends them: where a file ends its lines with
-//! carriage return and newline and the text does not occur as it was given, it is looked for with these.
+//! Start at [`replace`]. Pure, on bytes. A model does not see line ends: in a file with CRLF line ends, a text that
+//! does not occur as given is searched with CRLF.
 
 use memchr::memmem;
 
-use crate::tools::ending::{Stop, cut};
+use crate::tools::ending::{CallFailure, cut};
 use crate::tools::limits;
 
-/// The new bytes, and how often the text was replaced.
-pub(crate) fn replace(bytes: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, usize), Stop> {
+/// Returns the new bytes and the number of replacements.
+pub(crate) fn replace(
+    bytes: &[u8],
+    old: &str,
+    new: &str,
+    all: bool,
+) -> Result<(Vec<u8>, usize), CallFailure> {
     if old == new {
-        return Err(Stop::failed("no_change", "old_text and new_text are the same; nothing would change"));
+        return Err(CallFailure::failed(
+            "no_change",
+            "old_text and new_text are identical; nothing was changed",
+        ));
     }
     if old.is_empty() {
-        return Err(Stop::failed("invalid_input", "old_text is empty; to make a new file use write_file"));
+        return Err(CallFailure::failed(
+            "invalid_input",
+            "old_text is empty; create new files with write_file",
+        ));
     }
     let (mut old, mut new) = (old.to_owned(), new.to_owned());
     let mut places: Vec<usize> = memmem::find_iter(bytes, old.as_bytes()).collect();
@@ -23,17 +34,17 @@ pub(crate) fn replace(bytes: &[u8], old: &str, new: &str, all: bool) -> Result<(
         places = memmem::find_iter(bytes, old.as_bytes()).collect();
     }
     match places.len() {
-        0 => return Err(Stop::failed("text_not_found", not_found(bytes, &old))),
+        0 => return Err(CallFailure::failed("text_not_found", not_found(bytes, &old))),
         1 => {}
         _ if all => {}
-        count => return Err(Stop::failed("text_not_unique", too_often(bytes, &places, count))),
+        count => return Err(CallFailure::failed("text_not_unique", too_often(bytes, &places, count))),
     }
     let size =
         (bytes.len() - places.len() * old.len()).saturating_add(places.len().saturating_mul(new.len()));
     if size > limits::EDIT_FILE_BYTES_MAX {
         let most = limits::EDIT_FILE_BYTES_MAX;
-        let message = format!("the file would have {size} bytes and may have {most} to be edited");
-        return Err(Stop::failed("file_too_large", message));
+        let message = format!("the edited file would have {size} bytes; the limit is {most}");
+        return Err(CallFailure::failed("file_too_large", message));
     }
     let mut out = Vec::with_capacity(size);
     let mut from = 0;
@@ -53,50 +64,52 @@ fn with_returns(text: &str) -> String {
 fn too_often(bytes: &[u8], places: &[usize], count: usize) -> String {
     let mut rows: Vec<String> = Vec::new();
     let (mut row, mut from) = (1, 0);
-    for place in places.iter().take(limits::PLACES_TOLD_MAX) {
+    for place in places.iter().take(limits::OCCURRENCES_LISTED_MAX) {
         row += memchr::memchr_iter(b'\n', &bytes[from..*place]).count();
         from = *place;
         rows.push(row.to_string());
     }
     let more = if count > rows.len() { ", …" } else { "" };
     format!(
-        "old_text stands {count} times in the file, in lines {}{more}; give more of the text around the one that is \
-         meant, or set replace_all",
+        "old_text occurs {count} times in the file, on lines {}{more}; include more context so that it is \
+         unique, or set replace_all",
         rows.join(", ")
     )
 }
 
 fn not_found(bytes: &[u8], old: &str) -> String {
-    const SAID: &str = "old_text is not in the file";
-    let Some(wanted) = old.lines().find(|line| !line.trim().is_empty()) else {
-        return format!("{SAID}; it is only white space, give the text around it");
+    const NOT_FOUND: &str = "old_text was not found in the file";
+    let Some(target) = old.lines().find(|line| !line.trim().is_empty()) else {
+        return format!("{NOT_FOUND}; it has only whitespace, so include the text around it");
     };
-    let Some((number, line, score)) = nearest(bytes, wanted) else { return format!("{SAID}; read it again") };
-    let line = cut(&String::from_utf8_lossy(line), limits::LINE_TOLD_CHARS);
+    let Some((number, line, score)) = nearest(bytes, target) else {
+        return format!("{NOT_FOUND}; read the file again");
+    };
+    let line = cut(&String::from_utf8_lossy(line), limits::LINE_QUOTED_CHARS);
     let why = if score == EXACT {
-        "which is its first line, but what follows differs"
+        "which matches its first line, but the following lines differ"
     } else if score == SPACES {
-        "which differs in white space"
+        "which differs in whitespace"
     } else {
-        "which is not the same"
+        "which differs"
     };
-    format!("{SAID}; nearest is line {number}, {why}: {line}")
+    format!("{NOT_FOUND}; the closest line is {number}, {why}: {line}")
 }
 
 const EXACT: u32 = 1_002;
 const SPACES: u32 = 1_001;
 
-/// The line that is most like this one, when one is like it at all.
-fn nearest<'a>(bytes: &'a [u8], wanted: &str) -> Option<(usize, &'a [u8], u32)> {
-    let wanted = wanted.trim_end_matches('\r').as_bytes();
-    let pairs = pairs(wanted);
+/// The most similar line, if one is similar enough.
+fn nearest<'a>(bytes: &'a [u8], target: &str) -> Option<(usize, &'a [u8], u32)> {
+    let target = target.trim_end_matches('\r').as_bytes();
+    let pairs = pairs(target);
     let lines = bytes.split(|byte| *byte == b'\n').take(limits::NEAREST_LINES_MAX);
     let mut best: Option<(usize, &[u8], u32)> = None;
     for (index, line) in lines.enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let score = if memmem::find(line, wanted).is_some() {
+        let score = if memmem::find(line, target).is_some() {
             EXACT
-        } else if line.trim_ascii() == wanted.trim_ascii() {
+        } else if line.trim_ascii() == target.trim_ascii() {
             SPACES
         } else {
             alike(&pairs, line)
@@ -108,20 +121,20 @@ fn nearest<'a>(bytes: &'a [u8], wanted: &str) -> Option<(usize, &'a [u8], u32)> 
     best
 }
 
-/// Neighbouring bytes, sorted, white space around left out.
+/// Adjacent bytes, sorted, without surrounding whitespace.
 fn pairs(text: &[u8]) -> Vec<[u8; 2]> {
     let text = text.trim_ascii();
-    let text = &text[..text.len().min(limits::LINE_TOLD_CHARS)];
+    let text = &text[..text.len().min(limits::LINE_QUOTED_CHARS)];
     let mut pairs: Vec<[u8; 2]> = text.windows(2).map(|pair| [pair[0], pair[1]]).collect();
     pairs.sort_unstable();
     pairs
 }
 
-/// How many pairs two lines share, in thousandths of all they have.
-fn alike(wanted: &[[u8; 2]], line: &[u8]) -> u32 {
+/// The similarity of two lines: the share of common pairs, in thousandths.
+fn alike(target: &[[u8; 2]], line: &[u8]) -> u32 {
     let pairs = pairs(line);
     let (mut shared, mut at) = (0_usize, 0);
-    for pair in wanted {
+    for pair in target {
         while at < pairs.len() && pairs[at] < *pair {
             at += 1;
         }
@@ -130,7 +143,7 @@ fn alike(wanted: &[[u8; 2]], line: &[u8]) -> u32 {
             at += 1;
         }
     }
-    let all = wanted.len() + pairs.len();
+    let all = target.len() + pairs.len();
     u32::try_from((2_000 * shared).checked_div(all).unwrap_or(0)).unwrap_or(0)
 }
 
@@ -140,7 +153,7 @@ mod tests {
     use crate::tool::Outcome;
     use proptest::prelude::*;
 
-    fn said(bytes: &str, old: &str, new: &str) -> String {
+    fn error_text(bytes: &str, old: &str, new: &str) -> String {
         Outcome::from(replace(bytes.as_bytes(), old, new, false).unwrap_err()).output
     }
 
@@ -163,57 +176,56 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_lines() {
-        for (before, old, new, told) in [
+    fn errors_name_the_lines() {
+        for (before, old, new, message) in [
             (
                 "x\nx\ny x\n",
                 "x",
                 "z",
-                "old_text stands 3 times in the file, in lines 1, 2, 3; give more of the text around the one that is \
-                 meant, or set replace_all",
+                "old_text occurs 3 times in the file, on lines 1, 2, 3; include more context so that it is unique, or set replace_all",
             ),
-            ("a", "a", "a", "old_text and new_text are the same; nothing would change"),
+            ("a", "a", "a", "old_text and new_text are identical; nothing was changed"),
             (
                 "fn a() {\n    let total = 1;\n}\n",
                 "let totals = 1;",
                 "",
-                "old_text is not in the file; nearest is line 2, which is not the same:     let total = 1;",
+                "old_text was not found in the file; the closest line is 2, which differs:     let total = 1;",
             ),
             (
                 "fn a() {\n    b();\n}\n",
                 "\tb();\n",
                 "",
-                "old_text is not in the file; nearest is line 2, which differs in white space:     b();",
+                "old_text was not found in the file; the closest line is 2, which differs in whitespace:     b();",
             ),
             (
                 "first\nsecond\n",
                 "first\nthird\n",
                 "",
-                "old_text is not in the file; nearest is line 1, which is its first line, but what follows differs: first",
+                "old_text was not found in the file; the closest line is 1, which matches its first line, but the following lines differ: first",
             ),
-            ("abc\n", "entirely other", "", "old_text is not in the file; read it again"),
+            ("abc\n", "entirely other", "", "old_text was not found in the file; read the file again"),
             (
                 "abc\n",
                 "  ",
                 "",
-                "old_text is not in the file; it is only white space, give the text around it",
+                "old_text was not found in the file; it has only whitespace, so include the text around it",
             ),
         ] {
-            assert_eq!(said(before, old, new), told);
+            assert_eq!(error_text(before, old, new), message);
         }
         let many = "x\n".repeat(1_000);
         assert!(
-            said(&many, "x", "y")
-                .contains("stands 1000 times in the file, in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …;")
+            error_text(&many, "x", "y")
+                .contains("occurs 1000 times in the file, on lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …;")
         );
         let grows =
             replace(many.as_bytes(), "x", &"y".repeat(limits::EDIT_FILE_BYTES_MAX / 100), true).unwrap_err();
-        assert!(Outcome::from(grows).output.starts_with("the file would have 41944000 bytes"));
+        assert!(Outcome::from(grows).output.starts_with("the edited file would have 41944000 bytes"));
     }
 
     proptest! {
         #[test]
-        fn it_is_what_the_standard_library_does(text in "[ab\n]{0,20}", old in "[ab]{1,3}", new in "[abc]{0,3}") {
+        fn the_result_equals_that_of_the_standard_library(text in "[ab\n]{0,20}", old in "[ab]{1,3}", new in "[abc]{0,3}") {
             prop_assume!(old != new);
             match replace(text.as_bytes(), &old, &new, true) {
                 Ok((got, times)) => {

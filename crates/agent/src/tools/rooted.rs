@@ -1,17 +1,19 @@
-//! Work on the files of a workspace, which blocks. Look at [`in_root`].
+//! Runs blocking work on the files of a workspace.
+//!
+//! Start at [`in_root`].
 
 use recount_world::World;
 
 use crate::paths::Root;
 use crate::tool::Terms;
-use crate::tools::ending::{Stop, aside};
+use crate::tools::ending::{CallFailure, run_blocking};
 
-/// Opens the workspace's folder and works in it, beside the runtime's own threads.
+/// Opens the workspace folder and runs the work on a separate thread.
 pub(crate) async fn in_root<T: Send + 'static>(
     world: &World,
     terms: &Terms,
-    work: impl FnOnce(&Root) -> Result<T, Stop> + Send + 'static,
-) -> Result<T, Stop> {
+    work: impl FnOnce(&Root) -> Result<T, CallFailure> + Send + 'static,
+) -> Result<T, CallFailure> {
     let root = terms.root.clone();
-    aside(world, move || work(&Root::open(&root)?)).await
+    run_blocking(world, move || work(&Root::open(&root)?)).await
 }

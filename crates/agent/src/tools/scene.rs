@@ -1,4 +1,4 @@
-//! A folder, a keeper and a teller for tests of tools. What is kept and told is remembered in order.
+//! Test setup for tools: a folder, an artifact store and an event recorder, both in memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,70 +15,72 @@ use tokio::sync::watch;
 
 use crate::schema;
 use crate::tool::{
-    Approved, Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog,
-    Rewritten, Teller, Terms, Tool,
+    ApprovedCall, ArtifactStore, Cancel, EventReporter, FileRevisions, HostJudge, HostVerdict, Job,
+    NewArtifact, Outcome, OutcomeStatus, OutputInLog, RunLost, StoredArtifact, Terms, Tool,
 };
 use crate::tools::Tools;
 
 pub(crate) struct Scene {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) world: World,
-    pub(crate) kept: Shelf,
-    pub(crate) told: Told,
+    pub(crate) stored: MemoryArtifacts,
+    pub(crate) recorder: EventRecorder,
     pub(crate) cancel: Cancel,
     pub(crate) stop: watch::Sender<bool>,
-    pub(crate) approved: Option<Approved>,
-    pub(crate) rewritten: Rewritten,
-    /// What the policy says of hosts that no call named; it asks about all if nothing else is set.
+    pub(crate) approved: Option<ApprovedCall>,
+    pub(crate) revisions: FileRevisions,
+    /// The policy for hosts that no call named. By default all need approval.
     pub(crate) hosts: HostJudge,
 }
 
-/// Keeps in memory.
+/// Stores artifacts in memory.
 #[derive(Default)]
-pub(crate) struct Shelf {
-    pub(crate) things: Mutex<Vec<Keep>>,
-    pub(crate) refuses: bool,
+pub(crate) struct MemoryArtifacts {
+    pub(crate) artifacts: Mutex<Vec<NewArtifact>>,
+    pub(crate) is_full: bool,
 }
 
-/// Remembers what was told, and does something when it is.
+/// Records events, and runs a callback at each report.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct EventRecorder {
     pub(crate) drafts: Vec<Draft>,
-    pub(crate) meanwhile: Option<Box<dyn FnMut() + Send>>,
-    pub(crate) gone: bool,
+    pub(crate) on_report: Option<Box<dyn FnMut() + Send>>,
+    pub(crate) is_lost: bool,
 }
 
-impl Keeper for Shelf {
-    fn keep(&self, thing: Keep) -> BoxFuture<'_, Result<Kept, String>> {
+impl ArtifactStore for MemoryArtifacts {
+    fn store(&self, artifact: NewArtifact) -> BoxFuture<'_, Result<StoredArtifact, String>> {
         Box::pin(async move {
-            if self.refuses {
+            if self.is_full {
                 return Err("the disk is full".to_owned());
             }
-            let mut things = self.things.lock().unwrap();
-            let id = ForeignId::parse(&format!("art_{}", things.len() + 1)).unwrap();
-            let created =
-                Payload::ArtifactCreated(Box::new(artifact::Created::new(id.clone(), thing.kind.to_owned())));
-            things.push(thing);
-            Ok(Kept { id, created: created.into() })
+            let mut artifacts = self.artifacts.lock().unwrap();
+            let id = ForeignId::parse(&format!("art_{}", artifacts.len() + 1)).unwrap();
+            let created = Payload::ArtifactCreated(Box::new(artifact::Created::new(
+                id.clone(),
+                artifact.kind.to_owned(),
+            )));
+            artifacts.push(artifact);
+            Ok(StoredArtifact { id, created: created.into() })
         })
     }
 
-    fn keep_output(&self, _: OutputInLog) -> BoxFuture<'_, Result<Kept, String>> {
-        // The tools with this scene run no commands.
+    fn store_output(&self, _: OutputInLog) -> BoxFuture<'_, Result<StoredArtifact, String>> {
+        // The tools under test run no commands.
         Box::pin(std::future::ready(Err("this shelf keeps no output".to_owned())))
     }
 }
 
-impl Teller for Told {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
+impl EventReporter for EventRecorder {
+    fn report(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, RunLost>> {
         Box::pin(async move {
-            if self.gone {
-                return Err(Gone);
+            if self.is_lost {
+                return Err(RunLost);
             }
             let first = self.drafts.len() as u64;
             self.drafts.extend(drafts);
-            if let Some(meanwhile) = &mut self.meanwhile {
-                meanwhile();
+            if let Some(on_report) = &mut self.on_report {
+                on_report();
             }
             Ok(first)
         })
@@ -95,14 +97,14 @@ impl Scene {
         let scene = Scene {
             folder: tempfile::tempdir().unwrap(),
             world: World::seeded(7, 1_000),
-            kept: Shelf::default(),
-            told: Told::default(),
+            stored: MemoryArtifacts::default(),
+            recorder: EventRecorder::default(),
             cancel,
             stop,
             approved: None,
-            rewritten: Rewritten::default(),
+            revisions: FileRevisions::default(),
             hosts: HostJudge::new(|_, _| {
-                HostVerdict::Asks("calls that use the network are asked about".to_owned())
+                HostVerdict::NeedsApproval("calls that use the network need approval".to_owned())
             }),
         };
         for (path, text) in files {
@@ -129,7 +131,7 @@ impl Scene {
         String::from_utf8(std::fs::read(self.at(path)).unwrap()).unwrap()
     }
 
-    /// All files, with what is in them.
+    /// All files with their content.
     pub(crate) fn files(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         let mut folders = vec![self.root().to_owned()];
@@ -151,10 +153,10 @@ impl Scene {
         let tools = Tools::standard();
         let tool = tools.get(name).unwrap();
         schema::check(&tool.schema(), &input).expect("tests give what a model may give");
-        self.carry(&**tool, input).await
+        self.run_tool(&**tool, input).await
     }
 
-    pub(crate) async fn carry(&mut self, tool: &dyn Tool, input: Value) -> Outcome {
+    pub(crate) async fn run_tool(&mut self, tool: &dyn Tool, input: Value) -> Outcome {
         let terms = Terms {
             root: self.root().to_owned(),
             network: false,
@@ -168,10 +170,10 @@ impl Scene {
             turn_index: Some(0),
             input: &input,
             approved: self.approved.clone(),
-            rewritten: self.rewritten.clone(),
+            revisions: self.revisions.clone(),
             terms: &terms,
-            teller: &mut self.told,
-            keeper: &self.kept,
+            reporter: &mut self.recorder,
+            artifacts: &self.stored,
             redactor: &Arc::new(Redactor::off()),
             cancel: self.cancel.clone(),
             world: &self.world,
@@ -179,16 +181,16 @@ impl Scene {
         tool.run(job).await
     }
 
-    /// What was told and what the outcome tells, as `type data`.
+    /// The reported events and those of the outcome, as `(type, data)`.
     pub(crate) fn events(&mut self, outcome: &Outcome) -> Vec<(String, Value)> {
-        let drafts = self.told.drafts.drain(..).chain(outcome.events.iter().cloned());
+        let drafts = self.recorder.drafts.drain(..).chain(outcome.events.iter().cloned());
         drafts.map(|draft| (draft.payload.type_name().to_owned(), data(&draft))).collect()
     }
 
-    /// The bytes kept as the n-th thing.
-    pub(crate) fn kept(&self, index: usize) -> (String, Bytes) {
-        let things = self.kept.things.lock().unwrap();
-        (things[index].kind.to_owned(), things[index].bytes.clone())
+    /// The kind and the bytes of the n-th artifact.
+    pub(crate) fn stored(&self, index: usize) -> (String, Bytes) {
+        let artifacts = self.stored.artifacts.lock().unwrap();
+        (artifacts[index].kind.to_owned(), artifacts[index].bytes.clone())
     }
 }
 
@@ -200,15 +202,15 @@ pub(crate) fn data(draft: &Draft) -> Value {
 
 /// The code of a failure.
 pub(crate) fn code(outcome: &Outcome) -> &'static str {
-    match &outcome.how {
-        How::Failed { code, .. } | How::TimedOut { code, .. } => code,
-        How::Completed => "completed",
-        How::Cancelled => "cancelled",
+    match &outcome.status {
+        OutcomeStatus::Failed { code, .. } | OutcomeStatus::TimedOut { code, .. } => code,
+        OutcomeStatus::Completed => "completed",
+        OutcomeStatus::Cancelled => "cancelled",
     }
 }
 
-/// Expects a failure and answers what the model is told.
-pub(crate) fn refused(outcome: &Outcome, wanted: &str) -> String {
-    assert_eq!(code(outcome), wanted, "{outcome:?}");
+/// Asserts a failure and returns the output for the model.
+pub(crate) fn refused(outcome: &Outcome, expected: &str) -> String {
+    assert_eq!(code(outcome), expected, "{outcome:?}");
     outcome.output.clone()
 }

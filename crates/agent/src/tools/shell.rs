@@ -1,6 +1,6 @@
-//! `shell_exec`: one command line, given to a shell in the sandbox.
+//! The `shell_exec` tool: runs a command line with a shell in the sandbox.
 //!
-//! Look at [`ShellExec`]. How it is run and what is told of it is `command`'s.
+//! Start at [`ShellExec`]. `command` runs it and reports its output.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::policy::command_risk;
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Preview, Targets, Tool};
 use crate::tools::command::{self, CommandPlan};
-use crate::tools::ending::{Stop, cut};
+use crate::tools::ending::{CallFailure, cut};
 use crate::tools::input;
 
 /// Runs command lines.
@@ -45,9 +45,10 @@ impl Tool for ShellExec {
     }
 
     fn description(&self) -> &'static str {
-        "Runs a command line with a shell in the workspace. Answers the exit code, stdout and stderr; of long \
-         output the beginning and the end. Nothing is typed into it, and nothing it starts outlives it. /tmp and \
-         the home folder are empty and its own; only the workspace lasts. There may be no network."
+        "Runs a shell command in the workspace. Returns the exit code, stdout and stderr. Long output is cut \
+         in the middle. stdin is empty. Background processes are killed when the command ends. /tmp and the \
+         home directory start empty and are discarded; only the workspace persists. Network access may be \
+         blocked."
     }
 
     fn schema(&self) -> Value {
@@ -57,13 +58,14 @@ impl Tool for ShellExec {
                 "command": {
                     "type": "string",
                     "minLength": 1,
-                    "description": "The command line, as one would type it into a shell."
+                    "description": "The shell command to run."
                 },
                 "timeout_seconds": {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": 86_400,
-                    "description": "After this long it is stopped, or earlier, where less is allowed."
+                    "description": "Stop the command after this many seconds. The server may have a lower \
+                                    limit."
                 }
             },
             "required": ["command"],
@@ -93,22 +95,25 @@ impl Tool for ShellExec {
         Box::pin(async move {
             let ShellInput { command, timeout_seconds } = match input::read(job.input) {
                 Ok(input) => input,
-                Err(stop) => return stop.into(),
+                Err(failure) => return failure.into(),
             };
             if command.len() > limits::COMMAND_BYTES_MAX || command.contains('\0') {
                 let most = limits::COMMAND_BYTES_MAX;
-                let why = format!("a command has at most {most} bytes and none of them is 0; write a script");
-                return Stop::failed("invalid_input", why).into();
+                let why = format!(
+                    "a command must have at most {most} bytes and no NUL byte; put longer \
+                                   commands into a script file"
+                );
+                return CallFailure::failed("invalid_input", why).into();
             }
             let allowed = job.terms.command_timeout;
-            let wanted = CommandPlan {
+            let plan = CommandPlan {
                 title: command.clone(),
                 argv: vec![self.sandbox.shell().to_owned(), "-c".to_owned(), command],
                 environment: Vec::new(),
-                timeout: timeout_seconds.map_or(allowed, |wanted| Duration::from_secs(wanted).min(allowed)),
+                timeout: timeout_seconds.map_or(allowed, |plan| Duration::from_secs(plan).min(allowed)),
                 kind: "shell",
             };
-            command::run(&self.sandbox, job, wanted).await
+            command::run(&self.sandbox, job, plan).await
         })
     }
 }

@@ -1,6 +1,6 @@
-//! `spawn_run`: a part of the work goes to a run of its own, whose answer is the output of the call.
+//! The `spawn_run` tool: delegates a subtask to a child run, whose final message is the output of the call.
 //!
-//! Look at [`SpawnRun`]. The tool only says what is wanted; the worker starts the run and waits for it (`child_run`).
+//! Start at [`SpawnRun`]. The tool only parses the request; the worker starts the run and waits for it (`child_run`).
 
 use futures_util::future::BoxFuture;
 use recount_event::family::approval::Reversibility;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::limits::SUMMARY_CHARS_MAX;
 use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
-use crate::tools::ending::{Stop, cut};
+use crate::tools::ending::{CallFailure, cut};
 use crate::tools::input;
 use crate::tools::limits;
 
@@ -19,9 +19,9 @@ pub const SPAWN_RUN: &str = "spawn_run";
 
 pub(crate) struct SpawnRun;
 
-/// What the run is to do, and within which bounds.
+/// The task of the child run, and its limits.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct WantedRun {
+pub(crate) struct ChildRunInput {
     pub(crate) prompt: String,
     pub(crate) title: Option<String>,
     pub(crate) tools: Option<Vec<String>>,
@@ -30,9 +30,9 @@ pub(crate) struct WantedRun {
     pub(crate) budget_tokens: Option<u64>,
 }
 
-impl WantedRun {
-    /// Reads an input that fits the schema.
-    pub(crate) fn read(input: &Value) -> Result<WantedRun, Stop> {
+impl ChildRunInput {
+    /// Parses an input that is valid for the schema.
+    pub(crate) fn read(input: &Value) -> Result<ChildRunInput, CallFailure> {
         input::read(input)
     }
 }
@@ -47,9 +47,9 @@ impl Tool for SpawnRun {
     }
 
     fn description(&self) -> &'static str {
-        "Starts another agent run for a part of the work and waits for it: the result is its final answer. It works in \
-         the same folder and sees nothing of this conversation, so say in the prompt all that it needs to know. It \
-         spends from your budget."
+        "Starts another agent run for a subtask, waits for it and returns its final message. It works in the \
+         same folder but does not see this conversation, so put everything it needs into the prompt. It uses \
+         your budget."
     }
 
     fn schema(&self) -> Value {
@@ -59,19 +59,20 @@ impl Tool for SpawnRun {
             json!({
                 "prompt": {
                     "type": "string", "minLength": 1, "maxLength": limits::CHILD_RUN_PROMPT_BYTES_MAX,
-                    "description": "What the run is to do, with all that it needs to know."
+                    "description": "The subtask, with everything the other run needs to know."
                 },
                 "title": {
                     "type": "string", "minLength": 1, "maxLength": SUMMARY_CHARS_MAX,
-                    "description": "A few words for people who look at the list of runs."
+                    "description": "A short title for the list of runs."
                 },
                 "tools": {
                     "type": "array", "items": { "type": "string" }, "maxItems": limits::CHILD_RUN_TOOLS_MAX,
-                    "description": "The tools that it may call, of your own. All of them when missing."
+                    "description": "The tools that it may call, a subset of yours. Default: all of yours."
                 },
-                "max_turns": amount("How many turns it may take."),
-                "budget_micros_usd": amount("What it may cost, in millionths of a US dollar. Never more than what is left of your budget."),
-                "budget_tokens": amount("How many tokens it may use. Never more than what is left of your budget.")
+                "max_turns": amount("The maximum number of turns."),
+                "budget_micros_usd": amount(
+                    "Maximum cost, in millionths of a US dollar. Limited to your remaining budget."),
+                "budget_tokens": amount("Maximum number of tokens. Limited to your remaining budget.")
             }),
             &["prompt"],
         )
@@ -88,15 +89,17 @@ impl Tool for SpawnRun {
             risk: RiskLevel::Medium,
             reversibility: Reversibility::Reversible,
             summary: cut(summary, SUMMARY_CHARS_MAX),
-            action: "Start another run of the agent.".to_owned(),
-            consequence: "It calls a model and tools within the budget and the rules of this run.".to_owned(),
+            action: "Start another agent run.".to_owned(),
+            consequence: "Calls a model and tools within this run's budget and permissions.".to_owned(),
             targets: Targets::default(),
             writes: true,
         }
     }
 
     fn run<'a>(&'a self, _job: Job<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Stop::failed("not_started", "a run is started by the worker of this one").into() })
+        Box::pin(async {
+            CallFailure::failed("not_started", "the worker of this run starts child runs").into()
+        })
     }
 }
 
@@ -105,12 +108,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_read_as_the_schema_has_it() {
+    fn an_input_is_parsed_if_it_is_valid_for_the_schema() {
         let input = json!({ "prompt": "look", "tools": ["grep"], "max_turns": 3, "budget_tokens": 900 });
         assert_eq!(crate::schema::check(&SpawnRun.schema(), &input), Ok(()));
-        let wanted = WantedRun::read(&input).unwrap();
+        let parsed = ChildRunInput::read(&input).unwrap();
         assert_eq!(
-            (wanted.prompt.as_str(), wanted.max_turns, wanted.budget_tokens),
+            (parsed.prompt.as_str(), parsed.max_turns, parsed.budget_tokens),
             ("look", Some(3), Some(900))
         );
         for wrong in [

@@ -1,16 +1,17 @@
-//! The registry.
+//! Tests of the tool registry.
 
 use super::*;
 
 #[test]
-fn an_unknown_tool_is_told_the_nearest() {
+fn an_unknown_tool_names_the_closest_one() {
     let tools = Tools::standard();
-    let told = tools.get("readFile").err().unwrap().to_string();
-    assert!(told.starts_with("there is no tool `readFile`, did you mean `read_file`?; there are "), "{told}");
+    let message = tools.get("readFile").err().unwrap().to_string();
+    assert!(message.starts_with("unknown tool `readFile`; available tools: "), "{message}");
+    assert!(message.ends_with("; did you mean `read_file`?"), "{message}");
     assert!(tools.get(&"x".repeat(1_000_000)).err().unwrap().to_string().len() < 1_000);
-    let told = UnknownTool::among("globs", ["glob", "weather"]).to_string();
-    assert_eq!(told, "there is no tool `globs`, did you mean `glob`?; there are glob, weather");
-    assert_eq!(UnknownTool::among("x", []).to_string(), "there is no tool `x`; there are none");
+    let message = UnknownTool::for_names("globs", ["glob", "weather"]).to_string();
+    assert_eq!(message, "unknown tool `globs`; available tools: glob, weather; did you mean `glob`?");
+    assert_eq!(UnknownTool::for_names("x", []).to_string(), "unknown tool `x`; available tools: none");
     let specs = tools.specs(&["read_file"]).unwrap();
     assert_eq!(specs[0].name, "read_file");
     assert!(tools.specs(&["read_file", "none"]).is_err());

@@ -1,6 +1,6 @@
-//! `todo_write`: the list of things to do, replaced as a whole.
+//! The `todo_write` tool: replaces the to-do list.
 //!
-//! Look at [`TodoWrite`]. The list is kept nowhere but in its event.
+//! Start at [`TodoWrite`]. The list is stored only in its event.
 
 use futures_util::future::BoxFuture;
 use recount_event::Payload;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::tool::{Assessment, Job, Outcome, Tool};
-use crate::tools::ending::{Stop, completed};
+use crate::tools::ending::{CallFailure, completed};
 use crate::tools::input;
 use crate::tools::limits;
 
@@ -30,8 +30,8 @@ impl Tool for TodoWrite {
     }
 
     fn description(&self) -> &'static str {
-        "Replaces the list of things to do, which people see. Give the whole list each time, in order; mark at most \
-         one as in_progress, and mark each as completed as soon as it is."
+        "Replaces the to-do list that the user sees. Send the whole list every time, in order. Mark at most \
+         one item as in_progress, and mark items as completed as soon as they are done."
     }
 
     fn schema(&self) -> Value {
@@ -46,7 +46,7 @@ impl Tool for TodoWrite {
                         "properties": {
                             "content": {
                                 "type": "string", "minLength": 1, "maxLength": limits::TODO_CHARS_MAX,
-                                "description": "What is to be done."
+                                "description": "The text of the item."
                             },
                             "status": { "type": "string", "enum": statuses }
                         },
@@ -62,7 +62,7 @@ impl Tool for TodoWrite {
 
     fn assess(&self, input: &Value) -> Assessment {
         let count = input.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
-        input::harmless(&format!("{count} things to do"), "Replace the list of things to do.", Vec::new())
+        input::harmless(&format!("{count} to-do items"), "Replace the to-do list.", Vec::new())
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
@@ -70,14 +70,14 @@ impl Tool for TodoWrite {
     }
 }
 
-fn write(job: &Job<'_>) -> Result<Outcome, Stop> {
+fn write(job: &Job<'_>) -> Result<Outcome, CallFailure> {
     let TodoWriteInput { todos } = input::read(job.input)?;
     let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
     let summary = format!("{done} of {} done", todos.len());
     let mut updated = TodoWriteUpdated::new(job.call.clone(), todos);
     updated.tool_name = Some(job.tool_name.to_owned());
     let events = vec![Payload::ToolTodoWriteUpdated(Box::new(updated)).into()];
-    Ok(completed(format!("The list is replaced: {summary}."), summary, events))
+    Ok(completed(format!("To-do list updated: {summary}."), summary, events))
 }
 
 #[cfg(test)]
@@ -86,14 +86,14 @@ mod tests {
     use crate::tools::scene::Scene;
 
     #[tokio::test]
-    async fn the_list_is_told_whole() {
+    async fn the_complete_list_is_reported() {
         let mut scene = Scene::new();
         let todos =
             json!([{ "content": "a", "status": "completed" }, { "content": "b", "status": "in_progress" }]);
         let outcome = scene.run("todo_write", json!({ "todos": todos })).await;
-        assert_eq!(outcome.output, "The list is replaced: 1 of 2 done.");
-        let told = json!({ "tool_call_id": "call_1", "tool_name": "todo_write", "todos": todos });
-        assert_eq!(scene.events(&outcome), [("tool.todo_write.updated".to_owned(), told)]);
+        assert_eq!(outcome.output, "To-do list updated: 1 of 2 done.");
+        let expected = json!({ "tool_call_id": "call_1", "tool_name": "todo_write", "todos": todos });
+        assert_eq!(scene.events(&outcome), [("tool.todo_write.updated".to_owned(), expected)]);
         let outcome = scene.run("todo_write", json!({ "todos": [] })).await;
         assert_eq!(outcome.summary, "0 of 0 done");
     }

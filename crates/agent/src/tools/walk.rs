@@ -1,9 +1,9 @@
-//! Going through the files of a workspace: in order, without those that git is told to ignore, and never outside.
+//! Lists the files of a workspace in order, without ignored ones, and never outside of it.
 //!
-//! Look at [`Walk`]. Each folder is opened below the workspace's own, without following a symbolic link, so a folder
-//! that is swapped for a link meanwhile is left out. What `.gitignore` and `.ignore` files mean is asked of the
-//! library that ripgrep uses; settings of git outside of the workspace do not count, so that the same workspace
-//! gives the same answer everywhere.
+//! Start at [`Walk`]. Each folder is opened below the workspace folder without following symbolic links, so a folder
+//! that is swapped for a link is skipped. The `ignore` library, which ripgrep uses, interprets `.gitignore` and
+//! `.ignore`. Git settings outside the workspace are ignored, so that the same workspace gives the same result
+//! everywhere.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -16,31 +16,31 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, Dir, FileType};
 
 use crate::limits::IGNORE_FILE_BYTES_MAX;
-use crate::paths::{Found, Links, Place, Root};
-use crate::tools::ending::{Halt, Watch};
+use crate::paths::{Found, Links, Root, WorkspacePath};
+use crate::tools::ending::{Halt, WorkMonitor};
 use crate::tools::limits;
 
-/// The files below a place.
+/// The files below a folder.
 pub(crate) struct Walk<'a> {
     root: &'a Root,
-    watch: &'a Watch,
-    /// What is yet to be visited, the next one last.
-    left: Vec<PendingEntry>,
+    watch: &'a WorkMonitor,
+    /// Entries to visit, the next one last.
+    pending: Vec<PendingEntry>,
     entries: usize,
     depth_max: usize,
     entries_max: usize,
-    /// Whether something was left out because there is too much.
+    /// Whether something was omitted because of a limit.
     pub(crate) cut: bool,
 }
 
 struct PendingEntry {
-    place: Place,
+    place: WorkspacePath,
     folder: bool,
     depth: usize,
     rules: Option<Rc<WalkIgnores>>,
 }
 
-/// What a folder's own files say is ignored, and those of the folders above it.
+/// The ignore rules of a folder and of those above it.
 struct WalkIgnores {
     here: Gitignore,
     above: Option<Rc<WalkIgnores>>,
@@ -48,7 +48,7 @@ struct WalkIgnores {
 
 impl<'a> Walk<'a> {
     /// `top` is a folder; the rules of the folders above it hold too.
-    pub(crate) fn new(root: &'a Root, top: &Place, watch: &'a Watch) -> Self {
+    pub(crate) fn new(root: &'a Root, top: &WorkspacePath, watch: &'a WorkMonitor) -> Self {
         let mut rules = None;
         let mut above = Some(top.clone());
         let mut chain = Vec::new();
@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
         Walk {
             root,
             watch,
-            left: vec![first],
+            pending: vec![first],
             entries: 0,
             depth_max: limits::WALK_DEPTH_MAX,
             entries_max: limits::WALK_ENTRIES_MAX,
@@ -71,15 +71,20 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The whole workspace, within smaller bounds.
-    pub(crate) fn shallow(root: &'a Root, watch: &'a Watch, depth_max: usize, entries_max: usize) -> Self {
-        Walk { depth_max, entries_max, ..Walk::new(root, &Place::top(), watch) }
+    /// The whole workspace, with smaller limits.
+    pub(crate) fn shallow(
+        root: &'a Root,
+        watch: &'a WorkMonitor,
+        depth_max: usize,
+        entries_max: usize,
+    ) -> Self {
+        Walk { depth_max, entries_max, ..Walk::new(root, &WorkspacePath::top(), watch) }
     }
 
-    /// The next file.
-    pub(crate) fn next(&mut self) -> Result<Option<Place>, Halt> {
-        while let Some(step) = self.left.pop() {
-            self.watch.look()?;
+    /// Returns the next file.
+    pub(crate) fn next(&mut self) -> Result<Option<WorkspacePath>, Halt> {
+        while let Some(step) = self.pending.pop() {
+            self.watch.check()?;
             if !step.folder {
                 return Ok(Some(step.place));
             }
@@ -93,7 +98,7 @@ impl<'a> Walk<'a> {
             self.cut = true;
             return Ok(());
         }
-        // What went away or may not be read is left out, as by everybody who lists files.
+        // Entries that were deleted or are not readable are skipped.
         let Ok(folder) = self.root.folder(&step.place, Links::Refuse) else { return Ok(()) };
         let Ok(mut listing) = Dir::new(folder) else { return Ok(()) };
         let rules = read_rules(self.root, &step.place, step.rules);
@@ -110,7 +115,7 @@ impl<'a> Walk<'a> {
                 break;
             }
             if self.entries.is_multiple_of(limits::WALK_LOOK_EVERY) {
-                self.watch.look()?;
+                self.watch.check()?;
             }
             let kind = match entry.file_type() {
                 FileType::Unknown => listing
@@ -132,7 +137,7 @@ impl<'a> Walk<'a> {
             }
         }
         names.sort_unstable();
-        self.left.extend(names.into_iter().rev().map(|(name, folder)| PendingEntry {
+        self.pending.extend(names.into_iter().rev().map(|(name, folder)| PendingEntry {
             place: step.place.child(&name),
             folder,
             depth: step.depth + 1,
@@ -142,7 +147,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The nearest rule that says something decides.
+/// The nearest rule that matches decides.
 fn ignored(rules: Option<&WalkIgnores>, path: &Path, folder: bool) -> bool {
     let mut rules = rules;
     while let Some(level) = rules {
@@ -155,8 +160,12 @@ fn ignored(rules: Option<&WalkIgnores>, path: &Path, folder: bool) -> bool {
     false
 }
 
-/// With the rules of a folder's own files, where it has any. Lines that are no rule are left out, as git does.
-fn read_rules(root: &Root, folder: &Place, above: Option<Rc<WalkIgnores>>) -> Option<Rc<WalkIgnores>> {
+/// Adds the rules of a folder, if it has any. Invalid lines are skipped, as in git.
+fn read_rules(
+    root: &Root,
+    folder: &WorkspacePath,
+    above: Option<Rc<WalkIgnores>>,
+) -> Option<Rc<WalkIgnores>> {
     let at = if folder.is_top() { Path::new("") } else { folder.as_path() };
     let mut builder = GitignoreBuilder::new(at);
     let mut names = vec![".gitignore", ".ignore"];
@@ -172,7 +181,7 @@ fn read_rules(root: &Root, folder: &Place, above: Option<Rc<WalkIgnores>>) -> Op
         }
         let text = String::from_utf8_lossy(&bytes);
         for line in text.trim_start_matches('\u{FEFF}').lines() {
-            // A line that is no pattern ignores nothing.
+            // An invalid line ignores nothing.
             builder.add_line(None, line).ok();
         }
     }
@@ -191,17 +200,17 @@ mod tests {
 
     fn walked(scene: &Scene, top: &str) -> Vec<String> {
         let root = Root::open(scene.root()).unwrap();
-        let watch = Watch::new(&Cancel::new().1, limits::SEARCH_TIME_MAX);
+        let watch = WorkMonitor::new(&Cancel::new().1, limits::SEARCH_TIME_MAX);
         let mut walk = Walk::new(&root, &root.place(top).unwrap(), &watch);
         let mut names = Vec::new();
         while let Some(place) = walk.next().unwrap() {
-            names.push(place.told());
+            names.push(place.text());
         }
         names
     }
 
     #[test]
-    fn files_come_in_order_without_what_is_ignored() {
+    fn files_are_listed_in_order_without_ignored_ones() {
         let scene = Scene::with(&[
             (".gitignore", "*.log\n/build/\n!keep.log\nsub/x\n[\n"),
             (".git/config", ""),
@@ -241,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_and_odd_trees_are_gone_through() {
+    fn deep_and_unusual_trees_are_listed() {
         let scene = Scene::new();
         let deep = format!("{}f", "d/".repeat(limits::WALK_DEPTH_MAX));
         scene.put(&deep, b"");

@@ -1,7 +1,7 @@
-//! One request with all the redirects that it follows: each hop is checked, told in the log before it is sent, and
-//! bounded in time and size.
+//! Sends one request and follows its redirects. Each hop is checked, logged before it is sent, and limited in time and
+//! size.
 //!
-//! Look at [`Exchange`]. It must not know what a response is for.
+//! Start at [`Exchange`]. The module must not depend on the use of the response.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use super::resolve::PinnedAddresses;
 use super::text::MediaType;
 use crate::limits::NAMED_CHARS_MAX;
 use crate::model::innermost;
-use crate::tool::{Cancel, Teller};
+use crate::tool::{Cancel, EventReporter};
 use crate::tools::cut_bytes;
-use crate::tools::ending::{Stop, aside};
+use crate::tools::ending::{CallFailure, run_blocking};
 use crate::web::limits;
 
-/// Which events a request is told by.
+/// The event types that record a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WebEvents {
     Http,
@@ -57,26 +57,26 @@ impl WebEvents {
     }
 }
 
-/// Whether the server may send the request to an address; `Err` stops the call.
-pub(crate) type MayFollow<'a> = &'a (dyn Fn(&WebRequest) -> Result<(), Stop> + Send + Sync);
+/// Whether a redirected request may be sent; `Err` ends the call.
+pub(crate) type MayFollow<'a> = &'a (dyn Fn(&WebRequest) -> Result<(), CallFailure> + Send + Sync);
 
-/// What an exchange needs of its call.
+/// The context of one request.
 pub(crate) struct Exchange<'a> {
     pub(crate) web: &'a Web,
     pub(crate) events: WebEvents,
     pub(crate) call: &'a ForeignId,
     pub(crate) world: &'a World,
-    /// `None`: the host is the operator's choice, and no redirect is followed.
+    /// `None`: the host is configured by the operator, and redirects are not followed.
     pub(crate) guard: Option<&'a WebGuard>,
     pub(crate) may_follow: MayFollow<'a>,
-    pub(crate) teller: &'a mut dyn Teller,
+    pub(crate) reporter: &'a mut dyn EventReporter,
     pub(crate) body_bytes_max: usize,
     pub(crate) whole: Duration,
-    /// What was searched for, where that is what is told of the address.
+    /// The search query, which is logged instead of the URL's query.
     pub(crate) query: Option<&'a str>,
 }
 
-/// What came back.
+/// The received response.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) url: WebUrl,
@@ -86,7 +86,7 @@ pub(crate) struct Received {
     pub(crate) end: BodyEnd,
     /// Events that precede the response's.
     pub(crate) before: Vec<Draft>,
-    /// The response's event, to which the call adds what it keeps.
+    /// The event of the response; the call adds the artifact.
     pub(crate) response: ResponseData,
 }
 
@@ -94,25 +94,25 @@ pub(crate) struct Received {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
     Whole,
-    /// At this many bytes, where reading stopped.
+    /// Reading stopped at this many bytes.
     TooLong(usize),
     TimedOut(String),
     CutOff(String),
-    /// It is compressed, and was not read.
+    /// The body is compressed and was not read.
     Encoded(String),
 }
 
 impl BodyEnd {
-    /// Why the body is not whole.
-    pub(crate) fn words(&self) -> Option<String> {
+    /// Why the body is incomplete.
+    pub(crate) fn reason(&self) -> Option<String> {
         match self {
             BodyEnd::Whole => None,
             BodyEnd::TooLong(most) => {
-                Some(format!("the body is longer than {most} bytes; the rest was not read"))
+                Some(format!("the body is larger than {most} bytes; the rest was not read"))
             }
             BodyEnd::TimedOut(why) | BodyEnd::CutOff(why) => Some(why.clone()),
             BodyEnd::Encoded(encoding) => Some(format!(
-                "the server compressed the body ({encoding}) although that was not asked for, and it was not read"
+                "the server sent a compressed body ({encoding}) that was not requested; it was not read"
             )),
         }
     }
@@ -125,42 +125,46 @@ impl Received {
     }
 }
 
-/// What is written down of requests so far.
+/// The log of the hops so far.
 #[derive(Default)]
 struct HopLog {
-    /// Events that are not told yet.
-    waiting: Vec<Draft>,
-    /// When the request was sent whose response is not written down yet.
+    /// Events that are not reported yet.
+    unreported: Vec<Draft>,
+    /// When the open request was sent.
     sent: Option<Instant>,
 }
 
 impl Exchange<'_> {
-    /// Sends a request and reads its response, or that of where it leads.
-    pub(crate) async fn run(mut self, request: WebRequest, mut cancel: Cancel) -> Result<Received, Stop> {
+    /// Sends a request and reads its response, or the response after redirects.
+    pub(crate) async fn run(
+        mut self,
+        request: WebRequest,
+        mut cancel: Cancel,
+    ) -> Result<Received, CallFailure> {
         let until = recount_world::moment() + self.whole;
-        let mut told = HopLog::default();
+        let mut log = HopLog::default();
         let ended = {
-            let following = tokio::time::timeout_at(until, self.follow(request, until, &mut told));
+            let following = tokio::time::timeout_at(until, self.follow(request, until, &mut log));
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(Stop::cancelled()),
+                () = cancel.cancelled() => Err(CallFailure::cancelled()),
                 ended = following => ended.unwrap_or_else(|_| {
-                    Err(Stop::timed_out("timeout", format!("no response came within {} s", self.whole.as_secs())))
+                    Err(CallFailure::timed_out("timeout", format!("no response within {} s", self.whole.as_secs())))
                 }),
             }
         };
         match ended {
             Ok(mut received) => {
-                received.before = told.waiting;
+                received.before = log.unreported;
                 Ok(received)
             }
             Err(stop) => {
-                if told.sent.is_some() {
-                    let mut response = self.responded(&mut told);
-                    response.error = Some(stop.words().to_owned());
-                    told.waiting.push(self.events.response(response));
+                if log.sent.is_some() {
+                    let mut response = self.start_response(&mut log);
+                    response.error = Some(stop.message().to_owned());
+                    log.unreported.push(self.events.response(response));
                 }
-                Err(stop.with(told.waiting))
+                Err(stop.with_events(log.unreported))
             }
         }
     }
@@ -169,94 +173,100 @@ impl Exchange<'_> {
         &mut self,
         mut request: WebRequest,
         until: Instant,
-        told: &mut HopLog,
-    ) -> Result<Received, Stop> {
+        log: &mut HopLog,
+    ) -> Result<Received, CallFailure> {
         for hops_left in (0..=limits::WEB_REDIRECTS_MAX).rev() {
             let addresses = self.addresses(&request.url).await?;
-            self.announce(&request, told).await?;
+            self.report_request(&request, log).await?;
             let response = self.send(&request, addresses).await?;
             let location = response.headers().get(LOCATION).filter(|_| is_redirect(response.status()));
             let Some(location) = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned())
             else {
-                return self.receive(request, response, until, told).await;
+                return self.receive(request, response, until, log).await;
             };
             let status = response.status();
-            let mut data = self.responded(told);
+            let mut data = self.start_response(log);
             data.status = Some(status.as_u16().into());
-            told.waiting.push(self.events.response(data));
-            // Where it leads is not connected to unless all of this agrees.
+            log.unreported.push(self.events.response(data));
+            // No connection to the redirect's target before all of these checks pass.
             request = self.redirected(&request, status, &location)?;
             if hops_left == 0 {
                 break;
             }
         }
         let most = limits::WEB_REDIRECTS_MAX;
-        Err(Stop::failed(
+        Err(CallFailure::failed(
             "too_many_redirects",
-            format!("more than {most} redirects; the next one leads to {}", request.url),
+            format!("more than {most} redirects; the next one goes to {}", request.url),
         ))
     }
 
-    /// What a host resolves to, all of it checked.
-    async fn addresses(&mut self, url: &WebUrl) -> Result<Vec<SocketAddr>, Stop> {
+    /// Resolves a host and checks all its addresses.
+    async fn addresses(&mut self, url: &WebUrl) -> Result<Vec<SocketAddr>, CallFailure> {
         let host = url.host();
         let mut addresses = match url.literal() {
             Some(address) => vec![SocketAddr::new(address, url.port())],
             None => {
                 let looked_up = self.web.resolver().resolve(host, url.port());
                 let unresolved = |why: &str| {
-                    Stop::failed("name_not_resolved", format!("{host} cannot be resolved: {why}"))
+                    CallFailure::failed("name_not_resolved", format!("{host} cannot be resolved: {why}"))
                 };
                 match tokio::time::timeout(self.web.patience().connect, looked_up).await {
-                    Ok(Ok(addresses)) if addresses.is_empty() => return Err(unresolved("it has no address")),
+                    Ok(Ok(addresses)) if addresses.is_empty() => {
+                        return Err(unresolved("the name has no address"));
+                    }
                     Ok(Ok(addresses)) => addresses,
                     Ok(Err(why)) => return Err(unresolved(&why.to_string())),
-                    Err(_) => return Err(unresolved("no answer came in time")),
+                    Err(_) => return Err(unresolved("the DNS request timed out")),
                 }
             }
         };
         addresses.truncate(limits::WEB_ADDRESSES_MAX);
         if let Some(guard) = self.guard {
-            guard.check(url, &addresses).map_err(|why| Stop::failed(why.code(), why.to_string()))?;
+            guard.check(url, &addresses).map_err(|why| CallFailure::failed(why.code(), why.to_string()))?;
         }
         Ok(addresses)
     }
 
-    /// Writes down that a request is sent, before it is.
-    async fn announce(&mut self, request: &WebRequest, told: &mut HopLog) -> Result<(), Stop> {
+    /// Reports that a request is sent, before it is sent.
+    async fn report_request(&mut self, request: &WebRequest, log: &mut HopLog) -> Result<(), CallFailure> {
         let mut requested = Requested::new(self.call.clone());
         requested.method = Some(request.method.to_string());
         requested.header_keys = Some(request.header_keys());
         requested.query = self.query.map(str::to_owned);
-        requested.url = Some(self.shown(&request.url));
-        let mut drafts = std::mem::take(&mut told.waiting);
+        requested.url = Some(self.logged_url(&request.url));
+        let mut drafts = std::mem::take(&mut log.unreported);
         drafts.push(self.events.requested(requested));
-        self.teller.tell(drafts).await?;
-        told.sent = Some(recount_world::moment());
+        self.reporter.report(drafts).await?;
+        log.sent = Some(recount_world::moment());
         Ok(())
     }
 
-    /// An address as it may be told. That of a provider may hold a key.
-    fn shown(&self, url: &WebUrl) -> String {
+    /// The URL to log. The URL of a provider may contain a key.
+    fn logged_url(&self, url: &WebUrl) -> String {
         if self.query.is_some() { url.without_query() } else { url.to_string() }
     }
 
-    /// The event of a response, as far as it is known.
-    fn responded(&self, told: &mut HopLog) -> ResponseData {
+    /// Starts the event of a response.
+    fn start_response(&self, log: &mut HopLog) -> ResponseData {
         let mut data = ResponseData::new(self.call.clone());
-        let took = told.sent.take().map(|sent| sent.elapsed().as_millis());
-        data.duration_ms = took.and_then(|took| u64::try_from(took).ok());
+        let duration = log.sent.take().map(|sent| sent.elapsed().as_millis());
+        data.duration_ms = duration.and_then(|duration| u64::try_from(duration).ok());
         data
     }
 
-    async fn send(&mut self, request: &WebRequest, addresses: Vec<SocketAddr>) -> Result<Response, Stop> {
+    async fn send(
+        &mut self,
+        request: &WebRequest,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Response, CallFailure> {
         let host = request.url.host();
         let (is_secure, pinned, connect) =
             (request.url.is_secure(), addresses.clone(), self.web.patience().connect);
-        // Certificates of the system are read for it.
-        let client = aside(self.world, move || {
+        // Building the client reads the certificates of the system.
+        let client = run_blocking(self.world, move || {
             client(is_secure, pinned, connect)
-                .map_err(|why| Stop::failed("internal", format!("a request cannot be prepared: {why}")))
+                .map_err(|why| CallFailure::failed("internal", format!("cannot prepare the request: {why}")))
         });
         let client = client.await?;
         let mut sending = client
@@ -269,29 +279,32 @@ impl Exchange<'_> {
         let response = response
             .map_err(|_| {
                 let silence = self.web.patience().silence.as_secs();
-                Stop::timed_out(
+                CallFailure::timed_out(
                     "timeout",
-                    format!("{host} accepted the request and said nothing for {silence} s"),
+                    format!("{host} accepted the request and sent nothing for {silence} s"),
                 )
             })?
             .map_err(|why| {
-                let what =
-                    if why.is_connect() { "cannot be reached" } else { "gave no response that can be read" };
+                let what = if why.is_connect() {
+                    "cannot be reached"
+                } else {
+                    "sent a response that cannot be read"
+                };
                 let code = if why.is_connect() { "unreachable" } else { "response_invalid" };
-                Stop::failed(code, format!("{host} {what}: {}", innermost(why)))
+                CallFailure::failed(code, format!("{host} {what}: {}", innermost(why)))
             })?;
-        // The connection has no other addresses to choose from; that is looked at, because all else rests on it.
+        // The connection can only use the checked addresses. This is verified, because all other checks depend on it.
         if response.remote_addr().is_none_or(|peer| !addresses.contains(&peer)) {
-            return Err(Stop::failed(
+            return Err(CallFailure::failed(
                 "address_refused",
-                format!("{host} was reached at an address that was not checked"),
+                format!("{host} was contacted at an address that was not checked"),
             ));
         }
         let size: usize =
             response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if size > limits::WEB_HEADER_BYTES_MAX {
             let most = limits::WEB_HEADER_BYTES_MAX;
-            return Err(Stop::failed(
+            return Err(CallFailure::failed(
                 "response_invalid",
                 format!("{host} sent {size} bytes of headers; at most {most} are read"),
             ));
@@ -299,40 +312,46 @@ impl Exchange<'_> {
         Ok(response)
     }
 
-    /// The request that a redirect asks for, if it is followed.
+    /// The request that follows a redirect, if it is allowed.
     fn redirected(
         &self,
         request: &WebRequest,
         status: StatusCode,
         location: &str,
-    ) -> Result<WebRequest, Stop> {
-        let from = cut_bytes(self.shown(&request.url), limits::WEB_NAMED_URL_BYTES_MAX);
+    ) -> Result<WebRequest, CallFailure> {
+        let from = cut_bytes(self.logged_url(&request.url), limits::WEB_NAMED_URL_BYTES_MAX);
         let number = status.as_u16();
         let to = request.url.join(location).map_err(|why| {
-            Stop::failed(
+            CallFailure::failed(
                 why.code(),
-                format!("{from} answered {number} with an address that is not followed: {why}"),
+                format!("{from} returned {number} with a URL that is not followed: {why}"),
             )
         })?;
-        let shown = cut_bytes(self.shown(&to), limits::WEB_NAMED_URL_BYTES_MAX);
+        let logged_url = cut_bytes(self.logged_url(&to), limits::WEB_NAMED_URL_BYTES_MAX);
         let not_followed = |why: &str| {
-            Stop::failed(
+            CallFailure::failed(
                 "redirect_not_followed",
-                format!("{from} answered {number} and leads to {shown}; {why}"),
+                format!("{from} returned {number}, which redirects to {logged_url}; {why}"),
             )
         };
         if self.guard.is_none() {
-            return Err(not_followed("the address of the provider has to be the last one"));
+            return Err(not_followed(
+                "redirects of a search provider are not followed; configure its final URL",
+            ));
         }
         let next = request.redirected(status, to).map_err(|why| match why {
-            NotFollowed::Downgrade => not_followed("that is without encryption; request it by itself if it is wanted"),
+            NotFollowed::Downgrade => {
+                not_followed("that URL is without TLS; request it separately if needed")
+            }
             NotFollowed::ChangesThings => not_followed(
-                "a request that may change something is not repeated at another server; request it by itself if it is wanted",
+                "a request that may change something is not repeated at another server; send it separately \
+                 if needed",
             ),
         })?;
         if next.url.host() != request.url.host() {
-            (self.may_follow)(&next)
-                .map_err(|stop| stop.saying(&format!("{from} answered {number} and leads to {shown}")))?;
+            (self.may_follow)(&next).map_err(|stop| {
+                stop.with_note(&format!("{from} returned {number}, which redirects to {logged_url}"))
+            })?;
         }
         Ok(next)
     }
@@ -342,8 +361,8 @@ impl Exchange<'_> {
         request: WebRequest,
         response: Response,
         until: Instant,
-        told: &mut HopLog,
-    ) -> Result<Received, Stop> {
+        log: &mut HopLog,
+    ) -> Result<Received, CallFailure> {
         let (status, headers) = (response.status(), response.headers().clone());
         let encoding =
             headers.get(CONTENT_ENCODING).map(|encoding| String::from_utf8_lossy(encoding.as_bytes()));
@@ -354,14 +373,14 @@ impl Exchange<'_> {
             }
             _ => self.body(response, until).await,
         };
-        let mut data = self.responded(told);
+        let mut data = self.start_response(log);
         data.status = Some(status.as_u16().into());
         data.body_truncated = Some(end != BodyEnd::Whole);
-        data.error = end.words().filter(|_| !matches!(end, BodyEnd::TooLong(_)));
+        data.error = end.reason().filter(|_| !matches!(end, BodyEnd::TooLong(_)));
         Ok(Received { url: request.url, status, headers, body, end, before: Vec::new(), response: data })
     }
 
-    /// Reads a body as far as it may be read. What came before it broke off counts.
+    /// Reads a body up to its limit. Data received before an error counts.
     async fn body(&mut self, response: Response, until: Instant) -> (Bytes, BodyEnd) {
         let most = self.body_bytes_max;
         let mut body = BytesMut::new();
@@ -381,14 +400,14 @@ impl Exchange<'_> {
                 Err(_) if silent_at < until => {
                     let silence = self.web.patience().silence.as_secs();
                     break BodyEnd::TimedOut(format!(
-                        "nothing more came for {silence} s after {} bytes",
+                        "the server sent nothing for {silence} s after {} bytes",
                         body.len()
                     ));
                 }
                 Err(_) => {
                     let whole = self.whole.as_secs();
                     break BodyEnd::TimedOut(format!(
-                        "the response did not end within {whole} s; {} bytes came",
+                        "the response did not finish within {whole} s; {} bytes were received",
                         body.len()
                     ));
                 }
@@ -403,9 +422,9 @@ impl Exchange<'_> {
     }
 }
 
-/// A client for one hop: it knows the addresses that were checked and no others, follows nothing, and uses no proxy.
+/// Creates a client for one hop: it connects only to the checked addresses, follows no redirects and uses no proxy.
 fn client(is_secure: bool, addresses: Vec<SocketAddr>, connect: Duration) -> Result<Client, String> {
-    // Whose cryptography TLS uses is for the process to say, once; a choice made earlier is as good.
+    // The process chooses the TLS crypto provider once; an earlier choice is kept.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut client = Client::builder()
         .dns_resolver(std::sync::Arc::new(PinnedAddresses(addresses)))
@@ -418,7 +437,7 @@ fn client(is_secure: bool, addresses: Vec<SocketAddr>, connect: Duration) -> Res
         .pool_max_idle_per_host(0)
         .tcp_nodelay(true);
     if !is_secure {
-        // No certificate is looked at, so none is read, and a machine without any will do.
+        // Without TLS no certificates are read, so a machine without certificates works too.
         client = client.tls_certs_only([]);
     }
     client.build().map_err(innermost)

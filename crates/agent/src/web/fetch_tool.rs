@@ -1,6 +1,6 @@
-//! `web_fetch`: a page as text.
+//! The tool `web_fetch`: returns a page as text.
 //!
-//! Look at [`WebFetch`].
+//! Start at [`WebFetch`].
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -15,14 +15,14 @@ use super::guard::WebUrl;
 use super::html::ReadableText;
 use super::request::WebRequest;
 use super::{Web, text};
-use crate::tool::{Assessment, How, Job, Keeper, Outcome, Tool};
-use crate::tools::ending::{Stop, aside};
+use crate::tool::{ArtifactStore, Assessment, Job, Outcome, OutcomeStatus, Tool};
+use crate::tools::ending::{CallFailure, run_blocking};
 use crate::tools::input;
 use crate::web::limits;
 
 pub(super) struct WebFetch(pub(super) Web);
 
-const CONSEQUENCE: &str = "The server learns the address that is read.";
+const CONSEQUENCE: &str = "Sends the URL to the server. Changes nothing here.";
 
 const ACCEPT: &str = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.5";
 
@@ -42,19 +42,19 @@ impl Tool for WebFetch {
     }
 
     fn description(&self) -> &'static str {
-        "Reads a page of the web as text: scripts and styles are left out, and links are written as [text](address). A \
-         long page is told in parts; the last line names the offset to continue with."
+        "Fetches a web page and returns it as text, with links as [text](URL) and without scripts and \
+         styles. Long pages are returned in parts; the last line gives the offset to continue with."
     }
 
     fn schema(&self) -> Value {
         let properties = json!({
             "url": {
                 "type": "string", "minLength": 1, "maxLength": limits::WEB_URL_BYTES_MAX,
-                "description": "The address, with http:// or https://."
+                "description": "The URL, starting with http:// or https://."
             },
             "offset": {
                 "type": "integer", "minimum": 0,
-                "description": "The byte of the text to begin with, as an earlier call named it."
+                "description": "The byte offset to start from, as given by an earlier call."
             }
         });
         input::schema(properties, &["url"])
@@ -69,14 +69,14 @@ impl Tool for WebFetch {
     }
 
     fn run<'a>(&'a self, mut job: Job<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.carry(&mut job).await.unwrap_or_else(Outcome::from) })
+        Box::pin(async move { self.execute(&mut job).await.unwrap_or_else(Outcome::from) })
     }
 }
 
 impl WebFetch {
-    async fn carry(&self, job: &mut Job<'_>) -> Result<Outcome, Stop> {
+    async fn execute(&self, job: &mut Job<'_>) -> Result<Outcome, CallFailure> {
         let WebFetchInput { url, offset } = input::read(job.input)?;
-        let url = WebUrl::read(&url).map_err(|why| Stop::failed(why.code(), why.to_string()))?;
+        let url = WebUrl::read(&url).map_err(|why| CallFailure::failed(why.code(), why.to_string()))?;
         let request = WebRequest::new(Method::GET, url, ACCEPT);
         let call = WebCall {
             web: &self.0,
@@ -86,16 +86,24 @@ impl WebFetch {
         };
         let mut received = call.send(job, request).await?;
         let (body, media, from) = (received.body.clone(), received.media(), received.url.url().clone());
-        let read = aside(job.world, move || Ok(text::read(&body, &media, &from))).await;
+        let read = run_blocking(job.world, move || Ok(text::read(&body, &media, &from))).await;
         let mut events = std::mem::take(&mut received.before);
-        let told = match read {
+        let output = match read {
             Ok(read) => {
-                tell(job.keeper, job.call, &mut received, read, offset.unwrap_or_default(), &mut events).await
+                store_and_render(
+                    job.artifacts,
+                    job.call,
+                    &mut received,
+                    read,
+                    offset.unwrap_or_default(),
+                    &mut events,
+                )
+                .await
             }
             Err(stop) => {
-                received.response.error = Some(stop.words().to_owned());
+                received.response.error = Some(stop.message().to_owned());
                 events.push(WebEvents::Fetch.response(received.response));
-                return Err(stop.with(events));
+                return Err(stop.with_events(events));
             }
         };
         let status = received.status;
@@ -104,18 +112,18 @@ impl WebFetch {
         let artifact = received.response.extracted_text_artifact_id.clone();
         let artifact = artifact.or_else(|| received.response.body_artifact_id.clone());
         events.push(WebEvents::Fetch.response(received.response));
-        let mut outcome = call::outcome(&received.end, told, summary, events, artifact);
-        if outcome.how == How::Completed && !status.is_success() {
-            let error = format!("{} answered with status {status}", received.url);
-            outcome.how = How::Failed { code: "http_status", error };
+        let mut outcome = call::outcome(&received.end, output, summary, events, artifact);
+        if outcome.status == OutcomeStatus::Completed && !status.is_success() {
+            let error = format!("{} returned status {status}", received.url);
+            outcome.status = OutcomeStatus::Failed { code: "http_status", error };
         }
         Ok(outcome)
     }
 }
 
-/// Keeps what came, and says what the model reads of it.
-async fn tell(
-    keeper: &dyn Keeper,
+/// Stores the response and builds the text for the model.
+async fn store_and_render(
+    artifacts: &dyn ArtifactStore,
     id: &ForeignId,
     received: &mut Received,
     read: Option<ReadableText>,
@@ -126,20 +134,20 @@ async fn tell(
     let mut output = format!("HTTP {} from {url}\n", received.status);
     if bytes > 0 {
         let mime = received.media().essence;
-        match call::keep(keeper, id, &mime, &url, received.body.clone(), events).await {
+        match call::store(artifacts, id, &mime, &url, received.body.clone(), events).await {
             Ok(id) => received.response.body_artifact_id = Some(id),
-            Err(why) => output.push_str(&format!("[The page could not be kept: {why}]\n")),
+            Err(why) => output.push_str(&format!("[The page could not be stored: {why}]\n")),
         }
     }
     match read {
         _ if bytes == 0 => output.push_str("[no body]\n"),
-        None => output.push_str(&format!("[{bytes} bytes that are no text and are not shown]\n")),
+        None => output.push_str(&format!("[{bytes} bytes of binary content, not shown]\n")),
         Some(page) => {
-            if page.is_extracted && page.text.len() > limits::WEB_TOLD_BYTES {
+            if page.is_extracted && page.text.len() > limits::WEB_SHOWN_BYTES {
                 let text = Bytes::from(page.text.clone());
-                match call::keep(keeper, id, "text/plain; charset=utf-8", &url, text, events).await {
+                match call::store(artifacts, id, "text/plain; charset=utf-8", &url, text, events).await {
                     Ok(id) => received.response.extracted_text_artifact_id = Some(id),
-                    Err(why) => output.push_str(&format!("[The text could not be kept: {why}]\n")),
+                    Err(why) => output.push_str(&format!("[The text could not be stored: {why}]\n")),
                 }
             }
             output.push_str(FOREIGN);
@@ -150,36 +158,36 @@ async fn tell(
             output.push_str(&part(&page, offset));
         }
     }
-    if let Some(why) = received.end.words() {
+    if let Some(why) = received.end.reason() {
         output.push_str(&format!("[{why}]\n"));
     }
     output
 }
 
-/// The part of a text that one call tells.
+/// The part of a text that one call returns.
 fn part(page: &ReadableText, offset: usize) -> String {
     let whole = page.text.len();
     if whole == 0 {
         return "[no text]\n".to_owned();
     }
     if offset >= whole {
-        return format!("[the text has {whole} bytes; there is nothing from {offset} on]\n");
+        return format!("[the text has {whole} bytes; offset {offset} is past its end]\n");
     }
     let begin = boundary(&page.text, offset);
-    let end = boundary(&page.text, begin.saturating_add(limits::WEB_TOLD_BYTES));
-    let mut told = format!("{}\n", &page.text[begin..end]);
+    let end = boundary(&page.text, begin.saturating_add(limits::WEB_SHOWN_BYTES));
+    let mut output = format!("{}\n", &page.text[begin..end]);
     if end < whole {
-        told.push_str(&format!(
+        output.push_str(&format!(
             "[{} of {whole} bytes of the text; continue with offset {end}]\n",
             end - begin
         ));
     } else if page.is_cut {
-        told.push_str("[the page has more text, which was not read]\n");
+        output.push_str("[the page has more text that was not read]\n");
     }
-    told
+    output
 }
 
-/// The place itself, or the one before it where a character begins.
+/// The largest character boundary that is not above `at`.
 fn boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -193,18 +201,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_told_in_parts_that_fit_together() {
-        let text = "é".repeat(limits::WEB_TOLD_BYTES);
+    fn a_long_text_is_returned_in_parts_that_fit_together() {
+        let text = "é".repeat(limits::WEB_SHOWN_BYTES);
         let page = ReadableText { text: text.clone(), ..ReadableText::default() };
         let (mut whole, mut offset) = (String::new(), 0);
         for _ in 0..4 {
-            let told = part(&page, offset);
-            let mut lines = told.lines();
+            let output = part(&page, offset);
+            let mut lines = output.lines();
             whole.push_str(lines.next().unwrap());
             let Some(last) = lines.next() else { break };
             offset = last.trim_end_matches(']').rsplit(' ').next().unwrap().parse().unwrap();
         }
         assert_eq!(whole, text);
-        assert!(part(&page, text.len()).contains("nothing from"));
+        assert!(part(&page, text.len()).contains("past its end"));
     }
 }

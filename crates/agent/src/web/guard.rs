@@ -1,7 +1,7 @@
-//! What a request may reach: checks the address of a page before its host is resolved, and each address that the host
-//! resolves to before a connection is made.
+//! Checks what a request may reach: the URL before its host is resolved, and each resolved address before a connection.
 //!
-//! Pure. Look at [`WebGuard`]. It must not know how names are resolved or requests sent. What it cannot judge it refuses.
+//! Pure. Start at [`WebGuard`]. Whatever it cannot judge is refused. The module must not depend on how names are
+//! resolved or requests are sent.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,43 +14,43 @@ use crate::limits::NAMED_CHARS_MAX;
 use crate::tools::cut_bytes;
 use crate::web::limits;
 
-/// Ports from 1024 on of services that speak something else than HTTP and could be made to do harm by a request: those
-/// that browsers refuse. Of the ports below only those of HTTP are reached.
+/// Ports from 1024 on that browsers refuse, because a request could harm their non-HTTP services. Below 1024 only the
+/// ports of HTTP are allowed.
 const OTHER_SERVICES: &[u16] = &[
     1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679,
     6697, 10080,
 ];
 
-/// The first port that everybody may listen on.
+/// The first port that needs no privileges to listen on.
 const FIRST_FREE_PORT: u16 = 1024;
 
-/// What may be reached: the public internet, and what the operator names.
+/// The allowed targets: the public internet, and hosts that the operator configured.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WebGuard {
     private: Arc<[PrivateHost]>,
-    /// Why this machine is not reached although the operator names it.
+    /// Why this machine is forbidden even if the operator configured it.
     no_loopback: Option<Arc<str>>,
 }
 
-/// Why something is not reached.
+/// Why a target is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GuardError {
-    #[error("{address:?} is no address of a page: {why}")]
+    #[error("{address:?} is not a valid URL: {why}")]
     Address { address: String, why: String },
     #[error("the scheme {scheme:?} is not supported; use http or https")]
     Scheme { scheme: String },
-    #[error("an address must not contain a user name or a password; remove what is before the @")]
+    #[error("the URL contains a user name or password; remove the part before the @")]
     Login,
-    #[error("the port {port} of {host} is not reached, because it belongs to another service than the web")]
+    #[error("port {port} of {host} is blocked because it is not used for web services")]
     Port { host: String, port: u16 },
-    #[error("{host} is not reached: {address} is {what}; the operator can name it in web.private_hosts")]
+    #[error("{host} is blocked: {address} is {what}; an operator can allow it in web.private_hosts")]
     Private { host: String, address: IpAddr, what: &'static str },
-    #[error("{host} is not reached: {address} is a loopback address, and {why}")]
+    #[error("{host} is blocked: {address} is a loopback address, and {why}")]
     Loopback { host: String, address: IpAddr, why: String },
 }
 
 impl GuardError {
-    /// The code of a call that failed for it.
+    /// The error code of the call.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             GuardError::Address { .. } | GuardError::Scheme { .. } | GuardError::Login => "url_refused",
@@ -61,27 +61,27 @@ impl GuardError {
     }
 }
 
-/// An address of the web that was checked, without its fragment. What its host resolves to is checked later.
+/// A checked URL without its fragment. The addresses of its host are checked later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WebUrl(Url);
 
 impl WebUrl {
-    /// Reads an address as a model gives it.
+    /// Parses a URL from a model.
     pub(crate) fn read(text: &str) -> Result<WebUrl, GuardError> {
         if text.len() > limits::WEB_URL_BYTES_MAX {
-            let why = format!("it has {} bytes, and may have {}", text.len(), limits::WEB_URL_BYTES_MAX);
-            return Err(wrong(text, &why));
+            let why = format!("it has {} bytes; the limit is {}", text.len(), limits::WEB_URL_BYTES_MAX);
+            return Err(invalid(text, &why));
         }
-        let url = Url::parse(text).map_err(|why| wrong(text, &why.to_string()))?;
+        let url = Url::parse(text).map_err(|why| invalid(text, &why.to_string()))?;
         WebUrl::of(url)
     }
 
-    /// The address that a redirect names.
+    /// Resolves the target of a redirect.
     pub(crate) fn join(&self, location: &str) -> Result<WebUrl, GuardError> {
         if location.len() > limits::WEB_URL_BYTES_MAX {
             return WebUrl::read(location);
         }
-        WebUrl::of(self.0.join(location).map_err(|why| wrong(location, &why.to_string()))?)
+        WebUrl::of(self.0.join(location).map_err(|why| invalid(location, &why.to_string()))?)
     }
 
     fn of(mut url: Url) -> Result<WebUrl, GuardError> {
@@ -92,7 +92,7 @@ impl WebUrl {
             return Err(GuardError::Login);
         }
         if url.host_str().is_none_or(|host| host.trim_end_matches('.').is_empty()) {
-            return Err(wrong(url.as_str(), "it has no host"));
+            return Err(invalid(url.as_str(), "it has no host"));
         }
         url.set_fragment(None);
         Ok(WebUrl(url))
@@ -102,19 +102,19 @@ impl WebUrl {
         &self.0
     }
 
-    /// The address without what is searched for in it.
+    /// The URL without its query.
     pub(crate) fn without_query(&self) -> String {
         let mut url = self.0.clone();
         url.set_query(None);
         url.to_string()
     }
 
-    /// As addresses have it: an address of IPv6 is in brackets.
+    /// The host as in a URL: an IPv6 address is in brackets.
     pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 
-    /// Its host as names are compared.
+    /// The host in the form in which names are compared.
     fn name(&self) -> &str {
         self.host().trim_end_matches('.')
     }
@@ -127,12 +127,12 @@ impl WebUrl {
         self.0.scheme() == "https"
     }
 
-    /// Whether both are of one scheme, host and port.
+    /// Whether both have the same scheme, host and port.
     pub(crate) fn is_same_origin(&self, other: &WebUrl) -> bool {
         self.0.scheme() == other.0.scheme() && self.name() == other.name() && self.port() == other.port()
     }
 
-    /// The address that the host is, where it is one.
+    /// The IP address, if the host is one.
     pub(crate) fn literal(&self) -> Option<IpAddr> {
         let host = self.host();
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -146,8 +146,8 @@ impl std::fmt::Display for WebUrl {
     }
 }
 
-fn wrong(address: &str, why: &str) -> GuardError {
-    // What cannot be read may contain a password.
+fn invalid(address: &str, why: &str) -> GuardError {
+    // Invalid text may contain a password.
     let address = if address.contains('@') { "***".to_owned() } else { address.to_owned() };
     GuardError::Address { address: cut_bytes(address, NAMED_CHARS_MAX), why: why.to_owned() }
 }
@@ -157,13 +157,13 @@ impl WebGuard {
         WebGuard { private: private.into(), no_loopback: None }
     }
 
-    /// The same, which never reaches this machine.
+    /// Forbids requests to this machine.
     pub(crate) fn without_loopback(self, why: &str) -> Self {
         WebGuard { no_loopback: Some(why.into()), ..self }
     }
 
-    /// Checks everything that a host resolved to. One that must not be reached refuses all: which of them a connection
-    /// takes is chance.
+    /// Checks all addresses of a host. One forbidden address refuses the host, because a connection may use any of
+    /// them.
     pub(crate) fn check(&self, url: &WebUrl, addresses: &[SocketAddr]) -> Result<(), GuardError> {
         addresses.iter().try_for_each(|address| self.check_one(url, plain(address.ip())))
     }
@@ -187,7 +187,7 @@ impl WebGuard {
     }
 }
 
-/// Whether a connection to an address stays on this machine, as far as the address shows it.
+/// Whether an address is a loopback or unspecified address of this machine.
 fn is_this_machine(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
@@ -200,7 +200,7 @@ mod tests {
         WebGuard::new(private.iter().map(|text| text.parse().unwrap()).collect())
     }
 
-    /// What becomes of an address whose host is one, or resolves to these.
+    /// The result for a URL whose host resolves to these addresses.
     fn reach(guard: &WebGuard, url: &str, resolved: &[&str]) -> Result<String, &'static str> {
         let url = WebUrl::read(url).map_err(|why| why.code())?;
         let addresses: Vec<SocketAddr> = match url.literal() {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_a_page_is_refused() {
+    fn invalid_urls_are_refused() {
         for url in [
             "",
             "example.com",
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn only_ports_of_the_web_are_reached() {
         let open = guard(&["redis.corp:22", "mail.corp"]);
-        for (url, wanted) in [
+        for (url, expected) in [
             ("http://a.example:80/", true),
             ("http://a.example:443/", true),
             ("http://a.example:8080/", true),
@@ -293,18 +293,18 @@ mod tests {
             ("http://a.example:0/", false),
             ("http://a.example:6667/", false),
             ("http://a.example:10080/", false),
-            // A port that the operator names is no accident; one that is not named is.
+            // A port that the operator configured is allowed; other ports are not.
             ("http://redis.corp:22/", true),
             ("http://mail.corp:25/", false),
         ] {
-            assert_eq!(reach(&open, url, &["1.1.1.1"]).is_ok(), wanted, "{url}");
+            assert_eq!(reach(&open, url, &["1.1.1.1"]).is_ok(), expected, "{url}");
         }
     }
 
     #[test]
-    fn what_the_operator_names_is_reached_and_no_more() {
+    fn only_hosts_that_the_operator_configured_are_reached() {
         let open = guard(&["wiki.corp", "10.1.0.0/16", "127.0.0.1:8080"]);
-        for (url, resolved, wanted) in [
+        for (url, resolved, expected) in [
             ("http://wiki.corp/", &["10.9.9.9"][..], true),
             ("http://wiki.corp./", &["10.9.9.9"], true),
             ("http://WIKI.corp/", &["127.0.0.1"], true),
@@ -316,25 +316,25 @@ mod tests {
             ("http://127.0.0.1:8081/", &[], false),
             ("http://[::ffff:127.0.0.1]:8080/", &[], true),
         ] {
-            assert_eq!(reach(&open, url, resolved).is_ok(), wanted, "{url} {resolved:?}");
+            assert_eq!(reach(&open, url, resolved).is_ok(), expected, "{url} {resolved:?}");
         }
-        // Where this server would let anybody in, its machine is not reached even by name.
+        // If this server accepts any local client, its machine is not reached even by name.
         let closed = open.without_loopback("this server requires no token");
-        for (url, resolved, wanted) in [
+        for (url, resolved, expected) in [
             ("http://wiki.corp/", &["127.0.0.1"][..], false),
             ("http://wiki.corp/", &["::1"], false),
             ("http://wiki.corp/", &["10.9.9.9"], true),
             ("http://127.0.0.1:8080/", &[], false),
         ] {
-            assert_eq!(reach(&closed, url, resolved).is_ok(), wanted, "{url} {resolved:?}");
+            assert_eq!(reach(&closed, url, resolved).is_ok(), expected, "{url} {resolved:?}");
         }
     }
 
     #[test]
-    fn redirects_are_read_relative_to_where_they_come_from() {
+    fn redirects_are_relative_to_their_page() {
         let from = WebUrl::read("https://a.example/b/c?d#e").unwrap();
         assert_eq!(from.to_string(), "https://a.example/b/c?d");
-        for (location, wanted) in [
+        for (location, expected) in [
             ("/x", Ok("https://a.example/x")),
             ("x#y", Ok("https://a.example/b/x")),
             ("//b.example/", Ok("https://b.example/")),
@@ -343,7 +343,7 @@ mod tests {
             ("//user@b.example/", Err("url_refused")),
         ] {
             let joined = from.join(location).map(|url| url.to_string()).map_err(|why| why.code());
-            assert_eq!(joined, wanted.map(str::to_owned), "{location}");
+            assert_eq!(joined, expected.map(str::to_owned), "{location}");
         }
         let same = |a: &str, b: &str| WebUrl::read(a).unwrap().is_same_origin(&WebUrl::read(b).unwrap());
         assert!(
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_not_repeated() {
+    fn a_password_is_not_quoted() {
         for url in ["http://ann:canary@exa mple.com/", "http://ann:canary@example.com/"] {
             assert!(!WebUrl::read(url).unwrap_err().to_string().contains("canary"), "{url}");
         }

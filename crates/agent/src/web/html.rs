@@ -1,7 +1,7 @@
-//! HTML as text that people read: scripts and styles are left out, blocks are lines, links keep where they lead.
+//! Converts HTML to readable text: drops scripts and styles, puts blocks on lines, keeps the targets of links.
 //!
-//! Pure. Look at [`text_of`]. It reads tokens and makes no tree, so that time and memory grow with the page and with
-//! nothing in it, and the text is bounded.
+//! Pure. Start at [`text_of`]. It works on tokens without a tree, so time and memory are linear in the page size, and
+//! the text is limited.
 
 use std::convert::Infallible;
 
@@ -12,12 +12,12 @@ use reqwest::Url;
 use crate::tools::cut_bytes;
 use crate::web::limits;
 
-/// What is in these is not for reading.
-const LEFT_OUT: &[&str] =
+/// Elements whose content is omitted.
+const OMITTED: &[&str] =
     &["script", "style", "iframe", "noembed", "noframes", "noscript", "template", "svg", "math", "object"];
 
-/// These are lines of their own.
-const LINES: &[&str] = &[
+/// Elements on their own lines.
+const LINE_ELEMENTS: &[&str] = &[
     "address",
     "article",
     "aside",
@@ -50,13 +50,13 @@ const LINES: &[&str] = &[
     "ul",
 ];
 
-/// These are set apart by an empty line.
-const PARAGRAPHS: &[&str] = &["p", "pre", "h1", "h2", "h3", "h4", "h5", "h6"];
+/// Elements that are separated by an empty line.
+const PARAGRAPH_ELEMENTS: &[&str] = &["p", "pre", "h1", "h2", "h3", "h4", "h5", "h6"];
 
-/// What precedes an item of a list.
-const ITEM: &str = "- ";
+/// The prefix of a list item.
+const LIST_MARK: &str = "- ";
 
-/// The text of a page; `from` is its address.
+/// Converts a page; `from` is its URL.
 pub(crate) fn text_of(html: &str, from: &Url) -> ReadableText {
     let mut page = PageText::new(from);
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| -> Option<Infallible> {
@@ -64,7 +64,7 @@ pub(crate) fn text_of(html: &str, from: &Url) -> ReadableText {
         None
     });
     emitter.naively_switch_states(true);
-    // Reading a string cannot fail.
+    // Reading from a string cannot fail.
     let Ok(()) = Tokenizer::new_with_emitter(html, emitter).finish();
     page.finish()
 }
@@ -74,9 +74,9 @@ pub(crate) fn text_of(html: &str, from: &Url) -> ReadableText {
 pub(crate) struct ReadableText {
     pub(crate) title: Option<String>,
     pub(crate) text: String,
-    /// Whether it is what was left of HTML.
+    /// Whether the text was extracted from HTML.
     pub(crate) is_extracted: bool,
-    /// Whether there was more than may be read.
+    /// Whether the text was cut at its limit.
     pub(crate) is_cut: bool,
 }
 
@@ -85,23 +85,23 @@ struct PageText {
     title: String,
     base: Url,
     tag: OpenTag,
-    /// What is left out until its end, and how deep it is in itself.
-    left_out: Option<(String, usize)>,
+    /// The omitted element that is open, and its nesting depth.
+    omitted: Option<(String, usize)>,
     in_title: bool,
-    /// How many elements are open whose white space counts.
+    /// The number of open elements that preserve white space.
     pre: usize,
-    /// Line breaks that precede the next word.
+    /// Line breaks before the next word.
     breaks: usize,
-    /// Whether a space precedes it.
+    /// Whether a space comes before the next word.
     space: bool,
-    /// What precedes it in its line, such as the mark of a list.
+    /// The prefix of the next word's line, such as a list mark.
     mark: &'static str,
-    /// Where an open link leads, and where its text begins.
+    /// The target of the open link, and the offset of its text.
     link: Option<(String, usize)>,
     is_cut: bool,
 }
 
-/// A start tag that is being read.
+/// The start tag that is being parsed.
 #[derive(Default)]
 struct OpenTag {
     name: String,
@@ -117,7 +117,7 @@ impl PageText {
             title: String::new(),
             base: from.clone(),
             tag: OpenTag::default(),
-            left_out: None,
+            omitted: None,
             in_title: false,
             pre: 0,
             breaks: 0,
@@ -145,24 +145,24 @@ impl PageText {
             }
             CallbackEvent::CloseStartTag { self_closing } => {
                 let tag = std::mem::take(&mut self.tag);
-                self.opens(tag, self_closing);
+                self.open_element(tag, self_closing);
             }
-            CallbackEvent::EndTag { name } => self.closes(&text(name)),
-            CallbackEvent::String { value } => self.says(&text(value)),
+            CallbackEvent::EndTag { name } => self.close_element(&text(name)),
+            CallbackEvent::String { value } => self.add_text(&text(value)),
             CallbackEvent::Comment { .. } | CallbackEvent::Doctype { .. } | CallbackEvent::Error(_) => {}
         }
     }
 
-    fn opens(&mut self, tag: OpenTag, self_closing: bool) {
+    fn open_element(&mut self, tag: OpenTag, self_closing: bool) {
         let name = tag.name.as_str();
-        if let Some((left_out, depth)) = &mut self.left_out {
-            *depth += usize::from(left_out == name && !self_closing);
+        if let Some((omitted, depth)) = &mut self.omitted {
+            *depth += usize::from(omitted == name && !self_closing);
             return;
         }
-        if LEFT_OUT.contains(&name) {
-            // Only drawings and formulas end where they say so.
+        if OMITTED.contains(&name) {
+            // Only SVG and MathML elements can be self-closing.
             if !(self_closing && matches!(name, "svg" | "math")) {
-                self.left_out = Some((name.to_owned(), 1));
+                self.omitted = Some((name.to_owned(), 1));
             }
             return;
         }
@@ -176,17 +176,17 @@ impl PageText {
             "br" => self.breaks = self.breaks.saturating_add(1).min(2),
             "hr" => {
                 self.new_lines(1);
-                self.words("---");
+                self.add_words("---");
                 self.new_lines(1);
             }
             "img" => {
                 if let Some(alt) = tag.alt.filter(|alt| !alt.trim().is_empty()) {
-                    self.says(&format!("[image: {}]", alt.trim()));
+                    self.add_text(&format!("[image: {}]", alt.trim()));
                 }
             }
             "a" => {
                 self.end_link();
-                self.link = tag.href.and_then(|href| self.leads_to(&href)).map(|href| (href, usize::MAX));
+                self.link = tag.href.and_then(|href| self.link_target(&href)).map(|href| (href, usize::MAX));
             }
             "td" | "th" => {
                 if !self.out.is_empty() && self.breaks == 0 {
@@ -197,7 +197,7 @@ impl PageText {
             "li" => {
                 self.mark = "";
                 self.new_lines(1);
-                self.mark = ITEM;
+                self.mark = LIST_MARK;
             }
             _ => self.block(name),
         }
@@ -211,11 +211,11 @@ impl PageText {
         }
     }
 
-    fn closes(&mut self, name: &str) {
-        if let Some((left_out, depth)) = &mut self.left_out {
-            *depth -= usize::from(left_out == name);
+    fn close_element(&mut self, name: &str) {
+        if let Some((omitted, depth)) = &mut self.omitted {
+            *depth -= usize::from(omitted == name);
             if *depth == 0 {
-                self.left_out = None;
+                self.omitted = None;
             }
             return;
         }
@@ -232,18 +232,18 @@ impl PageText {
         self.block(name);
     }
 
-    /// Begins a line before and after a block.
+    /// Starts a new line before and after a block.
     fn block(&mut self, name: &str) {
-        if PARAGRAPHS.contains(&name) {
+        if PARAGRAPH_ELEMENTS.contains(&name) {
             self.new_lines(2);
-        } else if LINES.contains(&name) {
+        } else if LINE_ELEMENTS.contains(&name) {
             self.new_lines(1);
         }
     }
 
     fn new_lines(&mut self, count: usize) {
-        if self.mark == ITEM {
-            // The first block of an item is in the item's line.
+        if self.mark == LIST_MARK {
+            // The first block of a list item stays on the item's line.
             return;
         }
         self.breaks = self.breaks.max(count);
@@ -251,8 +251,8 @@ impl PageText {
         self.mark = "";
     }
 
-    fn says(&mut self, text: &str) {
-        if self.left_out.is_some() {
+    fn add_text(&mut self, text: &str) {
+        if self.omitted.is_some() {
             return;
         }
         if self.in_title {
@@ -266,22 +266,22 @@ impl PageText {
                     self.breaks += 1;
                 }
                 if !line.trim().is_empty() {
-                    self.words(line.trim_end());
+                    self.add_words(line.trim_end());
                 }
             }
             return;
         }
         self.space |= text.starts_with(|char: char| char.is_ascii_whitespace());
         for word in text.split_ascii_whitespace() {
-            self.words(word);
+            self.add_words(word);
             self.space = true;
         }
         self.space &= text.ends_with(|char: char| char.is_ascii_whitespace());
     }
 
-    /// Adds what is no white space, and what has to precede it.
-    fn words(&mut self, words: &str) {
-        if self.out.len() + words.len() > limits::WEB_TEXT_BYTES_MAX {
+    /// Adds words, with pending line breaks, marks and spaces.
+    fn add_words(&mut self, add_words: &str) {
+        if self.out.len() + add_words.len() > limits::WEB_TEXT_BYTES_MAX {
             self.is_cut = true;
         }
         if self.is_cut {
@@ -297,11 +297,11 @@ impl PageText {
         if let Some((_, start)) = self.link.as_mut().filter(|(_, start)| *start == usize::MAX) {
             *start = self.out.len();
         }
-        self.out.extend(words.chars().filter(|char| !char.is_control() || *char == '\t'));
+        self.out.extend(add_words.chars().filter(|char| !char.is_control() || *char == '\t'));
     }
 
-    /// Where a link leads, if it leads to another page.
-    fn leads_to(&self, href: &str) -> Option<String> {
+    /// The target of a link to another page.
+    fn link_target(&self, href: &str) -> Option<String> {
         let href = href.trim();
         if href.is_empty() || href.starts_with('#') {
             return None;
@@ -310,7 +310,7 @@ impl PageText {
         (url.as_str().len() <= limits::WEB_LINK_BYTES_MAX).then(|| url.to_string())
     }
 
-    /// Marks the text of a link, `[text](address)`.
+    /// Formats a link as `[text](url)`.
     fn end_link(&mut self) {
         let Some((href, start)) = self.link.take() else { return };
         let Some(text) = self.out.get(start..).filter(|text| !text.is_empty()) else { return };
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_becomes_what_people_read() {
+    fn a_page_becomes_readable_text() {
         let page = read(
             "<!doctype html><html><head><title> The\n page </title><style>p { color: red }</style>\
              <script>if (a < b) document.write('<p>no</p>')</script></head><body>\
@@ -372,8 +372,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_good_html_is_read_all_the_same() {
-        for (html, wanted) in [
+    fn malformed_html_is_read() {
+        for (html, expected) in [
             ("", ""),
             ("plain", "plain"),
             ("a <b", "a"),
@@ -390,13 +390,13 @@ mod tests {
             ("a\0b\u{7}c<p>\u{1b}[31mred", "abc\n\n[31mred"),
             ("&nosuch; &amp", "&nosuch; &"),
         ] {
-            assert_eq!(read(html).text, wanted, "{html}");
+            assert_eq!(read(html).text, expected, "{html}");
         }
     }
 
     #[test]
-    fn hostile_pages_are_read_in_bounded_space() {
-        // Deep nesting, many open elements, many attributes, and more text than may be read.
+    fn hostile_pages_use_limited_memory() {
+        // Deep nesting, many open elements, many attributes, and more text than the limit.
         let deep = "<div><a href=x><b>".repeat(20_000) + "end";
         assert_eq!(read(&deep).text, "[end](https://a.example/b/x)");
         let attributes = format!("<p {}>end", "a=1 b ".repeat(40_000));

@@ -1,6 +1,6 @@
-//! `http_request`: a request of any method, and its response as it is.
+//! The tool `http_request`: sends a request with any method and returns the response unchanged.
 //!
-//! Look at [`HttpRequest`].
+//! Start at [`HttpRequest`].
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -16,7 +16,7 @@ use super::request::WebRequest;
 use super::{Web, text};
 use crate::limits::CALL_INPUT_BYTES_MAX;
 use crate::tool::{Assessment, Job, Outcome, Tool};
-use crate::tools::ending::Stop;
+use crate::tools::ending::CallFailure;
 use crate::tools::input;
 use crate::web::limits;
 
@@ -24,11 +24,11 @@ pub(super) struct HttpRequest(pub(super) Web);
 
 const METHODS: &[&str] = &["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
 
-const CONSEQUENCE: &str = "What the request does is up to the server.";
+const CONSEQUENCE: &str = "The effect depends on the server.";
 
-/// Headers of a response whose values a model is told; of the others the names. Values of others, such as cookies, may
-/// be secrets.
-const TOLD: &[&str] = &[
+/// Response headers whose values are shown to the model. For others only the names are shown, because values such as
+/// cookies may be secrets.
+const SHOWN_HEADERS: &[&str] = &[
     "age",
     "allow",
     "cache-control",
@@ -73,18 +73,18 @@ impl Tool for HttpRequest {
     }
 
     fn description(&self) -> &'static str {
-        "Sends an HTTP request and returns the status, headers and body of the response. For reading a page use \
-         web_fetch. Keys that the operator has for a host are added by the server; never write secrets into a call, \
-         because calls are logged."
+        "Sends an HTTP request and returns the status, headers and body of the response. To read a web page, \
+         use web_fetch. API keys configured for a host are added automatically. Never put secrets into a \
+         call, because calls are logged."
     }
 
     fn schema(&self) -> Value {
         let properties = json!({
             "url": {
                 "type": "string", "minLength": 1, "maxLength": limits::WEB_URL_BYTES_MAX,
-                "description": "The address, with http:// or https://."
+                "description": "The URL, starting with http:// or https://."
             },
-            "method": { "type": "string", "enum": METHODS, "description": "GET if it is missing." },
+            "method": { "type": "string", "enum": METHODS, "description": "The HTTP method. Default GET." },
             "headers": {
                 "type": "array", "maxItems": limits::WEB_HEADERS_SENT_MAX,
                 "items": {
@@ -96,11 +96,11 @@ impl Tool for HttpRequest {
                     "required": ["name", "value"],
                     "additionalProperties": false
                 },
-                "description": "Headers to send."
+                "description": "The request headers."
             },
             "body": {
                 "type": "string", "maxLength": CALL_INPUT_BYTES_MAX,
-                "description": "The body, as text; name its type in the header Content-Type."
+                "description": "The request body as text. Set its type in the Content-Type header."
             }
         });
         input::schema(properties, &["url"])
@@ -113,12 +113,12 @@ impl Tool for HttpRequest {
     }
 
     fn run<'a>(&'a self, mut job: Job<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.carry(&mut job).await.unwrap_or_else(Outcome::from) })
+        Box::pin(async move { self.execute(&mut job).await.unwrap_or_else(Outcome::from) })
     }
 }
 
 impl HttpRequest {
-    async fn carry(&self, job: &mut Job<'_>) -> Result<Outcome, Stop> {
+    async fn execute(&self, job: &mut Job<'_>) -> Result<Outcome, CallFailure> {
         let request = request(job.input)?;
         let call = WebCall {
             web: &self.0,
@@ -130,28 +130,28 @@ impl HttpRequest {
         let media = received.media();
         let shown = text::plain(&received.body, &media);
         let mut output = format!("HTTP {} from {}\n", received.status, received.url);
-        output.push_str(&told_headers(&received.headers));
+        output.push_str(&render_headers(&received.headers));
         let mut events = std::mem::take(&mut received.before);
         let bytes = received.body.len();
-        let is_long = shown.as_ref().is_some_and(|text| text.len() > limits::WEB_TOLD_BYTES);
+        let is_long = shown.as_ref().is_some_and(|text| text.len() > limits::WEB_SHOWN_BYTES);
         let mut artifact = None;
         if bytes > 0 && (shown.is_none() || is_long) {
-            let kept = call::keep(
-                job.keeper,
+            let stored = call::store(
+                job.artifacts,
                 job.call,
                 &media.essence,
                 &received.url,
                 received.body.clone(),
                 &mut events,
             );
-            match kept.await {
+            match stored.await {
                 Ok(id) => artifact = Some(id),
-                Err(why) => output.push_str(&format!("[The body could not be kept: {why}]\n")),
+                Err(why) => output.push_str(&format!("[The body could not be stored: {why}]\n")),
             }
         }
         match shown {
             _ if bytes == 0 => output.push_str("[no body]\n"),
-            None => output.push_str(&format!("[{bytes} bytes that are no text and are not shown]\n")),
+            None => output.push_str(&format!("[{bytes} bytes of binary content, not shown]\n")),
             Some(text) => {
                 output.push_str(FOREIGN);
                 output.push('\n');
@@ -159,7 +159,7 @@ impl HttpRequest {
                 output.push('\n');
             }
         }
-        if let Some(why) = received.end.words() {
+        if let Some(why) = received.end.reason() {
             output.push_str(&format!("[{why}]\n"));
         }
         received.response.body_artifact_id.clone_from(&artifact);
@@ -169,19 +169,19 @@ impl HttpRequest {
     }
 }
 
-fn request(given: &Value) -> Result<WebRequest, Stop> {
+fn request(given: &Value) -> Result<WebRequest, CallFailure> {
     let HttpRequestInput { method, url, headers, body } = input::read(given)?;
-    let wrong = |why: String| Stop::failed("invalid_input", why);
+    let wrong = |why: String| CallFailure::failed("invalid_input", why);
     let method = method.as_deref().unwrap_or("GET");
-    let method: Method = method.parse().map_err(|_| wrong(format!("{method:?} is no method")))?;
-    let url = WebUrl::read(&url).map_err(|why| Stop::failed(why.code(), why.to_string()))?;
+    let method: Method = method.parse().map_err(|_| wrong(format!("{method:?} is not an HTTP method")))?;
+    let url = WebUrl::read(&url).map_err(|why| CallFailure::failed(why.code(), why.to_string()))?;
     let mut request = WebRequest::new(method, url, "*/*");
     for HeaderInput { name, value } in &headers {
         request.add_header(name, value).map_err(wrong)?;
     }
     if let Some(body) = body {
         if request.method.is_safe() {
-            return Err(wrong(format!("a {} request has no body; leave it out", request.method)));
+            return Err(wrong(format!("a {} request has no body; remove it", request.method)));
         }
         if !request.headers.contains_key(CONTENT_TYPE) {
             let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&body).is_ok();
@@ -195,22 +195,22 @@ fn request(given: &Value) -> Result<WebRequest, Stop> {
     Ok(request)
 }
 
-fn told_headers(headers: &HeaderMap) -> String {
-    let mut told = String::new();
+fn render_headers(headers: &HeaderMap) -> String {
+    let mut lines = String::new();
     let mut named = Vec::new();
     for (name, value) in headers {
-        if TOLD.contains(&name.as_str()) {
+        if SHOWN_HEADERS.contains(&name.as_str()) {
             let value = String::from_utf8_lossy(value.as_bytes());
-            told.push_str(&format!(
+            lines.push_str(&format!(
                 "{name}: {}\n",
-                crate::tools::ending::cut(&value, limits::WEB_HEADER_CHARS_TOLD)
+                crate::tools::ending::cut(&value, limits::WEB_HEADER_CHARS_SHOWN)
             ));
         } else if !named.contains(&name.as_str()) {
             named.push(name.as_str());
         }
     }
     if !named.is_empty() {
-        told.push_str(&format!("[further headers: {}]\n", named.join(", ")));
+        lines.push_str(&format!("[more headers: {}]\n", named.join(", ")));
     }
-    told
+    lines
 }

@@ -1,7 +1,7 @@
-//! Hosts that an operator names although they are not public: `web.private_hosts`.
+//! Parses `web.private_hosts`: hosts that an operator allows although they are not public.
 //!
-//! Pure. Look at [`PrivateHost`]. A name admits what it resolves to; an address or a network admits every name that
-//! resolves into it.
+//! Pure. Start at [`PrivateHost`]. A name admits the addresses that it resolves to; an address or a network admits
+//! every name that resolves into it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,35 +11,35 @@ use reqwest::Url;
 
 use super::addresses::{is_within, plain};
 
-/// A host or a network, with a port where only that one may be used.
+/// A host or a network, with an optional port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrivateHost {
-    place: HostPlace,
+    pattern: HostPattern,
     port: Option<u16>,
-    /// As it was written.
+    /// The original text.
     text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum HostPlace {
+enum HostPattern {
     Name(String),
-    /// All names below one.
+    /// All subdomains of a name.
     Below(String),
     Network(IpAddr, u32),
 }
 
 impl PrivateHost {
-    /// Whether this names a host, an address that it resolves to, and the port.
+    /// Whether this entry admits a host, one of its addresses, and the port.
     pub(crate) fn admits(&self, host: &str, address: IpAddr, port: u16) -> bool {
-        let is_named = match &self.place {
-            HostPlace::Name(name) => name == host,
-            HostPlace::Below(domain) => host.strip_suffix(domain).is_some_and(|sub| sub.ends_with('.')),
-            HostPlace::Network(network, prefix) => is_within(plain(address), *network, *prefix),
+        let is_named = match &self.pattern {
+            HostPattern::Name(name) => name == host,
+            HostPattern::Below(domain) => host.strip_suffix(domain).is_some_and(|sub| sub.ends_with('.')),
+            HostPattern::Network(network, prefix) => is_within(plain(address), *network, *prefix),
         };
         is_named && self.has_port(port)
     }
 
-    /// Whether it names the port itself.
+    /// Whether this entry names the port explicitly.
     pub(crate) fn names_port(&self, host: &str, address: IpAddr, port: u16) -> bool {
         self.port.is_some() && self.admits(host, address, port)
     }
@@ -55,28 +55,28 @@ impl fmt::Display for PrivateHost {
     }
 }
 
-/// It is neither a host nor a network.
+/// The text is neither a host nor a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a host, `*.` and a host, an address or a network, with or without a port: wiki.example, *.corp.example, 10.1.2.3:8080, [fd00::1]:80, 10.1.0.0/16"
 )]
-pub struct WrongPrivateHost;
+pub struct InvalidPrivateHost;
 
 impl FromStr for PrivateHost {
-    type Err = WrongPrivateHost;
+    type Err = InvalidPrivateHost;
 
-    fn from_str(text: &str) -> Result<Self, WrongPrivateHost> {
-        let (place, port) = read(text.trim()).ok_or(WrongPrivateHost)?;
-        Ok(PrivateHost { place, port, text: text.trim().to_owned() })
+    fn from_str(text: &str) -> Result<Self, InvalidPrivateHost> {
+        let (pattern, port) = read(text.trim()).ok_or(InvalidPrivateHost)?;
+        Ok(PrivateHost { pattern, port, text: text.trim().to_owned() })
     }
 }
 
-fn read(text: &str) -> Option<(HostPlace, Option<u16>)> {
+fn read(text: &str) -> Option<(HostPattern, Option<u16>)> {
     if let Some((network, prefix)) = text.split_once('/') {
         let network: IpAddr = network.parse().ok()?;
         let most = if network.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.parse().ok().filter(|prefix| *prefix <= most)?;
-        return Some((HostPlace::Network(network, prefix), None));
+        return Some((HostPattern::Network(network, prefix), None));
     }
     let lone: Option<IpAddr> = text.parse().ok();
     let (host, port) = match text.rsplit_once(':') {
@@ -89,15 +89,15 @@ fn read(text: &str) -> Option<(HostPlace, Option<u16>)> {
     if let Ok(address) = bare.parse::<IpAddr>() {
         let address = plain(address);
         let prefix = if address.is_ipv4() { 32 } else { 128 };
-        return Some((HostPlace::Network(address, prefix), port));
+        return Some((HostPattern::Network(address, prefix), port));
     }
     let (name, is_below) = host.strip_prefix("*.").map_or((host, false), |name| (name, true));
-    let name = normal(name)?;
-    Some((if is_below { HostPlace::Below(name) } else { HostPlace::Name(name) }, port))
+    let name = normalize(name)?;
+    Some((if is_below { HostPattern::Below(name) } else { HostPattern::Name(name) }, port))
 }
 
-/// A name as addresses have it: lower case, in the letters of DNS, without a dot at its end.
-fn normal(name: &str) -> Option<String> {
+/// A normalised name: lower case, punycode, without a final dot.
+fn normalize(name: &str) -> Option<String> {
     let is_plain = !name.is_empty() && !name.contains(['/', '@', '?', '#', '\\', ':', '*', ' ']);
     let url = Url::parse(&format!("http://{name}/")).ok().filter(|_| is_plain)?;
     let name = url.domain()?.trim_end_matches('.');
@@ -113,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn names_addresses_and_networks_admit_what_they_say() {
-        for (entry, host, address, port, wanted) in [
+    fn names_addresses_and_networks_admit_matching_hosts() {
+        for (entry, host, address, port, expected) in [
             ("wiki.corp", "wiki.corp", "10.0.0.1", 80, true),
             ("WIKI.corp.", "wiki.corp", "10.0.0.1", 8080, true),
             ("wiki.corp", "a.wiki.corp", "10.0.0.1", 80, false),
@@ -133,12 +133,12 @@ mod tests {
             ("fd00::/8", "x", "fd12::1", 9, true),
             ("bücher.example", "xn--bcher-kva.example", "10.0.0.1", 80, true),
         ] {
-            assert_eq!(admits(entry, host, address, port), wanted, "{entry}: {host} {address} {port}");
+            assert_eq!(admits(entry, host, address, port), expected, "{entry}: {host} {address} {port}");
         }
     }
 
     #[test]
-    fn what_is_neither_is_refused() {
+    fn other_text_is_refused() {
         for text in [
             "",
             "*",

@@ -1,6 +1,6 @@
-//! The provider of searches as it is configured: how it is asked, and where its answer has what.
+//! The configured search provider: builds the request and reads the results of the response.
 //!
-//! Pure. Look at [`SearchProvider`]. It must not know how requests are sent.
+//! Pure. Start at [`SearchProvider`]. The module must not depend on how requests are sent.
 
 use std::path::Path;
 
@@ -19,15 +19,15 @@ use crate::model::Secret;
 use crate::tools::ending::cut;
 use crate::web::limits;
 
-/// What is replaced in the address and in the body.
+/// Placeholders in the URL and the body.
 const QUERY: &str = "{query}";
 const COUNT: &str = "{count}";
 
-/// See the file's head.
+/// The configured search provider.
 #[derive(Debug)]
 pub(crate) struct SearchProvider {
     url: String,
-    /// What is posted, if anything is.
+    /// The body to post, if any.
     body: Option<Value>,
     headers: SecretHeaders,
     host: String,
@@ -52,27 +52,28 @@ impl SearchProvider {
         environment: &dyn Fn(&str) -> Option<String>,
         folder: &Path,
     ) -> Result<SearchProvider, WebSettingsError> {
-        let wrong = |key: &str, why: &str| WebSettingsError::new(format!("search.{key}"), why);
+        let invalid = |key: &str, why: &str| WebSettingsError::new(format!("search.{key}"), why);
         let probe = settings.url.replace(QUERY, "x").replace(COUNT, "1");
-        // An address may hold a key, so a wrong one is not repeated.
+        // A URL may contain a key, so an invalid one is not quoted.
         let url = WebUrl::read(&probe).map_err(|_| {
-            wrong("url", "it is no address; use one such as https://search.example.com/search?q={query}")
+            invalid(
+                "url",
+                "it is not a valid URL; use one such as https://search.example.com/search?q={query}",
+            )
         })?;
         let host = url.host().to_owned();
         let other = WebUrl::read(&settings.url.replace(QUERY, "y").replace(COUNT, "2"));
         if other.as_ref().map(WebUrl::host) != Ok(url.host()) {
-            return Err(wrong("url", "{query} and {count} may not be part of the host"));
+            return Err(invalid("url", "{query} and {count} must not be in the host"));
         }
         let body = settings.body.as_deref().map(serde_json::from_str::<Value>).transpose();
-        let body =
-            body.map_err(|_| wrong("body", "it is no JSON; write such as '{\"query\": \"{query}\"}'"))?;
-        let asks =
+        let body = body.map_err(|_| {
+            invalid("body", "it is not valid JSON; use for example '{\"query\": \"{query}\"}'")
+        })?;
+        let has_query =
             settings.url.contains(QUERY) || settings.body.as_deref().is_some_and(|body| body.contains(QUERY));
-        if !asks {
-            return Err(wrong(
-                "url",
-                "neither it nor the body has {query}, so nothing would be searched for",
-            ));
+        if !has_query {
+            return Err(invalid("url", "neither the URL nor the body has {query}; add it to one of them"));
         }
         let sources = HeaderSources {
             headers: &settings.headers,
@@ -80,11 +81,13 @@ impl SearchProvider {
             headers_file: &settings.headers_file,
         };
         let headers = SecretHeaders::read(&sources, RESERVED, environment, folder);
-        let headers = headers.map_err(|(key, why)| wrong(key, &why))?;
-        let pointer = |key: &str, said: &Option<String>, default: &str| match said {
+        let headers = headers.map_err(|(key, why)| invalid(key, &why))?;
+        let pointer = |key: &str, given: &Option<String>, default: &str| match given {
             None => Ok(default.to_owned()),
-            Some(said) if said.is_empty() || said.starts_with('/') => Ok(said.clone()),
-            Some(said) => Err(wrong(key, &format!("{said:?} is no JSON Pointer; use one such as {default}"))),
+            Some(given) if given.is_empty() || given.starts_with('/') => Ok(given.clone()),
+            Some(given) => {
+                Err(invalid(key, &format!("{given:?} is not a JSON Pointer; use one such as {default}")))
+            }
         };
         Ok(SearchProvider {
             url: settings.url.clone(),
@@ -106,37 +109,37 @@ impl SearchProvider {
         self.headers.secrets()
     }
 
-    /// The request for a search.
+    /// Builds the request for a search.
     pub(crate) fn request(&self, query: &str, count: u64) -> Result<WebRequest, String> {
         let quoted: String = reqwest::Url::parse_with_params("http://x/", [("q", query)])
             .ok()
             .and_then(|url| url.query().and_then(|pair| pair.strip_prefix("q=")).map(str::to_owned))
             .unwrap_or_default();
         let url = self.url.replace(QUERY, &quoted).replace(COUNT, &count.to_string());
-        let url =
-            WebUrl::read(&url).map_err(|_| "the address of the provider takes no such search".to_owned())?;
+        let url = WebUrl::read(&url)
+            .map_err(|_| "the search text does not fit into the provider's URL".to_owned())?;
         let method = if self.body.is_some() { Method::POST } else { Method::GET };
         let mut request = WebRequest::new(method, url, "application/json");
         if let Some(body) = &self.body {
             request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            request.body = Some(Bytes::from(filled(body, query, count).to_string()));
+            request.body = Some(Bytes::from(fill(body, query, count).to_string()));
         }
         request.headers.extend(self.headers.0.clone());
         Ok(request)
     }
 
-    /// The results in an answer, at most so many. `Err`: there is no list of results in it.
-    pub(crate) fn hits(&self, answer: &[u8], count: usize) -> Result<Vec<SearchHit>, String> {
-        let answer: Value =
-            serde_json::from_slice(answer).map_err(|why| format!("the answer is no JSON: {why}"))?;
-        let Some(results) = answer.pointer(&self.results).and_then(Value::as_array) else {
-            return Err(format!("the answer has no list at {}; see web.search.results", self.results));
+    /// Reads up to `count` results from a response. `Err`: it has no list of results.
+    pub(crate) fn hits(&self, response: &[u8], count: usize) -> Result<Vec<SearchHit>, String> {
+        let response: Value = serde_json::from_slice(response)
+            .map_err(|why| format!("the response is not valid JSON: {why}"))?;
+        let Some(results) = response.pointer(&self.results).and_then(Value::as_array) else {
+            return Err(format!("the response has no list at {}; check web.search.results", self.results));
         };
         let hit = |result: &Value| {
             let text = |pointer: &str| result.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let url = WebUrl::read(text(&self.link)).ok()?;
             let read = |pointer: &str, chars| {
-                // Some mark what was found in HTML.
+                // Some providers highlight matches with HTML.
                 let read = html::text_of(text(pointer), url.url()).text;
                 cut(&read.split_whitespace().collect::<Vec<_>>().join(" "), chars)
             };
@@ -148,14 +151,14 @@ impl SearchProvider {
     }
 }
 
-/// A body with a search in it.
-fn filled(body: &Value, query: &str, count: u64) -> Value {
+/// Fills the placeholders of a body.
+fn fill(body: &Value, query: &str, count: u64) -> Value {
     match body {
         Value::String(text) if text == COUNT => count.into(),
         Value::String(text) => text.replace(COUNT, &count.to_string()).replace(QUERY, query).into(),
-        Value::Array(items) => items.iter().map(|item| filled(item, query, count)).collect(),
+        Value::Array(items) => items.iter().map(|item| fill(item, query, count)).collect(),
         Value::Object(members) => {
-            members.iter().map(|(name, value)| (name.clone(), filled(value, query, count))).collect()
+            members.iter().map(|(name, value)| (name.clone(), fill(value, query, count))).collect()
         }
         other => other.clone(),
     }
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_put_into_the_address_or_the_body() {
+    fn a_query_is_put_into_the_url_or_the_body() {
         let provider = build(
             "url = 'https://s.example/search?q={query}&count={count}'\nheaders_env = { X-Token = 'KEY' }",
         )
@@ -200,17 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn results_are_found_where_they_are_said_to_be() {
+    fn results_are_found_by_the_configured_pointers() {
         let provider =
             build("url = 'https://s.example/?q={query}'\nresults = '/web/results'\nsnippet = '/description'")
                 .unwrap();
-        let answer = serde_json::json!({ "web": { "results": [
+        let response = serde_json::json!({ "web": { "results": [
             { "title": "One", "url": "https://a.example/", "description": "a <strong>bold</strong>\nword &amp; more" },
             { "title": "No address", "url": "javascript:alert(1)" },
             { "title": 7, "url": "https://b.example/" },
             { "title": "Three", "url": "https://c.example/" },
         ] } });
-        let hits = provider.hits(answer.to_string().as_bytes(), 2).unwrap();
+        let hits = provider.hits(response.to_string().as_bytes(), 2).unwrap();
         let hit = |title: &str, url: &str, snippet: &str| SearchHit {
             title: title.to_owned(),
             url: url.to_owned(),
@@ -220,26 +223,26 @@ mod tests {
             hits,
             [hit("One", "https://a.example/", "a bold word & more"), hit("", "https://b.example/", "")]
         );
-        for (answer, words) in [
-            ("<html>", "no JSON"),
+        for (response, words) in [
+            ("<html>", "not valid JSON"),
             ("{}", "no list at /web/results"),
             ("{\"web\":{\"results\":{}}}", "no list"),
         ] {
-            let why = provider.hits(answer.as_bytes(), 2).unwrap_err();
+            let why = provider.hits(response.as_bytes(), 2).unwrap_err();
             assert!(why.contains(words), "{why}");
         }
     }
 
     #[test]
-    fn a_provider_that_cannot_be_asked_is_refused() {
+    fn an_invalid_provider_is_refused() {
         for (toml, words) in [
-            ("url = 'search.example/{query}'", "web.search.url: it is no address"),
-            ("url = 'https://{query}.example/'", "part of the host"),
+            ("url = 'search.example/{query}'", "web.search.url: it is not a valid URL"),
+            ("url = 'https://{query}.example/'", "in the host"),
             ("url = 'https://s.example/'", "{query}"),
             ("url = 'https://s.example/'\nbody = '{query}'", "web.search.body"),
             (
                 "url = 'https://s.example/{query}'\nresults = 'web'",
-                "web.search.results: \"web\" is no JSON Pointer",
+                "web.search.results: \"web\" is not a JSON Pointer",
             ),
             (
                 "url = 'https://s.example/{query}'\nheaders_env = { X = 'NONE' }",

@@ -1,6 +1,6 @@
-//! A request to the web, and what of it goes on when the server sends it elsewhere.
+//! A web request, and how a redirect changes it.
 //!
-//! Pure. Look at [`WebRequest`]. It must not know which hosts may be reached.
+//! Pure. Start at [`WebRequest`]. The module must not depend on which hosts may be reached.
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -9,7 +9,7 @@ use reqwest::{Method, StatusCode};
 use super::guard::WebUrl;
 use crate::limits;
 
-/// Headers that the connection sets itself, or that would change what a request is.
+/// Headers that the client sets itself, or that would change the framing of a request.
 pub(crate) const RESERVED: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -25,7 +25,7 @@ pub(crate) const RESERVED: &[&str] = &[
     "upgrade",
 ];
 
-/// What is sent.
+/// The request to send.
 #[derive(Debug, Clone)]
 pub(crate) struct WebRequest {
     pub(crate) method: Method,
@@ -34,38 +34,39 @@ pub(crate) struct WebRequest {
     pub(crate) body: Option<Bytes>,
 }
 
-/// Why a request does not go where the server sends it.
+/// Why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotFollowed {
-    /// It would be repeated at another server.
+    /// A request that changes something would be repeated at another server.
     ChangesThings,
-    /// It would leave encryption.
+    /// It would change from HTTPS to HTTP.
     Downgrade,
 }
 
 impl WebRequest {
-    /// A request with our own headers. The answer is to come as it is: what is compressed is not read.
+    /// Creates a request with the default headers. It requests an uncompressed response, because compressed bodies are
+    /// not read.
     pub(crate) fn new(method: Method, url: WebUrl, accept: &'static str) -> Self {
         WebRequest { method, url, headers: own_headers(accept), body: None }
     }
 
-    /// Adds a header of the call. `Err`: what is wrong with it; a value is not repeated.
+    /// Adds a header of the call. `Err`: what is invalid; the value is not quoted.
     pub(crate) fn add_header(&mut self, name: &str, value: &str) -> Result<(), String> {
         let shown: String = name.chars().take(limits::NAMED_CHARS_MAX).collect();
         let key = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| format!("{shown:?} cannot be the name of a header"))?;
+            .map_err(|_| format!("{shown:?} is not a valid header name"))?;
         if RESERVED.contains(&key.as_str()) {
-            return Err(format!("the header {shown} is set by the connection; leave it out"));
+            return Err(format!("the header {shown} is set automatically; remove it"));
         }
         let mut value = HeaderValue::from_str(value).map_err(|_| {
-            format!("the value of the header {shown} has characters that no header can carry")
+            format!("the value of the header {shown} has characters that are not allowed in headers")
         })?;
         value.set_sensitive(true);
         self.headers.insert(key, value);
         Ok(())
     }
 
-    /// Names of all headers that are sent, in alphabetical order.
+    /// The names of all headers, in alphabetical order.
     pub(crate) fn header_keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.headers.keys().map(|key| key.as_str().to_owned()).collect();
         keys.push("host".to_owned());
@@ -76,8 +77,8 @@ impl WebRequest {
         keys
     }
 
-    /// The request that follows a redirect: another method where browsers take another, and nothing of the call's own
-    /// headers for another server.
+    /// Builds the request that follows a redirect: the method changes as in browsers, and headers of the call are not
+    /// sent to another server.
     pub(crate) fn redirected(&self, status: StatusCode, to: WebUrl) -> Result<WebRequest, NotFollowed> {
         if self.url.is_secure() && !to.is_secure() {
             return Err(NotFollowed::Downgrade);
@@ -100,7 +101,7 @@ impl WebRequest {
                 return Err(NotFollowed::ChangesThings);
             }
             next.headers = own_headers("");
-            // What is accepted is no secret unless the call said it.
+            // `Accept` is sent again unless the call itself set it.
             if let Some(accept) = self.headers.get(ACCEPT).filter(|accept| !accept.is_sensitive()) {
                 next.headers.insert(ACCEPT, accept.clone());
             }
@@ -118,7 +119,7 @@ fn own_headers(accept: &'static str) -> HeaderMap {
     headers
 }
 
-/// Whether a status sends a request elsewhere.
+/// Whether a status is a redirect.
 pub(crate) fn is_redirect(status: StatusCode) -> bool {
     matches!(
         status,
@@ -138,7 +139,7 @@ mod tests {
         WebUrl::read(text).unwrap()
     }
 
-    /// The method, the headers and whether there is a body.
+    /// The method, the headers, and whether there is a body.
     fn after(method: Method, from: &str, status: u16, to: &str) -> Result<String, NotFollowed> {
         let mut request = WebRequest::new(method, url(from), "text/html");
         request.add_header("Authorization", "Bearer canary").unwrap();
@@ -155,27 +156,27 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_keeps_what_it_may() {
+    fn a_redirect_keeps_allowed_parts() {
         let (a, b, plain) = ("https://a.example/", "https://b.example/", "http://a.example/");
-        let kept = "authorization,content-type";
-        for (method, status, from, to, wanted) in [
-            (Method::GET, 301, a, "https://a.example/x", Ok(format!("GET {kept}"))),
+        let names = "authorization,content-type";
+        for (method, status, from, to, expected) in [
+            (Method::GET, 301, a, "https://a.example/x", Ok(format!("GET {names}"))),
             (Method::GET, 302, a, b, Ok("GET ".to_owned())),
             (Method::GET, 307, a, "https://a.example:444/", Ok("GET ".to_owned())),
             (Method::GET, 301, plain, a, Ok("GET ".to_owned())),
             (Method::GET, 301, a, plain, Err(NotFollowed::Downgrade)),
-            (Method::HEAD, 303, a, a, Ok(format!("HEAD {kept}"))),
+            (Method::HEAD, 303, a, a, Ok(format!("HEAD {names}"))),
             (Method::POST, 301, a, a, Ok("GET authorization".to_owned())),
             (Method::POST, 302, a, b, Ok("GET ".to_owned())),
             (Method::POST, 303, a, b, Ok("GET ".to_owned())),
             (Method::PUT, 303, a, a, Ok("GET authorization".to_owned())),
-            (Method::PUT, 302, a, a, Ok(format!("PUT {kept} body"))),
+            (Method::PUT, 302, a, a, Ok(format!("PUT {names} body"))),
             (Method::PUT, 302, a, b, Err(NotFollowed::ChangesThings)),
-            (Method::POST, 307, a, a, Ok(format!("POST {kept} body"))),
+            (Method::POST, 307, a, a, Ok(format!("POST {names} body"))),
             (Method::POST, 308, a, b, Err(NotFollowed::ChangesThings)),
             (Method::DELETE, 307, a, b, Err(NotFollowed::ChangesThings)),
         ] {
-            assert_eq!(after(method.clone(), from, status, to), wanted, "{method} {status} {from} {to}");
+            assert_eq!(after(method.clone(), from, status, to), expected, "{method} {status} {from} {to}");
         }
     }
 

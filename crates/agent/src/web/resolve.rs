@@ -1,6 +1,6 @@
-//! Names of hosts and the addresses behind them: resolved once for each request, and a connection goes nowhere else.
+//! Resolves host names once per request, and pins connections to the checked addresses.
 //!
-//! Look at [`NameResolver`] and [`PinnedAddresses`]. It must not know which addresses may be reached.
+//! Start at [`NameResolver`] and [`PinnedAddresses`]. The module must not depend on which addresses may be reached.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Resolves names.
+/// Resolves host names.
 pub(crate) trait NameResolver: Send + Sync + 'static {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 }
 
-/// The operating system's.
+/// The resolver of the operating system.
 pub(crate) struct SystemResolver;
 
 impl NameResolver for SystemResolver {
@@ -22,7 +22,7 @@ impl NameResolver for SystemResolver {
     }
 }
 
-/// Answers every name with the addresses that were checked, so that none is resolved a second time.
+/// Resolves every name to the checked addresses, so that none is resolved a second time.
 pub(crate) struct PinnedAddresses(pub(crate) Vec<SocketAddr>);
 
 impl Resolve for PinnedAddresses {

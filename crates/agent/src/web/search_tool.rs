@@ -1,6 +1,6 @@
-//! `web_search`: asks the provider that is configured. Without one calls are refused.
+//! The tool `web_search`: sends a query to the configured provider. Without a provider calls are refused.
 //!
-//! Look at [`WebSearch`].
+//! Start at [`WebSearch`].
 
 use futures_util::future::BoxFuture;
 use recount_event::Json;
@@ -14,14 +14,14 @@ use super::exchange::{Exchange, WebEvents};
 use super::provider::SearchHit;
 use super::{WEB_SEARCH, Web};
 use crate::limits::SUMMARY_CHARS_MAX;
-use crate::tool::{Assessment, How, Job, Outcome, Targets, Tool};
-use crate::tools::ending::{Stop, completed, cut};
+use crate::tool::{Assessment, Job, Outcome, OutcomeStatus, Targets, Tool};
+use crate::tools::ending::{CallFailure, completed, cut};
 use crate::tools::input;
 use crate::web::limits;
 
 pub(super) struct WebSearch(pub(super) Web);
 
-const NO_PROVIDER: &str = "no provider of searches is configured; the operator can set one in [web.search]";
+const NO_PROVIDER: &str = "no search provider is configured; an operator can set one in [web.search]";
 
 #[derive(Deserialize)]
 struct WebSearchInput {
@@ -39,18 +39,18 @@ impl Tool for WebSearch {
     }
 
     fn description(&self) -> &'static str {
-        "Searches the web and returns titles, addresses and extracts of what it finds. Read a page with web_fetch."
+        "Searches the web. Returns titles, URLs and snippets. Read a result with web_fetch."
     }
 
     fn schema(&self) -> Value {
         let properties = json!({
             "query": {
                 "type": "string", "minLength": 1, "maxLength": limits::SEARCH_QUERY_CHARS_MAX,
-                "description": "What to search for."
+                "description": "The search text."
             },
             "count": {
                 "type": "integer", "minimum": 1, "maximum": limits::SEARCH_HITS_MAX,
-                "description": "How many results; 5 if it is missing."
+                "description": "The maximum number of results. Default 5."
             }
         });
         input::schema(properties, &["query"])
@@ -71,24 +71,26 @@ impl Tool for WebSearch {
             risk: RiskLevel::Low,
             reversibility: Reversibility::Reversible,
             summary: cut(&format!("search for {}", input::text(input, "query")), SUMMARY_CHARS_MAX),
-            action: format!("Ask {named} for a search."),
-            consequence: "The provider learns what is searched for.".to_owned(),
+            action: format!("Search the web with {named}."),
+            consequence: "Sends the search text to the provider. Changes nothing here.".to_owned(),
             targets: Targets { hosts: host.into_iter().collect(), ..Targets::default() },
             writes: false,
         }
     }
 
     fn run<'a>(&'a self, mut job: Job<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.carry(&mut job).await.unwrap_or_else(Outcome::from) })
+        Box::pin(async move { self.execute(&mut job).await.unwrap_or_else(Outcome::from) })
     }
 }
 
 impl WebSearch {
-    async fn carry(&self, job: &mut Job<'_>) -> Result<Outcome, Stop> {
+    async fn execute(&self, job: &mut Job<'_>) -> Result<Outcome, CallFailure> {
         let WebSearchInput { query, count } = input::read(job.input)?;
-        let provider = self.0.search.as_ref().ok_or_else(|| Stop::failed("tool_unavailable", NO_PROVIDER))?;
+        let provider =
+            self.0.search.as_ref().ok_or_else(|| CallFailure::failed("tool_unavailable", NO_PROVIDER))?;
         let count = count.unwrap_or(limits::SEARCH_HITS_DEFAULT).clamp(1, limits::SEARCH_HITS_MAX);
-        let request = provider.request(&query, count).map_err(|why| Stop::failed("search_failed", why))?;
+        let request =
+            provider.request(&query, count).map_err(|why| CallFailure::failed("search_failed", why))?;
         let exchange = Exchange {
             web: &self.0,
             events: WebEvents::Search,
@@ -96,7 +98,7 @@ impl WebSearch {
             world: job.world,
             guard: None,
             may_follow: &|_| Ok(()),
-            teller: &mut *job.teller,
+            reporter: &mut *job.reporter,
             body_bytes_max: limits::SEARCH_BODY_BYTES_MAX,
             whole: self.0.patience().whole.min(limits::SEARCH_TIMEOUT),
             query: Some(&query),
@@ -104,11 +106,11 @@ impl WebSearch {
         let mut received = exchange.run(request, job.cancel.clone()).await?;
         let mut events = std::mem::take(&mut received.before);
         let host = provider.host();
-        let failed = |code, why: String| Err((How::Failed { code, error: why.clone() }, why));
-        let hits = match received.end.words() {
-            Some(why) => Err((super::call::how(&received.end), why)),
+        let failed = |code, why: String| Err((OutcomeStatus::Failed { code, error: why.clone() }, why));
+        let hits = match received.end.reason() {
+            Some(why) => Err((super::call::status_of(&received.end), why)),
             None if !received.status.is_success() => {
-                failed("search_failed", format!("{host} answered with status {}", received.status))
+                failed("search_failed", format!("{host} returned status {}", received.status))
             }
             None => {
                 let most = usize::try_from(count).unwrap_or(usize::MAX);
@@ -122,34 +124,34 @@ impl WebSearch {
                 received.response.hits = Some(hits.iter().filter_map(|hit| Json::of(hit).ok()).collect());
                 events.push(WebEvents::Search.response(received.response));
                 let summary = format!("{} results", hits.len());
-                Ok(completed(told(&hits), summary, events))
+                Ok(completed(render_hits(&hits), summary, events))
             }
-            Err((how, why)) => {
+            Err((status, why)) => {
                 received.response.error = Some(why.clone());
                 events.push(WebEvents::Search.response(received.response));
-                // Searches that end too early have no results that could be read.
-                let how = if how == How::Completed {
-                    How::Failed { code: "search_unreadable", error: why.clone() }
+                // A response that was cut off has no readable results.
+                let status = if status == OutcomeStatus::Completed {
+                    OutcomeStatus::Failed { code: "search_unreadable", error: why.clone() }
                 } else {
-                    how
+                    status
                 };
-                Ok(Outcome { how, output: why.clone(), summary: why, events, artifact: None, image: None })
+                Ok(Outcome { status, output: why.clone(), summary: why, events, artifact: None, image: None })
             }
         }
     }
 }
 
-fn told(hits: &[SearchHit]) -> String {
+fn render_hits(hits: &[SearchHit]) -> String {
     if hits.is_empty() {
-        return "Nothing was found.".to_owned();
+        return "No results.".to_owned();
     }
-    let mut told = format!("{FOREIGN}\n");
+    let mut text = format!("{FOREIGN}\n");
     for (number, SearchHit { title, url, snippet }) in (1..).zip(hits) {
         let title = if title.is_empty() { "(no title)" } else { title };
-        told.push_str(&format!("{number}. {title}\n   {url}\n"));
+        text.push_str(&format!("{number}. {title}\n   {url}\n"));
         if !snippet.is_empty() {
-            told.push_str(&format!("   {snippet}\n"));
+            text.push_str(&format!("   {snippet}\n"));
         }
     }
-    told
+    text
 }

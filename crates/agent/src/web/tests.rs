@@ -1,4 +1,4 @@
-//! Calls of the web tools against a real server on this machine.
+//! Tests of the web tools against a real server on this machine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -16,20 +16,20 @@ use tokio::net::{TcpListener, TcpStream};
 use super::resolve::NameResolver;
 use super::*;
 use crate::schema;
-use crate::tool::{HostJudge, HostVerdict, How, Outcome};
+use crate::tool::{HostJudge, HostVerdict, Outcome, OutcomeStatus};
 use crate::tools::scene::{Scene, code};
 
-/// What the server does with a request.
+/// The server's reply to a request.
 enum Reply {
-    /// All of a response.
+    /// A complete response.
     Whole(Vec<u8>),
-    /// Its beginning, and then more of this without an end.
+    /// The beginning of a response, followed by endless repetitions.
     Endless(String, Vec<u8>),
-    /// Its beginning, and then nothing more while the connection stays open.
+    /// The beginning of a response, then nothing while the connection stays open.
     Stall(Vec<u8>),
 }
 
-/// A server on this machine, and the requests that it got.
+/// A server on this machine, and the requests that it received.
 struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -51,7 +51,7 @@ impl Server {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Serves as long as it is polled.
+    /// Serves requests until the future is dropped.
     async fn serve(&self, reply: &(impl Fn(&str) -> Reply + Sync)) {
         let mut open = FuturesUnordered::new();
         loop {
@@ -83,7 +83,7 @@ impl Server {
         assert_eq!(request.split_once("\r\n\r\n").unwrap().1.len(), length);
         let path = request.split(' ').nth(1).unwrap().to_owned();
         self.seen.lock().unwrap().push(request);
-        // A client that has enough goes away, and that is no error.
+        // A client may close the connection early.
         match reply(&path) {
             Reply::Whole(bytes) => drop(stream.write_all(&bytes).await),
             Reply::Endless(head, chunk) => {
@@ -114,7 +114,7 @@ fn moved(status: u16, to: &str) -> Reply {
     response(&format!("{status} Moved"), &format!("location: {to}\r\n"), b"")
 }
 
-/// The web as an operator configures it.
+/// The web tools with this configuration.
 fn web(toml: &str, private: &[String]) -> Web {
     #[derive(serde::Deserialize, Default)]
     #[serde(default)]
@@ -130,7 +130,7 @@ fn web(toml: &str, private: &[String]) -> Web {
 
 const CANARY: &str = "canary-in-a-header-of-the-operator";
 
-/// Resolves as a list says, a line for each time that it is asked.
+/// A resolver with scripted results, one line per request.
 struct Script(Mutex<VecDeque<&'static str>>);
 
 impl NameResolver for Script {
@@ -147,7 +147,7 @@ fn script(lines: &[&'static str]) -> Arc<Script> {
     Arc::new(Script(Mutex::new(lines.iter().copied().collect())))
 }
 
-/// Makes a call of a tool while a server answers.
+/// Calls a tool while a server replies.
 async fn call(
     scene: &mut Scene,
     web: &Web,
@@ -161,13 +161,13 @@ async fn call(
     let tool = tools.get(tool).unwrap().clone();
     schema::check(&tool.schema(), &input).unwrap();
     tokio::select! {
-        outcome = scene.carry(&*tool, input) => outcome,
+        outcome = scene.run_tool(&*tool, input) => outcome,
         () = server.serve(&reply) => unreachable!("it serves without an end"),
     }
 }
 
-/// What is told in the log, without durations.
-fn told(scene: &mut Scene, outcome: &Outcome) -> Vec<(String, Value)> {
+/// The logged events without durations.
+fn logged(scene: &mut Scene, outcome: &Outcome) -> Vec<(String, Value)> {
     let mut events = scene.events(outcome);
     for (_, data) in &mut events {
         let data = data.as_object_mut().unwrap();
@@ -190,7 +190,7 @@ async fn a_page_is_read_and_the_log_has_names_of_headers_only() {
     let html = "<title>T</title><p>Hello <a href='/x'>there</a><script>no</script>";
     let input = json!({ "url": server.url("/page?q=1#part") });
     let outcome = call(&mut scene, &web, "web_fetch", input, &server, |_| page(html)).await;
-    assert_eq!(outcome.how, How::Completed, "{outcome:?}");
+    assert_eq!(outcome.status, OutcomeStatus::Completed, "{outcome:?}");
     assert!(
         outcome.output.contains(&format!("Title: T\n\nHello [there]({})", server.url("/x"))),
         "{}",
@@ -203,8 +203,8 @@ async fn a_page_is_read_and_the_log_has_names_of_headers_only() {
         request.contains(&format!("x-key: {CANARY}")) && request.contains("accept-encoding: identity"),
         "{request}"
     );
-    assert_eq!(scene.kept(0), ("fetched_resource".to_owned(), html.into()));
-    let events = told(&mut scene, &outcome);
+    assert_eq!(scene.stored(0), ("fetched_resource".to_owned(), html.into()));
+    let events = logged(&mut scene, &outcome);
     let requested = json!({
         "method": "GET", "url": server.url("/page?q=1"),
         "header_keys": ["accept", "accept-encoding", "host", "user-agent", "x-key"],
@@ -216,7 +216,7 @@ async fn a_page_is_read_and_the_log_has_names_of_headers_only() {
 }
 
 #[tokio::test]
-async fn a_request_carries_what_the_call_says_and_tells_what_came() {
+async fn a_request_sends_the_input_and_returns_the_response() {
     let (server, mut scene) = (Server::start().await, Scene::new());
     let web = web("", &[server.address.to_string()]);
     let input = json!({
@@ -229,14 +229,14 @@ async fn a_request_carries_what_the_call_says_and_tells_what_came() {
         response("409 Conflict", headers, b"{\"error\":\"taken\"}")
     };
     let outcome = call(&mut scene, &web, "http_request", input, &server, reply).await;
-    assert_eq!(outcome.how, How::Completed);
-    for words in [
+    assert_eq!(outcome.status, OutcomeStatus::Completed);
+    for message in [
         "HTTP 409 Conflict from",
         "retry-after: 7\n",
-        "[further headers: connection, set-cookie]",
+        "[more headers: connection, set-cookie]",
         "\n{\"error\":\"taken\"}\n",
     ] {
-        assert!(outcome.output.contains(words), "{words}: {}", outcome.output);
+        assert!(outcome.output.contains(message), "{message}: {}", outcome.output);
     }
     let request = server.seen().remove(0);
     assert!(
@@ -247,7 +247,7 @@ async fn a_request_carries_what_the_call_says_and_tells_what_came() {
         request.contains("content-type: application/json") && request.contains("x-mine: canary-of-the-call"),
         "{request}"
     );
-    let events = told(&mut scene, &outcome);
+    let events = logged(&mut scene, &outcome);
     assert_eq!(types(&events), ["tool.http.requested", "tool.http.response"]);
     let keys =
         ["accept", "accept-encoding", "content-length", "content-type", "host", "user-agent", "x-mine"];
@@ -257,10 +257,10 @@ async fn a_request_carries_what_the_call_says_and_tells_what_came() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_refused_before_anything_is() {
+async fn invalid_requests_are_refused_before_anything_is_sent() {
     let (server, mut scene) = (Server::start().await, Scene::new());
     let web = web("", &[]);
-    for (tool, input, wanted) in [
+    for (tool, input, expected) in [
         ("web_fetch", json!({ "url": server.url("/") }), "address_refused"),
         ("web_fetch", json!({ "url": "file:///etc/passwd" }), "url_refused"),
         ("http_request", json!({ "url": "http://a:b@1.1.1.1/" }), "url_refused"),
@@ -278,40 +278,40 @@ async fn what_cannot_be_sent_is_refused_before_anything_is() {
         ("web_search", json!({ "query": "x" }), "tool_unavailable"),
     ] {
         let outcome = call(&mut scene, &web, tool, input.clone(), &server, |_| page("no")).await;
-        assert_eq!(code(&outcome), wanted, "{input}: {outcome:?}");
+        assert_eq!(code(&outcome), expected, "{input}: {outcome:?}");
         assert!(scene.events(&outcome).is_empty(), "{input}");
     }
     assert!(server.seen().is_empty());
 }
 
 #[tokio::test]
-async fn a_redirect_is_checked_where_it_leads() {
+async fn a_redirect_target_is_checked() {
     let (server, other) = (Server::start().await, Server::start().await);
     let web = web("", &[server.address.to_string()]);
     let address = server.address;
-    for (to, wanted) in [
+    for (to, expected) in [
         (other.url("/"), "address_refused"),
         ("http://169.254.169.254/latest/meta-data/".to_owned(), "address_refused"),
         ("http://[::1]/".to_owned(), "address_refused"),
         ("http://0x7f.1/".to_owned(), "address_refused"),
         ("file:///etc/passwd".to_owned(), "url_refused"),
         ("http://u:p@1.1.1.1/".to_owned(), "url_refused"),
-        // Another host, for which nobody was asked.
+        // Another host, which the policy did not allow.
         ("http://1.1.1.1/".to_owned(), "redirect_not_followed"),
         (format!("http://{address}/again"), "too_many_redirects"),
     ] {
-        // Only the last of these has another host than the call, as far as the policy knows.
+        // Only the last URL has another host, as far as the policy knows.
         let mut scene = Scene::new();
-        if wanted == "address_refused" {
+        if expected == "address_refused" {
             scene.hosts = HostJudge::new(|_, _| HostVerdict::Allowed);
         }
         let input = json!({ "url": server.url("/start") });
         let outcome = call(&mut scene, &web, "web_fetch", input, &server, |_| moved(302, &to)).await;
-        assert_eq!(code(&outcome), wanted, "{to}: {outcome:?}");
-        let events = told(&mut scene, &outcome);
-        let hops = if wanted == "too_many_redirects" { limits::WEB_REDIRECTS_MAX + 1 } else { 1 };
+        assert_eq!(code(&outcome), expected, "{to}: {outcome:?}");
+        let events = logged(&mut scene, &outcome);
+        let hops = if expected == "too_many_redirects" { limits::WEB_REDIRECTS_MAX + 1 } else { 1 };
         assert_eq!(events.len(), 2 * hops, "{to}: {events:?}");
-        // The hop that was made is told, and none that was not.
+        // Only the first hop is logged.
         assert_eq!(events[1], ("tool.web_fetch.response".to_owned(), json!({ "status": 302 })));
     }
     assert!(other.seen().is_empty());
@@ -322,19 +322,19 @@ async fn a_rule_may_allow_or_forbid_the_host_of_a_redirect() {
     let server = Server::start().await;
     let port = server.address.port();
     let private = [format!("127.0.0.1:{port}")];
-    for (verdict, wanted) in [
+    for (verdict, expected) in [
         (HostVerdict::Allowed, "completed"),
-        (HostVerdict::Asks("why".into()), "redirect_not_followed"),
+        (HostVerdict::NeedsApproval("why".into()), "redirect_not_followed"),
         (HostVerdict::Blocked("why".into()), "redirect_blocked"),
     ] {
         let hosts = format!("[hosts.'http://a.example:{port}']\nheaders_env = {{ X-Key = 'KEY' }}");
         let mut web = web(&hosts, &private);
         web.resolver = script(&["127.0.0.1", "127.0.0.1"]);
         let mut scene = Scene::new();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (noted, answer) = (asked.clone(), verdict.clone());
+        let requested_hosts = Arc::new(Mutex::new(Vec::new()));
+        let (recorded, answer) = (requested_hosts.clone(), verdict.clone());
         scene.hosts = HostJudge::new(move |tool, assessment| {
-            noted.lock().unwrap().push((tool.to_owned(), assessment.targets.hosts.clone()));
+            recorded.lock().unwrap().push((tool.to_owned(), assessment.targets.hosts.clone()));
             answer.clone()
         });
         let before = server.seen().len();
@@ -343,12 +343,15 @@ async fn a_rule_may_allow_or_forbid_the_host_of_a_redirect() {
             if path == "/" { moved(307, &format!("http://b.example:{port}/next")) } else { page("here") }
         };
         let outcome = call(&mut scene, &web, "http_request", input, &server, reply).await;
-        assert_eq!(code(&outcome), wanted, "{outcome:?}");
-        assert_eq!(*asked.lock().unwrap(), [("http_request".to_owned(), vec!["b.example".to_owned()])]);
+        assert_eq!(code(&outcome), expected, "{outcome:?}");
+        assert_eq!(
+            *requested_hosts.lock().unwrap(),
+            [("http_request".to_owned(), vec!["b.example".to_owned()])]
+        );
         let seen = server.seen().split_off(before);
         assert!(seen[0].contains("authorization: canary") && seen[0].contains(CANARY), "{seen:?}");
-        assert_eq!(seen.len(), if wanted == "completed" { 2 } else { 1 });
-        // Nothing of the call's own goes on to another server.
+        assert_eq!(seen.len(), if expected == "completed" { 2 } else { 1 });
+        // No headers of the call are sent to another server.
         assert!(seen.iter().skip(1).all(|request| !request.contains("canary")), "{seen:?}");
     }
 }
@@ -357,19 +360,19 @@ async fn a_rule_may_allow_or_forbid_the_host_of_a_redirect() {
 async fn a_name_is_resolved_once_for_each_request() {
     let server = Server::start().await;
     let port = server.address.port();
-    // What answers otherwise when it is asked again has no second chance within a request …
+    // A name that resolves differently the second time is resolved only once within a request …
     let mut open = web("", &[format!("127.0.0.1:{port}")]);
     open.resolver = script(&["127.0.0.1"]);
     let mut scene = Scene::new();
     let input = json!({ "url": format!("http://rebind.example:{port}/") });
     let outcome = call(&mut scene, &open, "web_fetch", input.clone(), &server, |_| page("here")).await;
     assert_eq!(code(&outcome), "completed", "{outcome:?}");
-    // … and is checked anew at the next one.
+    // … and is checked again by the next one.
     open.resolver = script(&["127.0.0.1", "10.0.0.1"]);
     let reply = |path: &str| if path == "/" { moved(302, "/next") } else { page("not here") };
     let outcome = call(&mut scene, &open, "web_fetch", input.clone(), &server, reply).await;
     assert_eq!(code(&outcome), "address_refused", "{outcome:?}");
-    // One private address among others refuses all.
+    // One private address among others refuses the host.
     open.resolver = script(&["1.1.1.1 10.0.0.1"]);
     let outcome = call(&mut scene, &open, "web_fetch", input, &server, |_| page("not here")).await;
     assert_eq!(code(&outcome), "address_refused", "{outcome:?}");
@@ -377,7 +380,7 @@ async fn a_name_is_resolved_once_for_each_request() {
 }
 
 #[tokio::test]
-async fn endless_and_compressed_bodies_are_bounded() {
+async fn endless_and_compressed_bodies_are_limited() {
     let server = Server::start().await;
     let web = web("", &[server.address.to_string()]);
     for (tool, most) in
@@ -390,23 +393,23 @@ async fn endless_and_compressed_bodies_are_bounded() {
             Reply::Endless(head.clone(), b"words ".repeat(4_000))
         })
         .await;
-        assert_eq!(outcome.how, How::Completed);
-        assert!(outcome.output.contains(&format!("longer than {most} bytes")), "{}", outcome.output.len());
-        assert_eq!(scene.kept(0).1.len(), most);
-        let events = told(&mut scene, &outcome);
+        assert_eq!(outcome.status, OutcomeStatus::Completed);
+        assert!(outcome.output.contains(&format!("larger than {most} bytes")), "{}", outcome.output.len());
+        assert_eq!(scene.stored(0).1.len(), most);
+        let events = logged(&mut scene, &outcome);
         assert_eq!(events.last().unwrap().1["body_truncated"], true);
     }
-    // What is compressed although that was not asked for is not unpacked.
+    // A compressed body that was not requested is not unpacked.
     let mut scene = Scene::new();
     let bomb = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
     let reply = |_: &str| response("200 OK", "content-type: text/html\r\ncontent-encoding: gzip\r\n", &bomb);
     let outcome =
         call(&mut scene, &web, "web_fetch", json!({ "url": server.url("/") }), &server, reply).await;
     assert_eq!(code(&outcome), "encoding_unsupported", "{outcome:?}");
-    let events = told(&mut scene, &outcome);
+    let events = logged(&mut scene, &outcome);
     assert_eq!(events[1].1["body_truncated"], true);
     assert!(events[1].1["error"].as_str().unwrap().contains("gzip"), "{events:?}");
-    // Heads are bounded, too.
+    // Response heads are limited too.
     let mut scene = Scene::new();
     let reply =
         |_: &str| Reply::Endless("HTTP/1.1 200 OK\r\n".to_owned(), b"x-more: and more\r\n".repeat(100));
@@ -421,16 +424,16 @@ async fn endless_and_compressed_bodies_are_bounded() {
 }
 
 #[tokio::test]
-async fn slow_servers_are_left_and_what_came_is_told() {
+async fn slow_servers_are_abandoned_and_received_data_is_returned() {
     let server = Server::start().await;
     let short = Duration::from_millis(200);
     let long = Duration::from_secs(60);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 100\r\n\r\n";
-    for (silence, whole, sent, words) in [
-        (short, long, "", "said nothing"),
-        (short, long, head, "nothing more came"),
-        (long, short, head, "did not end within"),
-        (long, short, "", "no response came"),
+    for (silence, whole, sent, message) in [
+        (short, long, "", "sent nothing for"),
+        (short, long, head, "sent nothing for"),
+        (long, short, head, "did not finish within"),
+        (long, short, "", "no response within"),
     ] {
         let mut web = web("", &[server.address.to_string()]);
         web.patience = WebPatience { silence, whole, ..WebPatience::default() };
@@ -441,41 +444,41 @@ async fn slow_servers_are_left_and_what_came_is_told() {
         let outcome =
             call(&mut scene, &web, "http_request", json!({ "url": server.url("/") }), &server, reply).await;
         assert!(
-            matches!(&outcome.how, How::TimedOut { code: "timeout", error } if error.contains(words)),
-            "{words}: {outcome:?}"
+            matches!(&outcome.status, OutcomeStatus::TimedOut { code: "timeout", error } if error.contains(message)),
+            "{message}: {outcome:?}"
         );
         assert_eq!(outcome.output.contains("\nhalf\n"), !sent.is_empty(), "{}", outcome.output);
-        let events = told(&mut scene, &outcome);
+        let events = logged(&mut scene, &outcome);
         assert_eq!(types(&events), ["tool.http.requested", "tool.http.response"]);
-        assert!(events[1].1["error"].as_str().unwrap().contains(words), "{events:?}");
+        assert!(events[1].1["error"].as_str().unwrap().contains(message), "{events:?}");
     }
-    // One that ends too early.
+    // A body that ends too early.
     let web = web("", &[server.address.to_string()]);
     let mut scene = Scene::new();
     let cut = |_: &str| Reply::Whole(format!("{head}half").into_bytes());
     let outcome = call(&mut scene, &web, "web_fetch", json!({ "url": server.url("/") }), &server, cut).await;
     assert_eq!(code(&outcome), "response_cut", "{outcome:?}");
     assert!(outcome.output.contains("\nhalf\n"), "{}", outcome.output);
-    // And one that is no server of the web.
+    // A server that does not speak HTTP.
     let outcome = call(&mut scene, &web, "web_fetch", json!({ "url": server.url("/") }), &server, |_| {
         Reply::Whole(b"220 mail\r\n".to_vec())
     })
     .await;
     assert_eq!(code(&outcome), "response_invalid", "{outcome:?}");
-    // One that is gone, with and without encryption: the port is taken, so that no other test listens there.
+    // A closed port, with and without encryption: the port stays bound, so that no other test can listen on it.
     let port = tokio::net::TcpSocket::new_v4().unwrap();
     port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let gone = port.local_addr().unwrap();
+    let closed = port.local_addr().unwrap();
     for scheme in ["http", "https"] {
-        let input = json!({ "url": format!("{scheme}://{gone}/") });
-        let web = self::web("", &[gone.to_string()]);
+        let input = json!({ "url": format!("{scheme}://{closed}/") });
+        let web = self::web("", &[closed.to_string()]);
         let outcome = call(&mut scene, &web, "web_fetch", input, &server, |_| page("no")).await;
         assert_eq!(code(&outcome), "unreachable", "{outcome:?}");
     }
 }
 
 #[tokio::test]
-async fn a_call_is_broken_off_in_the_middle() {
+async fn a_call_can_be_cancelled() {
     let (server, mut scene) = (Server::start().await, Scene::new());
     let web = web("", &[server.address.to_string()]);
     let stop = scene.stop.clone();
@@ -485,15 +488,15 @@ async fn a_call_is_broken_off_in_the_middle() {
     };
     let outcome =
         call(&mut scene, &web, "web_fetch", json!({ "url": server.url("/") }), &server, reply).await;
-    assert_eq!(outcome.how, How::Cancelled);
-    let events = told(&mut scene, &outcome);
+    assert_eq!(outcome.status, OutcomeStatus::Cancelled);
+    let events = logged(&mut scene, &outcome);
     assert_eq!(events[1].1, json!({ "error": "the call was cancelled" }));
 }
 
 #[tokio::test]
-async fn a_search_asks_the_provider_and_tells_what_it_found() {
+async fn a_search_queries_the_provider_and_returns_its_results() {
     let (server, mut scene) = (Server::start().await, Scene::new());
-    // The operator's own choice of a provider needs no other leave.
+    // A provider that the operator configured needs no further permission.
     let settings = format!(
         "[search]\nurl = '{}'\nheaders_env = {{ X-Key = 'KEY' }}",
         server.url("/s?key=canary&q={query}")
@@ -506,10 +509,10 @@ async fn a_search_asks_the_provider_and_tells_what_it_found() {
     let reply = |_: &str| response("200 OK", "", answer.to_string().as_bytes());
     let input = json!({ "query": "a b", "count": 1 });
     let outcome = call(&mut scene, &web, "web_search", input, &server, reply).await;
-    assert_eq!(outcome.how, How::Completed, "{outcome:?}");
+    assert_eq!(outcome.status, OutcomeStatus::Completed, "{outcome:?}");
     assert!(outcome.output.ends_with("\n1. One\n   http://a.example/\n   first\n"), "{}", outcome.output);
     assert!(server.seen()[0].starts_with("GET /s?key=canary&q=a+b HTTP/1.1\r\n"));
-    let events = told(&mut scene, &outcome);
+    let events = logged(&mut scene, &outcome);
     let keys = ["accept", "accept-encoding", "host", "user-agent", "x-key"];
     assert_eq!(
         events,
@@ -528,7 +531,7 @@ async fn a_search_asks_the_provider_and_tells_what_it_found() {
         ]
     );
     assert!(!format!("{outcome:?} {web:?}").contains("canary"));
-    for (reply, wanted) in [
+    for (reply, expected) in [
         (response("401 Unauthorized", "", b"canary"), "search_failed"),
         (response("200 OK", "", b"<html>canary"), "search_unreadable"),
         (moved(302, "http://a.example/"), "redirect_not_followed"),
@@ -536,7 +539,7 @@ async fn a_search_asks_the_provider_and_tells_what_it_found() {
         let Reply::Whole(bytes) = reply else { unreachable!() };
         let reply = |_: &str| Reply::Whole(bytes.clone());
         let outcome = call(&mut scene, &web, "web_search", json!({ "query": "x" }), &server, reply).await;
-        assert_eq!(code(&outcome), wanted, "{outcome:?}");
+        assert_eq!(code(&outcome), expected, "{outcome:?}");
         assert!(!format!("{outcome:?}").contains("canary"), "{outcome:?}");
     }
 }

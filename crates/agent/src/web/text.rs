@@ -1,16 +1,16 @@
-//! Bytes of a response as text: in its character set, and of HTML what people read.
+//! Decodes a response body to text by its character set, and converts HTML to readable text.
 //!
-//! Pure. Look at [`read`]. What is neither text nor HTML has no text.
+//! Pure. Start at [`read`]. A body that is neither text nor HTML has no text.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use reqwest::Url;
 
 use super::html::{self, ReadableText};
 
-/// What a response says of its body.
+/// The declared type of a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MediaType {
-    /// Such as `text/html`, in lower case; empty where nothing is said.
+    /// Such as `text/html`, in lower case; empty if undeclared.
     pub(crate) essence: String,
     charset: Option<String>,
 }
@@ -31,7 +31,7 @@ impl MediaType {
         matches!(self.essence.as_str(), "text/html" | "application/xhtml+xml")
     }
 
-    /// Whether it is text by its name; `None` where its name does not tell.
+    /// Whether the type is text; `None` if the name is ambiguous.
     fn is_text(&self) -> Option<bool> {
         let (kind, name) = self.essence.split_once('/').unwrap_or_default();
         let texts =
@@ -49,33 +49,33 @@ impl MediaType {
     }
 }
 
-/// The text of a body as it is, or `None` where it is none.
+/// Decodes a body without conversion; `None` if it is not text.
 pub(crate) fn plain(body: &[u8], media: &MediaType) -> Option<String> {
     let is_text = media.is_text().unwrap_or_else(|| !body.contains(&0) && is_utf8(body));
-    is_text.then(|| decoded(body, media, media.is_html()))
+    is_text.then(|| decode(body, media, media.is_html()))
 }
 
-/// What people read of a body, or `None` where it is no text. `from` is where links begin.
+/// Converts a body to readable text; `None` if it is not text. `from` is the base URL of links.
 pub(crate) fn read(body: &[u8], media: &MediaType, from: &Url) -> Option<ReadableText> {
     let is_html = media.is_html() || (media.essence.is_empty() && looks_like_html(body));
     if is_html {
-        return Some(html::text_of(&decoded(body, media, true), from));
+        return Some(html::text_of(&decode(body, media, true), from));
     }
     Some(ReadableText { text: plain(body, media)?, ..ReadableText::default() })
 }
 
-/// A byte-order mark counts most, then what the response says, then what the page says of itself.
-fn decoded(body: &[u8], media: &MediaType, is_html: bool) -> String {
-    let said = |label: &str| Encoding::for_label(label.as_bytes());
-    let by_header = || media.charset.as_deref().and_then(said);
-    let by_page = || declared(body).filter(|_| is_html).as_deref().and_then(said);
+/// Precedence: byte-order mark, response header, declaration in the page.
+fn decode(body: &[u8], media: &MediaType, is_html: bool) -> String {
+    let for_label = |label: &str| Encoding::for_label(label.as_bytes());
+    let by_header = || media.charset.as_deref().and_then(for_label);
+    let by_page = || find_charset(body).filter(|_| is_html).as_deref().and_then(for_label);
     let encoding = Encoding::for_bom(body).map(|(encoding, _)| encoding);
     let encoding = encoding.or_else(by_header).or_else(by_page);
     let encoding = encoding.unwrap_or_else(|| if is_utf8(body) { UTF_8 } else { WINDOWS_1252 });
     encoding.decode(body).0.into_owned()
 }
 
-/// Whether it is UTF-8. A body may have been cut in the middle of a character, which says nothing unless others precede it.
+/// Whether the body is UTF-8. A character that is cut at the end is ignored.
 fn is_utf8(body: &[u8]) -> bool {
     match std::str::from_utf8(body) {
         Ok(_) => true,
@@ -83,23 +83,23 @@ fn is_utf8(body: &[u8]) -> bool {
     }
 }
 
-/// Bytes at the beginning of a page in which it may say its character set.
-const DECLARED_WITHIN: usize = 1024;
+/// Bytes at the beginning of a page in which its character set is searched.
+const CHARSET_SEARCH_BYTES: usize = 1024;
 
-/// The character set that a page names in a `meta` element.
-fn declared(body: &[u8]) -> Option<String> {
-    let start = String::from_utf8_lossy(&body[..body.len().min(DECLARED_WITHIN)]).to_ascii_lowercase();
+/// Finds the character set in a `meta` element.
+fn find_charset(body: &[u8]) -> Option<String> {
+    let start = String::from_utf8_lossy(&body[..body.len().min(CHARSET_SEARCH_BYTES)]).to_ascii_lowercase();
     let meta = &start[start.find("<meta")?..];
     let after = meta[meta.find("charset")? + "charset".len()..].trim_start().strip_prefix('=')?;
     let value = after.trim_start().trim_start_matches(['"', '\'']);
     let end = value.find(|char: char| matches!(char, '"' | '\'' | ';' | '>' | '/') || char.is_whitespace());
-    // A page whose tag can be read is not in UTF-16.
+    // A page whose tag is readable as ASCII is not UTF-16.
     let label = &value[..end.unwrap_or(value.len())];
     Some(if label.starts_with("utf-16") { "utf-8".to_owned() } else { label.to_owned() })
 }
 
 fn looks_like_html(body: &[u8]) -> bool {
-    let start = String::from_utf8_lossy(&body[..body.len().min(DECLARED_WITHIN)]).to_ascii_lowercase();
+    let start = String::from_utf8_lossy(&body[..body.len().min(CHARSET_SEARCH_BYTES)]).to_ascii_lowercase();
     let start = start.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     start.starts_with("<!doctype html") || start.starts_with("<html") || start.starts_with("<head")
 }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_character_set_is_found() {
-        for (body, header, wanted) in [
+        for (body, header, expected) in [
             (&b"caf\xc3\xa9"[..], "text/plain", "café"),
             (b"caf\xe9", "text/plain", "café"),
             (b"caf\xe9", "text/plain; charset=ISO-8859-1", "café"),
@@ -130,16 +130,16 @@ mod tests {
             (b"words", "application/octet-stream", "words"),
             (b"words", "", "words"),
         ] {
-            assert_eq!(plain(body, &media(header)).as_deref(), Some(wanted), "{header}");
+            assert_eq!(plain(body, &media(header)).as_deref(), Some(expected), "{header}");
         }
-        for (page, wanted) in [
+        for (page, expected) in [
             (&b"<meta charset=windows-1251><p>\xcf\xf0"[..], "Пр"),
             (b"<META http-equiv=content-type content='text/html; charset=koi8-r'><p>\xf0\xd2", "Пр"),
             (b"<meta charset=utf-16><p>ok", "ok"),
             (b"<meta name=x><p>\xe9", "é"),
         ] {
             let from = Url::parse("http://a.example/").unwrap();
-            assert_eq!(read(page, &media("text/html"), &from).unwrap().text, wanted);
+            assert_eq!(read(page, &media("text/html"), &from).unwrap().text, expected);
         }
     }
 

@@ -1,6 +1,8 @@
-//! Brings the changes of a run's copy back to the folder that the copy was made of.
+//! Applies the changes of a run's copy to the folder that was copied.
 //!
-//! Look at [`Workspaces::changes`] and [`Workspaces::bring_back`]. It must never know how a run is done.
+//! It must never know how a run is executed.
+//!
+//! Start at [`Workspaces::changes`] and [`Workspaces::apply_changes`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,37 +11,37 @@ use recount_engine::{ApplyTo, ChangeState, Unacceptable, WorkspaceChanges};
 use recount_event::Code;
 
 use super::base::Base;
-use super::changes::{Comparison, in_words, named, whole_diff};
+use super::changes::{Comparison, describe, full_diff, list_names};
 use super::folder::Folder;
 use super::stage::{self, NotRecovered};
 use super::{CLONE, Workspaces, apply, branch};
 use crate::workspace::limits;
 
-/// A copy, what it was made of, and where that is.
-struct Opened {
-    house: PathBuf,
+/// A copy, its base and its source folder.
+struct OpenedCopy {
+    workspace_dir: PathBuf,
     tree: PathBuf,
     base: Base,
     source: PathBuf,
 }
 
 impl Workspaces {
-    /// What a run changed in its copy. Blocks.
+    /// The changes that a run made in its copy. Blocks.
     pub(crate) fn changes(&self, mode: Option<&str>, path: &str) -> Result<WorkspaceChanges, Unacceptable> {
         let opened = self.open_copy(mode, path)?;
         let compared = opened.compare()?;
-        Ok(opened.told(&compared))
+        Ok(opened.report(&compared))
     }
 
-    /// The copy and the folder it was made of.
+    /// The copy and its source folder.
     pub(crate) fn both_folders(&self, mode: Option<&str>, path: &str) -> Result<[PathBuf; 2], Unacceptable> {
         let opened = self.open_copy(mode, path)?;
         Ok([opened.tree, opened.source])
     }
 
-    /// Makes the changes in the original, or on a branch of it. Refused as a whole where the original has changed in the
-    /// same places. What a crash left of an earlier one is undone first. `id` was never used before. Blocks.
-    pub(crate) fn bring_back(
+    /// Applies the changes to the original, or to a branch of it. Refused as a whole if the original has changed at the
+    /// same paths. First undoes what a crash left of an earlier apply. `id` must not have been used before. Blocks.
+    pub(crate) fn apply_changes(
         &self,
         mode: Option<&str>,
         path: &str,
@@ -54,102 +56,109 @@ impl Workspaces {
         })?;
         let compared = opened.compare()?;
         if compared.conflicts().next().is_some() {
-            return Err(conflict(&named(compared.conflicts()), &opened.source));
+            return Err(conflict(&list_names(compared.conflicts()), &opened.source));
         }
         let open: Vec<_> = compared.open().collect();
-        let mut told = opened.told(&compared);
-        told.put_back = put_back;
+        let mut report = opened.report(&compared);
+        report.put_back = put_back;
         if open.is_empty() {
-            return Ok(told);
+            return Ok(report);
         }
         if let Some(name) = &to.branch {
             let (tree, source) = (&opened.tree, &opened.source);
-            let made = branch::commit(name, &to.message, tree, source, &opened.house, &open);
-            told.commit = Some(made.map_err(|why| match why {
+            let made = branch::commit(name, &to.message, tree, source, &opened.workspace_dir, &open);
+            report.commit = Some(made.map_err(|why| match why {
                 branch::NoBranch::Refused(message) => refused(message),
                 branch::NoBranch::Changed(path) => {
-                    refused(format!("the copy has changed meanwhile, in {}; apply again", path.display()))
+                    refused(format!("the copy changed during the apply, in {}; apply again", path.display()))
                 }
                 branch::NoBranch::NotCommitted(paths) => {
-                    let names: Vec<String> =
-                        paths.iter().take(limits::CHANGES_NAMED_MAX).map(|path| path.display().to_string()).collect();
+                    let names: Vec<String> = paths
+                        .iter()
+                        .take(limits::CHANGES_NAMED_MAX)
+                        .map(|path| path.display().to_string())
+                        .collect();
                     refused(format!(
-                        "the branch would take along what is not committed in {}; commit it first, or apply without a \
-                         branch",
+                        "the branch would include uncommitted changes in {}; commit them first, or apply \
+                         without a branch",
                         names.join(", ")
                     ))
                 }
                 branch::NoBranch::Failed(why) => failed(&opened.source, &why),
             })?);
-            told.branch = Some(name.clone());
-            return Ok(told);
+            report.branch = Some(name.clone());
+            return Ok(report);
         }
         let written = apply::write(&opened.tree, &opened.source, &open, id).map_err(|why| match why {
             apply::NotWritten::Changed(path) => conflict(&path.display().to_string(), &opened.source),
             apply::NotWritten::Failed(why) => failed(&opened.source, &why),
         })?;
-        // From now on this is what the original is known to be, also for what runs change later.
-        for (path, thing) in written {
-            match thing {
-                Some(thing) => opened.base.entries.insert(path, thing),
+        // The base becomes the applied state, also for later changes of runs.
+        for (path, state) in written {
+            match state {
+                Some(state) => opened.base.entries.insert(path, state),
                 None => opened.base.entries.remove(&path),
             };
         }
-        opened.base.write(&opened.house).map_err(|why| {
-            let (source, house) = (opened.source.display(), opened.house.display());
+        opened.base.write(&opened.workspace_dir).map_err(|why| {
+            let (source, workspace_dir) = (opened.source.display(), opened.workspace_dir.display());
             refused(format!(
-                "the changes were written to {source}, but {house} does not say so because of an error ({why}); what the \
-                 run changes there later may be taken for a conflict"
+                "the changes were written to {source}, but this could not be recorded in {workspace_dir} ({why}); \
+                 later changes of the run may be reported as conflicts"
             ))
         })?;
-        for change in told.changes.iter_mut().filter(|change| change.state == ChangeState::Open) {
+        for change in report.changes.iter_mut().filter(|change| change.state == ChangeState::Open) {
             change.state = ChangeState::Applied;
         }
-        Ok(told)
+        Ok(report)
     }
 
-    fn open_copy(&self, mode: Option<&str>, path: &str) -> Result<Opened, Unacceptable> {
+    fn open_copy(&self, mode: Option<&str>, path: &str) -> Result<OpenedCopy, Unacceptable> {
         if mode != Some(CLONE) {
-            return Err(refused("the run worked in the folder itself, so nothing is to be brought back"));
+            return Err(refused("the run worked in the folder itself, so there is nothing to apply"));
         }
         let tree = Path::new(path);
-        let Some(house) = tree.parent().filter(|_| self.is_ours(tree)) else {
-            return Err(gone(format!("the run's copy {path} is not on this server")));
+        let Some(workspace_dir) = tree.parent().filter(|_| self.is_copy(tree)) else {
+            return Err(copy_missing(format!("the run's copy {path} is not on this server")));
         };
         if !tree.is_dir() {
-            return Err(gone(format!(
-                "the run's copy {path} is gone: it was removed with its task or session, or after a while unused"
+            return Err(copy_missing(format!(
+                "the run's copy {path} no longer exists: it was deleted with its task or session, or because \
+                 it was unused"
             )));
         }
-        let base = Base::read(house).map_err(|why| failed(house, &why))?;
+        let base = Base::read(workspace_dir).map_err(|why| failed(workspace_dir, &why))?;
         let Some(base) = base else {
             return Err(refused(format!(
-                "it is not known what the copy {path} was made of, because an earlier release made it; compare it by hand"
+                "the source of the copy {path} is unknown because an earlier release created it; compare the \
+                 files by hand"
             )));
         };
         let Some(source) = base.source.clone() else {
-            return Err(refused(format!("the run began in an empty folder; its files are in {path}")));
+            return Err(refused(format!(
+                "the run started in an empty folder, so there is nothing to apply to; its files are in {path}"
+            )));
         };
-        let known = self.source(&source.display().to_string())?;
-        if known != source {
-            return Err(refused(format!("{} is not the folder it was", source.display())));
+        let current = self.check_source(&source.display().to_string())?;
+        if current != source {
+            return Err(refused(format!("{} has been replaced by another folder", source.display())));
         }
-        Ok(Opened { house: house.to_owned(), tree: tree.to_owned(), base, source })
+        Ok(OpenedCopy { workspace_dir: workspace_dir.to_owned(), tree: tree.to_owned(), base, source })
     }
 }
 
-impl Opened {
+impl OpenedCopy {
     fn compare(&self) -> Result<Comparison, Unacceptable> {
         Comparison::of(&self.tree, &self.base, &self.source).map_err(|why| failed(&self.tree, &why))
     }
 
-    fn told(&self, compared: &Comparison) -> WorkspaceChanges {
-        let (diff, diff_cut) = whole_diff(&self.tree, &self.source, &compared.changes);
-        let told = compared.changes.iter().take(limits::CHANGES_TOLD_MAX);
+    fn report(&self, compared: &Comparison) -> WorkspaceChanges {
+        let (diff, diff_cut) = full_diff(&self.tree, &self.source, &compared.changes);
+        let report = compared.changes.iter().take(limits::CHANGES_LISTED_MAX);
         WorkspaceChanges {
             path: self.tree.display().to_string(),
             source: self.source.display().to_string(),
-            changes: told.map(in_words).collect(),
+            changes: report.map(describe).collect(),
             count: compared.changes.len() as u64,
             ignored: compared.ignored,
             diff: String::from_utf8_lossy(&diff).into_owned(),
@@ -164,14 +173,14 @@ impl Opened {
 
 fn conflict(names: &str, source: &Path) -> Unacceptable {
     let message = format!(
-        "nothing was written: {} has changed since it was copied, in {names}; look at both, and copy by hand or undo \
-         one of them",
+        "nothing was written: {} has changed since it was copied, in {names}; compare both versions and \
+         resolve the conflict by hand",
         source.display()
     );
     Unacceptable { code: Code::ApplyConflict, message }
 }
 
-fn gone(message: String) -> Unacceptable {
+fn copy_missing(message: String) -> Unacceptable {
     Unacceptable { code: Code::WorkspaceGone, message }
 }
 

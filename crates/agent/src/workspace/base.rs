@@ -1,6 +1,8 @@
-//! What a copy was made of: each entry as it was when it was copied, so that changes on both sides can be found later.
+//! The base of a copy: the state of each entry when it was copied, which later shows the changes on both sides.
 //!
-//! Look at [`Base`]. It is kept next to the copy and holds digests, not content. It must never know runs.
+//! It must never know runs.
+//!
+//! Start at [`Base`]. It is stored next to the copy and holds digests, not content.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,60 +18,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::workspace::limits;
 
-/// The file that it is kept in, next to the copy.
+/// The file with the base, next to the copy.
 const NAME: &str = "base";
 
-/// Names files while they are written.
-const NEW: &str = "base.new";
+/// The name of the file while it is written.
+const NEW_NAME: &str = "base.new";
 
-/// Says what the file is and which layout it has.
+/// The file's magic number and version.
 const FORMAT: &[u8] = b"recount workspace base 1\n";
 
-/// One entry of a folder.
+/// The state of one entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Thing {
+pub(crate) enum EntryState {
     Folder,
     File { mode: u32, length: u64, digest: [u8; 32] },
     Link { target: Vec<u8> },
 }
 
-/// See the file's head.
+/// The base of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Base {
-    /// The folder that was copied; `None` for a workspace that began empty.
+    /// The folder that was copied; `None` for a workspace that started empty.
     pub(crate) source: Option<PathBuf>,
-    pub(crate) entries: BTreeMap<PathBuf, Thing>,
+    pub(crate) entries: BTreeMap<PathBuf, EntryState>,
 }
 
-/// As it is stored: paths need not be UTF-8.
+/// The stored form: paths need not be UTF-8.
 #[derive(Serialize, Deserialize)]
 struct StoredBase {
     source: Option<Vec<u8>>,
-    entries: Vec<(Vec<u8>, Thing)>,
+    entries: Vec<(Vec<u8>, EntryState)>,
 }
 
 impl Base {
-    pub(crate) fn write(&self, house: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, workspace_dir: &Path) -> io::Result<()> {
         let stored = StoredBase {
             source: self.source.as_ref().map(|path| path.as_os_str().as_bytes().to_vec()),
             entries: self
                 .entries
                 .iter()
-                .map(|(path, thing)| (path.as_os_str().as_bytes().to_vec(), thing.clone()))
+                .map(|(path, state)| (path.as_os_str().as_bytes().to_vec(), state.clone()))
                 .collect(),
         };
         let mut bytes = FORMAT.to_vec();
         bytes.extend(postcard::to_stdvec(&stored).map_err(io::Error::other)?);
-        let mut file = File::create(house.join(NEW))?;
+        let mut file = File::create(workspace_dir.join(NEW_NAME))?;
         file.write_all(&bytes)?;
-        // Without it the name may be there after a crash and the bytes not.
+        // Without this, the name may survive a crash without the bytes.
         file.sync_all()?;
-        std::fs::rename(house.join(NEW), house.join(NAME))
+        std::fs::rename(workspace_dir.join(NEW_NAME), workspace_dir.join(NAME))
     }
 
-    /// `None` for a copy that an earlier release made, which kept none.
-    pub(crate) fn read(house: &Path) -> io::Result<Option<Base>> {
-        let bytes = match std::fs::read(house.join(NAME)) {
+    /// `None` for copies of earlier releases, which stored no base.
+    pub(crate) fn read(workspace_dir: &Path) -> io::Result<Option<Base>> {
+        let bytes = match std::fs::read(workspace_dir.join(NAME)) {
             Ok(bytes) => bytes,
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(why) => return Err(why),
@@ -77,13 +79,13 @@ impl Base {
         let Some(bytes) = bytes.strip_prefix(FORMAT) else { return Ok(None) };
         let stored: StoredBase = postcard::from_bytes(bytes).map_err(io::Error::other)?;
         let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
-        let entries = stored.entries.into_iter().map(|(name, thing)| (path(name), thing)).collect();
+        let entries = stored.entries.into_iter().map(|(name, state)| (path(name), state)).collect();
         Ok(Some(Base { source: stored.source.map(path), entries }))
     }
 }
 
-/// Whether a path is git's own, at any depth and in any case that a file system may take for the same.
-pub(crate) fn is_gits(path: &Path) -> bool {
+/// Whether a path is in a `.git` folder, at any depth and in any case.
+pub(crate) fn is_in_git_folder(path: &Path) -> bool {
     path.components().any(|part| match part {
         Component::Normal(name) => is_git_folder(name),
         _ => false,
@@ -95,19 +97,19 @@ fn is_git_folder(name: &OsStr) -> bool {
     name.as_bytes().eq_ignore_ascii_case(b".git")
 }
 
-/// The bits of a mode that are copied and brought back.
+/// The mode bits that are copied and applied.
 pub(crate) fn plain_mode(mode: u32) -> u32 {
     mode & 0o777
 }
 
-/// The length of a file and the digest of its content, which is the same whether its zeros are holes or not.
+/// The length of a file and the digest of its content, which does not depend on whether zeros are holes.
 pub(crate) fn digest(file: &File) -> io::Result<(u64, [u8; 32])> {
     let length = file.metadata()?.len();
     blocks(file, length, |_, _| Ok(()))
 }
 
-/// Goes through the blocks of a file that are not all zeros, and digests them. Holes are not read. Answers the digest of
-/// what was gone through, and its length, which is less than was asked for when the file became shorter meanwhile.
+/// Visits and digests the blocks of a file that are not all zeros. Holes are not read. Returns the visited length and
+/// its digest. The length is shorter than requested if the file was truncated meanwhile.
 pub(crate) fn blocks(
     file: &File,
     mut length: u64,
@@ -124,9 +126,9 @@ pub(crate) fn blocks(
         };
         let end = data_end(file, at, length);
         while at < end.min(length) {
-            let wanted = usize::try_from(size.min(length - at)).unwrap_or(limits::COPY_BLOCK_BYTES);
-            let count = fill(file, at, &mut block[..wanted])?;
-            if count < wanted {
+            let requested = usize::try_from(size.min(length - at)).unwrap_or(limits::COPY_BLOCK_BYTES);
+            let count = fill(file, at, &mut block[..requested])?;
+            if count < requested {
                 length = at + count as u64;
             }
             let piece = &block[..count];
@@ -142,7 +144,7 @@ pub(crate) fn blocks(
     Ok((length, *hasher.finalize().as_bytes()))
 }
 
-/// Where the next bytes are that are no hole. Where the file system cannot say, here.
+/// The offset of the next data that is not a hole. `at`, if the file system does not support this.
 fn next_data(file: &File, at: u64) -> Option<u64> {
     match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(data) => Some(data.max(at)),
@@ -151,14 +153,14 @@ fn next_data(file: &File, at: u64) -> Option<u64> {
     }
 }
 
-/// Where they end.
+/// The offset of the end of that data.
 fn data_end(file: &File, at: u64, length: u64) -> u64 {
-    // The block may begin within a hole that its data follows.
+    // The block may begin in a hole before its data.
     let Some(data) = next_data(file, at) else { return length };
     rustix::fs::seek(file, SeekFrom::Hole(data)).unwrap_or(length)
 }
 
-/// Reads until there is no more room or no more file.
+/// Reads until the buffer is full or the file ends.
 fn fill(file: &File, mut at: u64, mut room: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while !room.is_empty() {

@@ -1,7 +1,8 @@
-//! Puts the changes of a copy on a new branch of the original's git repository, as one commit on top of `HEAD`.
+//! Commits the changes of a copy to a new branch of the original's git repository, on top of `HEAD`.
 //!
-//! Look at [`commit`]. The files of the original, its index and the branch it is on stay as they are. It must never know
-//! runs.
+//! It must never know runs.
+//!
+//! Start at [`commit`]. The original's files, index and current branch stay unchanged.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,11 +18,11 @@ use crate::git::{self, Repository};
 /// Why there is no branch.
 #[derive(Debug)]
 pub(super) enum NoBranch {
-    /// In words for the client.
+    /// A message for the client.
     Refused(String),
-    /// These are not in `HEAD` as they were when they were copied.
+    /// These differ between `HEAD` and the state that was copied.
     NotCommitted(Vec<PathBuf>),
-    /// The copy is not what was judged any more.
+    /// The copy differs from the checked state.
     Changed(PathBuf),
     Failed(io::Error),
 }
@@ -32,43 +33,43 @@ impl From<io::Error> for NoBranch {
     }
 }
 
-/// Makes the branch and answers the commit. `house` is where files may be written meanwhile.
+/// Creates the branch and returns the commit. Temporary files are written to `workspace_dir`.
 pub(super) fn commit(
     name: &str,
     message: &str,
     copy: &Path,
     original: &Path,
-    house: &Path,
+    workspace_dir: &Path,
     changes: &[&Change],
 ) -> Result<String, NoBranch> {
     let mut repository = Repository::open(original)?;
     let check = repository.call(&["check-ref-format", &format!("refs/heads/{name}")], None)?;
     if !check.ok || name.starts_with('-') {
-        return Err(NoBranch::Refused(format!("{name:?} is not a name for a branch; choose another")));
+        return Err(NoBranch::Refused(format!("{name:?} is not a valid branch name; choose another")));
     }
     let top = repository.call(&["rev-parse", "--show-toplevel", "--absolute-git-dir"], None)?;
-    let said = String::from_utf8_lossy(&top.stdout).into_owned();
-    let mut lines = said.lines();
+    let top_level = String::from_utf8_lossy(&top.stdout).into_owned();
+    let mut lines = top_level.lines();
     let (Some(root), Some(folder)) = (lines.next().filter(|_| top.ok), lines.next()) else {
         let why = format!("{} is not a git repository; apply without a branch", original.display());
         return Err(NoBranch::Refused(why));
     };
     if Path::new(root) != original {
-        let why =
-            format!("{} is within the git repository {root}; apply without a branch", original.display());
+        let why = format!(
+            "{} is a subfolder of the git repository {root}; apply without a branch",
+            original.display()
+        );
         return Err(NoBranch::Refused(why));
     }
-    let head =
-        text(&repository, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?.ok_or_else(|| {
-            NoBranch::Refused("the repository has no commit yet; apply without a branch".into())
-        })?;
+    let head = git_text(&repository, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?
+        .ok_or_else(|| NoBranch::Refused("the repository has no commits; apply without a branch".into()))?;
     let reference = format!("refs/heads/{name}");
-    if text(&repository, &["rev-parse", "--verify", "--quiet", &reference])?.is_some() {
-        return Err(NoBranch::Refused(format!("the branch {name} exists already; choose another name")));
+    if git_text(&repository, &["rev-parse", "--verify", "--quiet", &reference])?.is_some() {
+        return Err(NoBranch::Refused(format!("the branch {name} already exists; choose another name")));
     }
     repository.set("GIT_DIR", folder);
-    if text(&repository, &["config", "user.email"])?.is_none() {
-        // A commit needs a name, and the settings have none.
+    if git_text(&repository, &["config", "user.email"])?.is_none() {
+        // A commit needs an author, and the settings have none.
         for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"] {
             repository.set(name, "Recount");
         }
@@ -77,18 +78,18 @@ pub(super) fn commit(
         }
     }
     not_committed(&repository, original, changes)?;
-    // From here on git looks at the copy, with an index of its own.
-    let index = house.join("apply-index");
+    // From here on git reads the copy, with a separate index.
+    let index = workspace_dir.join("apply-index");
     std::fs::remove_file(&index).ok();
     repository.set("GIT_INDEX_FILE", index.as_os_str());
     repository.set("GIT_WORK_TREE", copy.as_os_str());
-    let made = add_and_commit(&repository, &head, message, house, changes);
+    let made = add_and_commit(&repository, &head, message, workspace_dir, changes);
     std::fs::remove_file(&index).ok();
     let commit = made?;
-    // Git read the copy by itself: only what was judged may be on the branch.
+    // Git read the copy itself: only the checked state may be on the branch.
     let open = Folder::open(copy)?;
     for change in changes {
-        if open.look(&change.path, change.after.as_ref())? != change.after {
+        if open.entry_state(&change.path, change.after.as_ref())? != change.after {
             return Err(NoBranch::Changed(change.path.clone()));
         }
     }
@@ -103,32 +104,32 @@ fn add_and_commit(
     repository: &Repository,
     head: &str,
     message: &str,
-    house: &Path,
+    workspace_dir: &Path,
     changes: &[&Change],
 ) -> Result<String, NoBranch> {
-    must(repository, &["read-tree", head], None)?;
-    let paths = list(house, changes)?;
-    must(
+    run_git(repository, &["read-tree", head], None)?;
+    let paths = path_list(workspace_dir, changes)?;
+    run_git(
         repository,
         &["--literal-pathspecs", "add", "--all", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"],
         Some(paths),
     )?;
-    let tree = must(repository, &["write-tree"], None)?;
-    let mut input = tempfile(house)?;
+    let tree = run_git(repository, &["write-tree"], None)?;
+    let mut input = tempfile(workspace_dir)?;
     input.write_all(message.as_bytes())?;
     input.rewind()?;
-    must(repository, &["commit-tree", &tree, "-p", head, "-F", "-"], Some(input))
+    run_git(repository, &["commit-tree", &tree, "-p", head, "-F", "-"], Some(input))
 }
 
-/// Refuses what is changed in the working tree and not in a commit: the branch would take it along.
+/// Refuses paths with uncommitted changes, because the branch would include them.
 fn not_committed(repository: &Repository, original: &Path, changes: &[&Change]) -> Result<(), NoBranch> {
-    let words = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all"];
-    let words = [&words[..], git::behind("status")].concat();
-    let said = repository.call(&words, None)?;
-    if !said.ok {
-        return Err(NoBranch::Failed(io::Error::other(said.stderr)));
+    let args = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all"];
+    let args = [&args[..], git::options_after("status")].concat();
+    let status = repository.call(&args, None)?;
+    if !status.ok {
+        return Err(NoBranch::Failed(io::Error::other(status.stderr)));
     }
-    let differing: BTreeSet<PathBuf> = said
+    let differing: BTreeSet<PathBuf> = status
         .stdout
         .split(|byte| *byte == 0)
         .filter_map(|entry| entry.get(3..))
@@ -143,10 +144,10 @@ fn not_committed(repository: &Repository, original: &Path, changes: &[&Change]) 
     if mixed.is_empty() { Ok(()) } else { Err(NoBranch::NotCommitted(mixed)) }
 }
 
-/// The paths that changed, with zeros behind them; folders are no business of git's.
-fn list(house: &Path, changes: &[&Change]) -> io::Result<File> {
-    let mut file = tempfile(house)?;
-    let is_folder = |thing: &Option<super::base::Thing>| *thing == Some(super::base::Thing::Folder);
+/// The changed paths, each followed by a NUL byte. Git does not track folders.
+fn path_list(workspace_dir: &Path, changes: &[&Change]) -> io::Result<File> {
+    let mut file = tempfile(workspace_dir)?;
+    let is_folder = |state: &Option<super::base::EntryState>| *state == Some(super::base::EntryState::Folder);
     for change in changes {
         let is_only_folder = (change.before.is_none() || is_folder(&change.before))
             && (change.after.is_none() || is_folder(&change.after));
@@ -159,24 +160,24 @@ fn list(house: &Path, changes: &[&Change]) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file without a name.
-fn tempfile(house: &Path) -> io::Result<File> {
-    let at = house.join("apply-input");
+/// A temporary file without a name.
+fn tempfile(workspace_dir: &Path) -> io::Result<File> {
+    let at = workspace_dir.join("apply-input");
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&at)?;
     std::fs::remove_file(&at)?;
     Ok(file)
 }
 
-fn text(repository: &Repository, words: &[&str]) -> Result<Option<String>, NoBranch> {
-    let answer = repository.call(words, None)?;
-    Ok(answer.ok.then(|| String::from_utf8_lossy(&answer.stdout).trim().to_owned()))
+fn git_text(repository: &Repository, args: &[&str]) -> Result<Option<String>, NoBranch> {
+    let output = repository.call(args, None)?;
+    Ok(output.ok.then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
-fn must(repository: &Repository, words: &[&str], input: Option<File>) -> Result<String, NoBranch> {
-    let answer = repository.call(words, input)?;
-    if !answer.ok {
-        let verb = words.first().copied().unwrap_or_default();
-        return Err(NoBranch::Failed(io::Error::other(format!("git {verb}: {}", answer.stderr))));
+fn run_git(repository: &Repository, args: &[&str], input: Option<File>) -> Result<String, NoBranch> {
+    let output = repository.call(args, input)?;
+    if !output.ok {
+        let verb = args.first().copied().unwrap_or_default();
+        return Err(NoBranch::Failed(io::Error::other(format!("git {verb}: {}", output.stderr))));
     }
-    Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,7 +1,8 @@
-//! What a run changed in its copy, compared with what the copy was made of and with the original as it is now.
+//! The changes of a run's copy, compared with its base and with the current original.
 //!
-//! Look at [`Comparison::of`]. Git's own folder and files that git is told to ignore and that were not copied take no
-//! part. It writes nothing and must never know runs.
+//! It writes nothing and must never know runs.
+//!
+//! Start at [`Comparison::of`]. Git's own folders are excluded, and so are ignored files that were not copied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,34 +14,34 @@ use std::rc::Rc;
 use recount_engine::{ChangeKind, ChangeState, WorkspaceChange};
 use rustix::fs::FileType;
 
-use super::base::{self, Base, Thing};
-use super::folder::{self, Folder, Seen};
-use super::gits;
+use super::base::{self, Base, EntryState};
+use super::folder::{self, Fingerprint, Folder};
+use super::git_folders;
 use super::ignored::IgnoreRules;
 use super::stage;
 use crate::limits::WORKSPACE_DEPTH_MAX;
 use crate::tools::diff;
 use crate::workspace::limits;
 
-/// One path that differs between the copy and what it was made of.
+/// One path that differs between the copy and its base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) path: PathBuf,
     /// `None`: the run added it.
-    pub(super) before: Option<Thing>,
+    pub(super) before: Option<EntryState>,
     /// `None`: the run deleted it.
-    pub(super) after: Option<Thing>,
+    pub(super) after: Option<EntryState>,
     pub(super) state: ChangeState,
-    /// The file in the original that was looked at, so that a later one is told from it.
-    pub(super) seen: Option<Seen>,
+    /// Identifies the file in the original that was compared.
+    pub(super) fingerprint: Option<Fingerprint>,
 }
 
-/// See the file's head.
+/// The result of a comparison.
 #[derive(Debug)]
 pub(super) struct Comparison {
     /// In the order of their paths.
     pub(super) changes: Vec<Change>,
-    /// Files and folders of the copy that git is told to ignore.
+    /// Ignored files and folders of the copy.
     pub(super) ignored: u64,
 }
 
@@ -50,11 +51,11 @@ impl Comparison {
         let mut scan = Scan { copy, open: Folder::open(copy)?, base, found: BTreeMap::new(), ignored: 0 };
         scan.folder(Path::new(""), 0, None, false)?;
         let Scan { found, ignored, .. } = scan;
-        let gits = gits::named(real, base)?;
-        // Folders that the run made into git's.
+        let git_folders = git_folders::linked_git_folders(real, base)?;
+        // Entries by which the run may have turned a folder into a git folder.
         let added_names: BTreeSet<PathBuf> = found
             .keys()
-            .filter(|path| !base.entries.contains_key(*path) && gits::is_sign(path))
+            .filter(|path| !base.entries.contains_key(*path) && git_folders::is_sign(path))
             .cloned()
             .collect();
         let mut changes = Vec::new();
@@ -66,25 +67,32 @@ impl Comparison {
         }
         let added = found.into_iter().filter(|(path, _)| !base.entries.contains_key(path));
         changes.extend(added.map(|(path, after)| (path, None, Some(after))));
-        let mut looks = gits::Looks::new(original, added_names);
+        let mut git_folder_check = git_folders::GitFolderCheck::new(original, added_names);
         let mut kept = Vec::with_capacity(changes.len());
         for change in changes {
             let path = &change.0;
-            // An earlier release may have copied the folder of an apply.
-            let is_kept = !stage::is_stage(path) && !gits.iter().any(|folder| path.starts_with(folder));
-            if is_kept && !looks.is_within(path)? {
+            // An earlier release may have copied the stage of an apply.
+            let is_kept =
+                !stage::is_stage(path) && !git_folders.iter().any(|folder| path.starts_with(folder));
+            if is_kept && !git_folder_check.is_within(path)? {
                 kept.push(change);
             }
         }
         let mut changes = kept;
-        changes.sort_by(|one, other| one.0.cmp(&other.0));
+        changes.sort_by(|change_diff, other| change_diff.0.cmp(&other.0));
         let mut changes: Vec<Change> = changes
             .into_iter()
-            .map(|(path, before, after)| Change { path, before, after, state: ChangeState::Open, seen: None })
+            .map(|(path, before, after)| Change {
+                path,
+                before,
+                after,
+                state: ChangeState::Open,
+                fingerprint: None,
+            })
             .collect();
         let paths: BTreeSet<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
         for change in &mut changes {
-            change.seen = original.seen(&change.path)?;
+            change.fingerprint = original.fingerprint(&change.path)?;
             change.state = judge(change, original, &paths)?;
         }
         Ok(Comparison { changes, ignored })
@@ -99,9 +107,9 @@ impl Comparison {
     }
 }
 
-/// Whether a change can be made in the original.
+/// Whether a change can be applied to the original.
 fn judge(change: &Change, original: &Folder, paths: &BTreeSet<PathBuf>) -> io::Result<ChangeState> {
-    // What leads there must be folders, or be changed as well.
+    // The parents must be folders, or be changed too.
     for parent in change.path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()) {
         if paths.contains(parent) {
             continue;
@@ -113,17 +121,17 @@ fn judge(change: &Change, original: &Folder, paths: &BTreeSet<PathBuf>) -> io::R
             None => return Ok(ChangeState::Conflict),
         }
     }
-    let now = original.look(&change.path, change.after.as_ref())?;
+    let now = original.entry_state(&change.path, change.after.as_ref())?;
     let is_odd = now.is_none() && original.stat(&change.path)?.is_some();
     if now == change.after && !is_odd {
         return Ok(ChangeState::Applied);
     }
-    let now = original.look(&change.path, change.before.as_ref())?;
+    let now = original.entry_state(&change.path, change.before.as_ref())?;
     if now != change.before || is_odd {
         return Ok(ChangeState::Conflict);
     }
-    // A folder that makes room for a file must hold nothing that stays.
-    if change.before == Some(Thing::Folder) && change.after.is_some() {
+    // A folder that is replaced by a file must contain nothing that stays.
+    if change.before == Some(EntryState::Folder) && change.after.is_some() {
         for name in original.names(&change.path)? {
             if !paths.contains(&change.path.join(name)) {
                 return Ok(ChangeState::Conflict);
@@ -133,13 +141,13 @@ fn judge(change: &Change, original: &Folder, paths: &BTreeSet<PathBuf>) -> io::R
     Ok(ChangeState::Open)
 }
 
-/// The copy as it is now.
+/// The current state of the copy.
 struct Scan<'a> {
     copy: &'a Path,
-    /// The same, held open.
+    /// The open folder of the copy.
     open: Folder,
     base: &'a Base,
-    found: BTreeMap<PathBuf, Thing>,
+    found: BTreeMap<PathBuf, EntryState>,
     ignored: u64,
 }
 
@@ -153,7 +161,10 @@ impl Scan<'_> {
     ) -> io::Result<()> {
         if depth > WORKSPACE_DEPTH_MAX {
             let most = WORKSPACE_DEPTH_MAX;
-            return Err(io::Error::other(format!("{} is more than {most} folders deep", path.display())));
+            return Err(io::Error::other(format!(
+                "{} is nested more than {most} folders deep",
+                path.display()
+            )));
         }
         let rules = IgnoreRules::within(self.copy, path, above);
         let mut entries: Vec<fs::DirEntry> =
@@ -161,7 +172,7 @@ impl Scan<'_> {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let name = path.join(entry.file_name());
-            if base::is_gits(&name) || stage::is_stage(&name) {
+            if base::is_in_git_folder(&name) || stage::is_stage(&name) {
                 continue;
             }
             let is_folder = entry.file_type()?.is_dir();
@@ -170,9 +181,9 @@ impl Scan<'_> {
                 self.ignored += 1;
                 continue;
             }
-            // Read in full, also where the length alone says that it has changed: what is written later must be this.
-            let Some(thing) = self.open.look(&name, None)? else { continue };
-            self.found.insert(name.clone(), thing);
+            // Digested even if the length alone shows the change: exactly this content must be written later.
+            let Some(state) = self.open.entry_state(&name, None)? else { continue };
+            self.found.insert(name.clone(), state);
             if self.found.len() as u64 > limits::WORKSPACE_FILES_MAX {
                 let most = limits::WORKSPACE_FILES_MAX;
                 return Err(io::Error::other(format!("there are more than {most} files")));
@@ -191,28 +202,28 @@ impl Scan<'_> {
     }
 }
 
-/// A change for readers.
-pub(super) fn in_words(change: &Change) -> WorkspaceChange {
+/// The public form of a change.
+pub(super) fn describe(change: &Change) -> WorkspaceChange {
     let kind = match (&change.before, &change.after) {
         (None, _) => ChangeKind::Added,
         (_, None) => ChangeKind::Deleted,
         _ => ChangeKind::Changed,
     };
     let thing = match change.after.as_ref().or(change.before.as_ref()) {
-        Some(Thing::Folder) => "folder",
-        Some(Thing::Link { .. }) => "link",
+        Some(EntryState::Folder) => "folder",
+        Some(EntryState::Link { .. }) => "link",
         _ => "file",
     };
     WorkspaceChange { path: change.path.to_string_lossy().into_owned(), kind, thing, state: change.state }
 }
 
-/// All changes as a diff, up to a bound. `true`: there is more.
-pub(super) fn whole_diff(copy: &Path, original: &Path, changes: &[Change]) -> (Vec<u8>, bool) {
+/// All changes as one diff, up to a limit. `true`: it was truncated.
+pub(super) fn full_diff(copy: &Path, original: &Path, changes: &[Change]) -> (Vec<u8>, bool) {
     let mut text = Vec::new();
-    // What cannot be opened is shown as what cannot be read.
+    // A folder that cannot be opened is shown like unreadable files.
     let (copy, original) = (Folder::open(copy).ok(), Folder::open_real(original).ok());
     for change in changes.iter().filter(|change| change.state != ChangeState::Applied) {
-        let piece = one(copy.as_ref(), original.as_ref(), change);
+        let piece = change_diff(copy.as_ref(), original.as_ref(), change);
         if text.len() + piece.len() > limits::CHANGES_DIFF_BYTES_MAX {
             return (text, true);
         }
@@ -221,14 +232,14 @@ pub(super) fn whole_diff(copy: &Path, original: &Path, changes: &[Change]) -> (V
     (text, false)
 }
 
-fn one(copy: Option<&Folder>, original: Option<&Folder>, change: &Change) -> Vec<u8> {
+fn change_diff(copy: Option<&Folder>, original: Option<&Folder>, change: &Change) -> Vec<u8> {
     let name = change.path.to_string_lossy();
     let (a, b) = (diff::named("a/", &name), diff::named("b/", &name));
     let mut text = format!("diff --git {a} {b}\n").into_bytes();
-    let mode = |thing: &Thing| match thing {
-        Thing::Folder => "040000".to_owned(),
-        Thing::File { mode, .. } => format!("100{mode:03o}"),
-        Thing::Link { .. } => "120000".to_owned(),
+    let mode = |entry: &EntryState| match entry {
+        EntryState::Folder => "040000".to_owned(),
+        EntryState::File { mode, .. } => format!("100{mode:03o}"),
+        EntryState::Link { .. } => "120000".to_owned(),
     };
     match (&change.before, &change.after) {
         (None, Some(after)) => text.extend(format!("new file mode {}\n", mode(after)).bytes()),
@@ -238,12 +249,12 @@ fn one(copy: Option<&Folder>, original: Option<&Folder>, change: &Change) -> Vec
         }
         _ => {}
     }
-    let content = |folder: Option<&Folder>, thing: Option<&Thing>| -> Result<Option<Vec<u8>>, u64> {
-        match thing {
-            None | Some(Thing::Folder) => Ok(None),
-            Some(Thing::Link { target }) => Ok(Some(target.clone())),
-            Some(Thing::File { length, .. }) if *length > limits::CHANGES_FILE_BYTES_MAX => Err(*length),
-            Some(Thing::File { length, .. }) => {
+    let content = |folder: Option<&Folder>, entry: Option<&EntryState>| -> Result<Option<Vec<u8>>, u64> {
+        match entry {
+            None | Some(EntryState::Folder) => Ok(None),
+            Some(EntryState::Link { target }) => Ok(Some(target.clone())),
+            Some(EntryState::File { length, .. }) if *length > limits::CHANGES_FILE_BYTES_MAX => Err(*length),
+            Some(EntryState::File { length, .. }) => {
                 let folder = folder.ok_or(*length)?;
                 let file = folder.open_file(&change.path).map_err(|_| *length)?;
                 let mut bytes = Vec::new();
@@ -260,7 +271,7 @@ fn one(copy: Option<&Folder>, original: Option<&Folder>, change: &Change) -> Vec
         (Ok(before), Ok(after)) if before == after => {}
         (Ok(before), Ok(after)) => {
             let patch = diff::unified(&name, before.as_deref(), after.as_deref().unwrap_or_default());
-            text.extend(if after.is_some() { patch.text } else { of_deleted(&patch.text) });
+            text.extend(if after.is_some() { patch.text } else { as_deletion(&patch.text) });
         }
         _ => text.extend(format!("Binary files {a} and {b} differ\n").bytes()),
     }
@@ -270,8 +281,8 @@ fn one(copy: Option<&Folder>, original: Option<&Folder>, change: &Change) -> Vec
     text
 }
 
-/// The same diff, to no file.
-fn of_deleted(patch: &[u8]) -> Vec<u8> {
+/// The same diff as a deletion.
+fn as_deletion(patch: &[u8]) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = patch.split_inclusive(|byte| *byte == b'\n').collect();
     if let Some(line) = lines.get_mut(1) {
         *line = b"+++ /dev/null\n";
@@ -280,7 +291,7 @@ fn of_deleted(patch: &[u8]) -> Vec<u8> {
 }
 
 /// The names of some changes, for a message.
-pub(super) fn named<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
+pub(super) fn list_names<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut more = 0;
     for change in changes {

@@ -1,7 +1,9 @@
-//! A folder held open. What is in it is looked at, opened and moved below it, and no symbolic link is followed.
+//! An open folder. Entries below it are inspected, opened and moved without following symbolic links.
 //!
-//! Look at [`Folder`]. What a path means cannot change between a look and a write, because both begin at the open folder
-//! and a part that has become a link is an error. It must never know copies.
+//! It must never know copies.
+//!
+//! Start at [`Folder`]. A path cannot change its meaning between a check and a write, because both start at the open
+//! folder and a part that has become a link is an error.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,10 +16,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::base::{self, Thing};
+use super::base::{self, EntryState};
 use crate::paths::{LOOK, Links, open_beneath};
 
-/// See the file's head.
+/// An open folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     dir: OwnedFd,
@@ -29,19 +31,19 @@ pub(super) struct FolderEntry<'a> {
     pub(super) name: &'a OsStr,
 }
 
-/// What tells a file from one that took its place.
+/// Distinguishes a file from one that replaced it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct Fingerprint {
     inode: u64,
     length: u64,
     changed: (i64, i64),
 }
 
-impl Seen {
-    fn of(stat: &Stat) -> Seen {
-        // A folder is the same whatever is in it.
+impl Fingerprint {
+    fn of(stat: &Stat) -> Fingerprint {
+        // The content of a folder does not change its identity.
         let is_folder = kind(stat) == FileType::Directory;
-        Seen {
+        Fingerprint {
             inode: stat.st_ino,
             length: if is_folder { 0 } else { stat.st_size.cast_unsigned() },
             changed: if is_folder { (0, 0) } else { (stat.st_mtime, stat.st_mtime_nsec.cast_signed()) },
@@ -50,21 +52,21 @@ impl Seen {
 }
 
 impl Folder {
-    /// Opens a folder; its own name may be no link.
+    /// Opens a folder, which must not be a link itself.
     pub(super) fn open(path: &Path) -> io::Result<Folder> {
         let dir = rustix::fs::open(path, LOOK | FOLDER, Mode::empty())?;
         Ok(Folder { dir })
     }
 
-    /// The same where no part of the path from the root on may be a link.
+    /// Opens a folder whose path contains no link at all.
     pub(super) fn open_real(path: &Path) -> io::Result<Folder> {
         let top = Folder::open(Path::new("/"))?;
         let below = path.strip_prefix("/").unwrap_or(path);
         Ok(Folder { dir: top.below(below)? })
     }
 
-    /// One that is open already.
-    pub(super) fn of(dir: OwnedFd) -> Folder {
+    /// Wraps an open folder.
+    pub(super) fn from_fd(dir: OwnedFd) -> Folder {
         Folder { dir }
     }
 
@@ -77,13 +79,13 @@ impl Folder {
         open_beneath(self.dir.as_fd(), path, LOOK | FOLDER, Links::Refuse)
     }
 
-    /// The open folder that a path is in, and its name there.
+    /// Opens the parent folder of a path. Returns it with the name.
     pub(super) fn entry<'a>(&self, path: &'a Path) -> Result<FolderEntry<'a>, Errno> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
         Ok(FolderEntry { parent: self.below(parent)?, name })
     }
 
-    /// `None`: nothing is there, or a part of the way is no folder.
+    /// `None`: nothing exists there, or a parent is not a folder.
     pub(super) fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
         let found = self.entry(path).and_then(|entry| entry.stat());
         match found {
@@ -93,7 +95,7 @@ impl Folder {
         }
     }
 
-    /// The same of a folder, which may be this one; `None` for all else.
+    /// The same for a folder, which may be this one; `None` for everything else.
     pub(super) fn folder_stat(&self, path: &Path) -> io::Result<Option<Stat>> {
         match self.below(path).and_then(rustix::fs::fstat) {
             Ok(stat) => Ok(Some(stat)),
@@ -102,22 +104,26 @@ impl Folder {
         }
     }
 
-    pub(super) fn seen(&self, path: &Path) -> io::Result<Option<Seen>> {
-        Ok(self.stat(path)?.as_ref().map(Seen::of))
+    pub(super) fn fingerprint(&self, path: &Path) -> io::Result<Option<Fingerprint>> {
+        Ok(self.stat(path)?.as_ref().map(Fingerprint::of))
     }
 
     pub(super) fn is_folder(&self, path: &Path) -> io::Result<bool> {
         Ok(self.stat(path)?.is_some_and(|stat| kind(&stat) == FileType::Directory))
     }
 
-    /// Opens a file for reading, and nothing that would wait. What is no regular file is an error.
+    /// Opens a regular file for reading, without blocking. Anything else is an error.
     pub(super) fn open_file(&self, path: &Path) -> io::Result<File> {
         self.entry(path)?.open_file()
     }
 
-    /// What is at a path now. `known` saves reading a file whose length differs anyway. `None`: nothing, or neither a
-    /// file, a folder nor a link.
-    pub(super) fn look(&self, path: &Path, known: Option<&Thing>) -> io::Result<Option<Thing>> {
+    /// The current state of a path. `known` saves reading a file whose length differs. `None`: nothing, or neither a
+    /// file, folder nor link.
+    pub(super) fn entry_state(
+        &self,
+        path: &Path,
+        known: Option<&EntryState>,
+    ) -> io::Result<Option<EntryState>> {
         let found = self.entry(path).and_then(|entry| entry.stat().map(|stat| (entry, stat)));
         let (entry, stat) = match found {
             Ok(found) => found,
@@ -125,34 +131,34 @@ impl Folder {
             Err(why) => return Err(why.into()),
         };
         match kind(&stat) {
-            FileType::Directory => Ok(Some(Thing::Folder)),
+            FileType::Directory => Ok(Some(EntryState::Folder)),
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&entry.parent, entry.name, Vec::new())?;
-                Ok(Some(Thing::Link { target: OsString::from_vec(target.into_bytes()).into_vec() }))
+                Ok(Some(EntryState::Link { target: OsString::from_vec(target.into_bytes()).into_vec() }))
             }
             FileType::RegularFile => {
                 let (mode, length) = (base::plain_mode(stat.st_mode), stat.st_size.cast_unsigned());
-                if let Some(Thing::File { length: other, .. }) = known
+                if let Some(EntryState::File { length: other, .. }) = known
                     && *other != length
                 {
-                    return Ok(Some(Thing::File { mode, length, digest: [0; 32] }));
+                    return Ok(Some(EntryState::File { mode, length, digest: [0; 32] }));
                 }
                 let (length, digest) = base::digest(&entry.open_file()?)?;
-                Ok(Some(Thing::File { mode, length, digest }))
+                Ok(Some(EntryState::File { mode, length, digest }))
             }
             _ => Ok(None),
         }
     }
 
-    /// Makes it durable which names a folder holds.
+    /// Makes the names in a folder durable.
     pub(super) fn sync(&self, path: &Path) -> io::Result<()> {
         let folder = self.below(path)?;
-        // It was opened to look at only, which is not enough.
+        // The handle was opened for inspection only and cannot be synced.
         let folder = rustix::fs::openat(&folder, ".", OFlags::RDONLY | FOLDER, Mode::empty())?;
         Ok(rustix::fs::fsync(&folder)?)
     }
 
-    /// The names in a folder below.
+    /// The names in a folder below this one.
     pub(super) fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let entry = self.entry(path)?;
         names(entry.parent.as_fd(), entry.name)
@@ -172,17 +178,17 @@ impl FolderEntry<'_> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.parent, self.name, flags, Mode::empty())?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("not a regular file any more"));
+            return Err(io::Error::other("no longer a regular file"));
         }
         Ok(file)
     }
 
-    /// Moves something to another place, never over anything.
+    /// Moves the entry elsewhere. Never overwrites.
     pub(super) fn rename_to(&self, folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         rustix::fs::renameat_with(&self.parent, self.name, folder, name, RenameFlags::NOREPLACE)
     }
 
-    /// The other way round.
+    /// Moves something to this entry. Never overwrites.
     pub(super) fn rename_from(&self, folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         rustix::fs::renameat_with(folder, name, &self.parent, self.name, RenameFlags::NOREPLACE)
     }
@@ -190,7 +196,7 @@ impl FolderEntry<'_> {
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Whether an error means that nothing is there, or that the way there has become another.
+/// Whether an error means that nothing exists there, or that a parent is not a folder.
 pub(super) fn is_absent(why: Errno) -> bool {
     matches!(why, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
@@ -199,7 +205,7 @@ pub(super) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// The names in a folder, which is no link.
+/// The names in a folder, which must not be a link.
 pub(super) fn names(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Vec<OsString>> {
     let dir = rustix::fs::openat(parent, name, OFlags::RDONLY | FOLDER, Mode::empty())?;
     let mut found = Vec::new();

@@ -1,7 +1,9 @@
-//! Which files of a folder git is told to ignore, by the files in that folder alone.
+//! Ignore rules of git for a folder, from files in that folder alone.
 //!
-//! Look at [`IgnoreRules`]. Reads `.gitignore` files and `.git/info/exclude`; a user's own settings of git do not count, so
-//! that the same folder gives the same answer everywhere. It must never know copies.
+//! It must never know copies.
+//!
+//! Start at [`IgnoreRules`]. Reads `.gitignore` files and `.git/info/exclude`. A user's own git settings are not read,
+//! so that the same folder gives the same result everywhere.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::limits;
 
-/// The rules of one folder, and of the folders above it.
+/// The rules of a folder and of those above it.
 #[derive(Debug)]
 pub(super) struct IgnoreRules {
     here: Gitignore,
@@ -36,7 +38,7 @@ impl IgnoreRules {
         for name in names {
             let Some(text) = read(&root.join(folder).join(name)) else { continue };
             for line in text.trim_start_matches('\u{FEFF}').lines() {
-                // Like git: a line that is no pattern ignores nothing.
+                // As in git, an invalid line ignores nothing.
                 builder.add_line(None, line).ok();
             }
         }
@@ -46,7 +48,7 @@ impl IgnoreRules {
         }
     }
 
-    /// Whether these rules ignore a path, given relative to the root. The nearest rule that matches decides.
+    /// Whether these rules ignore a path relative to the root. The nearest rule that matches decides.
     pub(super) fn ignores(rules: Option<&Rc<IgnoreRules>>, path: &Path, is_folder: bool) -> bool {
         let mut rules = rules;
         while let Some(level) = rules {
@@ -60,7 +62,7 @@ impl IgnoreRules {
     }
 }
 
-/// The text of a regular file; `None` where there is no such file.
+/// The text of a regular file; `None` if there is none.
 fn read(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);

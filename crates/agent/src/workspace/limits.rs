@@ -1,42 +1,42 @@
-//! Limits of workspaces: copies, differences, applied changes and waits for them. Each constant says what happens at it.
+//! Limits of workspaces: copies, diffs, applied changes and claims. Each constant says what happens at it.
 //!
 //! Limits that several modules of the crate use are in `crate::limits`.
 
 use std::time::Duration;
 
-/// Links that are followed from one `.git`; what is behind more, the operating system does not follow either.
+/// Links that are followed from one `.git`; the operating system does not follow more either.
 pub(crate) const GIT_LINKS_MAX: usize = 40;
 
-/// How long an apply waits for tools that still work in the folder or its copy, which those of a run that was cancelled do
-/// for up to `CANCEL_PATIENCE`; then it is refused with `run_active`.
-pub(crate) const CLAIM_SOLE_WAIT: Duration = Duration::from_secs(10);
+/// How long an apply waits for tools that still run in the folder or its copy; then it is refused with `run_active`.
+/// Tools of a cancelled run take up to `CANCEL_PATIENCE` to end.
+pub(crate) const CLAIM_EXCLUSIVE_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a run waits for an apply that writes to its folder; then making the folder ready fails with
-/// `workspace_failed`, and a call with `workspace_busy`.
+/// How long a run waits for an apply to its folder; then preparing the folder fails with `workspace_failed`, and a call
+/// with `workspace_busy`.
 pub(crate) const CLAIM_SHARED_WAIT: Duration = Duration::from_secs(600);
 
-/// Bytes that a workspace may be made of; a folder with more is not copied.
+/// Bytes of a folder that may be copied; a larger one is refused.
 pub(crate) const WORKSPACE_BYTES_MAX: u64 = 4 << 30;
 
-/// Files and folders that a workspace may be made of; a folder with more is not copied.
+/// Files and folders of a folder that may be copied; one with more is refused.
 pub(crate) const WORKSPACE_FILES_MAX: u64 = 400_000;
 
-/// Bytes of a disk that making a workspace leaves to others; where it cannot, nothing is copied (`workspace_full`).
+/// Bytes of a disk that a copy leaves free; if it cannot, nothing is copied (`workspace_full`).
 pub(crate) const WORKSPACE_DISK_RESERVE_BYTES: u64 = 64 << 20;
 
 /// Bytes of one block of a file that is copied or digested; a block of zeros is not written.
 pub(crate) const COPY_BLOCK_BYTES: usize = 64 << 10;
 
-/// Bytes of the diff that shows what a run changed in its copy; the rest is left out, and the answer says so.
+/// Bytes of the diff of a copy's changes; the rest is omitted, and the response says so.
 pub(crate) const CHANGES_DIFF_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of a file that such a diff shows line by line; of a larger one it says that it differs.
+/// Bytes of a file that such a diff shows line by line; for a larger one it only says that it differs.
 pub(crate) const CHANGES_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Changes that are listed; the rest is counted.
-pub(crate) const CHANGES_TOLD_MAX: usize = 2_000;
+pub(crate) const CHANGES_LISTED_MAX: usize = 2_000;
 
-/// Bytes of the journal that says where what an apply moves belongs; more changes than fit are not applied.
+/// Bytes of the journal with the original paths of moved files; if the changes need more, nothing is applied.
 pub(crate) const APPLY_JOURNAL_BYTES_MAX: u64 = 256 << 20;
 
 /// Changes that a message names; the rest is counted.

@@ -1,9 +1,11 @@
-//! The folder in the original that new and replaced files are in while changes are applied, with a journal that says what
-//! belongs where.
+//! The stage of an apply: a folder in the original that holds new and replaced files while changes are applied, with a
+//! journal of their paths.
 //!
-//! Look at [`Stage`], and at [`recover`] for one that a crash left. Files are moved between the stage and their places by
-//! name, so what is in the stage says how far it came: `old-N` was moved away, `new-N` that is missing was placed, and
-//! `taken-N` was taken away from there and may be a person's own. It must never know runs.
+//! It must never know runs.
+//!
+//! Start at [`Stage`], and at [`recover`] for a stage that a crash left. Files are moved between the stage and their
+//! paths by renaming, so the names in the stage show the progress. `old-N` was moved away, a missing `new-N` was
+//! placed, and `taken-N` was removed again and may be another person's file.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,51 +20,51 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::base;
-use super::folder::{Folder, Seen, is_absent, names};
+use super::folder::{Fingerprint, Folder, is_absent, names};
 use crate::workspace::limits;
 
-/// How the folder's name begins. What is called so is never copied and is no change.
+/// The prefix of the folder's name. Such folders are never copied and never count as changes.
 const NAME: &str = ".recount-apply-";
 
-/// What belongs where. Locked while changes are applied.
+/// The paths of all files. Locked while changes are applied.
 const JOURNAL: &str = "journal";
 
-/// There once everything is in its place.
+/// Exists once everything is placed.
 const APPLIED: &str = "applied";
 
-/// Has git ignore the folder.
+/// Makes git ignore the folder.
 const IGNORE: &str = ".gitignore";
 
-/// Says what the journal is and which layout it has.
+/// The journal's magic number and version.
 const FORMAT: &[u8] = b"recount apply journal 1\n";
 
-/// Where one change goes.
+/// The path of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) path: PathBuf,
-    /// What is staged for it.
-    pub(super) new: Option<Seen>,
+    /// The fingerprint of its staged file.
+    pub(super) new: Option<Fingerprint>,
 }
 
-/// As it is stored: paths need not be UTF-8.
+/// The stored form: paths need not be UTF-8.
 #[derive(Serialize, Deserialize)]
 struct StoredMove {
     path: Vec<u8>,
-    new: Option<Seen>,
+    new: Option<Fingerprint>,
 }
 
-/// See the file's head.
+/// The stage of one apply.
 #[derive(Debug)]
 pub(super) struct Stage<'a> {
     pub(super) original: &'a Folder,
     pub(super) name: OsString,
     dir: OwnedFd,
-    /// Held open, and with that locked.
+    /// Open, and therefore locked.
     journal: File,
     moves: Vec<Move>,
 }
 
-/// Whether a path is, or is in, such a folder.
+/// Whether a path is a stage or inside one.
 pub(crate) fn is_stage(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str().as_bytes().starts_with(NAME.as_bytes()))
 }
@@ -75,7 +77,7 @@ pub(super) fn new(number: usize) -> OsString {
     format!("new-{number}").into()
 }
 
-/// What was at a place where something had been put, until it is known whose it is. Never removed.
+/// An entry removed from a path where something had been placed, until its owner is known. Never deleted.
 pub(super) fn taken(number: usize) -> OsString {
     format!("taken-{number}").into()
 }
@@ -97,20 +99,20 @@ impl<'a> Stage<'a> {
         self.dir.as_fd()
     }
 
-    pub(super) fn seen(&self, name: &OsStr) -> io::Result<Option<Seen>> {
-        self.folder()?.seen(Path::new(name))
+    pub(super) fn fingerprint(&self, name: &OsStr) -> io::Result<Option<Fingerprint>> {
+        self.folder()?.fingerprint(Path::new(name))
     }
 
     fn folder(&self) -> io::Result<Folder> {
-        self.dir.try_clone().map(Folder::of)
+        self.dir.try_clone().map(Folder::from_fd)
     }
 
     pub(super) fn is_empty(&self, name: &OsStr) -> io::Result<bool> {
         Ok(names(self.dir.as_fd(), name)?.is_empty())
     }
 
-    /// Notes what belongs where. From now on files may be moved.
-    pub(super) fn note(&mut self, moves: Vec<Move>) -> io::Result<()> {
+    /// Records which file belongs to which path. Files may be moved from now on.
+    pub(super) fn write_journal(&mut self, moves: Vec<Move>) -> io::Result<()> {
         let stored: Vec<StoredMove> = moves
             .iter()
             .map(|one| StoredMove { path: one.path.as_os_str().as_bytes().to_vec(), new: one.new })
@@ -119,18 +121,20 @@ impl<'a> Stage<'a> {
         bytes.extend(postcard::to_stdvec(&stored).map_err(io::Error::other)?);
         if bytes.len() as u64 > limits::APPLY_JOURNAL_BYTES_MAX {
             let most = limits::APPLY_JOURNAL_BYTES_MAX;
-            return Err(io::Error::other(format!("the names of what changed take more than {most} bytes")));
+            return Err(io::Error::other(format!(
+                "the names of the changed files have more than {most} bytes"
+            )));
         }
         self.journal.write_all(&bytes)?;
         self.journal.sync_all()?;
         rustix::fs::fsync(&self.dir)?;
-        // What is moved here must be found again.
+        // The stage must be found again after a crash.
         self.original.sync(Path::new(""))?;
         self.moves = moves;
         Ok(())
     }
 
-    /// Makes it durable where files are now. A folder that is gone has nothing to keep.
+    /// Makes the current locations of files durable. A deleted folder has nothing to sync.
     fn sync_places(&self) -> io::Result<()> {
         let parents: BTreeSet<&Path> = self.moves.iter().filter_map(|one| one.path.parent()).collect();
         for parent in parents {
@@ -142,45 +146,46 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Everything is in its place: from now on nothing is put back, unless this fails.
-    pub(super) fn settle(&self) -> io::Result<()> {
+    /// Marks everything as placed: from now on nothing is restored, unless this fails.
+    pub(super) fn mark_applied(&self) -> io::Result<()> {
         self.sync_places()?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.dir, APPLIED, flags, Mode::RUSR)?;
         Ok(rustix::fs::fsync(&self.dir)?)
     }
 
-    /// Puts everything back: first what was placed goes, then what was moved away returns. Only what is still the file
-    /// that was placed is taken away, and nothing is put over something that came since. Answers what could not be put
-    /// back. An error: nothing was touched.
-    pub(super) fn undo(&self) -> io::Result<Undone> {
-        // Settling may have failed behind the mark. With the mark there, what was moved away would be removed.
+    /// Undoes the apply: removes what was placed, then restores what was moved away. A placed file is removed only if
+    /// it is still the same, and nothing is overwritten. Returns what could not be restored. An error: nothing was
+    /// touched.
+    pub(super) fn undo(&self) -> io::Result<UndoResult> {
+        // Marking may have failed after the mark was created. With the mark, the files that were moved away would be
+        // deleted.
         match rustix::fs::unlinkat(&self.dir, APPLIED, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => rustix::fs::fsync(&self.dir)?,
             Err(why) => return Err(why.into()),
         }
         let here = names(self.dir.as_fd(), OsStr::new("."))?;
         let holds = |name: &OsString| here.contains(name);
-        let mut undone = Undone::default();
+        let mut undone = UndoResult::default();
         for (number, one) in self.moves.iter().enumerate().rev() {
-            if let Some(seen) = one.new.filter(|_| !holds(&new(number)))
-                && let Err(error) = self.take_back(number, one, seen)
+            if let Some(fingerprint) = one.new.filter(|_| !holds(&new(number)))
+                && let Err(error) = self.remove_placed(number, one, fingerprint)
             {
-                tracing::error!(path = %one.path.display(), %error, "what was applied could not be taken back");
-                undone.left.push(one.path.clone());
+                tracing::error!(path = %one.path.display(), %error, "an apply could not be undone");
+                undone.not_restored.push(one.path.clone());
             }
         }
         for (number, one) in self.moves.iter().enumerate() {
             if !holds(&old(number)) {
                 continue;
             }
-            let back = self.original.entry(&one.path);
-            match back.and_then(|entry| entry.rename_from(self.fd(), &old(number))) {
-                Ok(()) => undone.back += 1,
+            let restored = self.original.entry(&one.path);
+            match restored.and_then(|entry| entry.rename_from(self.fd(), &old(number))) {
+                Ok(()) => undone.restored += 1,
                 Err(error) => {
-                    tracing::error!(path = %one.path.display(), %error, "a file could not be put back");
-                    if !undone.left.contains(&one.path) {
-                        undone.left.push(one.path.clone());
+                    tracing::error!(path = %one.path.display(), %error, "a file could not be restored");
+                    if !undone.not_restored.contains(&one.path) {
+                        undone.not_restored.push(one.path.clone());
                     }
                 }
             }
@@ -188,15 +193,15 @@ impl<'a> Stage<'a> {
         Ok(undone)
     }
 
-    /// Takes away what was placed, if that is what is there.
-    fn take_back(&self, number: usize, one: &Move, seen: Seen) -> io::Result<()> {
+    /// Removes a placed entry, if it is still the same.
+    fn remove_placed(&self, number: usize, one: &Move, fingerprint: Fingerprint) -> io::Result<()> {
         let name = taken(number);
-        if self.seen(&name)?.is_some() {
-            // An earlier undoing was cut off here, or found the place taken.
-            return self.return_or_keep(number, one, seen);
+        if self.fingerprint(&name)?.is_some() {
+            // An earlier undo was interrupted here, or found the path taken.
+            return self.return_or_keep(number, one, fingerprint);
         }
-        if self.original.seen(&one.path)? != Some(seen) {
-            // A person's own file by now, or gone.
+        if self.original.fingerprint(&one.path)? != Some(fingerprint) {
+            // It is a person's own file by now, or was deleted.
             return Ok(());
         }
         let entry = match self.original.entry(&one.path) {
@@ -204,47 +209,46 @@ impl<'a> Stage<'a> {
             entry => entry?,
         };
         entry.rename_to(self.fd(), &name)?;
-        self.return_or_keep(number, one, seen)
+        self.return_or_keep(number, one, fingerprint)
     }
 
-    /// What was taken away is kept if it is what was placed. Something else came there just before, or into it: it returns.
-    fn return_or_keep(&self, number: usize, one: &Move, seen: Seen) -> io::Result<()> {
+    /// Keeps a removed entry if it is the placed one. Otherwise something else arrived just before: it is moved back.
+    fn return_or_keep(&self, number: usize, one: &Move, fingerprint: Fingerprint) -> io::Result<()> {
         let name = taken(number);
         let is_folder = self.folder()?.is_folder(Path::new(&name))?;
-        if self.seen(&name)? == Some(seen) && (!is_folder || self.is_empty(&name)?) {
+        if self.fingerprint(&name)? == Some(fingerprint) && (!is_folder || self.is_empty(&name)?) {
             return Ok(rustix::fs::renameat(self.fd(), &name, self.fd(), new(number))?);
         }
         Ok(self.original.entry(&one.path)?.rename_from(self.fd(), &name)?)
     }
 
-    /// Removes the stage with what is in it. The mark that everything is applied goes last, so that a crash meanwhile is
-    /// no reason to put something back.
-    pub(super) fn clear(self) -> io::Result<()> {
+    /// Deletes the stage with its content. The mark is deleted last, so that a crash meanwhile causes no undo.
+    pub(super) fn remove(self) -> io::Result<()> {
         if rustix::fs::statat(&self.dir, APPLIED, AtFlags::SYMLINK_NOFOLLOW).is_err() {
-            // Everything is back; nothing is to be put back a second time.
+            // Everything is restored; it must not be restored a second time.
             self.sync_places()?;
             rustix::fs::fsync(&self.dir)?;
             self.journal.set_len(0)?;
             self.journal.sync_all()?;
         }
-        clear(self.original, &self.name, &self.dir)
+        remove_folder(self.original, &self.name, &self.dir)
     }
 }
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        // A command that starts at this moment has the journal open as well until it is another program.
+        // A command that starts at this moment inherits the open journal until it executes another program.
         rustix::fs::flock(&self.journal, FlockOperation::Unlock).ok();
     }
 }
 
-/// What became of putting things back.
+/// The result of an undo.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Undone {
-    /// How many are back.
-    pub(super) back: u64,
-    /// What is not.
-    pub(super) left: Vec<PathBuf>,
+pub(super) struct UndoResult {
+    /// The number of restored files.
+    pub(super) restored: u64,
+    /// Paths that could not be restored.
+    pub(super) not_restored: Vec<PathBuf>,
 }
 
 fn open_dir(original: &Folder, name: &OsStr) -> Result<OwnedFd, Errno> {
@@ -252,7 +256,7 @@ fn open_dir(original: &Folder, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(original.fd(), name, flags, Mode::empty())
 }
 
-fn clear(original: &Folder, name: &OsStr, dir: &OwnedFd) -> io::Result<()> {
+fn remove_folder(original: &Folder, name: &OsStr, dir: &OwnedFd) -> io::Result<()> {
     let mut here = names(dir.as_fd(), OsStr::new("."))?;
     here.retain(|name| is_ours(name));
     here.sort_by_key(|name| (name == APPLIED, name == JOURNAL));
@@ -274,7 +278,7 @@ fn is_ours(name: &OsStr) -> bool {
 }
 
 /// Some paths, for a message.
-pub(super) fn named(paths: &[PathBuf]) -> String {
+pub(super) fn list_names(paths: &[PathBuf]) -> String {
     let names: Vec<String> =
         paths.iter().take(limits::CHANGES_NAMED_MAX).map(|path| path.display().to_string()).collect();
     let more = paths.len() - names.len();
@@ -285,7 +289,7 @@ pub(super) fn named(paths: &[PathBuf]) -> String {
 /// Why nothing may be applied now.
 #[derive(Debug)]
 pub(super) enum NotRecovered {
-    /// In words for the client.
+    /// A message for the client.
     Refused(String),
     Failed(io::Error),
 }
@@ -302,26 +306,26 @@ impl From<Errno> for NotRecovered {
     }
 }
 
-/// Undoes what an apply began that a crash cut off. Answers how many files were put back.
+/// Undoes applies that a crash interrupted. Returns the number of restored files.
 pub(super) fn recover(original: &Folder, path: &Path) -> Result<u64, NotRecovered> {
-    let mut back = 0;
+    let mut restored = 0;
     let found = names(original.fd(), OsStr::new("."))?;
     for name in found.into_iter().filter(|name| name.as_bytes().starts_with(NAME.as_bytes())) {
         let dir = match open_dir(original, &name) {
-            // A file, or a link: not of our making.
+            // A file or a link: not created by an apply.
             Err(why) if is_absent(why) => continue,
             dir => dir?,
         };
-        back += recover_one(original, &name, dir, &path.join(&name))?;
+        restored += recover_one(original, &name, dir, &path.join(&name))?;
     }
-    Ok(back)
+    Ok(restored)
 }
 
 fn recover_one(original: &Folder, name: &OsStr, dir: OwnedFd, path: &Path) -> Result<u64, NotRecovered> {
     let path = path.display();
     let refused = |why: String| Err(NotRecovered::Refused(format!("nothing was written: {why}")));
     if rustix::fs::fstat(&dir)?.st_uid != rustix::process::geteuid().as_raw() {
-        return refused(format!("{path} was left by another user's apply; look at it and remove it"));
+        return refused(format!("{path} is left over from another user's apply; check it and delete it"));
     }
     let here = names(dir.as_fd(), OsStr::new("."))?;
     let holds = |prefix: &[u8]| here.iter().any(|name| name.as_bytes().starts_with(prefix));
@@ -335,16 +339,16 @@ fn recover_one(original: &Folder, name: &OsStr, dir: OwnedFd, path: &Path) -> Re
     if let Some(journal) = &journal {
         match rustix::fs::flock(journal, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
-                let why = "another process applies changes to the folder at this moment";
-                return refused(format!("{why} ({path}); try again when it is done"));
+                let why = "another process is applying changes to the folder";
+                return refused(format!("{why} ({path}); try again when it has finished"));
             }
             locked => locked?,
         }
     }
     if here.iter().any(|name| name == APPLIED) {
-        // Only tidying up was left, once the mark is there for good.
+        // Only the cleanup was left, once the mark is durable.
         rustix::fs::fsync(&dir)?;
-        clear(original, name, &dir)?;
+        remove_folder(original, name, &dir)?;
         return Ok(0);
     }
     let moves = match &journal {
@@ -354,29 +358,29 @@ fn recover_one(original: &Folder, name: &OsStr, dir: OwnedFd, path: &Path) -> Re
     let (Some(journal), Some(moves)) = (journal, moves) else {
         if holds_old {
             return refused(format!(
-                "an earlier apply was cut off, and {path} holds files that it had moved away but does not say where they \
-                 belong; move back what you need and remove that folder"
+                "an earlier apply was interrupted, and {path} has files that it moved away, without their \
+                 original paths; move back what you need and delete that folder"
             ));
         }
-        // It had not moved anything yet.
-        clear(original, name, &dir)?;
+        // Nothing was moved yet.
+        remove_folder(original, name, &dir)?;
         return Ok(0);
     };
     let stage = Stage { original, name: name.to_owned(), dir, journal, moves };
     let undone = stage.undo()?;
-    if !undone.left.is_empty() {
+    if !undone.not_restored.is_empty() {
         return refused(format!(
-            "an earlier apply was cut off and cannot be undone, because something else is now where these belong: {}; \
-             move it away and apply again; the files are in {path}",
-            named(&undone.left)
+            "an earlier apply was interrupted and cannot be undone because these paths are in use again: {}; \
+             move those files away and apply again; the original files are in {path}",
+            list_names(&undone.not_restored)
         ));
     }
-    stage.clear()?;
-    tracing::warn!(%path, put_back = undone.back, "an apply that was cut off was undone");
-    Ok(undone.back)
+    stage.remove()?;
+    tracing::warn!(%path, put_back = undone.restored, "an interrupted apply was undone");
+    Ok(undone.restored)
 }
 
-/// `None`: it was not whole yet when the apply was cut off, or it is none.
+/// `None`: the journal is incomplete, or it is another file.
 fn read(journal: &File) -> io::Result<Option<Vec<Move>>> {
     let mut bytes = Vec::new();
     journal.take(limits::APPLY_JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?;
@@ -385,10 +389,10 @@ fn read(journal: &File) -> io::Result<Option<Vec<Move>>> {
     let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
     let moves: Vec<Move> =
         stored.into_iter().map(|one| Move { path: path(one.path), new: one.new }).collect();
-    // We never write any other.
+    // Other paths are never written.
     let is_plain = |path: &Path| {
         path.components().all(|part| matches!(part, Component::Normal(_)))
-            && !base::is_gits(path)
+            && !base::is_in_git_folder(path)
             && !is_stage(path)
     };
     Ok(moves.iter().all(|one| is_plain(&one.path)).then_some(moves))

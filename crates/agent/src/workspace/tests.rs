@@ -1,4 +1,4 @@
-//! Workspaces: what is refused, what is copied, what is made again. In real folders.
+//! Workspace tests with real folders: refusals, copies, and repeated preparation.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -10,12 +10,12 @@ use crate::limits;
 
 mod applying;
 
-struct House {
+struct Setup {
     folder: tempfile::TempDir,
     workspaces: Workspaces,
 }
 
-fn house() -> House {
+fn setup() -> Setup {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     std::fs::create_dir_all(root.join("data/workspaces")).unwrap();
@@ -25,97 +25,99 @@ fn house() -> House {
         allowed: [root.join("work")].into(),
         forbidden: [root.join("data")].into(),
     };
-    House { folder, workspaces }
+    Setup { folder, workspaces }
 }
 
 fn run() -> RunId {
     RunId::new("01JXMZ00000000000000000000".parse().unwrap())
 }
 
-fn settled(house: &House, mode: Option<&str>, source: Option<&str>) -> Result<NewRun, Unacceptable> {
+fn settled(setup: &Setup, mode: Option<&str>, source: Option<&str>) -> Result<NewRun, Unacceptable> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.workspace_mode = mode.map(str::to_owned);
     let mut new = NewRun { queued, task: None, session: None, resumed_from: None };
-    let mut source = source.map(|path| house.folder.path().join(path).display().to_string());
-    house.workspaces.settle(&mut new, source.as_mut(), || "lone".to_owned())?;
+    let mut source = source.map(|path| setup.folder.path().join(path).display().to_string());
+    setup.workspaces.assign_folder(&mut new, source.as_mut(), || "lone".to_owned())?;
     Ok(new)
 }
 
 #[test]
-fn folders_that_may_not_be_worked_in_are_refused() {
-    let house = house();
-    symlink(house.folder.path().join("data"), house.folder.path().join("work/link")).unwrap();
-    for (source, said) in [
-        ("data", "own data"),
-        ("work/link", "own data"),
-        ("data/workspaces", "own data"),
-        ("", "own data"),
-        ("work/nothing", "cannot be looked at"),
-        ("../..", "own data"),
+fn folders_that_are_not_allowed_are_refused() {
+    let setup = setup();
+    symlink(setup.folder.path().join("data"), setup.folder.path().join("work/link")).unwrap();
+    for (source, expected) in [
+        ("data", "data folder"),
+        ("work/link", "data folder"),
+        ("data/workspaces", "data folder"),
+        ("", "data folder"),
+        ("work/nothing", "cannot read"),
+        ("../..", "data folder"),
     ] {
-        let no = settled(&house, None, Some(source)).unwrap_err();
-        assert!(no.message.contains(said), "{source}: {no}");
+        let error = settled(&setup, None, Some(source)).unwrap_err();
+        assert!(error.message.contains(expected), "{source}: {error}");
     }
-    assert!(settled(&house, Some(IN_PLACE), None).unwrap_err().message.contains("no workspace"));
-    assert!(settled(&house, Some("nowhere"), None).unwrap_err().message.contains("nowhere"));
+    assert!(settled(&setup, Some(IN_PLACE), None).unwrap_err().message.contains("no workspace"));
+    assert!(settled(&setup, Some("nowhere"), None).unwrap_err().message.contains("nowhere"));
     let outside = tempfile::tempdir().unwrap();
     let mut path = outside.path().display().to_string();
-    let mut new = settled(&house, None, None).unwrap();
-    let no = house.workspaces.settle(&mut new, Some(&mut path), String::new).unwrap_err();
-    assert!(no.message.contains("outside"), "{no}");
+    let mut new = settled(&setup, None, None).unwrap();
+    let error = setup.workspaces.assign_folder(&mut new, Some(&mut path), String::new).unwrap_err();
+    assert!(error.message.contains("outside"), "{error}");
 }
 
 #[test]
-fn a_copy_is_as_its_source_and_is_made_once() {
-    let house = house();
-    let source = house.workspaces.allowed[0].join("project");
+fn a_copy_equals_its_source_and_is_made_once() {
+    let setup = setup();
+    let source = setup.workspaces.allowed[0].join("project");
     std::fs::write(source.join("src/a"), "one").unwrap();
     std::fs::set_permissions(source.join("src/a"), std::fs::Permissions::from_mode(0o755)).unwrap();
     symlink("src/a", source.join("link")).unwrap();
-    let path = house.workspaces.tree("lone");
-    let ready = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
-    assert_eq!(ready.made, Some(Copied { files: 2, bytes: 3, folders: 1 }));
+    let path = setup.workspaces.tree("lone");
+    let ready = setup.workspaces.prepare(CLONE, &path, Some(&source), false, run()).unwrap();
+    assert_eq!(ready.copied, Some(CopyCounts { files: 2, bytes: 3, folders: 1 }));
     assert_eq!(std::fs::read_link(path.join("link")).unwrap(), Path::new("src/a"));
     assert_eq!(std::fs::metadata(path.join("src/a")).unwrap().permissions().mode() & 0o777, 0o755);
     std::fs::write(path.join("src/a"), "changed").unwrap();
-    assert_eq!(house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap().made, None);
+    assert_eq!(setup.workspaces.prepare(CLONE, &path, Some(&source), false, run()).unwrap().copied, None);
     assert_eq!(std::fs::read(path.join("src/a")).unwrap(), b"changed");
     std::fs::remove_dir_all(&path).unwrap();
-    let gone = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap_err();
-    assert_eq!(gone.code, "workspace_gone");
-    house.workspaces.remove("lone").unwrap();
-    house.workspaces.remove("lone").unwrap();
+    let error = setup.workspaces.prepare(CLONE, &path, Some(&source), false, run()).unwrap_err();
+    assert_eq!(error.code, "workspace_gone");
+    setup.workspaces.remove("lone").unwrap();
+    setup.workspaces.remove("lone").unwrap();
 }
 
 #[test]
-fn a_copy_that_was_cut_off_is_made_again() {
-    let house = house();
-    let source = house.workspaces.allowed[0].join("project");
+fn an_interrupted_copy_is_made_again() {
+    let setup = setup();
+    let source = setup.workspaces.allowed[0].join("project");
     std::fs::write(source.join("a"), "one").unwrap();
-    let path = house.workspaces.tree("lone");
+    let path = setup.workspaces.tree("lone");
     std::fs::create_dir_all(&path).unwrap();
     std::fs::write(path.join("half"), "of it").unwrap();
-    let ready = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
-    assert_eq!(ready.made, Some(Copied { files: 1, bytes: 3, folders: 1 }));
+    let ready = setup.workspaces.prepare(CLONE, &path, Some(&source), false, run()).unwrap();
+    assert_eq!(ready.copied, Some(CopyCounts { files: 1, bytes: 3, folders: 1 }));
     assert!(!path.join("half").exists());
-    let unused = Unused { whose: "lone".into(), run: Some(run()) };
-    assert_eq!(house.workspaces.unused(Duration::ZERO).unwrap(), [unused]);
-    assert!(house.workspaces.unused(Duration::from_secs(3600)).unwrap().is_empty());
+    let unused = Unused { owner: "lone".into(), run: Some(run()) };
+    assert_eq!(setup.workspaces.unused(Duration::ZERO).unwrap(), [unused]);
+    assert!(setup.workspaces.unused(Duration::from_secs(3600)).unwrap().is_empty());
 }
 
 #[test]
-fn a_folder_that_is_not_there_any_more_is_no_workspace() {
-    let house = house();
-    let source = house.workspaces.allowed[0].join("project");
-    assert!(house.workspaces.ready(IN_PLACE, &source, Some(&source), false, run()).unwrap().made.is_none());
+fn a_deleted_folder_is_not_a_workspace() {
+    let setup = setup();
+    let source = setup.workspaces.allowed[0].join("project");
+    assert!(
+        setup.workspaces.prepare(IN_PLACE, &source, Some(&source), false, run()).unwrap().copied.is_none()
+    );
     std::fs::remove_dir_all(&source).unwrap();
-    let gone = house.workspaces.ready(IN_PLACE, &source, Some(&source), false, run()).unwrap_err();
-    assert_eq!(gone.code, "workspace_gone");
-    let odd = house.workspaces.ready(CLONE, Path::new("/etc"), None, false, run()).unwrap_err();
+    let error = setup.workspaces.prepare(IN_PLACE, &source, Some(&source), false, run()).unwrap_err();
+    assert_eq!(error.code, "workspace_gone");
+    let odd = setup.workspaces.prepare(CLONE, Path::new("/etc"), None, false, run()).unwrap_err();
     assert_eq!(odd.code, "workspace_gone");
 }
 
-/// A file that says it is long and holds next to nothing.
+/// Creates a file that is long but almost empty.
 fn sparse(path: &Path, length: u64, text: &[u8]) {
     use std::os::unix::fs::FileExt as _;
     let file = std::fs::File::create(path).unwrap();
@@ -126,55 +128,55 @@ fn sparse(path: &Path, length: u64, text: &[u8]) {
 #[test]
 fn holes_stay_holes() {
     use std::os::unix::fs::MetadataExt as _;
-    let house = house();
-    let source = house.workspaces.allowed[0].join("project");
+    let setup = setup();
+    let source = setup.workspaces.allowed[0].join("project");
     sparse(&source.join("image"), 12 << 30, b"end");
-    let path = house.workspaces.tree("lone");
-    house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
+    let path = setup.workspaces.tree("lone");
+    setup.workspaces.prepare(CLONE, &path, Some(&source), false, run()).unwrap();
     let copied = path.join("image").metadata().unwrap();
     assert_eq!(copied.len(), 12 << 30);
     assert!(copied.blocks() * 512 < 1 << 20, "{} blocks", copied.blocks());
 }
 
 #[test]
-fn what_git_ignores_is_not_copied() {
-    let house = house();
-    let source = house.workspaces.allowed[0].join("project");
+fn ignored_files_are_not_copied() {
+    let setup = setup();
+    let source = setup.workspaces.allowed[0].join("project");
     std::fs::write(source.join(".gitignore"), "target/\n*.log\n").unwrap();
     std::fs::create_dir_all(source.join("target/debug")).unwrap();
     for name in ["target/debug/big", "a.log", "src/b.log", "src/c"] {
         std::fs::write(source.join(name), "x").unwrap();
     }
-    let path = house.workspaces.tree("lone");
-    house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
+    let path = setup.workspaces.tree("lone");
+    setup.workspaces.prepare(CLONE, &path, Some(&source), false, run()).unwrap();
     for (name, is_copied) in [("target", false), ("a.log", false), ("src/b.log", false), ("src/c", true)] {
         assert_eq!(path.join(name).exists(), is_copied, "{name}");
     }
 }
 
 #[test]
-fn a_copy_that_was_refused_leaves_nothing() {
-    let house = house();
-    let source = house.workspaces.allowed[0].join("project");
+fn a_refused_copy_leaves_nothing() {
+    let setup = setup();
+    let source = setup.workspaces.allowed[0].join("project");
     std::fs::write(source.join("a"), "x").unwrap();
     std::fs::create_dir_all(source.join("d/".repeat(limits::WORKSPACE_DEPTH_MAX + 2))).unwrap();
-    let path = house.workspaces.tree("lone");
-    let no = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap_err();
-    assert_eq!(no.code, "workspace_too_large");
-    assert!(!house.workspaces.home.join("lone").exists(), "{no:?}");
+    let path = setup.workspaces.tree("lone");
+    let error = setup.workspaces.prepare(CLONE, &path, Some(&source), false, run()).unwrap_err();
+    assert_eq!(error.code, "workspace_too_large");
+    assert!(!setup.workspaces.home.join("lone").exists(), "{error:?}");
 }
 
-/// A project with one of everything, and a copy of it.
-struct Copy {
-    house: House,
+/// A project with one entry of each kind, and a copy of it.
+struct CopiedProject {
+    setup: Setup,
     source: PathBuf,
     copy: PathBuf,
 }
 
-impl Copy {
-    fn make() -> Copy {
-        let house = house();
-        let source = house.workspaces.allowed[0].join("project");
+impl CopiedProject {
+    fn make() -> CopiedProject {
+        let setup = setup();
+        let source = setup.workspaces.allowed[0].join("project");
         for (name, text) in
             [("a", "one\n"), ("gone", "x"), ("mode", "#!"), ("d/in", "in"), (".gitignore", "out/\n")]
         {
@@ -183,12 +185,12 @@ impl Copy {
         }
         std::fs::write(source.join("bytes"), [0, 1, 2]).unwrap();
         symlink("a", source.join("link")).unwrap();
-        let copy = house.workspaces.tree("lone");
-        house.workspaces.ready(CLONE, &copy, Some(&source), false, run()).unwrap();
-        Copy { house, source, copy }
+        let copy = setup.workspaces.tree("lone");
+        setup.workspaces.prepare(CLONE, &copy, Some(&source), false, run()).unwrap();
+        CopiedProject { setup, source, copy }
     }
 
-    /// Changes one of everything in the copy.
+    /// Makes one change of each kind in the copy.
     fn change(&self) {
         let at = |name: &str| self.copy.join(name);
         std::fs::write(at("a"), "two\n").unwrap();
@@ -208,15 +210,15 @@ impl Copy {
     }
 
     fn changes(&self) -> WorkspaceChanges {
-        self.house.workspaces.changes(Some(CLONE), &self.copy.display().to_string()).unwrap()
+        self.setup.workspaces.changes(Some(CLONE), &self.copy.display().to_string()).unwrap()
     }
 
     fn apply(&self, branch: Option<&str>) -> Result<WorkspaceChanges, Unacceptable> {
         let to = ApplyTo { branch: branch.map(str::to_owned), message: "m\n".into() };
-        self.house.workspaces.bring_back(Some(CLONE), &self.copy.display().to_string(), &to, 7)
+        self.setup.workspaces.apply_changes(Some(CLONE), &self.copy.display().to_string(), &to, 7)
     }
 
-    /// The original, path by path.
+    /// The content of the original, path by path.
     fn original(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut folders = vec![self.source.clone()];
@@ -249,11 +251,11 @@ fn listed(changes: &WorkspaceChanges) -> Vec<(String, ChangeKind, ChangeState)> 
 }
 
 #[test]
-fn all_kinds_of_changes_are_brought_back() {
-    let made = Copy::make();
-    let before = made.original();
-    made.change();
-    let changes = made.changes();
+fn all_kinds_of_changes_are_applied() {
+    let project = CopiedProject::make();
+    let before = project.original();
+    project.change();
+    let changes = project.changes();
     let open = |path: &str, kind| (path.to_owned(), kind, ChangeState::Open);
     assert_eq!(
         listed(&changes),
@@ -276,8 +278,8 @@ fn all_kinds_of_changes_are_brought_back() {
     {
         assert!(changes.diff.contains(part), "{part}: {}", changes.diff);
     }
-    assert_eq!(made.original(), before, "looking writes nothing");
-    made.apply(None).unwrap();
+    assert_eq!(project.original(), before, "looking writes nothing");
+    project.apply(None).unwrap();
     let expected: Vec<String> = [
         ".gitignore: 0 [111, 117, 116, 47, 10]",
         "a: 0 [116, 119, 111, 10]",
@@ -292,16 +294,16 @@ fn all_kinds_of_changes_are_brought_back() {
     ]
     .map(str::to_owned)
     .into();
-    assert_eq!(made.original(), expected);
-    assert_eq!(made.changes().count, 0);
-    // What comes later is compared with what was brought back.
-    std::fs::write(made.copy.join("a"), "three\n").unwrap();
-    made.apply(None).unwrap();
-    assert_eq!(std::fs::read(made.source.join("a")).unwrap(), b"three\n");
+    assert_eq!(project.original(), expected);
+    assert_eq!(project.changes().count, 0);
+    // Later changes are compared with the applied state.
+    std::fs::write(project.copy.join("a"), "three\n").unwrap();
+    project.apply(None).unwrap();
+    assert_eq!(std::fs::read(project.source.join("a")).unwrap(), b"three\n");
 }
 
 #[test]
-fn where_the_original_has_changed_nothing_is_written() {
+fn nothing_is_written_if_the_original_has_changed() {
     for (what, meddle) in [
         ("a", &(|at: &Path| std::fs::write(at.join("a"), "mine").unwrap()) as &dyn Fn(&Path)),
         ("gone", &|at| std::fs::write(at.join("gone"), "mine").unwrap()),
@@ -317,89 +319,89 @@ fn where_the_original_has_changed_nothing_is_written() {
         }),
         ("new", &|at| symlink("/tmp", at.join("new")).unwrap()),
     ] {
-        let made = Copy::make();
-        made.change();
-        meddle(&made.source);
-        let before = made.original();
-        let no = made.apply(None).unwrap_err();
-        assert_eq!(no.code, Code::ApplyConflict, "{what}: {no}");
-        assert!(no.message.contains(what), "{what}: {no}");
-        assert_eq!(made.original(), before, "{what}");
+        let project = CopiedProject::make();
+        project.change();
+        meddle(&project.source);
+        let before = project.original();
+        let error = project.apply(None).unwrap_err();
+        assert_eq!(error.code, Code::ApplyConflict, "{what}: {error}");
+        assert!(error.message.contains(what), "{what}: {error}");
+        assert_eq!(project.original(), before, "{what}");
     }
 }
 
 #[test]
-fn what_fails_halfway_is_put_back() {
-    let made = Copy::make();
-    made.change();
-    let before = made.original();
-    let base = Base::read(made.copy.parent().unwrap()).unwrap().unwrap();
-    let compared = changes::Comparison::of(&made.copy, &base, &made.source).unwrap();
-    // Another process is faster after it was judged.
-    std::fs::write(made.source.join("new"), "mine").unwrap();
+fn a_partial_write_is_undone() {
+    let project = CopiedProject::make();
+    project.change();
+    let before = project.original();
+    let base = Base::read(project.copy.parent().unwrap()).unwrap().unwrap();
+    let compared = changes::Comparison::of(&project.copy, &base, &project.source).unwrap();
+    // Another process is faster, after the check.
+    std::fs::write(project.source.join("new"), "mine").unwrap();
     let open: Vec<_> = compared.open().collect();
-    assert!(apply::write(&made.copy, &made.source, &open, 7).is_err());
-    std::fs::remove_file(made.source.join("new")).unwrap();
-    assert_eq!(made.original(), before);
+    assert!(apply::write(&project.copy, &project.source, &open, 7).is_err());
+    std::fs::remove_file(project.source.join("new")).unwrap();
+    assert_eq!(project.original(), before);
 }
 
 #[test]
-fn a_branch_takes_the_changes_and_the_files_stay() {
-    let git = |folder: &Path, words: &[&str]| {
+fn a_branch_gets_the_changes_and_the_files_stay_unchanged() {
+    let git = |folder: &Path, args: &[&str]| {
         let named = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
         let mut command = std::process::Command::new("git");
-        let done = command.args(named).args(words).current_dir(folder).output().unwrap();
-        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+        let done = command.args(named).args(args).current_dir(folder).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap()
     };
-    let house = house();
-    let source = house.workspaces.allowed[0].join("project");
+    let setup = setup();
+    let source = setup.workspaces.allowed[0].join("project");
     std::fs::write(source.join("a"), "one\n").unwrap();
     std::fs::write(source.join("b"), "one\n").unwrap();
     git(&source, &["init", "-q", "-b", "main"]);
     git(&source, &["add", "."]);
     git(&source, &["commit", "-q", "-m", "first"]);
-    let marker = house.folder.path().join("marker");
+    let marker = setup.folder.path().join("marker");
     git(&source, &["config", "filter.x.clean", &format!("touch {}; cat", marker.display())]);
     std::fs::write(source.join(".git/info/attributes"), "* filter=x\n").unwrap();
     let hook = source.join(".git/hooks/reference-transaction");
     std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let copy = house.workspaces.tree("lone");
-    house.workspaces.ready(CLONE, &copy, Some(&source), false, run()).unwrap();
-    let made = Copy { house, source, copy };
-    std::fs::write(made.copy.join("a"), "two\n").unwrap();
-    std::fs::remove_file(made.copy.join("b")).unwrap();
-    std::fs::write(made.copy.join("c"), "new\n").unwrap();
+    let copy = setup.workspaces.tree("lone");
+    setup.workspaces.prepare(CLONE, &copy, Some(&source), false, run()).unwrap();
+    let project = CopiedProject { setup, source, copy };
+    std::fs::write(project.copy.join("a"), "two\n").unwrap();
+    std::fs::remove_file(project.copy.join("b")).unwrap();
+    std::fs::write(project.copy.join("c"), "new\n").unwrap();
     for bad in ["-x", "a..b", "main"] {
-        assert_eq!(made.apply(Some(bad)).unwrap_err().code, Code::WorkspaceRefused, "{bad}");
+        assert_eq!(project.apply(Some(bad)).unwrap_err().code, Code::WorkspaceRefused, "{bad}");
     }
-    let told = made.apply(Some("agent/work")).unwrap();
+    let report = project.apply(Some("agent/work")).unwrap();
     assert!(!marker.exists(), "a program of the repository was run");
     std::fs::remove_file(&hook).unwrap();
-    std::fs::remove_file(made.source.join(".git/info/attributes")).unwrap();
-    let shown = git(&made.source, &["show", "--format=%s", "--name-status", "agent/work"]);
+    std::fs::remove_file(project.source.join(".git/info/attributes")).unwrap();
+    let shown = git(&project.source, &["show", "--format=%s", "--name-status", "agent/work"]);
     assert_eq!(shown, "m\n\nM\ta\nD\tb\nA\tc\n");
-    assert_eq!(told.commit.unwrap(), git(&made.source, &["rev-parse", "agent/work"]).trim());
-    assert_eq!(git(&made.source, &["status", "--porcelain"]), "");
-    assert_eq!(git(&made.source, &["branch", "--show-current"]), "main\n");
-    // What is not committed would come along.
-    std::fs::write(made.copy.join("d"), "new\n").unwrap();
-    git(&made.source, &["rm", "-q", "--cached", "a"]);
-    let no = made.apply(Some("other")).unwrap_err();
-    assert!(no.message.contains("not committed in a"), "{no}");
+    assert_eq!(report.commit.unwrap(), git(&project.source, &["rev-parse", "agent/work"]).trim());
+    assert_eq!(git(&project.source, &["status", "--porcelain"]), "");
+    assert_eq!(git(&project.source, &["branch", "--show-current"]), "main\n");
+    // Uncommitted changes would be included.
+    std::fs::write(project.copy.join("d"), "new\n").unwrap();
+    git(&project.source, &["rm", "-q", "--cached", "a"]);
+    let error = project.apply(Some("other")).unwrap_err();
+    assert!(error.message.contains("uncommitted changes in a"), "{error}");
 }
 
 #[test]
-fn what_was_never_copied_cannot_be_brought_back() {
-    let house = house();
-    let path = house.workspaces.tree("lone");
+fn only_copies_with_a_source_can_be_applied() {
+    let setup = setup();
+    let path = setup.workspaces.tree("lone");
     let refused = |mode: &str, path: &Path| {
-        house.workspaces.changes(Some(mode), &path.display().to_string()).unwrap_err()
+        setup.workspaces.changes(Some(mode), &path.display().to_string()).unwrap_err()
     };
     assert_eq!(refused(IN_PLACE, &path).code, Code::WorkspaceRefused);
     assert_eq!(refused(CLONE, &path).code, Code::WorkspaceGone);
     assert_eq!(refused(CLONE, Path::new("/etc")).code, Code::WorkspaceGone);
-    house.workspaces.ready(CLONE, &path, None, false, run()).unwrap();
+    setup.workspaces.prepare(CLONE, &path, None, false, run()).unwrap();
     assert!(refused(CLONE, &path).message.contains("empty folder"));
 }

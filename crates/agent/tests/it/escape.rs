@@ -1,8 +1,8 @@
-//! Attempts to get out of the sandbox: on both layers, as root and as an ordinary user, every one is held.
+//! Tests that attempts to escape from the sandbox fail: on both layers, as root and as an ordinary user.
 //!
-//! The attempts are those of `recount-escapes`; the table in `docs/sandbox.md` is made from what came of them
-//! (`RECOUNT_BLESS=1` writes it). Look at [`ground::attempts`].
+//! The attempts are those of `recount-escapes`. Their results make the table in `docs/sandbox.md` (`RECOUNT_BLESS=1`
+//! writes it). Start at [`fixture::attempts`].
 
-mod ground;
+mod fixture;
 mod programs;
 mod table;

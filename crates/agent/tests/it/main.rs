@@ -7,3 +7,4 @@ mod escape;
 mod providers;
 mod runs;
 mod sandbox;
+mod texts;

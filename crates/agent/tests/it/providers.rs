@@ -1,8 +1,8 @@
-//! Providers of models, asked over real sockets: what they say, how they fail, and what they are sent.
+//! Providers of models over real sockets: responses, failures, and the requests they receive.
 //!
 //! Every scenario is a recording of `lab/playback`, and most are played in both protocols.
 
-mod answers;
-mod bad_days;
+mod failures;
+mod recorded;
 mod requests;
-mod stage;
+mod responses;

@@ -3,6 +3,7 @@
 
 mod allowances;
 mod applications;
+mod approvals;
 mod beginnings;
 mod bounds;
 mod budgets;
@@ -22,7 +23,6 @@ mod hooks;
 mod hostile;
 mod kept_outputs;
 mod kinds;
-mod leave;
 mod listeners;
 mod long;
 mod mcp;

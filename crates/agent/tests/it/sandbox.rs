@@ -1,10 +1,10 @@
-//! Commands in a sandbox: what they can do, and what they try in vain. Every test of a layer runs on both.
+//! Tests of commands in a sandbox: what works and what is prevented. Every test of a layer runs on both layers.
 
 mod ending;
 mod escape;
+mod fixture;
 mod git;
-mod ground;
 mod input;
 mod output;
-mod room;
+mod quota;
 mod shell;

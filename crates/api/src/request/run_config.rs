@@ -51,7 +51,7 @@ pub struct Attachment {
     /// An existing artifact.
     #[schemars(schema_with = "foreign_id_schema")]
     pub artifact_id: String,
-    /// What the file was called.
+    /// The original file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -28,7 +28,7 @@ fn the_committed_document_is_what_the_tables_make() {
     );
 }
 
-/// Every value under a key of this name, wherever it stands.
+/// Every value under a key of this name, at any depth.
 fn all<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
     match value {
         Value::Object(object) => {
@@ -89,7 +89,7 @@ fn the_page_tells_everything_and_needs_no_script() {
 
 /// A name that is a type twice over, or a status that a code does not have, would be a lie.
 #[test]
-fn what_a_route_refuses_stands_under_the_status_of_its_code() {
+fn every_error_code_of_a_route_is_under_its_status() {
     let document = openapi::document();
     let mut by_path: BTreeMap<String, Vec<(&str, Vec<recount_event::Code>)>> = BTreeMap::new();
     for route in ROUTES {
@@ -108,16 +108,16 @@ fn what_a_route_refuses_stands_under_the_status_of_its_code() {
                     None => response,
                 };
                 let narrowed = &response["content"]["application/problem+json"]["schema"]["allOf"][1];
-                let told = narrowed["properties"]["code"]["enum"].as_array().unwrap();
-                assert!(told.contains(&code.as_str().into()), "{method} {path}: {code}");
+                let listed = narrowed["properties"]["code"]["enum"].as_array().unwrap();
+                assert!(listed.contains(&code.as_str().into()), "{method} {path}: {code}");
             }
         }
     }
 }
 
-/// A gate that is said to hold names what shows it, and that is there.
+/// A gate that the page lists as met names its evidence, and the evidence exists.
 #[test]
-fn what_the_page_about_stability_names_is_there() {
+fn the_evidence_that_the_stability_page_names_exists() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/stability.md")).unwrap();
     let is_path = |word: &&str| {

@@ -21,8 +21,8 @@ impl Aaep {
         let mut given = self.arguments.iter().filter_map(|argument| argument.to_str());
         let verb = given.find(|argument| VERBS.contains(argument)).unwrap_or("help");
         Err(Failure::Usage(format!(
-            "the tools for AAEP are the program aaep now: run aaep {verb}; install it with cargo install --locked \
-             --path crates/aaep-cli"
+            "the tools for AAEP are in the program aaep: run aaep {verb}; install it with cargo install \
+             --locked --path crates/aaep-cli"
         )))
     }
 }

@@ -37,22 +37,23 @@ use super::invocation::{Invocation, block_on};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
+use crate::render::count;
 
-/// Record an ACP agent for an editor, or serve an agent of the server to one
+/// Record an ACP agent, or serve an agent of the server to an editor
 #[derive(Args)]
 pub(super) struct Acp {
     #[command(flatten)]
     own: AgentOptions,
-    /// Who is asked for permissions
+    /// Where permission requests are answered
     #[arg(long, value_enum, value_name = "WHERE", default_value = "both")]
     ask: Ask,
-    /// How long Recount waits for an answer, where only Recount is asked; then the call is rejected
+    /// With --ask recount: seconds to wait for an answer before the call is rejected
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     ask_seconds: u64,
-    /// Folder for the ids of open runs, so that a later recorder closes those of one that was killed
+    /// Folder for the ids of open runs; a later recorder closes the runs of one that was killed
     #[arg(long, value_name = "DIR", env = "RECOUNT_ACP_STATE", hide_env_values = true)]
     state: Option<PathBuf>,
-    /// The agent's command and its arguments
+    /// Command that starts the agent, with its arguments
     #[arg(last = true, required_unless_present = "agent", value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -113,11 +114,11 @@ impl Acp {
             is_over: Arc::clone(&is_over),
             ended,
         };
-        let (tell, status) = oneshot::channel();
+        let (status_sender, status) = oneshot::channel();
         thread("acp-agent", move || {
             to_editor.run(agent_out);
             // Where it is not read, this program has failed.
-            tell.send(ending.end()).ok();
+            status_sender.send(ending.end()).ok();
         });
 
         let world = World::real();
@@ -148,9 +149,7 @@ impl Acp {
             drop(tokio::time::timeout(limits::ACP_CLOSE_WAIT, is_closed).await);
             Ok(())
         })?;
-        outcome(
-            status.blocking_recv().map_err(|_| Failure::Own("the thread that forwards has failed".into()))?,
-        )
+        outcome(status.blocking_recv().map_err(|_| Failure::Own("the forwarding thread has failed".into()))?)
     }
 }
 
@@ -162,7 +161,7 @@ struct AgentEnd {
     agent: Arc<Outlet>,
     gate: Arc<Gate>,
     queue: AcpQueue,
-    /// The agent's process is gone, or will be waited for now.
+    /// The agent's process has ended, or is waited for now.
     is_over: Arc<AtomicBool>,
     ended: oneshot::Sender<()>,
 }
@@ -176,13 +175,13 @@ impl AgentEnd {
         let how = status.map_or_else(|| "did not end and was killed".to_owned(), words);
         let open = self.gate.take_editor_requests();
         if !open.is_empty() {
-            note(&format!("the agent {how} with {} requests not answered", open.len()));
+            note(&format!("the agent {how} before it answered {}", count(open.len() as u64, "request")));
         }
         for request in open {
             let message = format!("the agent {how} before it answered");
             let error =
                 json!({"jsonrpc": "2.0", "id": raw(&request), "error": {"code": -32603, "message": message}});
-            // The editor may be gone, too.
+            // The editor may have exited, too.
             self.editor.write(format!("{error}\n").as_bytes()).ok();
         }
         self.queue.push_last(AcpItem::AgentEnded(how));
@@ -227,7 +226,7 @@ async fn stop_agent(world: World, pid: Pid, agent: Arc<Outlet>, is_over: Arc<Ato
         if is_over.load(Ordering::SeqCst) {
             return;
         }
-        note("ending: the agent is told to end");
+        note("stopping the agent");
         kill_process(pid, signal).ok();
         // Not before: an agent that reads may still answer. It may block where the agent does not read.
         let agent = Arc::clone(&agent);
@@ -244,7 +243,7 @@ fn words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "ended".to_owned(),
         (Some(code), _) => format!("ended with status {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, Some(signal)) => format!("was terminated by signal {signal}"),
         (None, None) => "ended".to_owned(),
     }
 }

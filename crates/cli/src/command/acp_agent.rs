@@ -20,11 +20,11 @@ pub(super) struct AgentOptions {
     /// With --agent: set one of its options in new sessions; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = option, requires = "agent")]
     option: Vec<(String, String)>,
-    /// With --agent, in_place (default): new sessions work in the editor's folder itself; clone: in a copy of it, whose
+    /// With --agent: in_place (default): new sessions work in the editor's folder itself; clone: in a copy of it, whose
     /// changes recount apply applies
     #[arg(long, value_name = "MODE", value_parser = ["in_place", "clone"], requires = "agent")]
     workspace_mode: Option<String>,
-    /// With --agent: open sessions without the MCP servers that the editor names, instead of refusing them
+    /// With --agent: open sessions without the MCP servers that the editor names, instead of rejecting the sessions
     #[arg(long, requires = "agent")]
     without_mcp_servers: bool,
 }
@@ -46,13 +46,14 @@ fn serve_agent(options: Options, invocation: &Invocation) -> Result<(), Failure>
     let token = invocation.token.as_deref().filter(|token| !token.is_empty());
     let base = format!("{}/aap", invocation.url.trim_end_matches('/'));
     let clients = (invocation.client()?, AapClient::new(&base, token)?);
-    let say = |words: &str| note(&clean::line(words));
+    let log = |words: &str| note(&clean::line(words));
     invocation::block_on_threads(async move {
-        serve(tokio::io::stdin(), tokio::io::stdout(), clients, options, say).await.map_err(Failure::from)
+        serve(tokio::io::stdin(), tokio::io::stdout(), clients, options, log).await.map_err(Failure::from)
     })
 }
 
 fn option(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("{text:?} is not of the form NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }

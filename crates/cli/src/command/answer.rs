@@ -1,4 +1,4 @@
-//! `recount answer`: tells what runs ask people, and answers it. The first valid answer wins.
+//! `recount answer`: shows the questions of runs to people, and answers them. The first valid answer wins.
 
 use clap::Args;
 use recount_client::query::LIST_LIMIT_DEFAULT;
@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::pages::gather;
-use crate::render::{clean, list};
+use crate::render::{clean, count, list, utc_time};
 
-/// List the questions of runs, and answer one
+/// List open questions, or answer one
 #[derive(Args)]
 pub(super) struct Answer {
     /// Id of the question; if omitted, list the open questions
@@ -39,11 +39,15 @@ impl Answer {
             let client = asking.client.clone();
             let fetch = async |listing: Listing| client.list_clarifications(&listing).await;
             let open = gather(fetch, LIST_LIMIT_DEFAULT, Some("pending".to_owned())).await?;
-            return asking.things(&open, list::clarifications);
+            return asking.print_items(&open, list::clarifications, "no open questions");
         };
         let Some(response) = self.response(&asking.client, clarification).await? else {
-            let asked = asking.client.get_clarification(clarification).await?;
-            return if asking.json { asking.out.value(&asked) } else { asking.out.lines(&told(&asked)) };
+            let question = asking.client.get_clarification(clarification).await?;
+            return if asking.json {
+                asking.out.value(&question)
+            } else {
+                asking.out.lines(&render_clarification(&question))
+            };
         };
         let answered =
             asking.client.answer_clarification(clarification, &AnswerClarification { response }).await?;
@@ -57,10 +61,13 @@ impl Answer {
         let json = match (&self.value, self.choice) {
             (Some(value), _) => value.clone(),
             (None, Some(choice)) => {
-                let asked = client.get_clarification(clarification).await?;
-                let choices = asked.choices.unwrap_or_default();
+                let question = client.get_clarification(clarification).await?;
+                let choices = question.choices.unwrap_or_default();
                 let chosen = choice.checked_sub(1).and_then(|place| choices.get(place));
-                let none = || Failure::Usage(format!("choice {choice}: there are {}", choices.len()));
+                let none = || {
+                    let known = count(choices.len() as u64, "choice");
+                    Failure::Usage(format!("unknown choice {choice}; the question has {known}"))
+                };
                 meant(chosen.ok_or_else(none)?.text())
             }
             (None, None) if self.words.is_empty() => return Ok(None),
@@ -71,7 +78,7 @@ impl Answer {
     }
 }
 
-/// What a choice stands for: its `value` where it has one, else the choice itself.
+/// The value of a choice: its `value` where it has one, else the choice itself.
 pub(super) fn meant(choice: &str) -> String {
     #[derive(Deserialize)]
     struct Labelled {
@@ -82,20 +89,23 @@ pub(super) fn meant(choice: &str) -> String {
 }
 
 /// The question, its context and its choices, and what became of it.
-fn told(asked: &Clarification) -> Vec<String> {
-    let head = format!("{} of {}, {}", asked.id, asked.run_id, asked.status);
+fn render_clarification(clarification: &Clarification) -> Vec<String> {
+    let head = format!("{} of {}, {}", clarification.id, clarification.run_id, clarification.status);
     let mut lines = vec![clean::line(&head)];
-    lines.extend(clean::lines(&asked.question));
-    lines.extend(asked.context.iter().flat_map(|context| clean::lines(context)));
-    for (place, choice) in asked.choices.iter().flatten().enumerate() {
+    lines.extend(clean::lines(&clarification.question));
+    lines.extend(clarification.context.iter().flat_map(|context| clean::lines(context)));
+    for (place, choice) in clarification.choices.iter().flatten().enumerate() {
         lines.push(clean::line(&format!("choice {}: {}", place + 1, choice.text())));
     }
-    if let Some(default) = &asked.default_response {
-        let until = asked.expires_at.as_ref().map_or(String::new(), |until| format!(" at {until}"));
+    if let Some(default) = &clarification.default_response {
+        let until = clarification
+            .expires_at
+            .as_deref()
+            .map_or(String::new(), |until| format!(" at {}", utc_time(until)));
         lines.push(clean::line(&format!("without an answer{until}: {}", default.text())));
     }
-    if let Some(response) = &asked.response {
-        let by = asked.answered_by.as_deref().unwrap_or("nobody");
+    if let Some(response) = &clarification.response {
+        let by = clarification.answered_by.as_deref().unwrap_or("an unknown caller");
         lines.push(clean::line(&format!("answered by {by}: {}", response.text())));
     }
     lines

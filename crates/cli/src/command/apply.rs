@@ -12,7 +12,7 @@ use super::patch::{self, PatchVerb};
 use super::reach::Reached;
 use crate::failure::Failure;
 use crate::output::{Output, note};
-use crate::render::clean;
+use crate::render::{self, clean};
 
 /// Apply a run's changes to the original folder, or one proposed patch
 #[derive(Args)]
@@ -57,7 +57,7 @@ impl Apply {
 
     async fn patch(&self, client: &Client, json: bool) -> Result<(), Failure> {
         if self.branch.is_some() {
-            let usage = "--branch commits the changes of a run; name the run, or leave --branch out";
+            let usage = "--branch commits the changes of a run; give a run id, or omit --branch";
             return Err(Failure::Usage(usage.to_owned()));
         }
         if self.dry_run || self.diff {
@@ -79,11 +79,11 @@ impl Apply {
         } else if self.diff {
             out.lines(&clean::lines(&changes.diff).collect::<Vec<_>>())?;
             if changes.diff_cut {
-                note("the diff is cut; the copy has all of it");
+                note("the diff is truncated; the copy has all changes");
             }
         } else {
             out.lines(&changes.changes.iter().map(line).collect::<Vec<_>>())?;
-            told(&changes, writes);
+            report_result(&changes, writes);
         }
         if !json {
             remarks(&changes);
@@ -91,7 +91,7 @@ impl Apply {
         let conflicts = count(&changes, "conflict");
         if conflicts > 0 {
             note(&format!(
-                "{conflicts} of these conflict: {} changed in the same places",
+                "{conflicts} of these conflict: {} changed in the same parts",
                 clean::line(&changes.source)
             ));
             return Err(Failure::No);
@@ -111,7 +111,7 @@ fn line(change: &Change) -> String {
 }
 
 /// What became of them.
-fn told(changes: &Changes, writes: bool) {
+fn report_result(changes: &Changes, writes: bool) {
     let source = clean::line(&changes.source);
     match (&changes.branch, &changes.commit) {
         (Some(branch), Some(commit)) => {
@@ -120,14 +120,14 @@ fn told(changes: &Changes, writes: bool) {
         _ if changes.count == 0 => note("the run changed no files in its copy"),
         _ if writes => note(&format!("applied to {source}")),
         _ => note(&format!(
-            "nothing was written; apply to {source} with: recount apply {}",
+            "nothing was changed; to apply to {source}: recount apply {}",
             clean::line(&changes.run_id)
         )),
     }
     if changes.ignored > 0 {
         note(&format!(
             "{} ignored by git stay in the copy {}",
-            things(changes.ignored),
+            path_count(changes.ignored),
             clean::line(&changes.path)
         ));
     }
@@ -137,17 +137,14 @@ fn told(changes: &Changes, writes: bool) {
 fn remarks(changes: &Changes) {
     if changes.put_back > 0 {
         note(&format!(
-            "an earlier apply was interrupted; it was undone first, and {} restored",
-            match changes.put_back {
-                1 => "1 file was".to_owned(),
-                count => format!("{count} files were"),
-            }
+            "an earlier apply was interrupted; it was undone first ({} restored)",
+            render::count(changes.put_back, "file")
         ));
     }
     if let Some(active) = &changes.active_run_id {
         note(&format!(
-            "{} works in the copy or in {} and has not ended; nothing can be applied before it ends, and there may be \
-             more changes by then",
+            "{} uses the copy or {} and has not ended; apply when it has ended, because it may still change \
+             files",
             clean::line(active),
             clean::line(&changes.source)
         ));
@@ -155,7 +152,7 @@ fn remarks(changes: &Changes) {
 }
 
 /// After a run: where its changes are, and how to bring them back. Nothing where there are none or it cannot be known.
-pub(super) async fn tell_where(client: &Client, run: &str, address: &str) {
+pub(super) async fn report_changes(client: &Client, run: &str, address: &str) {
     let Ok(changes) = client.run_changes(run).await else { return };
     let open = changes.count.saturating_sub(count(&changes, "applied"));
     if open == 0 {
@@ -163,7 +160,7 @@ pub(super) async fn tell_where(client: &Client, run: &str, address: &str) {
     }
     note(&format!(
         "{} changed in the copy {}; to apply to {} (--diff shows the changes first):",
-        things(open),
+        path_count(open),
         clean::line(&changes.path),
         clean::line(&changes.source)
     ));
@@ -174,6 +171,6 @@ fn count(changes: &Changes, state: &str) -> u64 {
     changes.changes.iter().filter(|change| change.state == state).count() as u64
 }
 
-fn things(count: u64) -> String {
-    if count == 1 { "1 path".to_owned() } else { format!("{count} paths") }
+fn path_count(count: u64) -> String {
+    render::count(count, "path")
 }

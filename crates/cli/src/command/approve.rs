@@ -1,6 +1,6 @@
 //! `recount approve` and `recount deny`: answer a request for permission. The first valid answer wins.
 //!
-//! Nobody approves what they have not seen: what would be done is shown, in a terminal before it is allowed.
+//! The call is shown in full; in a terminal it is shown before it is allowed.
 
 use std::io::IsTerminal as _;
 
@@ -16,12 +16,12 @@ use crate::output::note;
 use crate::render::clean;
 use crate::render::live::approval_lines;
 
-/// Approve a call that a run asks permission for
+/// Approve a tool call that waits for permission
 #[derive(Args)]
 pub(super) struct Approve {
     /// Id of the approval, which recount show RUN prints
     approval: String,
-    /// Comment to record with the answer
+    /// Comment to record with the decision
     #[arg(long)]
     comment: Option<String>,
     /// Also allow the same call from now on, in this run, session or workspace
@@ -32,12 +32,12 @@ pub(super) struct Approve {
     yes: bool,
 }
 
-/// Reject a call that a run asks permission for
+/// Deny a tool call that waits for permission
 #[derive(Args)]
 pub(super) struct Deny {
     /// Id of the approval, which recount show RUN prints
     approval: String,
-    /// Comment to record with the answer
+    /// Comment to record with the decision
     #[arg(long)]
     comment: Option<String>,
 }
@@ -54,8 +54,8 @@ impl Approve {
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let (lines, is_open) = match asking.client.get_approval(&self.approval).await {
-            Ok(asked) => (all_of(&asking.client, &asked).await, asked.status == "pending"),
-            // A person who may answer and not read has read it elsewhere.
+            Ok(approval) => (all_of(&asking.client, &approval).await, approval.status == "pending"),
+            // A token without the scope read can still answer: the person has seen the call elsewhere.
             Err(why) if why.code() == Some("scope_missing") => {
                 let line = "the call is not shown: the token lacks the scope read".to_owned();
                 (vec![line], true)
@@ -68,7 +68,7 @@ impl Approve {
             let always = self.always.map_or(String::new(), |scope| format!(", always in this {scope}"));
             asking.out.text(&format!("Allow it{always}? Type y to allow; anything else leaves it open: "))?;
             if !matches!(typed()?.trim(), "y" | "Y" | "yes" | "Yes") {
-                return Err(Failure::Refused("nothing decided; the approval stays open".to_owned()));
+                return Err(Failure::Refused("the approval was not answered and stays open".to_owned()));
             }
         } else if !asking.json {
             lines.iter().for_each(|line| note(line));
@@ -76,7 +76,7 @@ impl Approve {
         let answer =
             ResolveApproval { decision: Verdict::Approve, comment: self.comment, remember: self.always };
         let approval = asking.client.resolve_approval(&self.approval, &answer).await?;
-        told(asking, &approval)
+        print_result(asking, &approval)
     }
 }
 
@@ -88,11 +88,11 @@ impl Deny {
     async fn ask(self, asking: Asking) -> Result<(), Failure> {
         let answer = ResolveApproval { decision: Verdict::Reject, comment: self.comment, remember: None };
         let approval = asking.client.resolve_approval(&self.approval, &answer).await?;
-        told(asking, &approval)
+        print_result(asking, &approval)
     }
 }
 
-fn told(mut asking: Asking, approval: &Approval) -> Result<(), Failure> {
+fn print_result(mut asking: Asking, approval: &Approval) -> Result<(), Failure> {
     if asking.json {
         return asking.out.value(approval);
     }
@@ -103,10 +103,10 @@ fn told(mut asking: Asking, approval: &Approval) -> Result<(), Failure> {
     asking.out.line(&clean::line(&format!("{} {}{always}", approval.id, approval.status)))
 }
 
-/// What is asked, with all of what would be done: where the request holds only the beginning, the rest is fetched.
-async fn all_of(client: &Client, asked: &Approval) -> Vec<String> {
-    let mut whole = asked.clone();
-    if let (Some(id), Some(size)) = (&asked.preview_artifact_id, asked.preview_size_bytes)
+/// The approval with its whole preview: where the request holds only the beginning, the rest is fetched.
+async fn all_of(client: &Client, approval: &Approval) -> Vec<String> {
+    let mut whole = approval.clone();
+    if let (Some(id), Some(size)) = (&approval.preview_artifact_id, approval.preview_size_bytes)
         && size <= limits::PREVIEW_FETCH_BYTES_MAX
         && let Ok(bytes) = client.read_artifact(id).await
     {

@@ -15,7 +15,7 @@ use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::output::note;
 use crate::pages::gather;
-use crate::render::{clean, list};
+use crate::render::{clean, count, list, utc_time};
 
 /// List, show, download, upload, pin and delete artifacts
 #[derive(Args)]
@@ -59,23 +59,23 @@ enum ArtifactVerb {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Upload a file for a run that is to use it; it is deleted after a day if none does
+    /// Upload a file for a run; it is deleted after a day if no run uses it
     Add {
         /// File to upload
         file: PathBuf,
-        /// Whether it is an image for models, or a file; by default its name decides
+        /// Use the file as an image for models, or as a file; default: by its name
         #[arg(long, value_parser = UPLOAD_KINDS)]
         kind: Option<String>,
-        /// Media type; by default its name decides
+        /// Media type; default: by the name of the file
         #[arg(long = "type", value_name = "TYPE")]
         media_type: Option<String>,
     },
-    /// Protect an artifact from deletion, and the run that made it from pruning
+    /// Protect an artifact from deletion, and the run that created it from pruning
     Pin {
         /// Id of the artifact
         artifact: String,
     },
-    /// Let an artifact be deleted again
+    /// Allow an artifact to be deleted again
     Unpin {
         /// Id of the artifact
         artifact: String,
@@ -103,11 +103,16 @@ impl Artifact {
                     let listing = Listing { kind: kind.clone(), ..listing };
                     client.list_artifacts(&listing, run.as_deref(), task.as_deref()).await
                 };
-                asking.things(&gather(fetch, limit, status).await?, list::artifacts)
+                let found = gather(fetch, limit, status).await?;
+                asking.print_items(&found, list::artifacts, "no artifacts found")
             }
             ArtifactVerb::Show { artifact } => {
                 let artifact = client.get_artifact(&artifact).await?;
-                if asking.json { asking.out.value(&artifact) } else { asking.out.lines(&told(&artifact)) }
+                if asking.json {
+                    asking.out.value(&artifact)
+                } else {
+                    asking.out.lines(&render_artifact(&artifact))
+                }
             }
             ArtifactVerb::Add { file, kind, media_type } => {
                 let AttachedFile { name, bytes } = attach::read(&file)?;
@@ -134,15 +139,15 @@ impl Artifact {
                         shown.id, shown.kind
                     )));
                 }
-                let gone = client.delete_artifact(&artifact).await?;
+                let deleted = client.delete_artifact(&artifact).await?;
                 if asking.json {
-                    return asking.out.value(&gone);
+                    return asking.out.value(&deleted);
                 }
-                let bytes = match gone.bytes_removed {
+                let bytes = match deleted.bytes_removed {
                     true => "deleted, with its bytes",
-                    false => "deleted; its bytes stay, because another artifact has the same",
+                    false => "deleted; its bytes are kept, because another artifact has the same bytes",
                 };
-                asking.out.line(&clean::line(&format!("{} {bytes}", gone.artifact_id)))
+                asking.out.line(&clean::line(&format!("{} {bytes}", deleted.artifact_id)))
             }
             ArtifactVerb::Get { artifact, output } => {
                 let Some(file) = output else {
@@ -154,7 +159,9 @@ impl Artifact {
                 if asking.json {
                     return asking.out.value(&json!({ "path": shown, "bytes": size }));
                 }
-                asking.out.line(&clean::line(&format!("{size} bytes of {artifact} written to {shown}")))
+                asking
+                    .out
+                    .line(&clean::line(&format!("{} of {artifact} written to {shown}", count(size, "byte"))))
             }
         }
     }
@@ -169,7 +176,7 @@ fn state(mut asking: Asking, artifact: &reply::Artifact, state: &str) -> Result<
 
 /// Writes bytes into a new file as they come, and leaves none that is not complete.
 async fn write_new(file: &Path, mut bytes: ArtifactStream) -> Result<u64, Failure> {
-    let failed = |why: std::io::Error| Failure::Own(format!("{} cannot be written: {why}", file.display()));
+    let failed = |why: std::io::Error| Failure::Own(format!("cannot write {}: {why}", file.display()));
     let mut there = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
     let written = async {
         let mut size = 0;
@@ -184,36 +191,37 @@ async fn write_new(file: &Path, mut bytes: ArtifactStream) -> Result<u64, Failur
     if written.is_err()
         && let Err(why) = std::fs::remove_file(file)
     {
-        note(&format!("{} is not complete and cannot be removed: {why}", file.display()));
+        note(&format!("{} is incomplete and cannot be removed: {why}", file.display()));
     }
     written
 }
 
 /// What it is, what became of it, and the patch where it came along.
-fn told(artifact: &reply::Artifact) -> Vec<String> {
+fn render_artifact(artifact: &reply::Artifact) -> Vec<String> {
     let mut lines =
         vec![clean::line(&format!("{} of kind {}, {}", artifact.id, artifact.kind, artifact.status))];
     let mut fact = |name: &str, words: Option<&str>| {
         lines.extend(words.map(|words| clean::line(&format!("{name}: {words}"))));
     };
-    fact("what", artifact.summary.as_deref());
+    fact("summary", artifact.summary.as_deref());
     fact("name", artifact.name.as_deref());
     fact("file", artifact.target_path.as_deref());
-    fact("was", artifact.base_revision.as_deref());
+    fact("base", artifact.base_revision.as_deref());
     let stats = artifact.stats.map(|stats| {
-        format!("{} lines added, {} taken away, in {} places", stats.additions, stats.deletions, stats.hunks)
+        let (added, removed) = (count(stats.additions, "line"), count(stats.deletions, "line"));
+        format!("{added} added, {removed} removed, in {}", count(stats.hunks, "hunk"))
     });
     fact("changes", stats.as_deref());
     fact("type", artifact.mime.as_deref());
-    let cut = artifact.original_size_bytes.map(|all| format!(", the head of {all}")).unwrap_or_default();
+    let cut = artifact.original_size_bytes.map(|all| format!(", the beginning of {all}")).unwrap_or_default();
     fact("bytes", artifact.size_bytes.map(|size| format!("{size}{cut}")).as_deref());
     fact("hash", artifact.hash.as_deref());
     fact("run", artifact.produced_by_run_id.as_deref());
     fact("call", artifact.produced_by_tool_call_id.as_deref());
-    fact("made", Some(&artifact.created_at));
-    fact("applied", artifact.applied_at.as_deref());
-    fact("rejected", artifact.rejected_at.as_deref());
-    fact("reverted", artifact.reverted_at.as_deref());
+    fact("created", Some(&utc_time(&artifact.created_at)));
+    fact("applied", artifact.applied_at.as_deref().map(utc_time).as_deref());
+    fact("rejected", artifact.rejected_at.as_deref().map(utc_time).as_deref());
+    fact("reverted", artifact.reverted_at.as_deref().map(utc_time).as_deref());
     fact("pinned", artifact.pinned.then_some("yes"));
     if let Some(diff) = &artifact.diff {
         lines.push(String::new());

@@ -35,7 +35,7 @@ pub(super) async fn upload_all(
 
 pub(super) fn read(path: &Path) -> Result<AttachedFile, Failure> {
     let name = path.display();
-    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name} cannot be attached: {why}"));
+    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("cannot attach {name}: {why}"));
     // A device may have no end, and opening a named pipe waits for its writer.
     if !std::fs::metadata(path).map_err(|why| wrong(&why))?.is_file() {
         return Err(wrong(&"it is not a regular file"));
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<AttachedFile, Failure> {
     let (mut bytes, most) = (Vec::new(), limits::ATTACHED_BYTES_MAX);
     file.take(most + 1).read_to_end(&mut bytes).map_err(|why| wrong(&why))?;
     if bytes.len() as u64 > most {
-        return Err(wrong(&format!("it has more than {most} bytes, which is the most for one file")));
+        return Err(wrong(&format!("it is larger than {most} bytes, the limit for one file")));
     }
     let called =
         path.file_name().map_or_else(|| name.to_string(), |name| name.to_string_lossy().into_owned());

@@ -1,7 +1,7 @@
 //! `recount backup`: a copy of the whole store, which is a data folder like any other.
 //!
-//! A server makes it below `backups` in its own data folder; from there this program, with the rights of who
-//! runs it, moves it to where it was asked for.
+//! The server creates it below `backups` in its own data folder; this program, with the rights of its
+//! user, moves it to the requested path.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -66,11 +66,11 @@ impl Backup {
     }
 }
 
-/// Refuses what cannot be, before a server is asked for much work.
+/// Rejects invalid arguments before the server starts a long operation.
 fn check_target(to: &Path) -> Result<(), Failure> {
     let shown = to.display();
     if to.symlink_metadata().is_ok() {
-        return Err(Failure::Usage(format!("{shown} exists already; name a new folder")));
+        return Err(Failure::Usage(format!("{shown} already exists; name a new folder")));
     }
     let above = match to.parent() {
         Some(above) if !above.as_os_str().is_empty() => above,
@@ -100,7 +100,7 @@ fn move_to(made: &Path, to: &Path) -> Result<PathBuf, Failure> {
     let moved = moved.and_then(|()| sync(to.parent().unwrap_or(Path::new("."))));
     moved.map(|()| to.to_owned()).map_err(|why| {
         Failure::Own(format!(
-            "the backup is whole, at {} on the server's machine, but cannot be moved to {}: {why}",
+            "the backup is complete at {} on the server's machine, but cannot be moved to {}: {why}",
             made.display(),
             to.display()
         ))
@@ -114,7 +114,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if copied.is_err()
         && let Err(why) = fs::remove_dir_all(to)
     {
-        note(&format!("{} could not be removed: {why}", to.display()));
+        note(&format!("cannot remove {}: {why}", to.display()));
     }
     copied
 }

@@ -1,13 +1,13 @@
-//! `recount chat`: a talk with an agent of any server that speaks the agent application protocol.
+//! `recount chat`: a chat with an agent of any server that speaks the agent application protocol.
 //!
-//! It knows the protocol and nothing of how a server works, ours neither. What is said goes to standard output; what
-//! is asked, and everything about the talk, to standard error.
+//! It must not depend on how a server works, ours neither. Messages of the agent go to standard output; prompts
+//! and notes about the chat go to standard error.
 
 mod choose;
 mod folder;
 mod image;
 mod open;
-mod said;
+mod prompt_line;
 mod talk;
 mod typed;
 
@@ -33,16 +33,16 @@ use crate::output::note;
 /// Where our servers have the protocol.
 const USUAL_PATH: &str = "/aap";
 
-/// Chat with an agent over AAP, the agent application protocol
+/// Chat with an agent over AAP, the Agent Application Protocol
 #[derive(Args)]
 pub(super) struct Chat {
     /// AAP endpoint, such as http://127.0.0.1:8765/aap; default: /aap at --url
     #[arg(value_name = "URL")]
     base: Option<String>,
-    /// Name of the agent; if omitted, the only agent, or ask
+    /// Agent to chat with; default: the only one, or choose from a list
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Continue the session with this id, which a chat prints when it starts and ends
+    /// Continue this session; a chat prints its id when it starts and ends
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Send this message, print the answer and exit
@@ -51,20 +51,20 @@ pub(super) struct Chat {
     /// Attach an image to the first message; repeatable
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
-    /// Set an option of the agent; @FILE reads the value from a file, @@ is a literal @; a secret option without a
-    /// value is asked for; repeatable
+    /// Set an option of the agent; @FILE reads the value from a file, @@ is a literal @; NAME alone prompts for a
+    /// secret value; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     option: Vec<String>,
-    /// Server tools the agent may use, separated by commas; default: all, and every call is asked about
+    /// Server tools the agent may use, separated by commas; default: all, and each call needs approval
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     tools: Option<Vec<String>>,
-    /// Tools the agent may use without asking, separated by commas
+    /// Tools the agent may use without approval, separated by commas
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     trust: Vec<String>,
-    /// Allow every call that the agent asks about
+    /// Allow every call without asking
     #[arg(long)]
     yes: bool,
-    /// Allow every call of these tools, separated by commas
+    /// Allow every call of these tools without asking, separated by commas
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     allow: Vec<String>,
     /// Read the server's bearer token from a file
@@ -72,8 +72,8 @@ pub(super) struct Chat {
     token_file: Option<PathBuf>,
     #[command(flatten)]
     folder: FolderOptions,
-    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: ask on a
-    /// terminal, otherwise fail; resume: continue them first; abandon: cancel them first
+    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: prompt on
+    /// a terminal, otherwise fail; resume: continue them first; abandon: cancel them first
     #[arg(long, value_name = "ACTION", default_value = "ask", value_parser = ["ask", "resume", "abandon"])]
     unfinished: String,
 }
@@ -161,7 +161,7 @@ impl Chat {
 
     async fn talk(self, place: &ChatServer, images: Vec<Block>, view: View) -> Result<(), Failure> {
         let client = AapClient::new(&place.base, place.token.as_deref())?;
-        let failed = |why| Failure::Own(format!("signals cannot be heard: {why}"));
+        let failed = |why| Failure::Own(format!("cannot receive signals: {why}"));
         let interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
         let typed = Typed::open(interrupts);
         let Opened { agent, session, typed, overrides, past, works } = open(&self, &client, typed).await?;
@@ -175,13 +175,13 @@ impl Chat {
         let done = talk.run(self.message).await;
         if let (Some(server), true, false) = (&place.server, is_ours, view.json) {
             let native = Client::new(server, place.token.as_deref())?;
-            folder::tell_where(&native, &id, &place.address).await;
+            folder::report_changes(&native, &id, &place.address).await;
         }
         done
     }
 }
 
-/// The names that are said; an empty one, as in `--tools ''`, is none.
+/// The names in the argument; an empty one, as in `--tools ''`, is none.
 fn named(names: &[String]) -> Vec<String> {
     names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }

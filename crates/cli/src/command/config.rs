@@ -1,4 +1,4 @@
-//! `recount config`: what counts for a server started so, and for verbs that ask one, and where each value was said.
+//! `recount config`: the effective settings of a server and of client verbs, and the source of each value.
 //!
 //! Secrets are not printed: of the token only whether there is one.
 
@@ -22,7 +22,7 @@ pub(super) struct Config {
     serve: serve::Serve,
 }
 
-/// One value as it is told.
+/// One value as it is printed.
 struct Row {
     key: &'static str,
     value: String,
@@ -56,15 +56,15 @@ impl Config {
             })
             .collect();
         let token = invocation.token.as_deref().filter(|token| !token.is_empty());
-        let token = if token.is_some() { "set, and not shown" } else { "none" };
-        rows.push(asked(invocation.url_source, "url", "RECOUNT_URL", invocation.url.clone()));
-        rows.push(asked(invocation.token_source, "token", "RECOUNT_TOKEN", token.to_owned()));
-        tell(&rows, invocation.json)
+        let token = if token.is_some() { "set (hidden)" } else { "none" };
+        rows.push(option_row(invocation.url_source, "url", "RECOUNT_URL", invocation.url.clone()));
+        rows.push(option_row(invocation.token_source, "token", "RECOUNT_TOKEN", token.to_owned()));
+        print_rows(&rows, invocation.json)
     }
 }
 
 /// An option of every verb.
-fn asked(source: Option<ValueSource>, key: &'static str, name: &str, value: String) -> Row {
+fn option_row(source: Option<ValueSource>, key: &'static str, name: &str, value: String) -> Row {
     match source {
         Some(ValueSource::CommandLine) => Row { key, value, source: "flag", at: None },
         Some(ValueSource::EnvVariable) => {
@@ -74,7 +74,7 @@ fn asked(source: Option<ValueSource>, key: &'static str, name: &str, value: Stri
     }
 }
 
-fn tell(rows: &[Row], json: bool) -> Result<(), Failure> {
+fn print_rows(rows: &[Row], json: bool) -> Result<(), Failure> {
     let mut out = Output::new();
     let widest = |cell: fn(&Row) -> &str| rows.iter().map(|row| cell(row).chars().count()).max().unwrap_or(0);
     let (keys, values) = (widest(|row| row.key), widest(|row| &row.value));

@@ -29,28 +29,29 @@ use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
 
-/// Record another agent: add hooks to its settings
+/// Record another agent by adding hooks to its settings
 #[derive(Args)]
 pub(super) struct Connect {
-    /// The agent to record
+    /// Agent to record
     agent: Agent,
-    /// Remove the hooks again
+    /// Remove the hooks
     #[arg(long, conflicts_with_all = ["ask", "command", "token_file"])]
     remove: bool,
-    /// Show whether the agent is recorded, and what waits to be sent
+    /// Show whether the agent is recorded, and which hooks are still to be sent
     #[arg(long, conflicts_with_all = ["remove", "dry_run", "ask", "command", "token_file"])]
     status: bool,
-    /// Show the change and do not make it
+    /// Show the change without making it
     #[arg(long)]
     dry_run: bool,
-    /// Let permission requests be answered at the server's faces; without an answer in time the agent asks itself
+    /// Answer permission requests in Recount; without an answer in time the agent shows its own prompt
     #[arg(long)]
     ask: bool,
-    /// Seconds to wait for such an answer
+    /// With --ask: seconds to wait for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = limits::HOOK_ASK_SECONDS_DEFAULT, requires = "ask",
           value_parser = clap::value_parser!(u64).range(1..=limits::HOOK_ASK_SECONDS_MAX))]
     wait: u64,
-    /// Run recount hook for each hook, which keeps what happens while the server is away, instead of letting Claude Code post
+    /// Run recount hook for each hook, which stores hooks while the server is unreachable, instead of letting Claude
+    /// Code send HTTP requests
     #[arg(long)]
     command: bool,
     /// File with the token for the server; the hooks then run recount hook
@@ -213,8 +214,7 @@ impl Connect {
                 changes.push(place.disconnect(self.dry_run)?);
             }
             let changed = changes.iter().find(|change| change.before != change.after);
-            let state =
-                if self.dry_run { "would not be recorded any more" } else { "is not recorded any more" };
+            let state = if self.dry_run { "would no longer be recorded" } else { "is no longer recorded" };
             return match changed.or(changes.first()) {
                 Some(change) => change.show(agent, state, self.dry_run, invocation.json, &mut out),
                 None => Ok(()),
@@ -228,7 +228,7 @@ impl Connect {
         let state = if self.dry_run { "would be recorded" } else { "is recorded" };
         change.show(agent, state, self.dry_run, invocation.json, &mut out)?;
         if let Some(setting) = is_off {
-            note(&format!("{setting} turns all hooks off; nothing is recorded until it is changed"));
+            note(&format!("{setting} disables all hooks; nothing is recorded until it is changed"));
         }
         if agent == Agent::Codex && !self.dry_run && change.before != change.after {
             note("Codex runs new hooks only after they are trusted: open /hooks in Codex and trust them");
@@ -240,19 +240,19 @@ impl Connect {
         // The address is checked before it is written anywhere.
         Client::new(&invocation.url, None)?;
         if invocation.token_is_typed() {
-            let why = "a token on the command line is not written into settings; use --token-file FILE, or RECOUNT_TOKEN in \
-                       the agent's environment";
+            let why = "--token is not written into settings; use --token-file FILE, or RECOUNT_TOKEN in the \
+                       agent's environment";
             return Err(Failure::Usage(why.to_owned()));
         }
         if self.ask && self.agent == Agent::Gemini {
-            let why = "Gemini CLI has no hook that answers permission requests; leave out --ask";
+            let why = "Gemini CLI has no hook that answers permission requests; omit --ask";
             return Err(Failure::Usage(why.to_owned()));
         }
         let token_file = self.token_file.as_deref().map(absolute).transpose()?;
         let program = std::env::current_exe()
-            .map_err(|why| Failure::Own(format!("cannot find this program's own file: {why}")))?;
+            .map_err(|why| Failure::Own(format!("cannot find the path of this program: {why}")))?;
         if program.file_name().is_none_or(|name| name != "recount") {
-            let why = format!("{}: the program's file must be called recount", program.display());
+            let why = format!("{}: the program file must be named recount", program.display());
             return Err(Failure::Usage(why));
         }
         Ok(Options {
@@ -277,7 +277,7 @@ fn absolute(path: &Path) -> Result<String, Failure> {
 
 fn text_of(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Failure::Usage(format!("{}: the path is not text in UTF-8", path.display())))
+    text.ok_or_else(|| Failure::Usage(format!("{}: the path is not UTF-8", path.display())))
 }
 
 /// All files in which an agent's hooks may be.
@@ -297,7 +297,7 @@ fn file_to_change(agent: Agent) -> Result<SettingsFile, Failure> {
     }
     let hooks = agent.settings_folder()?.join("hooks.json");
     let config = agent.settings_folder()?.join("config.toml");
-    // A file that only says whether it has hooks may be a link, or another user's.
+    // A file that is only checked for hooks may be a link, or another user's.
     let text = std::fs::read_to_string(&config).unwrap_or_default();
     let has_hooks = toml_text::has_hooks(&text)
         .map_err(|why| Failure::Refused(format!("{}: {why}; nothing was changed", config.display())))?;
@@ -352,8 +352,8 @@ impl Change {
             out.line(&line)?;
         }
         let words = match (&self.after, &self.backup) {
-            (None, _) => format!("{path} was made for it and is removed"),
-            (Some(_), Some(backup)) if !dry_run => format!("copy of the file before: {}", backup.display()),
+            (None, _) => format!("{path} was created for it and is removed"),
+            (Some(_), Some(backup)) if !dry_run => format!("copy of the previous file: {}", backup.display()),
             _ => path,
         };
         out.line(&clean::line(&format!("{} {state}; {words}", agent.name())))

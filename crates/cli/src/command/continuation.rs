@@ -15,7 +15,7 @@ use crate::failure::Failure;
 pub(super) struct Continue {
     /// Id of the run
     run: String,
-    /// What the agent is to do next
+    /// New prompt for the agent
     #[arg(required = true)]
     prompt: Vec<String>,
     /// Attach a file or an image; repeatable

@@ -26,7 +26,7 @@ impl Delete {
             let task = asking.client.get_task(&self.task).await?;
             let runs = list::count_of_runs(task.runs);
             return Err(Failure::Usage(format!(
-                "{} has {runs}; they would be erased permanently; confirm with --yes",
+                "{} has {runs}, which would be erased permanently; confirm with --yes",
                 task.id
             )));
         }

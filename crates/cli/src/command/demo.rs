@@ -1,7 +1,7 @@
 //! `recount demo`: a whole run in under a minute, with a model that plays a script and everything else as it always
 //! is: the server, the sandbox, the approvals, the account.
 //!
-//! Nothing is acted here. What is told are events of a run that a server within this program does.
+//! Nothing is simulated here: the printed events are of a real run by a server within this program.
 
 use std::fs::{DirBuilder, write};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -61,8 +61,8 @@ impl Demo {
         let is_attended = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
         let wait = if is_attended { limits::DEMO_WAIT_ATTENDED } else { limits::DEMO_WAIT };
         note(&format!(
-            "recount demo: a scripted model repairs a small script, without a key or a network and in a copy. \
-             It asks you twice; without an answer in {} seconds, the demo answers itself.",
+            "recount demo: a scripted model fixes a small script in a copy, without a key or a network. It \
+             asks you twice; without an answer within {} seconds, the demo answers for you.",
             wait.as_secs()
         ));
         let order = CreateTask {
@@ -76,7 +76,7 @@ impl Demo {
         let task = reached.client.create_task(&order).await?;
         let run = task
             .latest_run_id
-            .ok_or_else(|| Failure::Protocol(format!("the task {} was made without its run", task.id)))?;
+            .ok_or_else(|| Failure::Protocol(format!("the task {} was created without its run", task.id)))?;
         let following =
             Following::new(&reached, &run, view, self.answers_from_stdin, Some(Unattended { wait }));
         let done = following.follow().await;
@@ -115,7 +115,7 @@ impl DemoFolder {
                 Err(why) => return Err(failed(&folder, &why)),
             }
         }
-        Err(Failure::Own(format!("{} has too many folders of earlier demos; remove some", parent.display())))
+        Err(Failure::Own(format!("{} has too many folders of earlier demos; delete some", parent.display())))
     }
 
     /// Writes what the agent works on, and answers where.
@@ -145,5 +145,5 @@ impl DemoFolder {
 }
 
 fn failed(path: &Path, why: &std::io::Error) -> Failure {
-    Failure::Own(format!("{} cannot be made: {why}", path.display()))
+    Failure::Own(format!("cannot create {}: {why}", path.display()))
 }

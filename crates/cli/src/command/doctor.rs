@@ -1,4 +1,4 @@
-//! `recount doctor`: whether all is well, asked of a server, or found out of a data folder.
+//! `recount doctor`: checks a running server, or a data folder without one.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use recount_server::doctor;
 use super::invocation::{self, Invocation};
 use crate::failure::Failure;
 use crate::output::{Output, note};
-use crate::render::clean;
+use crate::render::{clean, count};
 
-/// Check the server and its store, and say what to do
+/// Check the server and its store, and suggest fixes
 #[derive(Args)]
 pub(super) struct Doctor {
     /// Check this data folder, which no server may be using
@@ -34,7 +34,7 @@ impl Doctor {
             None => match invocation.client()?.check_up(self.full).await {
                 Ok(checkup) => checkup.checks,
                 Err(why @ ClientError::Unreachable { .. }) => {
-                    // Then the folder that a server would take says more than nothing.
+                    // Then the folder that a server would use is checked instead.
                     let mut checks = vec![Check::problem(
                         "server",
                         why.to_string(),
@@ -53,20 +53,19 @@ impl Doctor {
         };
         let mut out = Output::new();
         for check in &checks {
-            tell(&mut out, invocation.json, check)?;
+            print_check(&mut out, invocation.json, check)?;
         }
         let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
         match problems {
             0 => note("no problems found"),
-            1 => note("1 problem"),
-            more => note(&format!("{more} problems")),
+            found => note(&count(found as u64, "problem")),
         }
         if problems == 0 { Ok(()) } else { Err(Failure::No) }
     }
 }
 
 /// One line a check, which makes sense by itself.
-fn tell(out: &mut Output, as_json: bool, check: &Check) -> Result<(), Failure> {
+fn print_check(out: &mut Output, as_json: bool, check: &Check) -> Result<(), Failure> {
     if as_json {
         return out.value(check);
     }

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::place::{Place, Runs};
-use crate::render::clean;
+use crate::render::{clean, count};
 
 /// Export whole runs to a file
 #[derive(Args)]
@@ -90,17 +90,18 @@ impl Export {
             left_out.extend(place.damaged().iter().map(|run| (run.clone(), Why::Damaged(None))));
             unread = place.unread();
         }
-        let mut told = Vec::with_capacity(ids.len());
+        let mut exported = Vec::with_capacity(ids.len());
         for run in ids {
             match write(&place, &run, &mut sink).await {
-                Ok(header) => told.push(header),
+                Ok(header) => exported.push(header),
                 Err(Failure::Damaged(why)) if all => left_out.push((run, Why::Damaged(Some(why)))),
-                Err(Failure::Gone(why)) if all => left_out.push((run, Why::Gone(why))),
+                Err(Failure::Missing(why)) if all => left_out.push((run, Why::Missing(why))),
                 Err(why) => return Err(why),
             }
         }
-        let events: u64 = told.iter().map(|header| header.events - header.first_sequence.unwrap_or(0)).sum();
-        let end = End { runs: told.len() as u64, events, left_out: left_out.len() as u64 };
+        let events: u64 =
+            exported.iter().map(|header| header.events - header.first_sequence.unwrap_or(0)).sum();
+        let end = End { runs: exported.len() as u64, events, left_out: left_out.len() as u64 };
         sink.line(&end.line())?;
         place.close().await?;
         let is_whole = left_out.is_empty() && damaged_rows.is_empty() && unread.is_none();
@@ -111,25 +112,24 @@ impl Export {
                 false => partly = Some(partial.finish_incomplete()?),
             }
             let mut out = Output::new();
-            for header in &told {
-                tell(&mut out, invocation.json, header)?;
+            for header in &exported {
+                print_header(&mut out, invocation.json, header)?;
             }
         }
-        let runs = if told.len() == 1 { "1 run".to_owned() } else { format!("{} runs", told.len()) };
+        let runs = count(exported.len() as u64, "run");
         let erased = match erased {
             0 => String::new(),
-            1 => "; 1 erased run left out".to_owned(),
-            erased => format!("; {erased} erased runs left out"),
+            erased => format!("; {} skipped", count(erased, "erased run")),
         };
-        note(&format!("{runs} exported, {events} events{erased}"));
+        note(&format!("{runs} exported, {}{erased}", count(events, "event")));
         for (run, why) in &left_out {
             note(&format!("{run} {why}"));
         }
         for row in &damaged_rows {
-            note(&format!("the row {row} is damaged; if it names a run, that run was left out"));
+            note(&format!("the row {row} is damaged; if it belongs to a run, that run was skipped"));
         }
         if let Some(unread) = &unread {
-            note(&format!("{unread}; runs that are not named here may be missing"));
+            note(&format!("{unread}; runs that are not listed here may be missing"));
         }
         if let Some(partly) = &partly {
             let (partly, file) = (partly.display(), self.output.display());
@@ -143,14 +143,16 @@ impl Export {
 enum Why {
     Damaged(Option<String>),
     /// Since the runs were listed.
-    Gone(String),
+    Missing(String),
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (is, why, advice) = match self {
-            Why::Damaged(why) => ("is damaged", why.as_deref(), "; recount salvage saves what is left of it"),
-            Why::Gone(why) => ("was removed during the export", Some(&**why), ""),
+            Why::Damaged(why) => {
+                ("is damaged", why.as_deref(), "; recount salvage recovers the readable events")
+            }
+            Why::Missing(why) => ("was erased during the export", Some(&**why), ""),
         };
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         write!(f, "{is} and was skipped{why}{advice}")
@@ -196,7 +198,7 @@ async fn write(place: &Place, run: &str, sink: &mut ExportSink) -> Result<Header
             Err(why)
         }
         // Its beginning is written already, so it cannot be left out any more.
-        (_, _, Failure::Damaged(why) | Failure::Gone(why)) => Err(Failure::Refused(why)),
+        (_, _, Failure::Damaged(why) | Failure::Missing(why)) => Err(Failure::Refused(why)),
         (_, _, why) => Err(why),
     }
 }
@@ -226,7 +228,7 @@ async fn hold(place: &Place, run: &str) -> Result<(Header, Option<String>), Fail
         }
         header = now;
     }
-    Err(Failure::Damaged(format!("{run} was pruned again and again while it was read; export it once more")))
+    Err(Failure::Damaged(format!("{run} was pruned several times while it was read; export it again")))
 }
 
 /// Reads the events of a run that its header covers, adds them up, and compares with the header.
@@ -241,15 +243,18 @@ async fn read(
     let mut sum = resumed.unwrap_or_else(|| Sum::new(run));
     let mut read = first;
     while read < events {
-        let page = place.events(run, read, |envelope| {
-            if read == events {
-                return Ok(());
-            }
-            read += 1;
-            sum.event(envelope).map_err(Failure::Damaged)?;
-            let text = std::str::from_utf8(envelope);
-            each(text.map_err(|why| Failure::Damaged(format!("{run} holds no text: {why}")))?)
-        });
+        let page =
+            place.events(run, read, |envelope| {
+                if read == events {
+                    return Ok(());
+                }
+                read += 1;
+                sum.event(envelope).map_err(Failure::Damaged)?;
+                let text = std::str::from_utf8(envelope);
+                each(text.map_err(|why| {
+                    Failure::Damaged(format!("{run} contains bytes that are not UTF-8: {why}"))
+                })?)
+            });
         if page.await? == 0 {
             break;
         }
@@ -257,12 +262,13 @@ async fn read(
     sum.finish(events, &header.head).map_err(Failure::Damaged)
 }
 
-fn tell(out: &mut Output, as_json: bool, header: &Header) -> Result<(), Failure> {
+fn print_header(out: &mut Output, as_json: bool, header: &Header) -> Result<(), Failure> {
     if as_json {
         return out.value(&json!({
             "run_id": header.run_id, "events": header.events, "head": header.head,
         }));
     }
-    let line = format!("{} exported, {} events, head {}", header.run_id, header.events, header.head);
+    let events = count(header.events, "event");
+    let line = format!("{} exported, {events}, head {}", header.run_id, header.head);
     out.line(&clean::line(&line))
 }

@@ -8,7 +8,7 @@ use recount_server::amounts;
 use super::Invocation;
 use super::invocation::Asking;
 use crate::failure::Failure;
-use crate::render::clean;
+use crate::render::{clean, utc_time};
 
 /// Move the deadline of an approval, question or handoff
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub(super) struct Extend {
 
 fn seconds(text: &str) -> Result<u64, String> {
     let time = amounts::duration(text).map(|time| time.as_secs()).filter(|seconds| *seconds > 0);
-    time.ok_or_else(|| "use a time such as 90s, 10m or 1h".into())
+    time.ok_or_else(|| "use a duration such as 90s, 10m or 1h".into())
 }
 
 /// The fields that all three have in common, and all of them as JSON.
@@ -41,7 +41,7 @@ impl Extend {
             if asking.json {
                 return asking.out.value(&extended.json);
             }
-            let until = extended.expires_at.as_deref().unwrap_or("an unknown time");
+            let until = extended.expires_at.as_deref().map_or("an unknown time".to_owned(), utc_time);
             asking.out.line(&clean::line(&format!("{} expires at {until}", extended.id)))
         })
     }
@@ -62,10 +62,9 @@ async fn extend(client: &Client, id: &str, request: ExtendPrompt) -> Result<Exte
     }
     match client.extend_handoff(id, &request).await {
         Ok(one) => of(one.id.clone(), one.expires_at.clone(), &one),
-        Err(why) if missing(&why, "handoff_not_found") => {
-            let words = format!("{id} is no approval, question or handoff; list them with recount ls");
-            Err(Failure::Usage(words))
-        }
+        Err(why) if missing(&why, "handoff_not_found") => Err(Failure::Usage(format!(
+            "no approval, question or handoff has the id {id:?}; recount today lists those that wait"
+        ))),
         Err(why) => Err(why.into()),
     }
 }

@@ -9,9 +9,9 @@ use recount_client::request::{AcknowledgeHandoff, RejectHandoff};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::pages::gather;
-use crate::render::{clean, list};
+use crate::render::{clean, list, utc_time};
 
-/// List the handoffs of runs, and accept or decline one
+/// List, show, accept and decline handoffs
 #[derive(Args)]
 pub(super) struct Handoff {
     #[command(subcommand)]
@@ -38,7 +38,7 @@ enum HandoffVerb {
     Ack {
         /// Id of the handoff
         handoff: String,
-        /// Comment to record with the answer
+        /// Comment to record with the decision
         #[arg(long)]
         comment: Option<String>,
     },
@@ -63,14 +63,15 @@ impl Handoff {
             HandoffVerb::Ls { all, limit } => {
                 let status = (!all).then(|| "pending".to_owned());
                 let fetch = async |listing: Listing| client.list_handoffs(&listing).await;
-                return asking.things(&gather(fetch, limit, status).await?, list::handoffs);
+                let none = if all { "no handoffs" } else { "no open handoffs; --all lists answered ones" };
+                return asking.print_items(&gather(fetch, limit, status).await?, list::handoffs, none);
             }
             HandoffVerb::Show { handoff } => {
                 let handoff = client.get_handoff(&handoff).await?;
                 if asking.json {
                     return asking.out.value(&handoff);
                 }
-                return asking.out.lines(&told(&handoff));
+                return asking.out.lines(&render_handoff(&handoff));
             }
             HandoffVerb::Ack { handoff, comment } => {
                 client.acknowledge_handoff(&handoff, &AcknowledgeHandoff { comment }).await?
@@ -87,7 +88,7 @@ impl Handoff {
 }
 
 /// Who should take over and why, what was packed, and what became of it.
-fn told(handoff: &reply::Handoff) -> Vec<String> {
+fn render_handoff(handoff: &reply::Handoff) -> Vec<String> {
     let mut lines = vec![clean::line(&format!("{} of {}, {}", handoff.id, handoff.run_id, handoff.status))];
     let mut fact = |name: &str, words: Option<&str>| {
         let Some(words) = words else { return };
@@ -96,13 +97,13 @@ fn told(handoff: &reply::Handoff) -> Vec<String> {
         lines.extend(text.map(|line| format!("    {line}")));
     };
     fact("for", Some(&handoff.target_kind));
-    fact("at", handoff.target_uri.as_deref());
+    fact("URI", handoff.target_uri.as_deref());
     fact("urgency", handoff.urgency_for_handoff.as_deref());
     fact("reason", Some(&handoff.reason));
     let summaries = [&handoff.summary_detailed, &handoff.summary_normal, &handoff.summary_terse];
     fact("summary", summaries.into_iter().find_map(|summary| summary.as_deref()));
-    fact("packed", handoff.packaged_context.as_ref().map(|context| context.text()));
-    fact("until", handoff.expires_at.as_deref());
+    fact("context", handoff.packaged_context.as_ref().map(|context| context.text()));
+    fact("deadline", handoff.expires_at.as_deref().map(utc_time).as_deref());
     fact("answered by", handoff.answered_by.as_deref());
     fact("comment", handoff.comment.as_deref());
     lines

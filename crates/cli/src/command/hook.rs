@@ -26,14 +26,14 @@ use crate::output::{Output, note};
 /// Send a hook of another agent to the server
 #[derive(Args)]
 pub(super) struct SendHook {
-    /// The agent that calls
+    /// Agent that runs the hook
     agent: Agent,
-    /// Name of the event; by default hook_event_name of the body
+    /// Name of the event; default: hook_event_name in the body
     event: Option<String>,
-    /// Ask the people at the server's faces, and write their answer
+    /// Request a decision in Recount, and print it for the agent
     #[arg(long)]
     ask: bool,
-    /// Seconds to wait for their answer
+    /// With --ask: seconds to wait for the decision
     #[arg(long, value_name = "SECONDS", default_value_t = limits::HOOK_ASK_SECONDS_DEFAULT,
           value_parser = clap::value_parser!(u64).range(1..=limits::HOOK_ASK_SECONDS_MAX))]
     wait: u64,
@@ -72,7 +72,7 @@ impl SendHook {
 
     fn send(self, invocation: &Invocation) -> Result<(), Failure> {
         let body = whole_body(io::stdin().lock())
-            .map_err(|why| Failure::Own(format!("cannot read the hook's body: {why}")))?;
+            .map_err(|why| Failure::Own(format!("cannot read the body of the hook: {why}")))?;
         let (hook, fault) = (self.hook(body.text), body.fault);
         let folder = Spool::place(&state_folder()?, &invocation.url);
         let spool = Spool::open(folder.clone())
@@ -90,7 +90,7 @@ impl SendHook {
         let client = match client {
             Ok(client) => client,
             Err(why) => {
-                note(&format!("recount: {why}; the hook waits on disk"));
+                note(&format!("recount: {why}; the hook is stored on disk and sent later"));
                 return keep(&spool?, &hook);
             }
         };
@@ -131,10 +131,12 @@ impl Sender {
             match self.post(spool, &hook, self.ask_seconds).await {
                 Sent::Answer(answer) => return Output::new().bytes(&answer),
                 Sent::Refused(why) => {
-                    note(&format!("recount: the server refused the hook {}: {why}", hook.event));
+                    note(&format!("recount: the server rejected the hook {}: {why}", hook.event));
                     return spool.drop_hook(&hook, "refused").map_err(not_kept);
                 }
-                Sent::Away(why) => note(&format!("recount: {why}; the hook {} waits on disk", hook.event)),
+                Sent::Away(why) => {
+                    note(&format!("recount: {why}; the hook {} is stored on disk and sent later", hook.event))
+                }
             }
         }
         keep(spool, &hook)?;
@@ -163,7 +165,7 @@ impl Sender {
             match self.post(spool, &hook, None).await {
                 Sent::Answer(_) => draining.done(),
                 Sent::Refused(why) => {
-                    note(&format!("recount: the server refused the hook {}: {why}", hook.event));
+                    note(&format!("recount: the server rejected the hook {}: {why}", hook.event));
                     draining.done();
                     // Of the count itself no count is sent.
                     if hook.event != DROPPED {
@@ -219,7 +221,7 @@ impl Sender {
 fn keep(spool: &Spool, hook: &Hook) -> Result<(), Failure> {
     if !spool.keep(hook).map_err(not_kept)? {
         note(&format!(
-            "recount: {} bytes of hooks wait for the server (HOOK_SPOOL_BYTES_MAX); {} is counted and not kept",
+            "recount: {} bytes of hooks wait for the server (HOOK_SPOOL_BYTES_MAX); the hook {} is dropped",
             limits::HOOK_SPOOL_BYTES_MAX,
             hook.event
         ));
@@ -228,7 +230,7 @@ fn keep(spool: &Spool, hook: &Hook) -> Result<(), Failure> {
 }
 
 fn not_kept(why: io::Error) -> Failure {
-    Failure::Own(format!("cannot keep the hook on disk: {why}"))
+    Failure::Own(format!("cannot store the hook on disk: {why}"))
 }
 
 /// What was read of a body.

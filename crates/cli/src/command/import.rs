@@ -20,7 +20,7 @@ use super::invocation::{self, Invocation};
 use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::place::{ImportOutcome, Place};
-use crate::render::clean;
+use crate::render::{clean, count};
 
 /// Import the runs of an export, or transcripts of other agents
 #[derive(Args)]
@@ -31,7 +31,7 @@ pub(super) struct Import {
     /// Import the transcripts of another agent
     #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "data")]
     from: Option<From>,
-    /// Go on as the transcripts grow, until interrupted
+    /// Keep importing as the transcripts grow, until interrupted
     #[arg(long, requires = "from")]
     follow: bool,
     /// Import into this data folder, which no server may be using; created if missing
@@ -58,11 +58,11 @@ impl Import {
         let (mut tally, mut export) = (ImportTally::default(), Section::default());
         let mut out = Output::new();
         while let Some(block) =
-            blocks.next().map_err(|why| Failure::Own(format!("the input cannot be read: {why}")))?
+            blocks.next().map_err(|why| Failure::Own(format!("cannot read the input: {why}")))?
         {
             if let Some(end) = block.end() {
                 if let Err(outcome) = std::mem::take(&mut export).compare(end) {
-                    tally.tell(&mut out, invocation.json, &block.name(), &outcome)?;
+                    tally.print_result(&mut out, invocation.json, &block.name(), &outcome)?;
                 }
                 continue;
             }
@@ -71,18 +71,16 @@ impl Import {
             let outcome = match block {
                 Block { is_too_large: true, .. } => ImportOutcome::Refused {
                     code: "limit_reached".to_owned(),
-                    detail: format!(
-                        "it is larger than {RUN_BYTES_MAX} bytes (RUN_BYTES_MAX); a run comes in whole"
-                    ),
+                    detail: format!("the run is larger than {RUN_BYTES_MAX} bytes (RUN_BYTES_MAX)"),
                 },
                 Block { lines, .. } => place.import(lines).await?,
             };
-            tally.tell(&mut out, invocation.json, &name, &outcome)?;
+            tally.print_result(&mut out, invocation.json, &name, &outcome)?;
         }
         place.close().await?;
         if export != Section::default() {
             note(
-                "the input has no final line with its number of runs; if it was cut between two runs, the rest is missing",
+                "the input has no final line with the number of runs; if it was truncated, runs are missing",
             );
             note("exports of older releases have no final line");
         }
@@ -96,7 +94,7 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
     }
     match File::open(file) {
         Ok(opened) => Ok(Box::new(BufReader::new(opened))),
-        Err(why) => Err(Failure::Usage(format!("{} cannot be read: {why}", file.display()))),
+        Err(why) => Err(Failure::Usage(format!("cannot read {}: {why}", file.display()))),
     }
 }
 
@@ -114,19 +112,22 @@ impl Section {
         self.events += header.events.saturating_sub(header.first_sequence.unwrap_or(0));
     }
 
-    /// Compares with what the export says of itself. The error is why it does not fit.
+    /// Compares with the header and the end of the export. The error is why it does not match.
     fn compare(self, end: Result<End, String>) -> Result<(), ImportOutcome> {
         let refused = |code: &str, detail| ImportOutcome::Refused { code: code.to_owned(), detail };
         let End { runs, events, left_out } = end.map_err(|why| refused("body_malformed", why))?;
         if left_out > 0 {
-            note(&format!("{left_out} damaged runs were left out when this was exported"));
+            note(&format!("{} left out of the export", count(left_out, "damaged run")));
         }
         if (self.runs, self.events) == (runs, events) {
             return Ok(());
         }
         let detail = format!(
-            "{runs} runs with {events} events were exported, but {} runs with {} events came before this line",
-            self.runs, self.events
+            "the export has {} with {}, but the file contains {} with {}",
+            count(runs, "run"),
+            count(events, "event"),
+            count(self.runs, "run"),
+            count(self.events, "event")
         );
         Err(refused("export_altered", detail))
     }
@@ -141,7 +142,7 @@ struct ImportTally {
 
 impl ImportTally {
     /// `name` is a run's id, or a place in the file.
-    fn tell(
+    fn print_result(
         &mut self,
         out: &mut Output,
         as_json: bool,
@@ -166,10 +167,10 @@ impl ImportTally {
         }
         let line = match outcome {
             ImportOutcome::Imported { events, head, is_new: true } => {
-                format!("{name} imported, {events} events, head {head}")
+                format!("{name} imported, {}, head {head}", count(*events, "event"))
             }
             ImportOutcome::Imported { events, head, is_new: false } => {
-                format!("{name} already present, {events} events, head {head}")
+                format!("{name} already present, {}, head {head}", count(*events, "event"))
             }
             ImportOutcome::Refused { code, detail } => format!("{name} refused: {detail} ({code})"),
         };

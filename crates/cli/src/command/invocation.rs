@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::limits;
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// Options of every verb, and where two of them come from.
 #[derive(Args)]
@@ -79,16 +79,21 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Things one by one: as JSON, or as the lines that are made of all of them.
-    pub(super) fn things<T: Serialize>(
+    /// Prints items: each as JSON, or all as lines. If there are none, `none` goes to stderr, so that a person does not see
+    /// an empty screen and a script reads no line.
+    pub(super) fn print_items<T: Serialize>(
         &mut self,
-        things: &[T],
+        items: &[T],
         lines: fn(&[T]) -> Vec<String>,
+        none: &str,
     ) -> Result<(), Failure> {
         if self.json {
-            return things.iter().try_for_each(|thing| self.out.value(thing));
+            return items.iter().try_for_each(|item| self.out.value(item));
         }
-        self.out.lines(&lines(things))
+        if items.is_empty() {
+            note(none);
+        }
+        self.out.lines(&lines(items))
     }
 }
 

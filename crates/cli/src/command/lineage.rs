@@ -18,8 +18,8 @@ pub(super) struct Follow {
     /// Model, as PROVIDER/MODEL; default: that of the earlier run
     #[arg(long)]
     pub(super) model: Option<String>,
-    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: ask on a
-    /// terminal, otherwise fail; resume: continue them first; abandon: cancel them first
+    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: prompt on
+    /// a terminal, otherwise fail; resume: continue them first; abandon: cancel them first
     #[arg(long, value_name = "ACTION", default_value = "ask", value_parser = ["ask", "resume", "abandon"])]
     unfinished: String,
     /// Print the run's id and exit; the server continues the run
@@ -66,9 +66,9 @@ impl Follow {
     }
 }
 
-/// Says after which run a run comes, and which come after it. What cannot be asked for is left unsaid: the run itself
+/// Prints the run before this one and the runs after it. Errors are ignored: the run itself
 /// was shown.
-pub(super) async fn tell(client: &Client, run: &str) {
+pub(super) async fn report_lineage(client: &Client, run: &str) {
     let Ok(run) = client.get_run(run).await else { return };
     for line in lines(&run) {
         note(&line);

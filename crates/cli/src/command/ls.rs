@@ -47,7 +47,7 @@ impl Ls {
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
-        let wanted = Listing {
+        let filter = Listing {
             status: self.status,
             kind: self.kind,
             needs_attention: self.needs_attention.then_some(true),
@@ -55,14 +55,27 @@ impl Ls {
             agent: self.agent,
             ..Listing::default()
         };
+        let is_filtered = filter.status.is_some()
+            || filter.kind.is_some()
+            || filter.needs_attention.is_some()
+            || filter.text.is_some()
+            || filter.agent.is_some();
+        let none = match (self.after.is_some(), is_filtered, self.tasks) {
+            (true, _, true) => "no more tasks",
+            (true, _, false) => "no more runs",
+            (_, true, true) => "no matching tasks; without filters, recount ls --tasks lists all",
+            (_, true, false) => "no matching runs; without filters, recount ls lists all",
+            (_, _, true) => "no tasks; recount run --budget USD creates one",
+            (_, _, false) => "no runs; recount run starts one, recount demo shows an example",
+        };
         if self.tasks {
             let fetch = async |listing: Listing| client.list_tasks(&listing).await;
-            let tasks = collect(fetch, self.after, self.limit, &wanted).await?;
-            print(&mut asking, &tasks, list::tasks)
+            let tasks = collect(fetch, self.after, self.limit, &filter).await?;
+            print(&mut asking, &tasks, list::tasks, none)
         } else {
             let fetch = async |listing: Listing| client.list_runs(&listing).await;
-            let runs = collect(fetch, self.after, self.limit, &wanted).await?;
-            print(&mut asking, &runs, list::runs)
+            let runs = collect(fetch, self.after, self.limit, &filter).await?;
+            print(&mut asking, &runs, list::runs, none)
         }
     }
 }
@@ -71,10 +84,11 @@ fn print<T: Serialize>(
     asking: &mut Asking,
     found: &ListPart<T>,
     lines: fn(&[T]) -> Vec<String>,
+    none: &str,
 ) -> Result<(), Failure> {
-    asking.things(&found.things, lines)?;
+    asking.print_items(&found.items, lines, none)?;
     if let Some(next) = &found.next {
-        note(&format!("more items exist: use --limit N, or --after {next} to continue"));
+        note(&format!("there are more; use --limit N, or --after {next} to continue"));
     }
     Ok(())
 }

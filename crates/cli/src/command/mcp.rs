@@ -26,16 +26,16 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-/// Record an MCP server between it and a client
+/// Record the calls between an MCP client and an MCP server
 #[derive(Args)]
 pub(super) struct Mcp {
-    /// Address of the server, for one that is reached over HTTP
+    /// URL of an MCP server over HTTP
     #[arg(value_name = "ADDRESS", conflicts_with = "command", required_unless_present = "command")]
     address: Option<String>,
-    /// Environment variable with a bearer token for the address
+    /// With ADDRESS: environment variable that holds the bearer token
     #[arg(long, value_name = "NAME", requires = "address")]
     token_env: Option<String>,
-    /// The server's command and its arguments
+    /// Command that starts the MCP server, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -76,7 +76,7 @@ fn connect(client: Client, address: &str, token_env: Option<&str>) -> Result<(),
     let token = token_env
         .map(|name| {
             let why =
-                |_| Failure::Usage(format!("the environment variable {name:?} is not set, or is not text"));
+                |_| Failure::Usage(format!("the environment variable {name:?} is not set or not UTF-8"));
             std::env::var(name).map_err(why)
         })
         .transpose()?;
@@ -131,10 +131,10 @@ async fn connection(
     Ok(status)
 }
 
-/// Waits for a signal that ends this program, and tells the server to end.
+/// Waits for a signal that ends this program, and ends the server.
 async fn stopped(pid: Pid) {
     stop_signal().await;
-    note("ending: the MCP server is told to end");
+    note("stopping the MCP server");
     // It may have ended.
     kill_process(pid, Signal::TERM).ok();
 }
@@ -172,7 +172,7 @@ fn words(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with status {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, Some(signal)) => format!("was terminated by signal {signal}"),
         (None, None) => "ended".to_owned(),
     }
 }

@@ -23,7 +23,7 @@ use super::invocation::block_on_threads;
 use crate::failure::Failure;
 use crate::output::note;
 
-/// Speak what runs do, and answer prompts by keyboard
+/// Speak the events of runs, and answer prompts from the keyboard
 #[derive(Args)]
 #[command(after_help = KEYS, group(clap::ArgGroup::new("subject").required(true).args(["run", "all"])))]
 pub(super) struct Narrate {
@@ -35,7 +35,7 @@ pub(super) struct Narrate {
     /// Print lines instead of speaking them
     #[arg(long)]
     text: bool,
-    /// Speak only prompts, errors, and where runs begin and end
+    /// Speak only prompts, errors, and the start and end of runs
     #[arg(long, conflicts_with = "verbosity")]
     brief: bool,
     /// Level of detail to speak
@@ -141,7 +141,8 @@ impl Narrate {
             Err(why) => {
                 note(&format!(
                     "{why}. Lines are printed instead. For speech, install speech-dispatcher and a voice (on \
-                     Debian: apt-get install speech-dispatcher speech-dispatcher-espeak-ng). --text omits this."
+                     Debian: apt-get install speech-dispatcher speech-dispatcher-espeak-ng). --text hides \
+                     this message."
                 ));
                 Voice::text(false)
             }

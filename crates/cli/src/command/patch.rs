@@ -26,7 +26,7 @@ pub(super) struct Reject {
     patch: ChosenPatch,
 }
 
-/// Revert an applied patch, by a new patch that takes it back
+/// Revert an applied patch with a new patch that undoes it
 #[derive(Args)]
 pub(super) struct Revert {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(super) struct Revert {
 struct ChosenPatch {
     /// Id of the patch, as recount artifact list --kind patch prints it
     patch: String,
-    /// Reason, recorded with the run that does it
+    /// Reason to record
     #[arg(long)]
     reason: Option<String>,
     /// Print the patch without changing anything
@@ -88,7 +88,7 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> Result<(), Fa
     match &artifact.diff {
         Some(diff) => out.lines(&clean::lines(diff).collect::<Vec<_>>())?,
         None => note(&format!(
-            "its text is not part of the reply; recount artifact get {} writes it",
+            "the reply does not contain its text; to print it: recount artifact get {}",
             clean::line(id)
         )),
     }
@@ -127,7 +127,7 @@ pub(super) async fn change(
     }
     note(&match (verb, &done.inverse) {
         (PatchVerb::Apply, _) => format!("applied to {path} by {run}"),
-        (PatchVerb::Reject, _) => format!("rejected by {run}; {path} stays as it is"),
+        (PatchVerb::Reject, _) => format!("rejected by {run}; {path} is unchanged"),
         (PatchVerb::Revert, Some(inverse)) => {
             format!("reverted in {path} by {run}, with the new patch {}", clean::line(&inverse.id))
         }

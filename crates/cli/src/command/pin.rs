@@ -14,7 +14,7 @@ pub(super) struct Pin {
     run: String,
 }
 
-/// Let a run be pruned again
+/// Allow a run to be pruned again
 #[derive(Args)]
 pub(super) struct Unpin {
     /// Id of the run

@@ -11,7 +11,7 @@ use super::approve::scope;
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::pages::gather;
-use crate::render::clean;
+use crate::render::{clean, utc_time};
 
 /// Manage allowances (calls that need no further approval), and check rules
 #[derive(Args)]
@@ -49,7 +49,7 @@ enum PolicyVerb {
         server: String,
         /// Name of the tool
         tool: String,
-        /// The server calls the tool destructive
+        /// Check the tool as one that its server marks as destructive
         #[arg(long)]
         destructive: bool,
     },
@@ -68,14 +68,15 @@ impl Policy {
                 let fetch = async |listing: Listing| {
                     client.list_allowances(&listing, scope, run.as_deref(), session.as_deref()).await
                 };
-                asking.things(&gather(fetch, limit, None).await?, lines)
+                let found = gather(fetch, limit, None).await?;
+                asking.print_items(&found, lines, "no allowances found; recount approve --always creates one")
             }
             PolicyVerb::Forget { allowance } => {
-                let gone = client.take_back_allowance(&allowance).await?;
+                let revoked = client.take_back_allowance(&allowance).await?;
                 if asking.json {
-                    return asking.out.value(&gone);
+                    return asking.out.value(&revoked);
                 }
-                asking.out.line(&clean::line(&format!("{} taken back", gone.id)))
+                asking.out.line(&clean::line(&format!("{} revoked", revoked.id)))
             }
             PolicyVerb::Check { server, tool, destructive } => {
                 let verdict = client.judge_mcp_call(&server, &tool, destructive).await?;
@@ -93,24 +94,24 @@ fn judged(verdict: &PolicyVerdict) -> String {
     let PolicyVerdict { verdict, risk_level, irreversible, policy_id, reason, .. } = verdict;
     let rule = policy_id.as_ref().map_or(String::new(), |id| format!(" by {id}"));
     let reason = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-    let irreversible = if *irreversible { ", irreversible" } else { "" };
+    let irreversible = if *irreversible { ", cannot be undone" } else { "" };
     format!("{verdict}{rule}{reason} ({risk_level} risk{irreversible})")
 }
 
 /// One line an allowance, which makes sense by itself.
 fn lines(allowances: &[Allowance]) -> Vec<String> {
-    allowances.iter().map(|allowance| clean::line(&told(allowance))).collect()
+    allowances.iter().map(|allowance| clean::line(&render_allowance(allowance))).collect()
 }
 
-fn told(allowance: &Allowance) -> String {
+fn render_allowance(allowance: &Allowance) -> String {
     let reach = match (allowance.scope.as_str(), &allowance.workspace, &allowance.session_id) {
         ("workspace", Some(folder), _) => format!("in the folder {folder}"),
         ("session", _, Some(session)) => format!("in {session}"),
         ("run", _, _) => format!("in {}", allowance.run_id),
-        (other, _, _) => format!("in its {other}"),
+        (other, _, _) => format!("in this {other}"),
     };
     let Allowance { id, kind, summary, given_by, given_at, .. } = allowance;
-    format!("{id} always {reach}: {kind} {summary} (by {given_by}, {given_at})")
+    format!("{id} always {reach}: {kind} {summary} (by {given_by}, {})", utc_time(given_at))
 }
 
 #[cfg(test)]
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_is_allowed_where_by_whom_and_since_when() {
+    fn an_allowance_line_shows_call_scope_owner_and_time() {
         let allowance = |scope: &str, more: &str| {
             let json = format!(
                 r#"{{"id":"allow_1","scope":"{scope}","run_id":"run_1","approval_id":"appr_1","kind":"shell_exec",
@@ -126,13 +127,13 @@ mod tests {
             );
             lines(&[serde_json::from_str(&json).unwrap()]).concat()
         };
-        let rest = ": shell_exec make test (by ann, 2026-05-03T10:23:53.206Z)";
+        let rest = ": shell_exec make test (by ann, 2026-05-03 10:23:53 UTC)";
         assert_eq!(allowance("run", ""), format!("allow_1 always in run_1{rest}"));
         let session = r#","session_id":"chat_1""#;
         assert_eq!(allowance("session", session), format!("allow_1 always in chat_1{rest}"));
         let folder = r#","workspace":"/src/it""#;
         assert_eq!(allowance("workspace", folder), format!("allow_1 always in the folder /src/it{rest}"));
-        // What a later server calls a scope is told as it stands.
-        assert_eq!(allowance("galaxy", ""), format!("allow_1 always in its galaxy{rest}"));
+        // A scope of a later server is printed unchanged.
+        assert_eq!(allowance("galaxy", ""), format!("allow_1 always in this galaxy{rest}"));
     }
 }

@@ -7,7 +7,7 @@ use recount_server::amounts;
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::output::note;
-use crate::render::clean;
+use crate::render::{clean, count};
 
 /// Remove the oldest events of ended runs
 #[derive(Args)]
@@ -33,7 +33,7 @@ pub(super) struct Prune {
 fn seconds(text: &str) -> Result<u64, String> {
     amounts::duration(text)
         .map(|time| time.as_secs())
-        .ok_or_else(|| "use a time such as 30d, 12h or 45m".into())
+        .ok_or_else(|| "use a duration such as 30d, 12h or 45m".into())
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -61,7 +61,10 @@ impl Prune {
         let reply::Pruned { run_id, events, first_sequence } = pruned;
         let line = match events {
             0 => format!("{run_id} has nothing to prune, first event {first_sequence}"),
-            _ => format!("{run_id} pruned, {events} events, first event {first_sequence}"),
+            _ => {
+                let events = count(events, "event");
+                format!("{run_id} pruned, {events}, first event {first_sequence}")
+            }
         };
         asking.out.line(&clean::line(&line))
     }
@@ -79,16 +82,16 @@ async fn sweep(mut asking: Asking, policy: &request::Prune) -> Result<(), Failur
             damaged: swept.damaged,
         };
         if all.has_more {
-            note(&format!("{} runs so far", all.runs));
+            note(&format!("{} so far", count(all.runs, "run")));
         }
     }
     if asking.json {
         return asking.out.value(&all);
     }
     if all.damaged > 0 {
-        let runs = if all.damaged == 1 { "1 run is".to_owned() } else { format!("{} runs are", all.damaged) };
-        note(&format!("{runs} damaged and not pruned; `recount doctor` names them"));
+        let runs = count(all.damaged, "run");
+        note(&format!("{runs} damaged, not pruned; recount doctor lists them"));
     }
-    let runs = if all.runs == 1 { "1 run".to_owned() } else { format!("{} runs", all.runs) };
-    asking.out.line(&format!("{runs} pruned, {} events", all.events))
+    let runs = count(all.runs, "run");
+    asking.out.line(&format!("{runs} pruned, {}", count(all.events, "event")))
 }

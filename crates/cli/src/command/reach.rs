@@ -1,4 +1,4 @@
-//! The server that a run is made at: the one that answers, or one within this program. See [`Reached`].
+//! Finds the server for a run: the one that responds, or one within this program. See [`Reached`].
 
 use recount_client::{Client, ClientError, Listing};
 use recount_server::{Inside, Options, Unfinished};
@@ -47,7 +47,7 @@ impl Reached {
         Ok((reached, unfinished.unwrap_or_default()))
     }
 
-    /// A server within this program, and where its data is. Nobody works there before [`Reached::work`].
+    /// A server within this program, and where its data is. It has no workers before [`Reached::work`].
     pub(super) async fn inside(options: Options, token: Option<&str>) -> Result<(Self, String), Failure> {
         let inside = recount_server::start_inside(options).await?;
         let url = format!("http://{}", inside.running.address);
@@ -57,7 +57,7 @@ impl Reached {
         Ok((Reached { inside: Some(inside), ..reached }, data))
     }
 
-    /// Lets the server that this program is do its runs. Of another server that is not ours to say.
+    /// Starts the workers of the server within this program. Does nothing for another server.
     pub(super) async fn work(&self) -> Result<(), Failure> {
         match &self.inside {
             Some(inside) => Ok(inside.work().await?),

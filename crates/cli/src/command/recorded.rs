@@ -32,5 +32,5 @@ pub(super) fn state_folder() -> Result<PathBuf, Failure> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
     base.map(|base| base.join("recount"))
-        .ok_or_else(|| Failure::Usage("no folder for state is known: set HOME or XDG_STATE_HOME".to_owned()))
+        .ok_or_else(|| Failure::Usage("unknown state folder: set HOME or XDG_STATE_HOME".to_owned()))
 }

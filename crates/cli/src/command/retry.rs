@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(super) struct Retry {
     /// Id of the run
     run: String,
-    /// Keep what came before turn N and ask the model again from there; recount show prints the turns
+    /// Keep everything before turn N and call the model again from there; recount show prints the turns
     #[arg(long, value_name = "N")]
     from_turn: Option<u64>,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! `recount run`: asks for something to be done and stays with it: what happens is told as it comes, what is asked
-//! is asked here, Ctrl-C cancels.
+//! `recount run`: creates a run and follows it: prints its events as they come, shows its prompts here,
+//! and cancels it on Ctrl-C.
 
 mod answers;
 mod follow;
@@ -35,7 +35,7 @@ pub(super) struct Run {
     /// What to run: an agent, or a single tool call
     #[arg(long, default_value = "agent_loop", value_parser = ["agent_loop", "shell", "git", "file"])]
     kind: String,
-    /// Agent of the server, whose model, system prompt, tools and folder are the defaults
+    /// Agent of the server; its model, system prompt, tools and folder are the defaults
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// With --agent: set one of its options; repeatable
@@ -63,8 +63,8 @@ pub(super) struct Run {
     /// Limit the run to N completed turns
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     budget_turns: Option<u64>,
-    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: ask on a
-    /// terminal, otherwise fail; resume: continue them first; abandon: cancel them first
+    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: prompt on
+    /// a terminal, otherwise fail; resume: continue them first; abandon: cancel them first
     #[arg(long, value_name = "ACTION", default_value = "ask", value_parser = ["ask", "resume", "abandon"])]
     unfinished: String,
     /// Attach a file or an image; repeatable
@@ -79,19 +79,19 @@ pub(super) struct Run {
     /// Allow only these tools, separated by commas
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     tools: Vec<String>,
-    /// System prompt, instead of the default one, which recount config --system-prompt prints
+    /// System prompt; default: the one that recount config --system-prompt prints
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     /// Do not read the AGENTS.md files of the workspace
     #[arg(long)]
     no_workspace_instructions: bool,
-    /// Limit the run to N calls of the model
+    /// Limit the run to N model calls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_turns: Option<u64>,
     /// Create the run in this task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Continue from a run that has ended; WORDS is the new request
+    /// Continue from an ended run; WORDS is the new request
     #[arg(
         long,
         value_name = "RUN",
@@ -119,7 +119,7 @@ impl Run {
 
     async fn start(self, invocation: Invocation) -> Result<(), Failure> {
         let action = Action::parse(&self.unfinished);
-        // What cannot be is said before a server is started for it.
+        // Invalid arguments are rejected before a server is started.
         let only_unfinished = self.words.is_empty() && self.resume.is_none() && action != Action::Ask;
         let order = match self.resume.is_none() && !only_unfinished {
             true => Some(self.order(&invocation.url)?),
@@ -129,8 +129,8 @@ impl Run {
         let folder = order.as_ref().and_then(|order| order.workspace.clone());
         if order.is_some() && folder.is_none() && self.agent.is_none() {
             note(
-                "the server is not on this machine, so the current folder is not sent and the run works in an empty one; \
-                 --workspace DIR names a folder there",
+                "the server is not on this machine, so the current folder is not sent and the run works in \
+                 an empty one; --workspace DIR names a folder on the server",
             );
         }
         let view = View { json: invocation.json, plain: invocation.plain };
@@ -187,7 +187,7 @@ impl Run {
         (task.budget_micros_usd, task.budget_tokens) = (self.budget, self.budget_tokens);
         let task: reply::Task = reached.client.create_task(&task).await?;
         let first = task.latest_run_id;
-        first.ok_or_else(|| Failure::Protocol(format!("the task {} was made without its run", task.id)))
+        first.ok_or_else(|| Failure::Protocol(format!("the task {} was created without its run", task.id)))
     }
 }
 
@@ -211,7 +211,7 @@ pub(super) async fn follow_made(
     if !view.json && matches!(done, Ok(()) | Err(Failure::No | Failure::Cancelled)) {
         // A server within this program ends with it, and its address with that.
         let address = if reached.is_inside() { "" } else { reached.address.as_str() };
-        apply::tell_where(client, run, address).await;
+        apply::report_changes(client, run, address).await;
     }
     done
 }

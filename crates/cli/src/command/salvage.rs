@@ -9,15 +9,15 @@ use serde_json::json;
 use super::Invocation;
 use crate::failure::Failure;
 use crate::output::{Output, note};
-use crate::render::clean;
+use crate::render::{self, clean};
 
-/// Recover what can be read of a damaged data folder
+/// Recover the readable parts of a damaged data folder
 #[derive(Args)]
 pub(super) struct Salvage {
     /// Damaged data folder, which no server may be using; it is not changed
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// New data folder for what was recovered
+    /// New data folder for the recovered data
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 }
@@ -60,18 +60,20 @@ fn counts(store: &StoreReport) -> [usize; 4] {
 /// What became of a run that is not whole.
 fn run_line(run: &RunReport) -> Option<String> {
     let aside = run.aside.as_ref().map_or(String::new(), |(file, events)| {
-        format!("; {events} other events are readable, in {}", file.display())
+        format!("; {} readable in {}", render::count(*events, "other event"), file.display())
     });
     match &run.outcome {
         Outcome::Whole | Outcome::Erased => None,
         Outcome::Part(damage) => {
             let last = damage.last.map_or(" on".to_owned(), |last| format!(" to {last}"));
-            let (run_id, events, first) = (&run.run_id, run.events, damage.first);
+            let (run_id, first) = (&run.run_id, damage.first);
+            let events = render::count(run.events, "event");
             let reason = damage.reason.as_str().replace('_', " ");
-            Some(format!("{run_id} in part: {events} events saved, from {first}{last} {reason}{aside}"))
+            Some(format!("{run_id} partly saved: {events}; from event {first}{last}: {reason}{aside}"))
         }
         Outcome::Lost { events, why } => {
-            let known = events.map_or(String::new(), |events| format!(" of {events} events"));
+            let known =
+                events.map_or(String::new(), |events| format!(" ({})", render::count(events, "event")));
             Some(format!("{}{known} lost: {why}{aside}", run.run_id))
         }
     }
@@ -90,7 +92,8 @@ fn store_lines(store: &StoreReport) -> Vec<String> {
     let (damaged, missing) = (store.blobs_damaged.len(), store.blobs_missing.len());
     let mut lines = vec![
         format!(
-            "tenant {tenant}: {whole} runs whole, {part} in part, {lost} lost, {erased} erased before; {events} events saved"
+            "tenant {tenant}: runs: {whole} complete, {part} partly saved, {lost} lost, {erased} already erased; \
+             events saved: {events}"
         ),
         format!("tenant {tenant}: records saved: {records}"),
         format!("tenant {tenant}: blobs: {} saved, {damaged} damaged, {missing} missing", store.blobs),
@@ -99,7 +102,8 @@ fn store_lines(store: &StoreReport) -> Vec<String> {
     if *found != Default::default() {
         let newest = if found.commits { "; the newest commits may be missing" } else { "" };
         lines.push(format!(
-            "tenant {tenant}: unreadable: {} pages, {} rows, {} frames of the write-ahead log, {} events of unnamed runs{newest}",
+            "tenant {tenant}: unreadable: pages: {}, rows: {}, frames of the write-ahead log: {}, \
+             events of unknown runs: {}{newest}",
             found.pages, found.rows, found.frames, found.nameless_records
         ));
     }

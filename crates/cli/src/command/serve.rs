@@ -43,10 +43,10 @@ pub(super) struct Serve {
     /// Allow browser requests from this origin, such as https://app.example; repeatable
     #[arg(long, value_name = "ORIGIN")]
     allowed_origin: Vec<String>,
-    /// Sandbox for commands of runs; off runs them with all rights of the server
+    /// Sandbox for commands of runs; off: commands have all rights of the server
     #[arg(long, value_parser = ["auto", "bubblewrap", "landlock", "off"])]
     sandbox: Option<String>,
-    /// File of rules that allow, ask about or block tool calls
+    /// File of policy rules that allow, ask about or block tool calls
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Allow runs to use this folder and everything below it as a workspace; repeatable
@@ -74,7 +74,7 @@ impl Serve {
         Ok(recount_server::serve(self.options())?)
     }
 
-    /// What was said on the command line.
+    /// The options of the command line.
     pub(super) fn options(self) -> recount_server::Options {
         recount_server::Options {
             bind: self.bind,

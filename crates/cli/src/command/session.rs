@@ -65,18 +65,20 @@ impl Session {
             }
             SessionVerb::Ls { limit } => {
                 let fetch = async |listing: Listing| client.list_sessions(&listing).await;
-                asking.things(&gather(fetch, limit, None).await?, list::sessions)
+                let found = gather(fetch, limit, None).await?;
+                asking.print_items(&found, list::sessions, "no sessions; recount session new creates one")
             }
             SessionVerb::Show { session, limit } => {
                 let shown = client.get_session(&session).await?;
-                asking.things(&[shown], list::sessions)?;
+                asking.print_items(&[shown], list::sessions, "")?;
                 let fetch = async |listing: Listing| client.list_session_runs(&session, &listing).await;
-                asking.things(&gather(fetch, limit, None).await?, list::runs)
+                let runs = gather(fetch, limit, None).await?;
+                asking.print_items(&runs, list::runs, "no runs in this session")
             }
             SessionVerb::Rm { session, yes: false } => {
                 let session = client.get_session(&session).await?;
                 Err(Failure::Usage(format!(
-                    "{} has {}; they would be erased permanently; confirm with --yes",
+                    "{} has {}, which would be erased permanently; confirm with --yes",
                     session.id,
                     list::count_of_runs(session.runs)
                 )))

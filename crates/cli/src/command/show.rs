@@ -8,12 +8,12 @@ use super::{apply, lineage, tail};
 use crate::failure::Failure;
 use crate::render::Account;
 
-/// Show a run's events, one a line
+/// Show a run's events, one per line
 #[derive(Args)]
 pub(super) struct Show {
     /// Id of the run
     run: String,
-    /// Show streamed text piece by piece, and never shorten text
+    /// Show each piece of streamed text, and never shorten text
     #[arg(long)]
     all: bool,
 }
@@ -31,13 +31,13 @@ impl Show {
             if let Some(gap) = page.gap {
                 match gap {
                     Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {
-                        tail::tell_gap(&mut asking, first_pruned_sequence, last_pruned_sequence)?;
+                        tail::print_gap(&mut asking, first_pruned_sequence, last_pruned_sequence)?;
                     }
-                    Gap::Damaged(damaged) => tail::tell_damage(&mut asking, &damaged)?,
+                    Gap::Damaged(damaged) => tail::print_damage(&mut asking, &damaged)?,
                 }
             }
             for envelope in &page.data {
-                tail::tell(&mut asking, &mut account, envelope.get())?;
+                tail::print_event(&mut asking, &mut account, envelope.get())?;
             }
             if !page.has_more {
                 break;
@@ -45,15 +45,15 @@ impl Show {
             let next = page.next.as_ref().and_then(serde_json::Value::as_u64);
             if next.is_none() || next == after {
                 return Err(Failure::Protocol(
-                    "the server's event pages do not advance past their cursor".to_owned(),
+                    "the server returned an event page that does not advance past its cursor".to_owned(),
                 ));
             }
             after = next;
         }
         tail::finish(&mut asking, &mut account)?;
         if !asking.json {
-            lineage::tell(&asking.client, &self.run).await;
-            apply::tell_where(&asking.client, &self.run, "").await;
+            lineage::report_lineage(&asking.client, &self.run).await;
+            apply::report_changes(&asking.client, &self.run, "").await;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use recount_client::reply::DamagedRange;
-use recount_client::{Filter, Source, Told, Until};
+use recount_client::{Filter, Source, TailItem, Until};
 
 use super::Subject;
 use super::invocation::{Asking, Invocation};
@@ -11,18 +11,18 @@ use crate::output::note;
 use crate::render::Account;
 use crate::render::damage::damage_words;
 
-/// Follow events live, of one run or of all
+/// Follow the events of one run or of all runs
 #[derive(Args)]
 pub(super) struct Tail {
     #[command(flatten)]
     subject: Subject,
-    /// Start after this event: its sequence in the run, or with --all its position; -1 is the beginning
+    /// Start after this event: its sequence in the run, or with --all its position; -1 starts at the beginning
     #[arg(long, value_name = "CURSOR", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     after: Option<i64>,
     /// Keep following new events until the run ends; with --all, until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// Show streamed text piece by piece, and never shorten text
+    /// Show each piece of streamed text, and never shorten text
     #[arg(long)]
     pieces: bool,
     /// With --all, only events of these types, such as run.failed or tool.*, separated by commas
@@ -71,30 +71,30 @@ impl Tail {
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
         let mut away = false;
         loop {
-            let told = tokio::select! {
+            let item = tokio::select! {
                 biased;
                 _ = &mut interrupt => {
                     finish(&mut asking, &mut account)?;
                     note(&format!("interrupted; {}", goes_on(&tail)));
                     return Err(Failure::Interrupted);
                 }
-                told = tail.next() => told,
+                item = tail.next() => item,
             };
-            match told {
+            match item {
                 None => break,
-                Some(Ok(Told::Event { cursor, envelope })) => {
+                Some(Ok(TailItem::Event { cursor, envelope })) => {
                     away = false;
                     let position = self.positions.then_some(cursor);
-                    tell_at(&mut asking, &mut account, position, &envelope)?;
+                    print_event_at(&mut asking, &mut account, position, &envelope)?;
                 }
-                Some(Ok(Told::Gap { first, last })) => tell_gap(&mut asking, first, last)?,
-                Some(Ok(Told::Damaged(damaged))) => tell_damage(&mut asking, &damaged)?,
-                Some(Ok(Told::CaughtUp { .. })) => {
+                Some(Ok(TailItem::Gap { first, last })) => print_gap(&mut asking, first, last)?,
+                Some(Ok(TailItem::Damaged(damaged))) => print_damage(&mut asking, &damaged)?,
+                Some(Ok(TailItem::CaughtUp { .. })) => {
                     if std::mem::take(&mut away) {
                         note("reconnected");
                     }
                 }
-                Some(Ok(Told::Disconnected { reason, .. })) => {
+                Some(Ok(TailItem::Disconnected { reason, .. })) => {
                     if !std::mem::replace(&mut away, true) {
                         note(&format!("connection lost ({reason}); reconnecting"));
                     }
@@ -108,7 +108,7 @@ impl Tail {
             }
         }
         finish(&mut asking, &mut account)?;
-        // Following ends with the run only. Otherwise the server is asked; without an answer we know less.
+        // Following ends with the run only. Otherwise the server is queried; without a response it counts as open.
         if self.follow || tail.is_whole().await.unwrap_or(false) {
             note("the run has ended");
         } else {
@@ -118,7 +118,7 @@ impl Tail {
     }
 }
 
-/// How to begin behind the last event that was told.
+/// How to continue after the last event that was printed.
 fn goes_on(tail: &recount_client::Tail) -> String {
     match tail.cursor() {
         Some(cursor) => format!("continue with --after {cursor}"),
@@ -126,13 +126,13 @@ fn goes_on(tail: &recount_client::Tail) -> String {
     }
 }
 
-/// Tells one event, as it is or in words.
-pub(super) fn tell(asking: &mut Asking, account: &mut Account, envelope: &str) -> Result<(), Failure> {
-    tell_at(asking, account, None, envelope)
+/// Prints one event, as JSON or in words.
+pub(super) fn print_event(asking: &mut Asking, account: &mut Account, envelope: &str) -> Result<(), Failure> {
+    print_event_at(asking, account, None, envelope)
 }
 
 /// The same, with a position before each line.
-fn tell_at(
+fn print_event_at(
     asking: &mut Asking,
     account: &mut Account,
     position: Option<u64>,
@@ -151,22 +151,22 @@ pub(super) fn finish(asking: &mut Asking, account: &mut Account) -> Result<(), F
     asking.out.lines(&account.finish())
 }
 
-/// Tells that events were pruned: among the lines, or beside the data.
-pub(super) fn tell_gap(asking: &mut Asking, first: u64, last: u64) -> Result<(), Failure> {
+/// Prints that events were pruned: among the lines, or on stderr beside JSON.
+pub(super) fn print_gap(asking: &mut Asking, first: u64, last: u64) -> Result<(), Failure> {
     let words = match last - first {
         0 => format!("event {first} was pruned"),
         _ => format!("events {first} to {last} were pruned"),
     };
-    tell_beside(asking, &words)
+    print_remark(asking, &words)
 }
 
 /// Reports events that cannot be read because their stored bytes are damaged.
-pub(super) fn tell_damage(asking: &mut Asking, damaged: &DamagedRange) -> Result<(), Failure> {
-    tell_beside(asking, &damage_words(damaged))
+pub(super) fn print_damage(asking: &mut Asking, damaged: &DamagedRange) -> Result<(), Failure> {
+    print_remark(asking, &damage_words(damaged))
 }
 
 /// Among the lines, or beside the data.
-fn tell_beside(asking: &mut Asking, words: &str) -> Result<(), Failure> {
+fn print_remark(asking: &mut Asking, words: &str) -> Result<(), Failure> {
     if asking.json {
         note(words);
         return Ok(());

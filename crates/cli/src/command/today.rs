@@ -15,7 +15,7 @@ use crate::limits;
 use crate::pages::{collect, gather};
 use crate::render::today::{self, Today, WaitingPrompt};
 
-/// Show what all agents did since yesterday, its cost, and what waits for you
+/// Show what agents did since yesterday, what it cost, and what waits for you
 #[derive(Args)]
 pub(super) struct TodayVerb {
     /// Start of the report: a duration such as 12h or 7d, a date, or a time such as 2026-11-25T08:00Z [default:
@@ -34,8 +34,8 @@ impl TodayVerb {
 
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let now = i64::try_from(World::real().clock.now_ms()).unwrap_or(i64::MAX);
-        let now =
-            Timestamp::from_millisecond(now).map_err(|why| Failure::Own(format!("the clock: {why}")))?;
+        let now = Timestamp::from_millisecond(now)
+            .map_err(|why| Failure::Own(format!("cannot read the clock: {why}")))?;
         let since = match &self.since {
             None => yesterday(now),
             Some(text) => beginning(text, now).map_err(Failure::Usage)?,
@@ -53,7 +53,7 @@ impl TodayVerb {
                     let name = run.agent_name.as_deref().unwrap_or_default().to_lowercase();
                     name.starts_with(&agent.to_lowercase())
                 };
-                waiting.into_iter().filter(|asked| known(asked.run_id()).is_some_and(begins)).collect()
+                waiting.into_iter().filter(|prompt| known(prompt.run_id()).is_some_and(begins)).collect()
             }
         };
         let today = Today::of(written(since), &runs, is_complete, waiting, &asking_runs);
@@ -111,14 +111,14 @@ async fn runs_since(
         .ok()
         .and_then(|time| since.checked_sub(time).ok())
         .unwrap_or(Timestamp::UNIX_EPOCH);
-    let wanted = Listing { agent: agent.map(str::to_owned), ..Listing::default() };
+    let filter = Listing { agent: agent.map(str::to_owned), ..Listing::default() };
     let fetch = async |listing: Listing| client.list_runs(&listing).await;
     let is_from = |at: &str, bound: Timestamp| at.parse::<Timestamp>().is_ok_and(|at| at >= bound);
     let (mut found, mut after, mut read) = (Vec::new(), None, 0);
     loop {
-        let part = collect(fetch, after, limits::TODAY_PAGE, &wanted).await?;
-        read += part.things.len();
-        for run in part.things {
+        let part = collect(fetch, after, limits::TODAY_PAGE, &filter).await?;
+        read += part.items.len();
+        for run in part.items {
             if !is_from(&run.created_at, earliest) {
                 return Ok((found, true));
             }
@@ -137,14 +137,15 @@ async fn runs_since(
     }
 }
 
-/// Everything that waits for a person, whenever it was asked.
+/// Every pending prompt, whenever it was created.
 async fn waiting(client: &Client) -> Result<Vec<WaitingPrompt>, Failure> {
     let pending = || Some("pending".to_owned());
     let most = limits::TODAY_WAITING_MAX;
     let approvals = gather(async |listing: Listing| client.list_approvals(&listing).await, most, pending());
     let mut all: Vec<WaitingPrompt> = approvals.await?.into_iter().map(WaitingPrompt::approval).collect();
-    let asked = gather(async |listing: Listing| client.list_clarifications(&listing).await, most, pending());
-    all.extend(asked.await?.into_iter().map(WaitingPrompt::clarification));
+    let questions =
+        gather(async |listing: Listing| client.list_clarifications(&listing).await, most, pending());
+    all.extend(questions.await?.into_iter().map(WaitingPrompt::clarification));
     let handed = gather(async |listing: Listing| client.list_handoffs(&listing).await, most, pending());
     all.extend(handed.await?.into_iter().map(WaitingPrompt::handoff));
     Ok(all)
@@ -153,8 +154,8 @@ async fn waiting(client: &Client) -> Result<Vec<WaitingPrompt>, Failure> {
 /// The runs of what waits, but for those that are known.
 async fn runs_of(client: &Client, waiting: &[WaitingPrompt], known: &[Run]) -> Result<Vec<Run>, Failure> {
     let mut runs: Vec<Run> = Vec::new();
-    for asked in waiting {
-        let id = asked.run_id();
+    for prompt in waiting {
+        let id = prompt.run_id();
         if known.iter().chain(&runs).any(|run| run.id == id) {
             continue;
         }

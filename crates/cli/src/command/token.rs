@@ -12,12 +12,12 @@ use recount_server::access::Book;
 use super::invocation::{self, Invocation};
 use crate::failure::Failure;
 use crate::output::{Output, note};
-use crate::render::clean;
+use crate::render::{clean, count, utc_time};
 
 /// Create, list and revoke tokens
 #[derive(Args)]
 pub(super) struct Tokens {
-    /// Use this data folder, which no server may be using, such as to create the first token
+    /// Use this data folder, which no server may be using, for example to create the first token
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<PathBuf>,
     #[command(subcommand)]
@@ -39,12 +39,12 @@ enum What {
 
 #[derive(Args)]
 struct Add {
-    /// Name to record for requests made with the token
+    /// Name to record for requests that use the token
     name: String,
     /// Scopes: read, run, approve, ingest, admin; separated by commas
     #[arg(long, value_delimiter = ',', required = true, value_parser = scope)]
     scope: Vec<Scope>,
-    /// Tenant whose data it gives access to; created if missing
+    /// Tenant whose data the token gives access to; created if missing
     #[arg(long)]
     tenant: Option<String>,
     /// Restrict the token to this task; repeatable
@@ -73,7 +73,7 @@ fn scope(text: &str) -> Result<Scope, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    recount_server::amounts::duration(text).ok_or_else(|| "use a time such as 12h or 90d".to_owned())
+    recount_server::amounts::duration(text).ok_or_else(|| "use a duration such as 12h or 90d".to_owned())
 }
 
 impl Add {
@@ -124,13 +124,13 @@ async fn of_server(invocation: &Invocation, what: What, out: &mut Output) -> Res
         What::Add(add) => show_added(&client.add_token(&add.request()).await?, invocation.json, out),
         What::Ls => list(&client.list_tokens().await?, invocation.json, out),
         What::Rm { id } => {
-            let gone = client.remove_token(&id).await?;
-            removed(&gone.id, invocation.json, out)
+            let revoked = client.remove_token(&id).await?;
+            removed(&revoked.id, invocation.json, out)
         }
     }
 }
 
-/// The secret alone on stdout, so that a script can keep it; the rest is said.
+/// The secret alone on stdout, so that a script can keep it; the rest goes to stderr.
 fn show_added(
     added: &recount_client::admin::AddedToken,
     as_json: bool,
@@ -139,21 +139,22 @@ fn show_added(
     if as_json {
         return out.value(added);
     }
-    note(&clean::line(&format!("{}; the secret is shown only now:", told(&added.token))));
+    note(&clean::line(&format!("{}; the secret is not shown again:", render_token(&added.token))));
     out.line(&added.secret)
 }
 
 fn list(tokens: &reply::Page<Token>, as_json: bool, out: &mut Output) -> Result<(), Failure> {
     for row in &tokens.damaged {
-        note(&clean::line(&format!(
-            "the record of a token is damaged, and the token is not accepted: {row}"
-        )));
+        note(&clean::line(&format!("a token record is damaged, and the token is rejected: {row}")));
+    }
+    if tokens.data.is_empty() && !as_json {
+        note("no tokens; recount token add creates one");
     }
     for token in &tokens.data {
         if as_json {
             out.value(token)?;
         } else {
-            out.line(&clean::line(&told(token)))?;
+            out.line(&clean::line(&render_token(token)))?;
         }
     }
     Ok(())
@@ -167,20 +168,20 @@ fn removed(token: &str, as_json: bool, out: &mut Output) -> Result<(), Failure> 
 }
 
 /// One line a token, which makes sense by itself.
-fn told(token: &Token) -> String {
+fn render_token(token: &Token) -> String {
     let scopes: Vec<String> = token.scopes.iter().map(|scope| format!("{scope:?}").to_lowercase()).collect();
     let mut line =
-        format!("{} {} of tenant {}, may {}", token.id, token.name, token.tenant, scopes.join(" "));
+        format!("{} {} of tenant {}, scopes {}", token.id, token.name, token.tenant, scopes.join(" "));
     let within: Vec<&str> = token.tasks.iter().chain(&token.sessions).map(String::as_str).collect();
     if !within.is_empty() {
-        line.push_str(&format!(", only in {}", within.join(" ")));
+        line.push_str(&format!(", restricted to {}", within.join(" ")));
     }
     if let Some(until) = &token.expires_at {
-        line.push_str(&format!(", until {until}"));
+        line.push_str(&format!(", expires {}", utc_time(until)));
     }
     if let Some(rate) = token.requests_per_second {
-        line.push_str(&format!(", {rate} requests a second"));
+        line.push_str(&format!(", {} per second", count(rate.into(), "request")));
     }
-    line.push_str(&format!(", made {} by {}", token.created_at, token.created_by));
+    line.push_str(&format!(", created {} by {}", utc_time(&token.created_at), token.created_by));
     line
 }

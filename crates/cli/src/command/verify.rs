@@ -1,4 +1,4 @@
-//! `recount verify`: reads every event's bytes and says whether the account is whole and unaltered.
+//! `recount verify`: reads every event's bytes and reports whether the account is complete and unaltered.
 //!
 //! What is compared with the server's digest detects damage, and edits by a person who did not adjust the
 //! digest as well. Against the others helps only a digest noted elsewhere: `--expect` and `--digests`.
@@ -19,8 +19,8 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::pages::gather;
-use crate::render::clean;
 use crate::render::damage::damage_words;
+use crate::render::{clean, count};
 
 /// Verify that runs are complete and unaltered
 #[derive(Args)]
@@ -56,7 +56,7 @@ impl Verify {
             let expected = Noted::head(run, head);
             noted.push(expected.ok_or_else(|| {
                 Failure::Usage(format!(
-                    "--expect {head:?} is not a head; use the last word that recount digest prints"
+                    "--expect {head:?} is not a head; use the last value that recount digest prints"
                 ))
             })?);
         }
@@ -103,7 +103,7 @@ impl Verify {
                 }
                 checked => checked?,
             };
-            tally.tell(&mut asking.out, asking.json, &report)?;
+            tally.print_result(&mut asking.out, asking.json, &report)?;
         }
         tally.verdict()
     }
@@ -115,11 +115,12 @@ pub(super) fn offline(data: &Path, noted: &[Noted], json: bool) -> Result<(), Fa
     let mut out = Output::new();
     let mut tally = VerifyTally::default();
     for report in &survey.reports {
-        tally.tell(&mut out, json, report)?;
+        tally.print_result(&mut out, json, report)?;
     }
     if tally.problems > 0 {
-        let (runs, events) = (survey.readable_runs, survey.readable_events);
-        note(&format!("readable: {runs} complete runs, {events} events in total; nothing was changed"));
+        let (runs, events) =
+            (count(survey.readable_runs, "complete run"), count(survey.readable_events, "event"));
+        note(&format!("readable: {runs}, {events} in total; nothing was changed"));
     }
     tally.verdict()
 }
@@ -128,18 +129,20 @@ pub(super) fn offline(data: &Path, noted: &[Noted], json: bool) -> Result<(), Fa
 fn noted(file: Option<&Path>) -> Result<Vec<Noted>, Failure> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|why| Failure::Usage(format!("{name} cannot be read: {why}")))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|why| Failure::Usage(format!("cannot read {name}: {why}")))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let noted = lines.map(|(at, line)| {
         Noted::line(line).ok_or_else(|| {
             let at = at + 1;
-            Failure::Usage(format!("{name}, line {at}: {line:?} is not RUN EVENTS HEAD, as digest prints it"))
+            Failure::Usage(format!(
+                "{name}, line {at}: {line:?} is not of the form RUN EVENTS HEAD, which recount digest prints"
+            ))
         })
     });
     let noted = noted.collect::<Result<Vec<_>, _>>()?;
     if noted.is_empty() {
-        return Err(Failure::Usage(format!("{name} is empty; it needs lines as digest prints them")));
+        return Err(Failure::Usage(format!("{name} is empty; use a file with the output of recount digest")));
     }
     Ok(noted)
 }
@@ -161,7 +164,7 @@ async fn check_once(
 ) -> Result<Option<VerifyReport>, ClientError> {
     let (digest, undigested) = match client.get_run_digest(run).await {
         Ok(digest) => (Some(digest), None),
-        // Of a run whose newest events are damaged there is no digest; what can be read still tells where.
+        // A run whose newest events are damaged has no digest; the readable events still locate the damage.
         Err(ClientError::Problem(why)) if why.code == "run_damaged" => (None, Some(why.detail)),
         Err(why) => return Err(why),
     };
@@ -192,7 +195,7 @@ async fn check_once(
             Some(Gap::Damaged(range)) => {
                 if damaged.len() == limits::DAMAGED_NAMED_MAX {
                     let from = after.map_or(0, |after| after + 1);
-                    damaged.push(format!("and more from event {from} on"));
+                    damaged.push(format!("and more after event {from}"));
                     break;
                 }
                 damaged.push(damage_words(range));
@@ -217,7 +220,7 @@ async fn check_once(
         }
         after = next;
     }
-    // Where events are damaged, what the others add up to would only say the same again.
+    // If events are damaged, a digest mismatch would only repeat that.
     let sum = digest.as_ref().filter(|_| damaged.is_empty()).map(|digest| (digest.events, &*digest.head));
     let mut report = checker.finish(sum);
     if damaged.is_empty() {
@@ -235,7 +238,7 @@ async fn check_once(
     Ok(Some(report))
 }
 
-/// Whether a problem is about who asks, so that every other request would meet it, too.
+/// Whether a problem is about the client, so that every other request would fail, too.
 fn is_of_caller(why: &Problem) -> bool {
     matches!(why.status, 400 | 401 | 403 | 429)
 }
@@ -279,7 +282,7 @@ struct VerifyTally {
 }
 
 impl VerifyTally {
-    /// A row that is damaged, so that nothing can be said of its run.
+    /// A row that is damaged, so that its run cannot be checked.
     fn unlisted(&mut self, out: &mut Output, as_json: bool, row: &str) -> Result<(), Failure> {
         self.problems += 1;
         let problem = format!("a row of the run list is damaged, and its run was not checked: {row}");
@@ -291,7 +294,12 @@ impl VerifyTally {
         out.line(&format!("store wrong: {}", clean::line(&problem)))
     }
 
-    fn tell(&mut self, out: &mut Output, as_json: bool, report: &VerifyReport) -> Result<(), Failure> {
+    fn print_result(
+        &mut self,
+        out: &mut Output,
+        as_json: bool,
+        report: &VerifyReport,
+    ) -> Result<(), Failure> {
         self.runs += usize::from(report.run_id.is_some());
         self.problems += report.problems.len();
         let ok = report.problems.is_empty();
@@ -313,18 +321,18 @@ impl VerifyTally {
             return Ok(());
         }
         if ok {
-            return out.line(&format!("{subject} ok, {} events, head {}", report.events, report.head));
+            let events = count(report.events, "event");
+            return out.line(&format!("{subject} ok, {events}, head {}", report.head));
         }
         let wrong = |problem: &String| format!("{subject} wrong: {}", clean::line(problem));
         report.problems.iter().try_for_each(|problem| out.line(&wrong(problem)))
     }
 
     fn verdict(self) -> Result<(), Failure> {
-        let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
+        let runs = count(self.runs as u64, "run");
         match self.problems {
             0 => note(&format!("{runs} checked, no problems")),
-            1 => note(&format!("{runs} checked, 1 problem")),
-            problems => note(&format!("{runs} checked, {problems} problems")),
+            problems => note(&format!("{runs} checked, {}", count(problems as u64, "problem"))),
         }
         if self.problems == 0 { Ok(()) } else { Err(Failure::No) }
     }

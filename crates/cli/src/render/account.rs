@@ -1,4 +1,4 @@
-//! A run, or the feed, told event by event. See [`Account`].
+//! Prints a run, or the feed, event by event. See [`Account`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::clean;
 use super::sentence::{self, Data, Sentence};
+use super::{clean, count};
 
-/// Lines of a text that are shown when not everything is asked for; how many are left out is said.
+/// Lines of a text that are shown without `--all`; the number of omitted ones is printed.
 const TEXT_LINES_MAX: usize = 20;
 
-/// Characters that are put behind the sentence rather than below it.
+/// Characters of a text that is put after the sentence rather than below it.
 const INLINE_CHARS_MAX: usize = 160;
 
-/// Bytes of text gathered from deltas; at the limit the oldest block is told as it stands.
+/// Bytes of text gathered from deltas; at the limit the oldest block is printed incomplete.
 const GATHERED_BYTES_MAX: usize = 1 << 20;
 
 /// Turns envelopes into lines.
@@ -54,7 +54,7 @@ struct StoredEnvelope<'a> {
 }
 
 impl Account {
-    /// Of one run. With `all`, pieces are told too and no text is shortened.
+    /// Of one run. With `all`, pieces are printed too and no text is shortened.
     pub(crate) fn of_run(all: bool) -> Self {
         let gathered = BTreeMap::new();
         Account { all, names_runs: false, day: String::new(), gathered, gathered_bytes: 0 }
@@ -65,7 +65,7 @@ impl Account {
         Account { names_runs: true, ..Account::of_run(all) }
     }
 
-    /// What one event says.
+    /// The lines of one event.
     pub(crate) fn event(&mut self, bytes: &[u8]) -> Vec<String> {
         let text = String::from_utf8_lossy(bytes);
         let envelope: StoredEnvelope<'_> = match serde_json::from_str(&text) {
@@ -84,7 +84,7 @@ impl Account {
             }
             self.complete(&envelope, &data);
         }
-        let said = sentence::of(&envelope.type_name, &data)
+        let sentence = sentence::of(&envelope.type_name, &data)
             .unwrap_or_else(|| Sentence::line(format!("data {}", envelope.data.get())));
         let mut lines = Vec::new();
         if let Some(day) = envelope.occurred_at.get(..10).filter(|day| *day != self.day) {
@@ -99,7 +99,7 @@ impl Account {
         }
         let type_name = clean::line(&envelope.type_name);
         head.push_str(&format!("{}  {}  {type_name}", envelope.sequence, clean::line(time)));
-        self.say(head, &said, &mut lines);
+        self.push_sentence(head, &sentence, &mut lines);
         lines
     }
 
@@ -107,7 +107,7 @@ impl Account {
     pub(crate) fn finish(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some((block, gathered)) = self.gathered.pop_first() {
-            self.tell_gathered(&block, &gathered, &mut lines);
+            self.push_gathered(&block, &gathered, &mut lines);
         }
         self.gathered_bytes = 0;
         lines
@@ -132,12 +132,12 @@ impl Account {
         while self.gathered_bytes > GATHERED_BYTES_MAX {
             let Some((block, gathered)) = self.gathered.pop_first() else { break };
             self.gathered_bytes -= gathered.text.len();
-            self.tell_gathered(&block, &gathered, &mut lines);
+            self.push_gathered(&block, &gathered, &mut lines);
         }
         Some(lines)
     }
 
-    /// Forgets the pieces of a block that is now told as a whole.
+    /// Forgets the pieces of a block that is now printed as a whole.
     fn complete(&mut self, envelope: &StoredEnvelope<'_>, data: &Data) {
         let kind = match &*envelope.type_name {
             "assistant.text_complete" => "text",
@@ -159,26 +159,26 @@ impl Account {
         ))
     }
 
-    fn tell_gathered(&self, block: &Block, gathered: &Gathered, lines: &mut Vec<String>) {
+    fn push_gathered(&self, block: &Block, gathered: &Gathered, lines: &mut Vec<String>) {
         let (run, kind, turn, _) = block;
         let run = if self.names_runs { format!("{}  ", clean::line(run)) } else { String::new() };
-        let head = format!("{run}since {}  unfinished {kind} of turn {turn}", gathered.first_sequence);
-        self.say(head, &Sentence::text("", &gathered.text), lines);
+        let head = format!("{run}{}  unfinished {kind} of turn {turn}", gathered.first_sequence);
+        self.push_sentence(head, &Sentence::text("", &gathered.text), lines);
     }
 
-    /// Puts a sentence behind its head, and its text behind or below it.
-    fn say(&self, head: String, said: &Sentence, lines: &mut Vec<String>) {
+    /// Puts a sentence after its head, and its text after or below it.
+    fn push_sentence(&self, head: String, sentence: &Sentence, lines: &mut Vec<String>) {
         let mut first = head;
-        if !said.line.is_empty() {
+        if !sentence.line.is_empty() {
             first.push_str("  ");
-            first.push_str(&clean::line(&said.line));
+            first.push_str(&clean::line(&sentence.line));
         }
-        let Some(text) = said.text.as_deref().map(|text| text.trim_end_matches('\n')) else {
+        let Some(text) = sentence.text.as_deref().map(|text| text.trim_end_matches('\n')) else {
             lines.push(first);
             return;
         };
         let inline = !text.contains('\n') && text.chars().count() <= INLINE_CHARS_MAX;
-        let joint = if said.line.is_empty() { "  " } else { ": " };
+        let joint = if sentence.line.is_empty() { "  " } else { ": " };
         if inline {
             first.push_str(joint);
             first.push_str(&clean::line(text));
@@ -186,13 +186,12 @@ impl Account {
             return;
         }
         let total = text.lines().count();
-        let count = if total == 1 { "1 line".to_owned() } else { format!("{total} lines") };
-        first.push_str(&format!("{joint}{count}:"));
+        first.push_str(&format!("{joint}{}:", count(total as u64, "line")));
         lines.push(first);
         let shown = if self.all { usize::MAX } else { TEXT_LINES_MAX };
         lines.extend(clean::lines(text).take(shown).map(|line| format!("    {line}").trim_end().to_owned()));
         if total > shown {
-            lines.push(format!("    ({} more lines, not shown)", total - shown));
+            lines.push(format!("    ({} not shown)", count((total - shown) as u64, "more line")));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A talk with an agent in words: what it says as it says it, its calls and their results in short, what it asks.
+//! Prints a chat with an agent: its text as it comes, its calls and their results in short, and its prompts.
 //!
-//! See [`TurnPrinter`] for a turn as it comes; the rest are lines about what is there. Thoughts are told line by line with
-//! their name before each, so that they can be told from the answer without colours. Pure, as all of this folder.
+//! See [`TurnPrinter`] for a turn as it comes; the rest are lines about sessions. Thoughts are printed line by line with
+//! their name before each, so that they differ from the answer without colours. Pure, as all of this folder.
 
 mod history;
 mod words;
@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use recount_client::aap::TurnEvent;
 use recount_client::aap::wire::Content;
 
-pub(crate) use self::history::told as history;
+pub(crate) use self::history::history;
 use self::words::{call, result};
 pub(crate) use self::words::{permission, stopped, usage};
 use super::clean;
 use super::flow::{self, Flow};
 use super::live::{Paint, without_sign};
 
-/// Calls whose names are remembered until their results come; of more the result is told without the name.
+/// Calls whose names are remembered until their results come; further results are printed without the name.
 const CALLS_MAX: usize = 256;
 
 /// Before each line of a thought.
@@ -60,7 +60,7 @@ impl TurnPrinter {
         }
     }
 
-    /// Words alone, for who listens: without signs.
+    /// Words only, without signs, for screen readers.
     pub(crate) fn plain(self, is_plain: bool) -> Self {
         TurnPrinter { is_plain, ..self }
     }
@@ -88,7 +88,7 @@ impl TurnPrinter {
         out.push('\n');
     }
 
-    /// What one event says, to be written as it stands.
+    /// The text of one event, to be written unchanged.
     pub(crate) fn event(&mut self, event: &TurnEvent) -> String {
         let mut out = String::new();
         match event {
@@ -98,12 +98,12 @@ impl TurnPrinter {
             TurnEvent::ThinkingRetracted(cut) => self.retracted(Piece::Thinking, &cut.note, &mut out),
             TurnEvent::Text(text) => self.whole(Piece::Text, text, &mut out),
             TurnEvent::Thinking(text) => self.whole(Piece::Thinking, text, &mut out),
-            TurnEvent::ToolCall(asked) => {
-                self.remember(&asked.tool_call_id, &asked.name);
+            TurnEvent::ToolCall(tool_call) => {
+                self.remember(&tool_call.tool_call_id, &tool_call.name);
                 out.push_str(&self.end_line());
-                let name = clean::line(&asked.name);
+                let name = clean::line(&tool_call.name);
                 let sign = if self.is_plain { "" } else { "▸ " };
-                let line = self.paint.bold(&format!("{sign}call {name}")) + &call(&asked.input);
+                let line = self.paint.bold(&format!("{sign}call {name}")) + &call(&tool_call.input);
                 self.line(&line, &mut out);
             }
             TurnEvent::ToolResult { tool_call_id, content } => {
@@ -116,7 +116,7 @@ impl TurnPrinter {
         out
     }
 
-    /// Knows a call by its name, which its result does not say.
+    /// Remembers the name of a call, because its result does not have it.
     pub(crate) fn remember(&mut self, id: &str, name: &str) {
         if self.calls.len() < CALLS_MAX {
             self.calls.insert(id.to_owned(), name.to_owned());
@@ -152,7 +152,7 @@ impl TurnPrinter {
         self.whole(block, note.trim(), out);
     }
 
-    /// A piece, where it stands.
+    /// One piece of a text.
     fn piece(&mut self, block: Piece, piece: &str, out: &mut String) {
         if piece.is_empty() {
             return;

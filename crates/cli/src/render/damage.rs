@@ -12,5 +12,5 @@ pub(crate) fn damage_words(damaged: &DamagedRange) -> String {
     let events = range("event", damaged.first_sequence, damaged.last_sequence)
         .or_else(|| range("position", damaged.first_position, damaged.last_position))
         .unwrap_or_else(|| "some events".to_owned());
-    format!("{events}{of}: damaged in the store and not shown")
+    format!("{events}{of}: damaged in the store, not shown")
 }

@@ -2,7 +2,7 @@
 
 use recount_client::reply::{Artifact, Clarification, Handoff, Run, Session, Task};
 
-use super::{clean, flow};
+use super::{clean, count, flow, utc_time};
 
 /// Columns of a title in a list; longer ones are cut with a sign.
 const TITLE_COLUMNS_MAX: usize = 48;
@@ -15,7 +15,7 @@ pub(crate) fn runs(runs: &[Run]) -> Vec<String> {
             clean::line(&run.id),
             clean::line(&run.status),
             title(run.title.as_deref()),
-            time(&run.created_at),
+            utc_time(&run.created_at),
             agent(run).unwrap_or_default(),
             attention.to_owned(),
         ]
@@ -41,7 +41,7 @@ pub(crate) fn tasks(tasks: &[Task]) -> Vec<String> {
             clean::line(&task.id),
             clean::line(&task.status),
             title(task.title.as_deref()),
-            time(&task.created_at),
+            utc_time(&task.created_at),
             count_of_runs(task.runs),
         ]
     });
@@ -55,7 +55,7 @@ pub(crate) fn sessions(sessions: &[Session]) -> Vec<String> {
             clean::line(&session.id),
             clean::line(&session.status),
             title(session.title.as_deref()),
-            time(&session.created_at),
+            utc_time(&session.created_at),
             count_of_runs(session.runs),
         ]
     });
@@ -63,28 +63,28 @@ pub(crate) fn sessions(sessions: &[Session]) -> Vec<String> {
 }
 
 /// One line a question: id, status, the question, time of asking, run.
-pub(crate) fn clarifications(asked: &[Clarification]) -> Vec<String> {
-    let rows = asked.iter().map(|asked| {
+pub(crate) fn clarifications(clarification: &[Clarification]) -> Vec<String> {
+    let rows = clarification.iter().map(|clarification| {
         [
-            clean::line(&asked.id),
-            clean::line(&asked.status),
-            title(Some(&asked.question)),
-            time(&asked.requested_at),
-            clean::line(&asked.run_id),
+            clean::line(&clarification.id),
+            clean::line(&clarification.status),
+            title(Some(&clarification.question)),
+            utc_time(&clarification.requested_at),
+            clean::line(&clarification.run_id),
         ]
     });
     columns(rows.collect())
 }
 
 /// One line a handoff: id, status, what it is about, time of asking, run.
-pub(crate) fn handoffs(asked: &[Handoff]) -> Vec<String> {
-    let rows = asked.iter().map(|asked| {
+pub(crate) fn handoffs(handoff: &[Handoff]) -> Vec<String> {
+    let rows = handoff.iter().map(|handoff| {
         [
-            clean::line(&asked.id),
-            clean::line(&asked.status),
-            title(asked.summary_terse.as_deref().or(Some(&asked.reason))),
-            time(&asked.requested_at),
-            clean::line(&asked.run_id),
+            clean::line(&handoff.id),
+            clean::line(&handoff.status),
+            title(handoff.summary_terse.as_deref().or(Some(&handoff.reason))),
+            utc_time(&handoff.requested_at),
+            clean::line(&handoff.run_id),
         ]
     });
     columns(rows.collect())
@@ -99,7 +99,7 @@ pub(crate) fn artifacts(artifacts: &[Artifact]) -> Vec<String> {
             clean::line(&artifact.id),
             clean::line(&artifact.status),
             title(Some(&format!("{}{what}", artifact.kind))),
-            time(&artifact.created_at),
+            utc_time(&artifact.created_at),
             clean::line(artifact.produced_by_run_id.as_deref().unwrap_or("(no run yet)")),
         ]
     });
@@ -108,7 +108,7 @@ pub(crate) fn artifacts(artifacts: &[Artifact]) -> Vec<String> {
 
 /// `1 run`, `2 runs`.
 pub(crate) fn count_of_runs(runs: u64) -> String {
-    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
+    count(runs, "run")
 }
 
 fn title(title: Option<&str>) -> String {
@@ -126,11 +126,6 @@ pub(crate) fn title_within(title: Option<&str>, columns_max: usize) -> String {
     let words = cut.rsplit_once(' ').map(|(words, _)| words.trim_end_matches([',', ';', ':']));
     let cut = words.filter(|words| flow::columns(words) * 2 > columns_max).unwrap_or(cut);
     format!("{cut}…")
-}
-
-/// `2026-05-03 10:23:45`, in UTC.
-fn time(at: &str) -> String {
-    clean::line(at.get(..19).unwrap_or(at)).replacen('T', " ", 1)
 }
 
 /// Columns that are empty in every row are left out.
@@ -182,10 +177,10 @@ mod tests {
         ]);
         let cut = format!("{}…", "x".repeat(47));
         let expected = [
-            format!("task_1   idle  {:<48}  2026-05-03 10:23:45  1 run", "a\\u{1b}[1m    b"),
-            format!("task_22  idle  {:<48}  2026-05-03 10:23:45  2 runs", "(no title)"),
-            format!("t        idle  {cut}  2026-05-03 10:23:45  0 runs"),
-            format!("e        idle  {:<48}  2026-05-03 10:23:45  0 runs", "(no title)"),
+            format!("task_1   idle  {:<48}  2026-05-03 10:23:45 UTC  1 run", "a\\u{1b}[1m    b"),
+            format!("task_22  idle  {:<48}  2026-05-03 10:23:45 UTC  2 runs", "(no title)"),
+            format!("t        idle  {cut}  2026-05-03 10:23:45 UTC  0 runs"),
+            format!("e        idle  {:<48}  2026-05-03 10:23:45 UTC  0 runs", "(no title)"),
         ];
         assert_eq!(lines, expected);
     }

@@ -1,5 +1,5 @@
-//! A run printed while it happens, for the person that started it: what the agent says as it comes, a line for each call and each
-//! ending, what commands write, changes of files, and what people are asked. See [`Live`].
+//! Prints a run while it happens, for the person that started it: the agent's text as it comes, a line for each call
+//! and each ending, the output of commands, changes of files, and prompts. See [`Live`].
 //!
 //! Unlike [`Account`](super::Account), which leaves nothing out, this prints what a person in front of it wants to
 //! know, and names where the rest is. A sign such as `▸` or `✓` always has a word beside it.
@@ -23,12 +23,12 @@ pub(crate) use self::paint::{Paint, without_sign};
 pub(crate) use self::prompt::{Kind, Prompt, approval_lines};
 use super::flow::{self, Flow};
 use super::sentence::{self, Data, left_open, money, turns};
-use super::{clean, short};
+use super::{clean, count, short};
 
-/// Calls whose output is kept track of; of more at the same time the output is not told.
+/// Calls whose output is tracked; the output of further simultaneous ones is not printed.
 const CALLS_MAX: usize = 64;
 
-/// Things to do that are told; how many more there are is said.
+/// To-do items that are printed; the number of omitted ones is printed.
 const TODOS_MAX: usize = 30;
 
 /// Turns events into text for a terminal or a pipe.
@@ -40,17 +40,17 @@ pub(crate) struct Live {
     flow: Flow,
     /// What is waited for.
     busy: Busy,
-    /// The block of text that is being told, by turn and place, while its line is open.
+    /// The block of text that is being printed, by turn and index, while its line is open.
     block: Option<(u64, u64)>,
-    /// The block whose pieces were told last, also when other lines came between.
-    heard: Option<(u64, u64)>,
+    /// The block whose pieces were printed last, also when other lines came between.
+    streamed: Option<(u64, u64)>,
     /// Whether the last text did not end its line.
     is_mid_line: bool,
     /// A line end that came in two pieces.
     held_return: bool,
     calls: BTreeMap<String, Call>,
     started: bool,
-    /// Whether a call of a tool is all there is, so that what it answers is what was asked for.
+    /// Whether the run is one call of a tool, so that its output is the result.
     is_one_call: bool,
     /// The signal that ended the last command.
     signal: Option<u8>,
@@ -83,13 +83,13 @@ pub(crate) enum Ending {
 
 /// What one event gives.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// To be written as it stands.
+pub(crate) struct LiveOutput {
+    /// To be written unchanged.
     pub(crate) text: String,
     /// Artifacts that are to be fetched and given to [`Live::patch`].
     pub(crate) patches: Vec<String>,
-    /// Something that is asked now.
-    pub(crate) asked: Option<Prompt>,
+    /// A prompt that opens now.
+    pub(crate) prompt: Option<Prompt>,
     /// The prompt that was settled.
     pub(crate) settled: Option<String>,
 }
@@ -116,7 +116,7 @@ impl Live {
             flow: Flow::default(),
             busy: Busy::Nothing,
             block: None,
-            heard: None,
+            streamed: None,
             is_mid_line: false,
             held_return: false,
             calls: BTreeMap::new(),
@@ -129,7 +129,7 @@ impl Live {
         }
     }
 
-    /// Words alone, for who listens: without signs.
+    /// Words only, without signs, for screen readers.
     pub(crate) fn plain(self, is_plain: bool) -> Self {
         Live { is_plain, ..self }
     }
@@ -157,9 +157,9 @@ impl Live {
 
     /// Lines to be copied, such as commands, which are not broken.
     pub(crate) fn unbroken(&mut self, lines: &[String]) -> String {
-        let mut told = Told::default();
-        lines.iter().for_each(|line| self.whole_line(&mut told, line));
-        told.text
+        let mut out = LiveOutput::default();
+        lines.iter().for_each(|line| self.whole_line(&mut out, line));
+        out.text
     }
 
     /// How the run ended, once it has.
@@ -167,39 +167,39 @@ impl Live {
         self.ending
     }
 
-    /// What one event says.
-    pub(crate) fn event(&mut self, bytes: &str) -> Told {
-        let mut told = Told::default();
+    /// The output of one event.
+    pub(crate) fn event(&mut self, bytes: &str) -> LiveOutput {
+        let mut out = LiveOutput::default();
         let Ok(envelope) = serde_json::from_str::<LiveEnvelope<'_>>(bytes) else {
-            self.line(&mut told, &format!("not an event: {}", clean::line(bytes)));
-            return told;
+            self.line(&mut out, &format!("not an event: {}", clean::line(bytes)));
+            return out;
         };
         let data = Data::read(envelope.data.get());
         self.busy.event(&envelope.type_name, &data);
-        told.asked = Prompt::of(&envelope.type_name, &data, envelope.session_id.is_some());
-        told.settled = Prompt::settled_by(&envelope.type_name, &data);
+        out.prompt = Prompt::of(&envelope.type_name, &data, envelope.session_id.is_some());
+        out.settled = Prompt::settled_by(&envelope.type_name, &data);
         match envelope.type_name.split_once('.').map_or("", |(group, _)| group) {
-            "assistant" => self.speech(&envelope.type_name, &data, &mut told),
-            "tool" => self.tool(&envelope.type_name, &data, &mut told),
-            "run" => self.run(&envelope, &data, &mut told),
-            _ => self.other(&envelope.type_name, &data, &mut told),
+            "assistant" => self.speech(&envelope.type_name, &data, &mut out),
+            "tool" => self.tool(&envelope.type_name, &data, &mut out),
+            "run" => self.run(&envelope, &data, &mut out),
+            _ => self.other(&envelope.type_name, &data, &mut out),
         }
-        told
+        out
     }
 
     /// Lines of our own between those of events.
     pub(crate) fn lines(&mut self, lines: &[String]) -> String {
-        let mut told = Told::default();
-        lines.iter().for_each(|line| self.line(&mut told, line));
-        told.text
+        let mut out = LiveOutput::default();
+        lines.iter().for_each(|line| self.line(&mut out, line));
+        out.text
     }
 
-    /// The lines of something that is asked.
+    /// The lines of a prompt.
     pub(crate) fn prompt(&mut self, prompt: &Prompt) -> String {
-        let mut told = Told::default();
-        self.line(&mut told, "");
-        prompt.told(self.paint).iter().for_each(|line| self.line(&mut told, line));
-        told.text
+        let mut out = LiveOutput::default();
+        self.line(&mut out, "");
+        prompt.opening_lines(self.paint).iter().for_each(|line| self.line(&mut out, line));
+        out.text
     }
 
     /// A change of a file, whose bytes were fetched.
@@ -208,89 +208,89 @@ impl Live {
         self.lines(&lines)
     }
 
-    fn speech(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+    fn speech(&mut self, type_name: &str, data: &Data, out: &mut LiveOutput) {
         let block = data.number("turn_index").zip(data.number("block_index"));
         match (type_name, block) {
             ("assistant.text_delta", Some(block)) => {
                 if self.block != Some(block) {
-                    self.end_line(told);
+                    self.end_line(out);
                     self.block = Some(block);
-                    self.heard = Some(block);
+                    self.streamed = Some(block);
                 }
                 if let Some(delta) = data.text("delta") {
-                    self.stream(delta, told);
+                    self.stream(delta, out);
                 }
             }
             ("assistant.text_complete", Some(block)) => {
-                if self.heard != Some(block) {
-                    self.end_line(told);
-                    self.stream(data.text("text").unwrap_or_default(), told);
+                if self.streamed != Some(block) {
+                    self.end_line(out);
+                    self.stream(data.text("text").unwrap_or_default(), out);
                 }
-                self.end_line(told);
+                self.end_line(out);
                 if data.is_true("aborted") {
-                    self.line(told, "(the text was cut off here)");
+                    self.line(out, "(the text was cut off here)");
                 }
             }
-            ("assistant.image_block", _) => self.sentence(type_name, data, told),
-            // Thoughts and the input of calls are told by `show`.
+            ("assistant.image_block", _) => self.sentence(type_name, data, out),
+            // Thoughts and the input of calls are printed by `show`.
             _ => {}
         }
     }
 
-    fn tool(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+    fn tool(&mut self, type_name: &str, data: &Data, out: &mut LiveOutput) {
         let Some(id) = data.text("tool_call_id").map(str::to_owned) else { return };
         match type_name {
-            "tool.invoked" => self.invoked(&id, data, told),
+            "tool.invoked" => self.invoked(&id, data, out),
             "tool.refused" => {
                 let (name, message) = (self.name(data), data.text("message").unwrap_or_default());
                 let why = data.text("code").unwrap_or("refused").replace('_', " ");
                 let sign = self.paint.bad("✗ refused");
-                self.line(told, &format!("{sign} {name} ({why}): {}", clean::line(message)));
+                self.line(out, &format!("{sign} {name} ({why}): {}", clean::line(message)));
             }
             "tool.completed" | "tool.failed" | "tool.cancelled" | "tool.timed_out" => {
-                self.ended(type_name, &id, data, told);
+                self.ended(type_name, &id, data, out);
             }
             "tool.shell.command" => {
                 let without = matches!(data.text("sandbox_layer"), Some("off" | "none"));
                 if without && !std::mem::replace(&mut self.warned_of_sandbox, true) {
-                    let warning = self.paint.notable("commands run without a sandbox here");
-                    self.line(told, &warning);
+                    let warning = self.paint.notable("commands run without a sandbox");
+                    self.line(out, &warning);
                 }
             }
-            "tool.shell.output_chunk" => self.chunk(&id, data, told),
+            "tool.shell.output_chunk" => self.chunk(&id, data, out),
             "tool.shell.exited" => {
                 let exit = match (data.value("exit_code").and_then(Value::as_i64), data.text("signal")) {
                     (Some(code), _) => (format!("exit status {code}"), code == 0),
-                    (None, Some(signal)) => (format!("ended by {}", clean::line(signal)), false),
-                    (None, None) => ("ended without a status".to_owned(), false),
+                    (None, Some(signal)) => (format!("terminated by {}", clean::line(signal)), false),
+                    (None, None) => ("no exit status".to_owned(), false),
                 };
                 self.signal = data.number("signal_number").and_then(|number| u8::try_from(number).ok());
-                let truncated = data.is_true("truncated").then(|| "the output was cut short".to_owned());
+                let truncated = data.is_true("truncated").then(|| "the output was truncated".to_owned());
                 let missing = left_open(data).or(truncated);
                 if let Some(call) = self.calls.get_mut(&id) {
                     (call.exit, call.missing) = (Some(exit), missing);
                 }
             }
-            "tool.todo_write.updated" => self.todos(data, told),
+            "tool.todo_write.updated" => self.todos(data, out),
             "tool.edit.proposed" | "tool.file_write.proposed" | "tool.multi_edit.proposed" => {
                 let paths = data.text("path").map(|path| vec![path]).or_else(|| data.texts("paths"));
                 let summary =
                     data.text("summary").map_or(String::new(), |words| format!(" ({})", clean::line(words)));
                 let paths = clean::line(&paths.unwrap_or_default().join(", "));
-                self.line(told, &format!("  changes {paths}{summary}"));
+                self.line(out, &format!("  changes {paths}{summary}"));
                 let ids = data.text("patch_artifact_id").map(|id| vec![id]);
                 let ids = ids.or_else(|| data.texts("patch_artifact_ids")).unwrap_or_default();
-                told.patches = ids.into_iter().map(str::to_owned).collect();
+                out.patches = ids.into_iter().map(str::to_owned).collect();
             }
             "tool.edit.reverted" | "tool.file_write.reverted" | "tool.multi_edit.reverted" => {
-                self.sentence(type_name, data, told);
+                self.sentence(type_name, data, out);
             }
-            // What else a tool says of itself, its outcome says in short.
+            // The outcome summarises the other events of a tool.
             _ => {}
         }
     }
 
-    fn invoked(&mut self, id: &str, data: &Data, told: &mut Told) {
+    fn invoked(&mut self, id: &str, data: &Data, out: &mut LiveOutput) {
         if self.calls.len() < CALLS_MAX {
             self.calls.insert(id.to_owned(), Call::default());
         }
@@ -311,32 +311,32 @@ impl Live {
             let scope = data.text("allowance_scope").unwrap_or("run");
             line.push_str(&clean::line(&format!(" (always allowed in this {scope} by {by})")));
         }
-        self.line(told, &line);
+        self.line(out, &line);
     }
 
-    fn chunk(&mut self, id: &str, data: &Data, told: &mut Told) {
+    fn chunk(&mut self, id: &str, data: &Data, out: &mut LiveOutput) {
         let several = self.calls.len() > 1;
         let Some((call, piece)) = self.calls.get_mut(id).zip(data.text("data")) else { return };
         let lines = match data.text("encoding") {
             Some(_) => call.output.opaque(piece.len() / 4 * 3),
             None => call.output.piece(data.text("stream") == Some("stderr"), piece),
         };
-        self.output(id, several, &lines, told);
+        self.output(id, several, &lines, out);
     }
 
-    /// Lines that a command wrote; with several commands at once, each says whose it is.
-    fn output(&mut self, id: &str, several: bool, lines: &[String], told: &mut Told) {
+    /// Lines that a command wrote; with several commands at once, each is marked with its command.
+    fn output(&mut self, id: &str, several: bool, lines: &[String], out: &mut LiveOutput) {
         let whose = if several { format!("{}: ", clean::line(&short(id))) } else { String::new() };
         for line in lines {
-            self.line(told, format!("    {whose}{line}").trim_end());
+            self.line(out, format!("    {whose}{line}").trim_end());
         }
     }
 
-    fn ended(&mut self, type_name: &str, id: &str, data: &Data, told: &mut Told) {
+    fn ended(&mut self, type_name: &str, id: &str, data: &Data, out: &mut LiveOutput) {
         let several = self.calls.len() > 1;
         let mut call = self.calls.remove(id).unwrap_or_default();
         let rest = call.output.finish();
-        self.output(id, several, &rest, told);
+        self.output(id, several, &rest, out);
         let name = self.name(data);
         let took = data.number("duration_ms").filter(|ms| *ms > 0);
         let took = took.map_or(String::new(), |ms| format!(" in {}", seconds(ms)));
@@ -345,10 +345,10 @@ impl Live {
         let (word, is_good) = match type_name {
             "tool.completed" => ("done", call.exit.as_ref().is_none_or(|(_, is_good)| *is_good)),
             "tool.cancelled" => ("cancelled", false),
-            "tool.timed_out" => ("out of time", false),
+            "tool.timed_out" => ("timed out", false),
             _ => ("failed", false),
         };
-        // Some say first how they ended.
+        // Some events name the ending first.
         let after_word = words.strip_prefix(word).filter(|rest| rest.is_empty() || rest.starts_with(' '));
         let words = after_word.map_or(words.as_str(), str::trim_start);
         let sign = match is_good {
@@ -365,32 +365,31 @@ impl Live {
             _ if words.starts_with('(') => line.push_str(&format!(" {words}")),
             _ => line.push_str(&format!(": {words}")),
         }
-        self.line(told, &line);
+        self.line(out, &line);
         let cut = data.is_true("output_incomplete");
-        let missing =
-            call.missing.or_else(|| cut.then(|| "the last of its output may be missing".to_owned()));
+        let missing = call.missing.or_else(|| cut.then(|| "the end of the output may be missing".to_owned()));
         if let Some(missing) = missing {
             let missing = self.paint.notable(&clean::line(&missing));
-            self.line(told, &format!("  {missing}"));
+            self.line(out, &format!("  {missing}"));
         }
         if let Some(output) = data.readable("output").filter(|_| self.is_one_call) {
             let lines = answer::lines(&output);
-            lines.iter().for_each(|line| self.line(told, line));
+            lines.iter().for_each(|line| self.line(out, line));
         }
         let kept = data.text("result_artifact_id").map(str::to_owned).or(call.kept);
-        let is_told = call.output.is_whole();
-        if let Some(kept) = kept.filter(|_| !is_told) {
-            self.line(told, &format!("  the whole output is kept as {}", clean::line(&kept)));
+        let is_complete = call.output.is_whole();
+        if let Some(kept) = kept.filter(|_| !is_complete) {
+            self.line(out, &format!("  the complete output is stored as {}", clean::line(&kept)));
         }
     }
 
-    fn todos(&mut self, data: &Data, told: &mut Told) {
+    fn todos(&mut self, data: &Data, out: &mut LiveOutput) {
         let Some(todos) = data.value("todos").and_then(Value::as_array) else { return };
         if todos.is_empty() {
-            self.line(told, "  nothing is left to do");
+            self.line(out, "  to do: nothing");
             return;
         }
-        self.line(told, "  to do:");
+        self.line(out, "  to do:");
         for todo in todos.iter().take(TODOS_MAX) {
             let field = |name: &str| todo.get(name).and_then(Value::as_str).unwrap_or_default();
             let status = match field("status") {
@@ -398,14 +397,14 @@ impl Live {
                 "in_progress" => "[now] ",
                 _ => "[open]",
             };
-            self.line(told, &format!("    {status} {}", clean::line(field("content"))));
+            self.line(out, &format!("    {status} {}", clean::line(field("content"))));
         }
         if todos.len() > TODOS_MAX {
-            self.line(told, &format!("    (and {} more)", todos.len() - TODOS_MAX));
+            self.line(out, &format!("    ({} more)", todos.len() - TODOS_MAX));
         }
     }
 
-    fn run(&mut self, envelope: &LiveEnvelope<'_>, data: &Data, told: &mut Told) {
+    fn run(&mut self, envelope: &LiveEnvelope<'_>, data: &Data, out: &mut LiveOutput) {
         match envelope.type_name.as_str() {
             "run.queued" => {
                 let mut line = format!("run {}", clean::line(&envelope.run_id));
@@ -421,22 +420,20 @@ impl Live {
                     line.push_str(&format!(", model {}", clean::line(&format!("{provider}{model}"))));
                 }
                 let line = self.paint.dim(&line);
-                self.line(told, &line);
+                self.line(out, &line);
             }
             "run.started" => {
                 if std::mem::replace(&mut self.started, true) {
-                    self.line(told, "another worker took over the run");
+                    self.line(out, "another worker took over the run");
                 }
             }
             "run.waiting" | "run.continued" | "run.checkpoint_saved" => {}
-            "run.finished" | "run.failed" | "run.cancelled" => {
-                self.ending_of(&envelope.type_name, data, told)
-            }
-            other => self.sentence(other, data, told),
+            "run.finished" | "run.failed" | "run.cancelled" => self.ending_of(&envelope.type_name, data, out),
+            other => self.sentence(other, data, out),
         }
     }
 
-    fn ending_of(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+    fn ending_of(&mut self, type_name: &str, data: &Data, out: &mut LiveOutput) {
         let took = data.number("duration_ms").map(seconds);
         let turns = turns(data).filter(|_| data.number("turns") != Some(0));
         let facts: Vec<String> = [turns, took].into_iter().flatten().collect();
@@ -468,20 +465,21 @@ impl Live {
             }
         };
         self.ending = Some(ending);
-        self.line(told, "");
-        self.line(told, &line);
+        self.line(out, "");
+        self.line(out, &line);
         if let Some(facts) = self.cost.take() {
-            self.line(told, &format!("cost: {}", facts.join(", ")));
+            self.line(out, &format!("cost: {}", facts.join(", ")));
         }
     }
 
-    fn other(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+    fn other(&mut self, type_name: &str, data: &Data, out: &mut LiveOutput) {
         match type_name {
             "cost.tick" => self.cost = cost(data),
             "cost.budget_warning" | "cost.budget_exceeded" => {
-                let said = sentence::of(type_name, data).map(|said| said.line).unwrap_or_default();
-                let line = self.paint.notable(&format!("budget: {}", clean::line(&said)));
-                self.line(told, &line);
+                let sentence =
+                    sentence::of(type_name, data).map(|sentence| sentence.line).unwrap_or_default();
+                let line = self.paint.notable(&format!("budget: {}", clean::line(&sentence)));
+                self.line(out, &line);
             }
             "artifact.created" => {
                 let kept = data.text("artifact_id").filter(|_| data.text("kind") == Some("command_output"));
@@ -494,36 +492,34 @@ impl Live {
             "user.attachment" => {
                 let (id, mime) = (data.text("artifact_id"), data.text("mime"));
                 let words = format!("attached: {} ({})", id.unwrap_or_default(), mime.unwrap_or_default());
-                self.line(told, &clean::line(&words));
+                self.line(out, &clean::line(&words));
             }
             "workspace.provisioned" => {
                 let path = data.text("path").unwrap_or_default();
-                let files = data.number("files").map_or(String::new(), |files| match files {
-                    1 => " (1 file)".to_owned(),
-                    files => format!(" ({files} files)"),
-                });
+                let files = data.number("files");
+                let files = files.map_or(String::new(), |files| format!(" ({})", count(files, "file")));
                 let words = match (data.text("mode"), data.text("source")) {
                     (Some("in_place"), _) => format!("works in {path}"),
                     (_, Some(source)) => format!("works on a copy of {source}{files}, {path}"),
                     (_, None) => format!("works in an empty folder, {path}"),
                 };
                 let line = self.paint.dim(&clean::line(&words));
-                self.line(told, &line);
+                self.line(out, &line);
             }
             "turn.failed" | "workspace.failed" => {
-                self.sentence(type_name, data, told);
+                self.sentence(type_name, data, out);
             }
             "turn.completed"
                 if !matches!(data.text("stop_reason"), Some("end_turn" | "tool_use"))
                     || data.value("adjusted").is_some() =>
             {
-                self.sentence(type_name, data, told);
+                self.sentence(type_name, data, out);
             }
             _ => match type_name.split_once('.').map_or("", |(group, _)| group) {
-                // What is asked is told as a prompt.
-                _ if told.asked.is_some() => {}
+                // It is printed as a prompt.
+                _ if out.prompt.is_some() => {}
                 "approval" | "clarification" | "handoff" | "policy" | "error" | "gap" | "context" => {
-                    self.sentence(type_name, data, told);
+                    self.sentence(type_name, data, out);
                 }
                 _ => {}
             },
@@ -531,22 +527,22 @@ impl Live {
     }
 
     /// An event as its sentence has it, in one line.
-    fn sentence(&mut self, type_name: &str, data: &Data, told: &mut Told) {
-        let Some(said) = sentence::of(type_name, data) else { return };
-        let line = match said.text {
-            Some(text) if said.line.is_empty() => text,
-            Some(text) => format!("{}: {text}", said.line),
-            None => said.line,
+    fn sentence(&mut self, type_name: &str, data: &Data, out: &mut LiveOutput) {
+        let Some(sentence) = sentence::of(type_name, data) else { return };
+        let line = match sentence.text {
+            Some(text) if sentence.line.is_empty() => text,
+            Some(text) => format!("{}: {text}", sentence.line),
+            None => sentence.line,
         };
-        self.line(told, &clean::line(line.trim_end()));
+        self.line(out, &clean::line(line.trim_end()));
     }
 
     fn name(&self, data: &Data) -> String {
-        clean::line(data.text("tool_name").unwrap_or("a tool"))
+        clean::line(data.text("tool_name").unwrap_or("unknown tool"))
     }
 
-    /// A piece of text, where it stands.
-    fn stream(&mut self, piece: &str, told: &mut Told) {
+    /// One piece of a text.
+    fn stream(&mut self, piece: &str, out: &mut LiveOutput) {
         let mut text = String::with_capacity(piece.len() + 1);
         if std::mem::take(&mut self.held_return) {
             text.push('\r');
@@ -559,50 +555,48 @@ impl Live {
         let text = text.replace("\r\n", "\n");
         for (place, line) in text.split('\n').enumerate() {
             if place > 0 {
-                told.text.push_str(&self.flow.end_line());
+                out.text.push_str(&self.flow.end_line());
                 self.is_mid_line = false;
             }
             if !line.is_empty() {
-                told.text.push_str(&self.flow.piece(&clean::line(line)));
+                out.text.push_str(&self.flow.piece(&clean::line(line)));
                 self.is_mid_line = true;
             }
         }
     }
 
-    fn end_line(&mut self, told: &mut Told) {
+    fn end_line(&mut self, out: &mut LiveOutput) {
         self.block = None;
         self.held_return = false;
-        told.text.push_str(&self.flow.finish());
+        out.text.push_str(&self.flow.finish());
         if std::mem::take(&mut self.is_mid_line) {
-            told.text.push('\n');
+            out.text.push('\n');
         }
     }
 
     /// A line of ours, broken between words. What is indented by four columns is output or code, and stays as it is.
-    fn line(&mut self, told: &mut Told, line: &str) {
+    fn line(&mut self, out: &mut LiveOutput, line: &str) {
         let line = flow::broken(line, self.width);
-        self.whole_line(told, &line);
+        self.whole_line(out, &line);
     }
 
-    fn whole_line(&mut self, told: &mut Told, line: &str) {
-        self.end_line(told);
+    fn whole_line(&mut self, out: &mut LiveOutput, line: &str) {
+        self.end_line(out);
         let line = if self.is_plain { paint::without_sign(line) } else { line };
-        told.text.push_str(line);
-        told.text.push('\n');
+        out.text.push_str(line);
+        out.text.push('\n');
     }
 }
 
 /// What was used so far, fact by fact.
 fn cost(data: &Data) -> Option<Vec<String>> {
     let mut facts = vec![money(data, "cumulative_cost_micros_usd")?];
-    for (field, words) in
-        [("cumulative_input_tokens", "tokens in"), ("cumulative_output_tokens", "tokens out")]
-    {
-        facts.extend(data.number(field).map(|count| format!("{count} {words}")));
+    for (field, words) in [("cumulative_input_tokens", "in"), ("cumulative_output_tokens", "out")] {
+        facts.extend(data.number(field).map(|tokens| format!("{} {words}", count(tokens, "token"))));
     }
     let left = money(data, "task_budget_remaining_micros_usd");
     let whole = money(data, "task_budget_micros_usd");
-    facts.extend(left.zip(whole).map(|(left, whole)| format!("{left} left of {whole}")));
+    facts.extend(left.zip(whole).map(|(left, whole)| format!("{left} of {whole} remaining")));
     Some(facts)
 }
 
@@ -611,7 +605,8 @@ fn seconds(ms: u64) -> String {
     match ms {
         0..=99 => format!("{ms} ms"),
         100..=59_999 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
-        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+        60_000..=3_599_999 => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+        _ => format!("{} h {} min", ms / 3_600_000, ms % 3_600_000 / 60_000),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Signs of life: what is shown while nothing happens. On a terminal one line that counts the seconds and is erased; else
 //! plain lines at growing intervals.
 //!
-//! Pure: it is told the time and gives text. It must never know events or a terminal. Entry point: [`Pulse`].
+//! Pure: it gets the time as a parameter and returns text. It must never know events or a terminal. Start at [`Pulse`].
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) const ERASE: &str = "\r\u{1b}[K";
 #[derive(Debug)]
 pub(crate) struct Pulse {
     style: Style,
-    /// What is waited for, and since when nothing was heard of it.
+    /// What is waited for, and since when nothing was received.
     waits: Option<(String, Instant)>,
     /// Signs given since then.
     given: usize,
@@ -49,8 +49,8 @@ impl Pulse {
         Pulse { style, waits: None, given: 0, is_shown: false }
     }
 
-    /// Something was heard; this is waited for from now on, if anything is.
-    pub(crate) fn heard(&mut self, waits_for: Option<&str>, now: Instant) {
+    /// Records that something was received, and what is waited for from now on, if anything.
+    pub(crate) fn received(&mut self, waits_for: Option<&str>, now: Instant) {
         self.waits = waits_for.filter(|_| self.style != Style::None).map(|what| (what.to_owned(), now));
         self.given = 0;
     }
@@ -119,7 +119,7 @@ mod tests {
     fn signs(style: Style, until: u64) -> Vec<(u64, Beat)> {
         let start = moment();
         let mut pulse = Pulse::new(style);
-        pulse.heard(Some("the model"), start);
+        pulse.received(Some("the model"), start);
         let mut signs = Vec::new();
         while let Some(due) = pulse.due().filter(|due| *due <= start + Duration::from_secs(until)) {
             let beat = pulse.beat(80, true, due).unwrap();
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(seconds, [1, 2, 3, 4, 5]);
         let now = moment();
         let mut pulse = Pulse::new(Style::Line);
-        pulse.heard(Some("the model"), now);
+        pulse.received(Some("the model"), now);
         assert_eq!(pulse.erase(), "");
         let beat = pulse.beat(80, true, now + Duration::from_secs(3));
         assert_eq!(beat, Some(Beat::Draw(format!("{ERASE}still waiting for the model (3 s)"))));
@@ -147,7 +147,7 @@ mod tests {
         // In the middle of a line nothing is drawn, and nothing is erased: that would be the line itself.
         pulse.erase();
         assert_eq!((pulse.beat(80, false, now + Duration::from_secs(9)), pulse.erase()), (None, ""));
-        pulse.heard(None, now);
+        pulse.received(None, now);
         assert_eq!((pulse.due(), pulse.beat(80, true, now)), (None, None));
     }
 

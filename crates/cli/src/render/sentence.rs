@@ -1,4 +1,4 @@
-//! What each type of event says, in a sentence. See [`of`].
+//! Renders each type of event as a sentence. See [`of`].
 //!
 //! Data is read field by field, so fields of later releases do not matter. When a field that a sentence
 //! needs is missing, there is no sentence, and the event is shown as it is.
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::short;
+use super::{count, short};
 
 /// The `data` of an event: read, and as it stands.
 pub(super) struct Data(Value, Box<str>);
@@ -40,7 +40,7 @@ impl Data {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A field as it stands, number for number and key for key.
+    /// A field unchanged, number for number and key for key.
     fn raw(&self, name: &str) -> Option<String> {
         let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(&self.1).ok()?;
         fields.remove(name).map(|raw| raw.get().to_owned())
@@ -104,8 +104,9 @@ fn facts(facts: impl IntoIterator<Item = Option<String>>) -> String {
     if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
 }
 
-fn counted(data: &Data, field: &str, unit: &str) -> Option<String> {
-    data.number(field).map(|count| format!("{count} {unit}"))
+/// `1 byte on stdout`: a number of the event, its unit in the singular, and what follows the unit.
+fn counted(data: &Data, field: &str, unit: &str, after: &str) -> Option<String> {
+    data.number(field).map(|number| format!("{}{after}", count(number, unit)))
 }
 
 /// Streams of a command that were not read to their end.
@@ -115,7 +116,7 @@ pub(super) fn left_open(data: &Data) -> Option<String> {
 }
 
 pub(super) fn turns(data: &Data) -> Option<String> {
-    data.number("turns").map(|count| if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") })
+    data.number("turns").map(|turns| count(turns, "turn"))
 }
 
 /// An identifier that a command may need is named in full, others short.
@@ -124,10 +125,10 @@ pub(super) fn call(data: &Data) -> Option<String> {
 }
 
 fn duration(data: &Data) -> Option<String> {
-    counted(data, "duration_ms", "ms")
+    data.number("duration_ms").map(|duration| format!("{duration} ms"))
 }
 
-/// `0.0123 USD`, with two to six digits behind the point.
+/// `0.0123 USD`, with two to six digits after the point.
 pub(super) fn money(data: &Data, field: &str) -> Option<String> {
     data.number(field).map(dollars)
 }

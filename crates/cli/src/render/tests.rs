@@ -13,7 +13,7 @@ fn envelope(sequence: u64, type_name: &str, data: &str) -> String {
 }
 
 /// The lines of one event, the day left out.
-fn told(type_name: &str, data: &str) -> Vec<String> {
+fn lines_of(type_name: &str, data: &str) -> Vec<String> {
     let mut account = Account::of_run(false);
     account.event(envelope(11, "ext.some.thing", "{}").as_bytes());
     account.event(envelope(12, type_name, data).as_bytes())
@@ -21,7 +21,7 @@ fn told(type_name: &str, data: &str) -> Vec<String> {
 
 #[track_caller]
 fn check(type_name: &str, data: &str, expected: &[&str]) {
-    assert_eq!(told(type_name, data), expected);
+    assert_eq!(lines_of(type_name, data), expected);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn text_cannot_drive_the_terminal() {
 }
 
 #[test]
-fn pieces_are_told_by_their_block() {
+fn pieces_are_printed_with_their_block() {
     let delta = |at, text: &str| {
         envelope(
             at,
@@ -92,7 +92,7 @@ fn pieces_are_told_by_their_block() {
     assert!(account.finish().is_empty());
 
     assert!(account.event(delta(4, "Never").as_bytes()).is_empty());
-    assert_eq!(account.finish(), ["since 4  unfinished text of turn 0  Never"]);
+    assert_eq!(account.finish(), ["4  unfinished text of turn 0  Never"]);
 
     let mut account = Account::of_run(true);
     assert_eq!(
@@ -105,22 +105,22 @@ fn pieces_are_told_by_their_block() {
 fn gathering_is_bounded() {
     let text = "x".repeat(400_000);
     let mut account = Account::of_run(false);
-    let mut told = 0;
+    let mut line_count = 0;
     for block in 0..10 {
         let data = format!(r#"{{"turn_index":0,"block_index":{block},"delta":"{text}"}}"#);
-        told += account.event(envelope(block, "assistant.text_delta", &data).as_bytes()).len();
+        line_count += account.event(envelope(block, "assistant.text_delta", &data).as_bytes()).len();
     }
-    told += account.finish().len();
-    assert_eq!(told, 20, "a head and a line for each block, early or late");
+    line_count += account.finish().len();
+    assert_eq!(line_count, 20, "a head and a line for each block, early or late");
 }
 
 #[test]
-fn long_texts_are_shortened_unless_all_is_asked_for() {
+fn long_texts_are_shortened_without_all() {
     let text = (0..30).map(|n| format!("line {n}\\n")).collect::<String>();
-    let lines = told("user.message", &format!(r#"{{"text":"{text}"}}"#));
+    let lines = lines_of("user.message", &format!(r#"{{"text":"{text}"}}"#));
     assert_eq!(lines.len(), 22);
     assert_eq!(lines[0], "12  10:23:45.123  user.message  30 lines:");
-    assert_eq!(lines[21], "    (10 more lines, not shown)");
+    assert_eq!(lines[21], "    (10 more lines not shown)");
     let mut account = Account::of_run(true);
     let data = format!(r#"{{"text":"{text}"}}"#);
     assert_eq!(account.event(envelope(1, "user.message", &data).as_bytes()).len(), 32);
@@ -169,7 +169,7 @@ fn check_transcript(name: &str, given: &str) {
 #[test]
 fn stories_give_their_transcripts() {
     let stories = files(&tree().join("testdata/runs"), "jsonl");
-    let mut told = vec!["all-types".to_owned()];
+    let mut known = vec!["all-types".to_owned()];
     for story in &stories {
         let mut account = Account::of_run(false);
         let text = std::fs::read_to_string(story).expect("the story can be read");
@@ -177,25 +177,25 @@ fn stories_give_their_transcripts() {
         lines.extend(account.finish());
         let name = story.file_stem().expect("a story has a name").to_string_lossy().into_owned();
         check_transcript(&name, &(lines.join("\n") + "\n"));
-        told.push(name);
+        known.push(name);
     }
     for transcript in files(&transcripts(), "txt") {
         let name = transcript.file_stem().expect("a transcript has a name").to_string_lossy().into_owned();
-        assert!(told.contains(&name), "{name} has no story");
+        assert!(known.contains(&name), "{name} has no story");
     }
 }
 
 /// Every registered type has a fixture, and every fixture a sentence.
 #[test]
 fn every_fixture_has_a_sentence() {
-    let mut told = Vec::new();
+    let mut blocks = Vec::new();
     for fixture in files(&tree().join("testdata/events"), "json") {
         let text = std::fs::read_to_string(&fixture).expect("the fixture can be read");
         let name = fixture.file_name().expect("a fixture has a name").to_string_lossy().into_owned();
         let lines = Account::of_run(true).event(text.trim_end().as_bytes());
         let opaque = name.starts_with("ext.") || name == "unknown-type.json";
         assert_eq!(lines[1].contains("  data {"), opaque, "{name}: {lines:?}");
-        told.push(lines[1..].join("\n"));
+        blocks.push(lines[1..].join("\n"));
     }
-    check_transcript("all-types", &(told.join("\n") + "\n"));
+    check_transcript("all-types", &(blocks.join("\n") + "\n"));
 }

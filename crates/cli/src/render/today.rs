@@ -9,7 +9,7 @@ use recount_client::reply::{Approval, Clarification, Handoff, Run};
 use serde::Serialize;
 
 use super::sentence::dollars;
-use super::{clean, flow, list};
+use super::{clean, count, flow, list, utc_time};
 
 /// Columns of a line. Words are never cut, so an id stays whole.
 const COLUMNS: usize = 80;
@@ -17,10 +17,10 @@ const COLUMNS: usize = 80;
 /// Columns of a title in the list of an agent's runs: with the longest status and an id it fills a line.
 const RUN_TITLE_COLUMNS: usize = 32;
 
-/// Runs of an agent that are named; how many more there are is said.
+/// Runs of an agent that are named; the number of further ones is printed.
 const NAMED_RUNS_MAX: usize = 5;
 
-/// Sources whose runs were made long after what they tell of, perhaps.
+/// Sources whose runs may have been created long after the events that they record.
 const IMPORTED: [&str; 2] = ["claude-transcripts", "codex-rollouts"];
 
 /// Kinds of runs that call no model, and so cost nothing.
@@ -93,39 +93,39 @@ pub(crate) struct WaitingPrompt {
 }
 
 impl WaitingPrompt {
-    pub(crate) fn approval(asked: Approval) -> Self {
+    pub(crate) fn approval(approval: Approval) -> Self {
         WaitingPrompt {
             kind: "approval",
-            id: asked.id,
-            run_id: asked.run_id,
+            id: approval.id,
+            run_id: approval.run_id,
             agent: None,
-            summary: asked.summary,
-            requested_at: asked.requested_at,
-            expires_at: asked.expires_at,
+            summary: approval.summary,
+            requested_at: approval.requested_at,
+            expires_at: approval.expires_at,
         }
     }
 
-    pub(crate) fn clarification(asked: Clarification) -> Self {
+    pub(crate) fn clarification(clarification: Clarification) -> Self {
         WaitingPrompt {
             kind: "question",
-            id: asked.id,
-            run_id: asked.run_id,
+            id: clarification.id,
+            run_id: clarification.run_id,
             agent: None,
-            summary: asked.question,
-            requested_at: asked.requested_at,
-            expires_at: asked.expires_at,
+            summary: clarification.question,
+            requested_at: clarification.requested_at,
+            expires_at: clarification.expires_at,
         }
     }
 
-    pub(crate) fn handoff(asked: Handoff) -> Self {
+    pub(crate) fn handoff(handoff: Handoff) -> Self {
         WaitingPrompt {
             kind: "handoff",
-            id: asked.id,
-            run_id: asked.run_id,
+            id: handoff.id,
+            run_id: handoff.run_id,
             agent: None,
-            summary: asked.summary_terse.unwrap_or(asked.reason),
-            requested_at: asked.requested_at,
-            expires_at: asked.expires_at,
+            summary: handoff.summary_terse.unwrap_or(handoff.reason),
+            requested_at: handoff.requested_at,
+            expires_at: handoff.expires_at,
         }
     }
 
@@ -165,7 +165,7 @@ impl Today {
         let of_run = |id: &str| asking.iter().chain(runs).find(|run| run.id == id).map(agent_name);
         let mut waiting: Vec<WaitingPrompt> = waiting
             .into_iter()
-            .map(|asked| WaitingPrompt { agent: of_run(&asked.run_id), ..asked })
+            .map(|prompt| WaitingPrompt { agent: of_run(&prompt.run_id), ..prompt })
             .collect();
         waiting.sort_by(|one, other| one.requested_at.cmp(&other.requested_at));
         Today { since, complete: is_complete, runs: runs.len(), cost, agents, waiting }
@@ -177,9 +177,9 @@ impl KnownCost {
     fn add(&mut self, run: &Run) {
         let own = run.cost_micros_usd.saturating_sub(run.prior_cost_micros_usd);
         // Of a pruned run the turns are not there any more; the total of an external run is what its producer reports.
-        let turns_say =
+        let has_turns =
             run.driver == "own" && run.turns > 0 && run.unpriced_turns == 0 && run.first_sequence == 0;
-        if own > 0 || turns_say || WITHOUT_MODEL.contains(&run.kind.as_str()) {
+        if own > 0 || has_turns || WITHOUT_MODEL.contains(&run.kind.as_str()) {
             self.runs_known += 1;
         } else {
             self.runs_unknown += 1;
@@ -196,11 +196,11 @@ impl KnownCost {
     fn words(self) -> String {
         let KnownCost { micros_usd, runs_known, runs_unknown, .. } = self;
         match (runs_known, runs_unknown) {
-            (0, _) => "cost not known".to_owned(),
+            (0, _) => "cost unknown".to_owned(),
             (_, 0) => format!("cost {}", dollars(micros_usd)),
             _ => {
                 let unknown = list::count_of_runs(runs_unknown as u64);
-                format!("cost {} as far as known, not known for {unknown}", dollars(micros_usd))
+                format!("cost {} (unknown for {unknown})", dollars(micros_usd))
             }
         }
     }
@@ -264,7 +264,7 @@ impl AgentReport {
         }
         if self.imported > 0 {
             let count = list::count_of_runs(self.imported as u64);
-            lines.push(format!("  Imported: {count}, whose work may be of an earlier day."));
+            lines.push(format!("  Imported: {count}; the work may be from an earlier day."));
         }
         for run in &self.latest {
             let title = list::title_within(run.title.as_deref(), RUN_TITLE_COLUMNS);
@@ -281,36 +281,31 @@ impl AgentReport {
 
 /// The report for people, without colours, in lines that fit [`COLUMNS`].
 pub(crate) fn lines(today: &Today) -> Vec<String> {
-    let since = today.since.get(..16).unwrap_or(&today.since).replacen('T', " ", 1);
+    let since = utc_time(&today.since);
     if today.runs == 0 && today.waiting.is_empty() {
-        return vec![format!("No runs since {since} UTC, and nothing waits for you.")];
+        return vec![format!("No runs since {since}, and nothing waits for you.")];
     }
-    let agents = match today.agents.len() {
-        1 => "1 agent".to_owned(),
-        count => format!("{count} agents"),
-    };
+    let agents = count(today.agents.len() as u64, "agent");
     let mut lines = vec![
-        format!("Since {since} UTC: {} by {agents}.", list::count_of_runs(today.runs as u64)),
+        format!("Since {since}: {} by {agents}.", list::count_of_runs(today.runs as u64)),
         format!("{}.", capital(&today.cost.words())),
     ];
     if !today.complete {
-        lines.push(
-            "Not all runs were read, because there are too many; the figures are too small.".to_owned(),
-        );
+        lines.push("There are too many runs to read all; the numbers cover the newest runs only.".to_owned());
     }
     lines.push(match today.waiting.len() {
         0 => "Nothing waits for you.".to_owned(),
-        1 => "1 thing waits for you.".to_owned(),
-        count => format!("{count} things wait for you."),
+        1 => "1 request waits for you.".to_owned(),
+        count => format!("{count} requests wait for you."),
     });
-    for asked in &today.waiting {
-        let at = asked.requested_at.get(..16).unwrap_or(&asked.requested_at).replacen('T', " ", 1);
-        let agent = asked.agent.as_deref().map_or(String::new(), |agent| format!(" of {agent}"));
-        let summary = list::title_within(Some(&asked.summary), COLUMNS - 2);
+    for prompt in &today.waiting {
+        let at = utc_time(&prompt.requested_at);
+        let agent = prompt.agent.as_deref().map_or(String::new(), |agent| format!(" of {agent}"));
+        let summary = list::title_within(Some(&prompt.summary), COLUMNS - 2);
         lines.push(String::new());
-        lines.push(format!("{}{agent}, since {at} UTC:", capital(asked.kind)));
+        lines.push(format!("{}{agent}, since {at}:", capital(prompt.kind)));
         lines.push(format!("  {summary}"));
-        lines.push(format!("  To answer: {}", asked.command()));
+        lines.push(format!("  To answer: {}", prompt.command()));
     }
     for agent in &today.agents {
         lines.push(String::new());
@@ -400,7 +395,7 @@ mod tests {
         );
         runs.push(run(9, json!({"kind": "shell", "title": "ls"})));
         runs.push(run(10, json!({"agent_name": "codex", "source": "codex-rollouts"})));
-        let asked = WaitingPrompt {
+        let prompt = WaitingPrompt {
             kind: "approval",
             id: "appr_1".into(),
             run_id: runs[0].id.clone(),
@@ -409,18 +404,18 @@ mod tests {
             requested_at: "2026-11-26T08:00:00.000Z".into(),
             expires_at: None,
         };
-        let today = Today::of("2026-11-25T00:00:00.000Z".into(), &runs, true, vec![asked], &[]);
+        let today = Today::of("2026-11-25T00:00:00.000Z".into(), &runs, true, vec![prompt], &[]);
         let expected = "\
-Since 2026-11-25 00:00 UTC: 9 runs by 3 agents.
-Cost 1.25 USD as far as known, not known for 7 runs.
-1 thing waits for you.
+Since 2026-11-25 00:00:00 UTC: 9 runs by 3 agents.
+Cost 1.25 USD (unknown for 7 runs).
+1 request waits for you.
 
-Approval of claude-code, since 2026-11-26 08:00 UTC:
+Approval of claude-code, since 2026-11-26 08:00:00 UTC:
   rm -r \\u{1b}[31mold
   To answer: recount approve appr_1
 
-claude-code 2.1.330: 7 runs (6 finished, 1 waiting), cost 1.25 USD as far as
-  known, not known for 6 runs.
+claude-code 2.1.330: 7 runs (6 finished, 1 waiting), cost 1.25 USD (unknown for
+  6 runs).
   12,345 tokens in, 678 tokens out.
   Recorded from claude-code-hooks.
   waiting: Fix the page on which people…, run_01M7YHX0000000000000000001
@@ -430,9 +425,9 @@ claude-code 2.1.330: 7 runs (6 finished, 1 waiting), cost 1.25 USD as far as
   finished: Fix the page on which people…, run_01M7YHX0000000000000000005
   2 more runs; to list all: recount ls --agent 'claude-code'
 
-codex: 1 run (1 finished), cost not known.
+codex: 1 run (1 finished), cost unknown.
   Recorded from codex-rollouts.
-  Imported: 1 run, whose work may be of an earlier day.
+  Imported: 1 run; the work may be from an earlier day.
   finished: (no title), run_01M7YHX0000000000000000010
 
 shell commands: 1 run (1 finished), cost 0.00 USD.
@@ -440,6 +435,6 @@ shell commands: 1 run (1 finished), cost 0.00 USD.
         assert_eq!(lines(&today).join("\n"), expected);
         assert!(lines(&today).join("\n").lines().all(|line| flow::columns(line) <= COLUMNS));
         let none = Today::of("2026-11-25T00:00:00.000Z".into(), &[], true, Vec::new(), &[]);
-        assert_eq!(lines(&none), ["No runs since 2026-11-25 00:00 UTC, and nothing waits for you."]);
+        assert_eq!(lines(&none), ["No runs since 2026-11-25 00:00:00 UTC, and nothing waits for you."]);
     }
 }

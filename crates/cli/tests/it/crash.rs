@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer};
-use recount_client::{Client, ClientError, Source, Tail, Told, Until};
+use recount_client::{Client, ClientError, Source, Tail, TailItem, Until};
 use recount_tier::times;
 use recount_world::{Entropy, SeededEntropy};
 use serde_json::Value;
@@ -42,7 +42,7 @@ const WHOLE_EVERY: u64 = 25;
 /// Records that may be hot; half as many are enough for sealing between commits.
 const HOT_EVENTS_MAX: &str = "48";
 
-/// What was promised, and what is told to the tasks of this test.
+/// The acknowledged state, and the signals to the tasks of this test.
 struct Course {
     client: Client,
     random: SeededEntropy,
@@ -178,27 +178,27 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
         if at_the_end(*end.borrow_and_update()) {
             return seen;
         }
-        let told = tokio::select! {
-            told = tail.next() => told,
+        let item = tokio::select! {
+            item = tail.next() => item,
             changed = end.changed() => {
                 changed.expect("the course lives on");
                 continue;
             }
         };
-        was_connected |= matches!(told, Some(Ok(_)));
-        match told {
+        was_connected |= matches!(item, Some(Ok(_)));
+        match item {
             None => return seen,
-            Some(Ok(Told::Event { cursor: place, envelope })) => {
+            Some(Ok(TailItem::Event { cursor: place, envelope })) => {
                 assert!(cursor.is_none_or(|cursor| place > cursor), "{place} comes behind {cursor:?}");
                 cursor = Some(place);
                 seen.push(envelope);
             }
-            Some(Ok(Told::Gap { first, last })) => {
+            Some(Ok(TailItem::Gap { first, last })) => {
                 panic!("{first} to {last} are gone of a run that is pinned")
             }
-            Some(Ok(Told::Damaged(damaged))) => panic!("{damaged:?}"),
-            Some(Ok(Told::CaughtUp { .. })) => {}
-            Some(Ok(Told::Disconnected { .. })) => {
+            Some(Ok(TailItem::Damaged(damaged))) => panic!("{damaged:?}"),
+            Some(Ok(TailItem::CaughtUp { .. })) => {}
+            Some(Ok(TailItem::Disconnected { .. })) => {
                 course.resumed.set(course.resumed.get() + 1);
                 if matches!(resuming, Resuming::Anew) {
                     course.server_up().await;
@@ -279,11 +279,11 @@ async fn whole_feed(client: &Client) -> Vec<String> {
     }
 }
 
-/// How many events are sealed, as the server's own checks say.
+/// The number of sealed events, as reported by the server's own checks.
 fn sealed(server: &Server) -> u64 {
     // Its status is about the machine, too.
-    let told = server.ask(&["doctor"]).data;
-    let count = told.split_once(" sealed with ").and_then(|(before, _)| before.rsplit(' ').next());
+    let output = server.ask(&["doctor"]).data;
+    let count = output.split_once(" sealed with ").and_then(|(before, _)| before.rsplit(' ').next());
     count.and_then(|count| count.parse().ok()).expect("a number of sealed events")
 }
 
@@ -448,8 +448,11 @@ async fn take(course: u64) {
     Answer::of(recount().args(["verify", "--data"]).arg(data.path())).good();
     let passed = course.passing.ending(&stored);
     assert!(sealed as usize > stored.len() / 2, "{sealed} of {} events are sealed", stored.len());
-    assert!(passed.by_policy > 0 && passed.on_request > 0 && passed.gaps_told > 0, "everything was tried");
-    tell(format_args!(
+    assert!(
+        passed.by_policy > 0 && passed.on_request > 0 && passed.gaps_reported > 0,
+        "everything was tried"
+    );
+    print_counts(format_args!(
         "seed {seed}: {kills} kills under load and {} while starting; {} batches with {} events acknowledged, {} sent again; {} times a reader resumed",
         kills / 8,
         *course.batches.borrow(),
@@ -457,20 +460,20 @@ async fn take(course: u64) {
         course.repeated.get(),
         course.resumed.get(),
     ));
-    tell(format_args!(
+    print_counts(format_args!(
         "{} runs came and ended, {} were pruned ({} last by policy, {} prunes on request) of {} events; {} times a reader was told of a gap; {sealed} of {} events left are sealed",
         passed.runs,
         passed.pruned_runs,
         passed.by_policy,
         passed.on_request,
         passed.pruned_events,
-        passed.gaps_told,
+        passed.gaps_reported,
         stored.len(),
     ));
 }
 
-/// Said past the runner's capture: these counts are what the run is for.
-fn tell(counts: std::fmt::Arguments<'_>) {
+/// Printed past the runner's capture: these counts are the result of the run.
+fn print_counts(counts: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     writeln!(std::io::stderr(), "{counts}").expect("standard error takes a line");
 }

@@ -32,7 +32,7 @@ fn script() -> String {
     let mut script = String::from("end = 'All is done.'\n[pace]\nwords = 1\ntokens_per_second = 200\n");
     for (place, name) in COMMANDS.iter().enumerate() {
         let then = match place {
-            // Taken back for good, so a person is asked.
+            // Cannot be undone, so it needs approval.
             1 => "; rm -rf /nowhere/at/all".to_owned(),
             // Left running, to be found when the server dies.
             2 => format!("; sleep {MARK} & sleep 0.2"),
@@ -99,8 +99,8 @@ impl Account {
     }
 }
 
-/// Says yes to whatever is asked.
-async fn say_yes(client: &Client, answered: &mut BTreeSet<String>) {
+/// Approves all pending approvals.
+async fn approve_pending(client: &Client, answered: &mut BTreeSet<String>) {
     let Ok(pending) = client
         .list_approvals(&recount_client::Listing {
             status: Some("pending".to_owned()),
@@ -112,7 +112,7 @@ async fn say_yes(client: &Client, answered: &mut BTreeSet<String>) {
     };
     for approval in pending.data {
         let yes = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
-        // The server may die over it; then it is asked again, by its id.
+        // The server may be killed during the request; then the approval is resolved again, by its id.
         if client.resolve_approval(&approval.id, &yes).await.is_ok() {
             assert!(answered.insert(approval.id.clone()), "{} was pending again", approval.id);
         }
@@ -143,7 +143,7 @@ async fn nothing_left_behind() {
     assert!(waited.await.is_ok(), "left behind by a server that is dead: {:?}", left_behind());
 }
 
-/// What really happened in a run's workspace, against what its log says.
+/// Compares what happened in a run's workspace with its log.
 fn hold_against(run: &str, account: &Account) -> BTreeMap<String, usize> {
     let events = account.events();
     let of = |name: &str| events.iter().filter(|event| event["type"] == name).cloned().collect::<Vec<_>>();
@@ -161,17 +161,18 @@ fn hold_against(run: &str, account: &Account) -> BTreeMap<String, usize> {
         let id = &proposed["data"]["tool_call_id"];
         let command = proposed["data"]["input"]["command"].as_str().unwrap().to_owned();
         let name = COMMANDS.into_iter().find(|name| command.contains(&format!("echo {name} "))).unwrap();
-        let told = |name: &str| of(name).iter().filter(|event| event["data"]["tool_call_id"] == *id).count();
-        let invoked = told("tool.invoked");
+        let count_of =
+            |name: &str| of(name).iter().filter(|event| event["data"]["tool_call_id"] == *id).count();
+        let invoked = count_of("tool.invoked");
         let outcomes: usize =
             ["tool.completed", "tool.failed", "tool.cancelled", "tool.timed_out", "tool.refused"]
                 .into_iter()
-                .map(told)
+                .map(count_of)
                 .sum();
         assert_eq!(outcomes, 1, "{run}: the {name} call is settled {outcomes} times");
         let ran = counts.get(name).copied().unwrap_or(0);
         assert!(ran <= invoked, "{run}: the {name} command ran although it was not invoked");
-        if told("tool.completed") == 1 {
+        if count_of("tool.completed") == 1 {
             assert_eq!(ran, 1, "{run}: the {name} call is completed, but its command did not run");
         }
     }
@@ -209,7 +210,7 @@ async fn agents_go_on_and_nothing_runs_twice() {
             }
         }
         if kill % 3 != 0 {
-            say_yes(&client, &mut answered).await;
+            approve_pending(&client, &mut answered).await;
         }
         // tidy: a random instant of the runs is what is wanted here, not a condition.
         tokio::time::sleep(Duration::from_millis(below(700))).await;
@@ -224,7 +225,7 @@ async fn agents_go_on_and_nothing_runs_twice() {
     let ended = tokio::time::timeout(PATIENCE, async {
         for (run, account) in &mut runs {
             loop {
-                say_yes(&client, &mut answered).await;
+                approve_pending(&client, &mut answered).await;
                 account.read(&client, run).await;
                 if account.has_ended() {
                     break;

@@ -17,7 +17,7 @@ pub(crate) async fn look_again() {
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
-    /// What it said before it listened.
+    /// The lines that it printed before it listened.
     pub(crate) words: Vec<String>,
     /// Its data folder, where no test needs it.
     _data: Option<tempfile::TempDir>,
@@ -46,16 +46,16 @@ impl Server {
     pub(crate) fn listening(self) -> Self {
         let mut server = self;
         let words = lines_of(server.child.stderr.take().expect("it is piped"));
-        let mut heard = Vec::new();
+        let mut printed = Vec::new();
         loop {
             let line = words.recv_timeout(PATIENCE);
-            let Ok(line) = line else { panic!("the server does not listen; it said: {heard:?}") };
+            let Ok(line) = line else { panic!("the server does not listen; it said: {printed:?}") };
             if let Some(address) = line.strip_prefix("listening on http://") {
                 server.address = address.trim().to_owned();
-                server.words = heard;
+                server.words = printed;
                 return server;
             }
-            heard.push(line);
+            printed.push(line);
         }
     }
 
@@ -72,7 +72,7 @@ impl Server {
         Server { child, address: String::new(), words: Vec::new(), _data: None }
     }
 
-    /// Starts and waits until it listens; all it says goes to a file.
+    /// Starts and waits until it listens; all its output goes to a file.
     pub(crate) fn logged(command: &mut Command, log: &Path) -> Self {
         let file = std::fs::File::create(log).expect("the log can be made");
         let child = command.stdout(Stdio::null()).stderr(file).spawn().expect("the binary starts");
@@ -80,10 +80,10 @@ impl Server {
         let until = recount_world::moment() + PATIENCE;
         while server.address.is_empty() {
             assert!(recount_world::moment() < until, "the server does not listen; see {}", log.display());
-            let said = std::fs::read_to_string(log).expect("the log can be read");
-            let line = said.lines().find_map(|line| line.strip_prefix("listening on http://"));
+            let log_text = std::fs::read_to_string(log).expect("the log can be read");
+            let line = log_text.lines().find_map(|line| line.strip_prefix("listening on http://"));
             // A line may be there in part.
-            let whole = line.filter(|_| said.ends_with('\n'));
+            let whole = line.filter(|_| log_text.ends_with('\n'));
             server.address = whole.unwrap_or_default().trim().to_owned();
             wait_to_look();
         }
@@ -95,7 +95,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Stops it, and waits until it has stopped.
     pub(crate) fn interrupt(&self) {
         self.signal("-TERM");
     }
@@ -110,7 +110,7 @@ impl Server {
         self.child.wait().expect("it can be waited for");
     }
 
-    /// Tells it to end, and waits until it has.
+    /// Ends it, and waits until it has ended.
     pub(crate) fn stop(&mut self) {
         self.signal("-TERM");
         self.child.wait().expect("it can be waited for");

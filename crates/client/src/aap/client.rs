@@ -49,14 +49,14 @@ impl AapClient {
         match meta.get("version") {
             Some(version) if version.as_u64() == Some(VERSION) => {}
             Some(version) => {
-                return Err(
-                    self.unexpected(format!("it has version {version} of the protocol, not {VERSION}"))
-                );
+                return Err(self.unexpected(format!(
+                    "it uses protocol version {version}; this client supports version {VERSION}"
+                )));
             }
-            None => return Err(self.unexpected("it names no version of the protocol".to_owned())),
+            None => return Err(self.unexpected("it does not state its protocol version".to_owned())),
         }
         serde_json::from_value(meta)
-            .map_err(|why| self.unexpected(format!("its agents cannot be read: {why}")))
+            .map_err(|why| self.unexpected(format!("its list of agents is malformed: {why}")))
     }
 
     /// A page of sessions: after `after`, the `next` of the page before.
@@ -105,9 +105,9 @@ impl AapClient {
         let messages = reply.get_mut("history").and_then(|history| history.get_mut(kind.as_str()));
         let messages = messages
             .map(Value::take)
-            .ok_or_else(|| self.unexpected(format!("its history has no part {:?}", kind.as_str())))?;
+            .ok_or_else(|| self.unexpected(format!("its history has no field {:?}", kind.as_str())))?;
         serde_json::from_value(messages)
-            .map_err(|why| self.unexpected(format!("its history cannot be read: {why}")))
+            .map_err(|why| self.unexpected(format!("its history is malformed: {why}")))
     }
 
     /// Asks for the end of a turn; it then ends by itself. `false` when the server has no such thing.
@@ -150,7 +150,7 @@ impl AapClient {
         let whole = tokio::time::timeout(limits::CALL_TIMEOUT, whole_body(&self.base, response));
         let body = whole.await.map_err(|why| ClientError::unreachable(&self.base, &why))??;
         serde_json::from_slice(&body)
-            .map_err(|why| self.unexpected(format!("the reply cannot be read: {why}")))
+            .map_err(|why| self.unexpected(format!("the response is malformed: {why}")))
     }
 
     /// With a key, servers of ours execute the same request once, however often it is sent.
@@ -169,8 +169,8 @@ impl AapClient {
             request = request.header("idempotency-key", key);
         }
         if let Some(body) = body {
-            request =
-                request.body(serde_json::to_vec(body).expect("requests hold nothing that JSON cannot say"));
+            request = request
+                .body(serde_json::to_vec(body).expect("requests hold only values that JSON can represent"));
         }
         let response = self.patiently(patience, request).await?;
         match response.status().is_success() {

@@ -19,16 +19,16 @@ pub enum AapError {
         retry_after_seconds: Option<u64>,
     },
     /// A turn broke off before its end and cannot be followed further here. It may go on at the server.
-    #[error("the turn broke off: {reason}")]
+    #[error("the turn was interrupted: {reason}")]
     BrokenOff { reason: String },
     /// No answer: nothing listens at the address, or the connection broke. The call may have been executed.
-    #[error("no answer from {url}: {reason}")]
+    #[error("no response from {url}: {reason}")]
     Unreachable { url: String, reason: String },
     /// Nothing was sent, because what was given to send cannot be.
     #[error("{0}")]
     Unusable(String),
     /// What came is not what the protocol has.
-    #[error("{url} answered with something unexpected: {reason}")]
+    #[error("unexpected response from {url}: {reason}")]
     Protocol { url: String, reason: String },
 }
 
@@ -44,18 +44,18 @@ impl AapError {
     /// A refusal, from whatever body came with it: the protocol has no form for it.
     pub(super) fn refused(status: reqwest::StatusCode, body: &[u8], retry_after: Option<u64>) -> Self {
         let text = String::from_utf8_lossy(body);
-        let told = serde_json::from_slice::<Value>(body).unwrap_or_default();
-        let error = [told.get("error"), told.get("error").and_then(|error| error.get("message"))]
+        let json = serde_json::from_slice::<Value>(body).unwrap_or_default();
+        let error = [json.get("error"), json.get("error").and_then(|error| error.get("message"))]
             .into_iter()
-            .chain([told.get("message"), told.get("detail")])
+            .chain([json.get("message"), json.get("detail")])
             .find_map(|words| words.and_then(Value::as_str).filter(|words| !words.trim().is_empty()))
             .unwrap_or_else(|| text.trim());
         let error: String = match error.is_empty() || error.starts_with('<') {
             // Nothing, or a page for browsers.
-            true => status.canonical_reason().unwrap_or("refused without a word").to_owned(),
+            true => status.canonical_reason().unwrap_or("no reason given").to_owned(),
             false => error.chars().take(limits::REFUSAL_CHARS_MAX).collect(),
         };
-        let code = told.get("code").and_then(Value::as_str).map(str::to_owned);
+        let code = json.get("code").and_then(Value::as_str).map(str::to_owned);
         AapError::Refused { status: status.as_u16(), error, code, retry_after_seconds: retry_after }
     }
 
@@ -86,20 +86,20 @@ mod tests {
     use reqwest::StatusCode;
 
     #[test]
-    fn a_refusal_is_told_in_the_words_of_the_server_whatever_their_form() {
-        let told =
+    fn a_refusal_shows_the_message_of_the_server_in_any_form() {
+        let message =
             |status: StatusCode, body: &str| AapError::refused(status, body.as_bytes(), None).to_string();
         let not_found = StatusCode::NOT_FOUND;
-        assert_eq!(told(not_found, r#"{"error":"no such session"}"#), "no such session (status 404)");
+        assert_eq!(message(not_found, r#"{"error":"no such session"}"#), "no such session (status 404)");
         assert_eq!(
-            told(not_found, r#"{"error":"gone","code":"session_not_found"}"#),
+            message(not_found, r#"{"error":"gone","code":"session_not_found"}"#),
             "gone (status 404, session_not_found)"
         );
-        assert_eq!(told(not_found, r#"{"error":{"message":"deep"}}"#), "deep (status 404)");
-        assert_eq!(told(StatusCode::UNAUTHORIZED, "Unauthorized"), "Unauthorized (status 401)");
-        assert_eq!(told(StatusCode::BAD_GATEWAY, "<html>…"), "Bad Gateway (status 502)");
-        assert_eq!(told(StatusCode::BAD_GATEWAY, ""), "Bad Gateway (status 502)");
-        let long = told(not_found, &"x".repeat(1_000_000));
+        assert_eq!(message(not_found, r#"{"error":{"message":"deep"}}"#), "deep (status 404)");
+        assert_eq!(message(StatusCode::UNAUTHORIZED, "Unauthorized"), "Unauthorized (status 401)");
+        assert_eq!(message(StatusCode::BAD_GATEWAY, "<html>…"), "Bad Gateway (status 502)");
+        assert_eq!(message(StatusCode::BAD_GATEWAY, ""), "Bad Gateway (status 502)");
+        let long = message(not_found, &"x".repeat(1_000_000));
         assert!(long.len() < 5_000, "{}", long.len());
     }
 }

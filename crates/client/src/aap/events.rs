@@ -60,7 +60,7 @@ pub struct Stop {
     pub error: Option<TurnFailure>,
     /// What it took, as the server counts.
     pub usage: Option<Value>,
-    /// That it ended with something asked of people.
+    /// That it ended with an open question to people.
     pub awaiting: Option<Value>,
 }
 
@@ -156,8 +156,8 @@ impl TurnEvent {
     pub(super) fn of_reply(reply: &Value) -> Result<Vec<Self>, String> {
         let Value::Object(data) = reply else { return Err("the turn is not a JSON object".to_owned()) };
         let messages = data.get("messages").cloned().unwrap_or(Value::Array(Vec::new()));
-        let messages: Vec<HistoryMessage> =
-            serde_json::from_value(messages).map_err(|why| format!("the turn's messages: {why}"))?;
+        let messages: Vec<HistoryMessage> = serde_json::from_value(messages)
+            .map_err(|why| format!("the messages of the turn are malformed: {why}"))?;
         let mut events = vec![TurnEvent::Start];
         for message in messages {
             match message {
@@ -191,7 +191,7 @@ impl TurnEvent {
 
 fn text(data: &Map<String, Value>, key: &str) -> Result<String, String> {
     let value = data.get(key).ok_or_else(|| format!("an event of the turn has no {key}"))?;
-    let text = value.as_str().ok_or_else(|| format!("{key} of an event of the turn is not a text"))?;
+    let text = value.as_str().ok_or_else(|| format!("{key} of an event of the turn is not a string"))?;
     Ok(text.to_owned())
 }
 
@@ -217,8 +217,8 @@ mod tests {
         assert_eq!(read(Some("progress"), r#"{"step":1}"#), Ok(TurnEvent::Other("progress".into())));
         assert_eq!(read(None, "{}"), Ok(TurnEvent::Other(String::new())));
         let call = OpenCall { tool_call_id: "c".into(), name: "n".into(), input: json!({"a": 1}) };
-        let told = r#"{"toolCallId":"c","name":"n","input":{"a":1}}"#;
-        assert_eq!(read(Some("tool_call"), told), Ok(TurnEvent::ToolCall(call)));
+        let data = r#"{"toolCallId":"c","name":"n","input":{"a":1}}"#;
+        assert_eq!(read(Some("tool_call"), data), Ok(TurnEvent::ToolCall(call)));
     }
 
     #[test]

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_told_as_plain_text_has_no_open_calls() {
+    fn a_plain_text_history_has_no_open_calls() {
         let user = HistoryMessage::User { content: Content::Text("hi".into()) };
         let plain = HistoryMessage::Assistant { content: Content::Text("ho".into()) };
         assert_eq!(open_calls(&[]), []);

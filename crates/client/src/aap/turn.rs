@@ -1,7 +1,7 @@
-//! Hearing a turn, over any number of connections where the server allows it. See [`Turn`].
+//! Receives the events of a turn, over any number of connections where the server allows it. See [`Turn`].
 //!
-//! A server that gave the turn a name and its events ids is asked again, behind the last event that was heard. Of any
-//! other the turn is broken off when its connection is: what became of it, only the history tells.
+//! If the server gave the turn a name and its events ids, the client reconnects after the last event that it received.
+//! Otherwise a lost connection ends the turn for the client; only the history shows its outcome.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,14 +27,14 @@ const TURN_ID: &str = "aap-turn-id";
 
 /// An item of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum TurnItem {
     Event {
         event: TurnEvent,
         /// The frame as it came. For a turn that came as one reply, the first has all of it as `turn`, and the others
         /// are empty.
         frame: Frame,
     },
-    /// The connection broke, or the server ended; it will be asked again.
+    /// The connection broke, or the server ended; the client reconnects.
     Interrupted { reason: String },
 }
 
@@ -85,13 +85,13 @@ impl AapClient {
             self.send(limits::TURN_HEAD_MAX, Method::POST, address, accept, Some(new), key).await?;
         let id = response.headers().get(TURN_ID).and_then(|id| id.to_str().ok());
         let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
-        // What came is looked at, and not what was asked for. Streams are known by not being JSON: some have no type.
+        // The response decides, not the request. A stream is recognised by not being JSON: some have no content type.
         if new.stream == Way::None || has_type(&response, JSON) {
             let silence =
                 tokio::time::timeout(limits::TURN_SILENCE_MAX, whole_body(self.base_url(), response));
             let body = silence.await.map_err(|why| ClientError::unreachable(self.base_url(), &why))??;
             let reply = serde_json::from_slice(&body)
-                .map_err(|why| self.unexpected(format!("the turn cannot be read: {why}")))?;
+                .map_err(|why| self.unexpected(format!("the turn is malformed: {why}")))?;
             return Turn::whole(self.clone(), session, id, &reply);
         }
         Ok(Turn::streamed(self.clone(), session, id, response))
@@ -112,7 +112,7 @@ impl AapClient {
         let response = self.patiently(limits::CALL_TIMEOUT, request).await?;
         match response.status().as_u16() {
             200 => Ok(response),
-            204 => Err(self.unexpected("nothing follows in the turn".to_owned())),
+            204 => Err(self.unexpected("the turn has no further events".to_owned())),
             _ => Err(self.refusal(response).await),
         }
     }
@@ -156,9 +156,9 @@ impl Turn {
 
     /// The next item; `None` after the stop. An error also ends the turn.
     #[boxed]
-    pub async fn next(&mut self) -> Result<Option<Heard>, AapError> {
+    pub async fn next(&mut self) -> Result<Option<TurnItem>, AapError> {
         if let Some((event, frame)) = self.ready.pop_front() {
-            return Ok(Some(Heard::Event { event, frame }));
+            return Ok(Some(TurnItem::Event { event, frame }));
         }
         loop {
             if let Some(frame) = self.decoder.next_frame() {
@@ -168,8 +168,8 @@ impl Turn {
                 TurnState::Over => return Ok(None),
                 TurnState::Waiting(until, _) => {
                     tokio::time::sleep_until(*until).await;
-                    if let Some(heard) = self.connect().await? {
-                        return Ok(Some(heard));
+                    if let Some(item) = self.connect().await? {
+                        return Ok(Some(item));
                     }
                 }
                 TurnState::Reading(response) => {
@@ -187,7 +187,7 @@ impl Turn {
                             ClientError::Unreachable { reason, .. } => reason,
                             other => other.to_string(),
                         },
-                        Err(_) => format!("silent for {} seconds", silence.as_secs()),
+                        Err(_) => format!("no data for {} seconds", silence.as_secs()),
                     };
                     return self.interrupted(why).map(Some);
                 }
@@ -209,7 +209,7 @@ impl Turn {
         }
     }
 
-    fn received(&mut self, frame: Frame) -> Result<Heard, AapError> {
+    fn received(&mut self, frame: Frame) -> Result<TurnItem, AapError> {
         let event = TurnEvent::read(&frame).map_err(|reason| self.wrong(reason))?;
         if let TurnEvent::Stop(stop) = &event {
             // A server that shuts down sends a stop that is not part of the turn, which goes on when it is back.
@@ -225,7 +225,7 @@ impl Turn {
             None => self.has_ids = false,
         }
         self.in_vain = 0;
-        Ok(Heard::Event { event, frame })
+        Ok(TurnItem::Event { event, frame })
     }
 
     fn can_resume(&self) -> bool {
@@ -233,7 +233,7 @@ impl Turn {
     }
 
     /// Plans another connection, or gives the turn up.
-    fn interrupted(&mut self, reason: String) -> Result<Heard, AapError> {
+    fn interrupted(&mut self, reason: String) -> Result<TurnItem, AapError> {
         // A sign of life is not nothing.
         if self.decoder.comments() > 0 {
             self.in_vain = 0;
@@ -248,11 +248,11 @@ impl Turn {
         let wait = Duration::from_millis(wait.min(limits::RECONNECT_WAIT_MS_MAX));
         self.in_vain = self.in_vain.saturating_add(1);
         self.state = TurnState::Waiting(recount_world::moment() + wait, reason.clone());
-        Ok(Heard::Interrupted { reason })
+        Ok(TurnItem::Interrupted { reason })
     }
 
     /// Reconnects after the last event. An unreachable server may come back; a refusal is final.
-    async fn connect(&mut self) -> Result<Option<Heard>, AapError> {
+    async fn connect(&mut self) -> Result<Option<TurnItem>, AapError> {
         let Some(id) = self.id.clone() else { return Ok(None) };
         match self.client.turn_events(&self.session, &id, self.last.as_deref()).await {
             Ok(response) => {

@@ -158,7 +158,7 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// A tool of the server that is enabled. Without trust each call of it is asked for.
+/// An enabled tool of the server. Without trust, each call needs permission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerToolRef {
     pub name: String,
@@ -339,7 +339,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_other_servers_say_is_understood_as_far_as_it_goes() {
+    fn unknown_parts_of_other_servers_are_accepted() {
         let meta = json!({
             "version": 3, "vendor": "x",
             "agents": [
@@ -369,8 +369,8 @@ mod tests {
         ]);
         let history: Vec<HistoryMessage> = serde_json::from_value(history).unwrap();
         assert_eq!(history[0], HistoryMessage::User { content: Content::Text("hi".into()) });
-        let said = vec![Block::Unknown, Block::text("ho".into())];
-        assert_eq!(history[1], HistoryMessage::Assistant { content: Content::Blocks(said) });
+        let blocks = vec![Block::Unknown, Block::text("ho".into())];
+        assert_eq!(history[1], HistoryMessage::Assistant { content: Content::Blocks(blocks) });
         assert_eq!(history[2], HistoryMessage::Unknown);
         let odd = Content::Other(json!({"odd": true}));
         assert_eq!(history[3], HistoryMessage::Tool { tool_call_id: "c".into(), content: odd });

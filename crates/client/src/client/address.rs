@@ -49,7 +49,7 @@ impl Address {
         match self.refused {
             None => Ok(self.url),
             Some(part) => Err(ClientError::Unusable(format!(
-                "{part:?} cannot be an id; use an id that ls or show prints"
+                "{part:?} is not a valid id; use an id that ls or show prints"
             ))),
         }
     }

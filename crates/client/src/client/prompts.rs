@@ -1,4 +1,4 @@
-//! Prompts and their answers: approvals, questions, handoffs; and what the policy says.
+//! Prompts and their answers: approvals, questions, handoffs; and verdicts of the policy.
 
 use recount_api::query;
 use recount_api::reply::{Allowance, Approval, Clarification, Handoff, Page, PolicyVerdict};
@@ -32,7 +32,7 @@ impl Client {
         self.post(self.at(&["approvals", approval, "resolve"]), request).await
     }
 
-    /// What the server's policy says about a call of this tool by another agent.
+    /// Returns the verdict of the server's policy about a call of this tool by another agent.
     #[boxed]
     pub async fn judge_mcp_call(
         &self,

@@ -121,16 +121,16 @@ async fn every_route_has_its_call() {
     // One more that goes where another call goes.
     refused(client.list_session_runs("s", &listing).await.err());
 
-    let heard = server.heard();
-    for (route, heard) in ROUTES.iter().zip(&heard) {
-        assert_eq!(heard.method, route.method, "{route:?}");
-        assert!(is_of(route.path, &heard.target), "{route:?} went to {}", heard.target);
-        assert_eq!(heard.header("authorization"), Some("Bearer secret"));
+    let requests = server.requests();
+    for (route, received) in ROUTES.iter().zip(&requests) {
+        assert_eq!(received.method, route.method, "{route:?}");
+        assert!(is_of(route.path, &received.target), "{route:?} went to {}", received.target);
+        assert_eq!(received.header("authorization"), Some("Bearer secret"));
     }
-    assert_eq!(heard.len(), ROUTES.len() + 1);
+    assert_eq!(requests.len(), ROUTES.len() + 1);
     let target = |name: &str| {
         let at = ROUTES.iter().position(|route| format!("{:?}", route.name) == name);
-        heard[at.expect("the route exists")].clone()
+        requests[at.expect("the route exists")].clone()
     };
     assert_eq!(target("ListRuns").target, "/v1/runs?after=c%201&limit=7&status=failed");
     assert_eq!(target("ReadRunEvents").target, "/v1/runs/r/events?after_sequence=3&limit=10");
@@ -152,7 +152,7 @@ async fn every_route_has_its_call() {
     assert_eq!(target("UploadArtifact").header("content-type"), Some("image/png"));
     assert_eq!(target("UploadArtifact").body, "bytes");
     assert_eq!(target("RejectHandoff").body, "{}");
-    let of_session = &heard[ROUTES.len()].target;
+    let of_session = &requests[ROUTES.len()].target;
     assert_eq!(of_session, "/v1/runs?session_id=s&after=c%201&limit=7&status=failed");
 }
 
@@ -164,7 +164,7 @@ async fn a_page_keeps_the_bytes_of_each_envelope() {
     let page = Client::new(&server.url, None).unwrap().read_run_events("r", None, None).await.unwrap();
     assert_eq!(page.data.iter().map(|raw| raw.get()).collect::<Vec<_>>(), [envelope]);
     assert_eq!((page.next, page.has_more), (Some(json!(4)), true));
-    assert_eq!(server.heard()[0].header("authorization"), None);
+    assert_eq!(server.requests()[0].header("authorization"), None);
 }
 
 #[tokio::test]
@@ -188,14 +188,14 @@ async fn every_bad_answer_is_typed() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn an_unreachable_server_is_an_error() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
     let client = Client::new(&url, None).unwrap();
     let why = client.get_run("r").await.expect_err("nobody listens");
     assert!(matches!(why, ClientError::Unreachable { .. }), "{why:?}");
-    assert!(why.to_string().starts_with(&format!("no answer from {url}: ")), "{why}");
+    assert!(why.to_string().starts_with(&format!("no response from {url}: ")), "{why}");
     let mut tail = client.tail(Source::Feed, None, Until::Ended);
     assert!(matches!(tail.next().await, Some(Err(ClientError::Unreachable { .. }))));
     assert!(tail.next().await.is_none(), "an error is the last thing told");
@@ -205,7 +205,7 @@ async fn nobody_listens() {
 async fn what_cannot_be_sent_is_refused_before() {
     let addresses = [
         ("ftp://h", "does not begin with http:// or https://"),
-        ("foo", "is not the address"),
+        ("foo", "is not a server URL"),
         ("h:80", "does not begin with http://"),
         ("http://h/?a", "more than"),
     ];

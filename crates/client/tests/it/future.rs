@@ -1,12 +1,12 @@
 //! A server of a later release: what it adds is ignored, and nothing else is lost.
 //!
-//! `testdata/future/` says what such a server may send. It stands for old clients that are out in the world.
+//! `testdata/future/` defines what such a server may send. The test stands in for released clients.
 
 use recount_client::admin::{MakeBackup, Status};
 use recount_client::request::{
     AppendEvents, Cancel, CreateRun, CreateTask, Producer, Prune, PruneRun, ResolveApproval, Verdict,
 };
-use recount_client::{Client, ClientError, Listing, Source, Told, Until};
+use recount_client::{Client, ClientError, Listing, Source, TailItem, Until};
 use serde_json::Value;
 
 use crate::scripted::{Answer, Scripted};
@@ -85,7 +85,7 @@ async fn what_was_added_to_replies_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_code_that_nobody_knows_is_still_a_problem() {
+async fn an_unknown_error_code_is_still_a_problem() {
     let server = Scripted::start([Answer::Full {
         status: 409,
         media_type: "application/problem+json",
@@ -103,20 +103,20 @@ async fn a_code_that_nobody_knows_is_still_a_problem() {
 }
 
 #[tokio::test]
-async fn frames_that_nobody_knows_cost_no_event() {
+async fn unknown_frames_lose_no_event() {
     let server = Scripted::start([Answer::Stream(STREAM.to_owned())]).await;
     let client = Client::new(&server.url, None).unwrap();
     let mut tail = client.tail(Source::Run("r".to_owned()), None, Until::CaughtUp);
-    let mut heard = Vec::new();
-    while let Some(told) = tail.next().await {
-        match told.unwrap() {
-            Told::Event { cursor, envelope } => {
-                assert_eq!(cursor, heard.len() as u64);
-                heard.push(envelope);
+    let mut envelopes = Vec::new();
+    while let Some(item) = tail.next().await {
+        match item.unwrap() {
+            TailItem::Event { cursor, envelope } => {
+                assert_eq!(cursor, envelopes.len() as u64);
+                envelopes.push(envelope);
             }
-            Told::CaughtUp { cursor } => assert_eq!(cursor, Some(heard.len() as u64 - 1)),
+            TailItem::CaughtUp { cursor } => assert_eq!(cursor, Some(envelopes.len() as u64 - 1)),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(heard, EVENTS.lines().collect::<Vec<_>>());
+    assert_eq!(envelopes, EVENTS.lines().collect::<Vec<_>>());
 }

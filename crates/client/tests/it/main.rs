@@ -1,4 +1,4 @@
-//! The client against a server that says what it is told to.
+//! The client against a server with scripted responses.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A server that says what it is told to, for tests of the client.
+//! A server with scripted responses, for tests of the client.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -35,14 +35,14 @@ impl Answer {
 
 /// One request as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Heard {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
@@ -50,7 +50,7 @@ impl Heard {
 
 pub(crate) struct Scripted {
     pub(crate) url: String,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Scripted {
@@ -58,14 +58,14 @@ impl Scripted {
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let answers: Arc<Mutex<VecDeque<Answer>>> = Arc::new(Mutex::new(answers.into_iter().collect()));
-        let keep = heard.clone();
+        let keep = requests.clone();
         World::real().tasks.spawn(Kind::Service, |_| async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let request = hear(stream).await;
-                let Some((mut stream, heard)) = request else { continue };
-                keep.lock().expect("no test panics here").push(heard);
+                let request = read_request(stream).await;
+                let Some((mut stream, received)) = request else { continue };
+                keep.lock().expect("no test panics here").push(received);
                 let answer = {
                     let mut answers = answers.lock().expect("no test panics here");
                     if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() }
@@ -73,15 +73,15 @@ impl Scripted {
                 answer_with(&mut stream, answer.expect("a script has an answer")).await;
             }
         });
-        Scripted { url, heard }
+        Scripted { url, requests }
     }
 
-    pub(crate) fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().expect("no test panics here").clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().expect("no test panics here").clone()
     }
 }
 
-async fn hear(mut stream: TcpStream) -> Option<(TcpStream, Heard)> {
+async fn read_request(mut stream: TcpStream) -> Option<(TcpStream, ReceivedRequest)> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -107,7 +107,7 @@ async fn hear(mut stream: TcpStream) -> Option<(TcpStream, Heard)> {
         }
     }
     let body = String::from_utf8(bytes[head_end..].to_vec()).expect("a body is text");
-    Some((stream, Heard { method, target, headers, body }))
+    Some((stream, ReceivedRequest { method, target, headers, body }))
 }
 
 async fn answer_with(stream: &mut TcpStream, answer: Answer) {
@@ -123,7 +123,7 @@ async fn answer_with(stream: &mut TcpStream, answer: Answer) {
         Answer::Stream(body) => format!("{STREAM_HEAD}{}0\r\n\r\n", chunk(&body)),
         Answer::Broken(body) => format!("{STREAM_HEAD}{}", chunk(&body)),
     };
-    // The client may have gone, which is then what its test is about.
+    // The client may have closed the connection, which its test then checks.
     stream.write_all(text.as_bytes()).await.ok();
     stream.shutdown().await.ok();
 }

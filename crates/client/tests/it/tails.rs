@@ -1,6 +1,6 @@
 //! Tails: every event once and in order, whatever happens to the connections.
 
-use recount_client::{Client, ClientError, Source, Told, Until};
+use recount_client::{Client, ClientError, Source, TailItem, Until};
 
 use crate::scripted::{Answer, Scripted};
 
@@ -15,35 +15,37 @@ fn caught_up(at: u64) -> String {
     format!("event: caught_up\ndata: {{\"sequence\":{at}}}\n\n")
 }
 
-/// What a tail told, in short words: `3` an event, `level 3`, `broken`, `error code`.
+/// The items of a tail in short form: `3` an event, `level 3`, `broken`, `error code`.
 async fn follow(server: &Scripted, after: Option<u64>, until: Until) -> Vec<String> {
     let client = Client::new(&server.url, None).unwrap();
     let mut tail = client.tail(Source::Run("r".to_owned()), after, until);
-    let mut told = Vec::new();
+    let mut items = Vec::new();
     while let Some(next) = tail.next().await {
-        told.push(match next {
-            Ok(Told::Event { cursor, envelope }) => {
+        items.push(match next {
+            Ok(TailItem::Event { cursor, envelope }) => {
                 assert_eq!(envelope, format!("{{\"n\":{cursor}}}"));
                 cursor.to_string()
             }
-            Ok(Told::Gap { first, last }) => format!("gap {first}-{last}"),
-            Ok(Told::Damaged(damaged)) => {
+            Ok(TailItem::Gap { first, last }) => format!("gap {first}-{last}"),
+            Ok(TailItem::Damaged(damaged)) => {
                 format!("damaged {:?}-{:?}", damaged.first_sequence.unwrap(), damaged.last_sequence.unwrap())
             }
-            Ok(Told::CaughtUp { cursor }) => format!("level {}", cursor.map_or(-1, |at| at.cast_signed())),
-            Ok(Told::Disconnected { reason, .. }) if reason.starts_with("d (") => reason,
-            Ok(Told::Disconnected { .. }) => "broken".to_owned(),
+            Ok(TailItem::CaughtUp { cursor }) => {
+                format!("level {}", cursor.map_or(-1, |at| at.cast_signed()))
+            }
+            Ok(TailItem::Disconnected { reason, .. }) if reason.starts_with("d (") => reason,
+            Ok(TailItem::Disconnected { .. }) => "broken".to_owned(),
             Err(ClientError::Problem(problem)) => format!("error {}", problem.code),
             Err(ClientError::Unreachable { .. }) => "error unreachable".to_owned(),
             Err(ClientError::Protocol { .. }) => "error protocol".to_owned(),
             Err(ClientError::Unusable(why)) => format!("error {why}"),
         });
     }
-    told
+    items
 }
 
 fn resumed_from(server: &Scripted) -> Vec<Option<String>> {
-    server.heard().iter().map(|heard| heard.header("last-event-id").map(str::to_owned)).collect()
+    server.requests().iter().map(|requests| requests.header("last-event-id").map(str::to_owned)).collect()
 }
 
 #[tokio::test]
@@ -57,7 +59,7 @@ async fn it_resumes_until_nothing_follows() {
         NO_CONTENT,
     ])
     .await;
-    let told = follow(&server, None, Until::Ended).await;
+    let items = follow(&server, None, Until::Ended).await;
     let expected = [
         "0",
         "1",
@@ -72,11 +74,11 @@ async fn it_resumes_until_nothing_follows() {
         "level 4",
         "5",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(items, expected);
     let two = || Some("2".to_owned());
     assert_eq!(resumed_from(&server), [None, two(), two(), two(), two(), Some("5".to_owned())]);
-    assert_eq!(server.heard()[0].target, "/v1/runs/r/events");
-    assert_eq!(server.heard()[1].target, "/v1/runs/r/events", "the header alone says where");
+    assert_eq!(server.requests()[0].target, "/v1/runs/r/events");
+    assert_eq!(server.requests()[1].target, "/v1/runs/r/events", "the header alone says where");
 }
 
 #[tokio::test]
@@ -85,8 +87,8 @@ async fn it_stops_when_caught_up_if_that_is_wanted() {
         Scripted::start([Answer::Stream(format!("{}{}{}", frames(3..5), caught_up(4), frames(5..6)))]);
     let server = server.await;
     assert_eq!(follow(&server, Some(2), Until::CaughtUp).await, ["3", "4", "level 4"]);
-    assert_eq!(server.heard()[0].target, "/v1/runs/r/events?after_sequence=2");
-    assert_eq!(server.heard().len(), 1);
+    assert_eq!(server.requests()[0].target, "/v1/runs/r/events?after_sequence=2");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -101,17 +103,17 @@ fn gap(first: u64, last: u64) -> String {
     format!("event: gap\ndata: {data}\n\n")
 }
 
-/// Each part that is gone is told once, and a connection that breaks right behind it goes on after it.
+/// Each pruned range is reported once, and a connection that breaks right after it continues after it.
 #[tokio::test]
-async fn a_gap_is_crossed_and_told_once() {
+async fn a_gap_is_crossed_and_reported_once() {
     let server = Scripted::start([
         Answer::Broken(format!("retry: 1\n\n{}{}", frames(0..2), gap(2, 6))),
         Answer::Stream(format!("{}{}{}{}", gap(2, 6), gap(5, 8), frames(9..11), caught_up(10))),
         NO_CONTENT,
     ])
     .await;
-    let told = follow(&server, None, Until::Ended).await;
-    assert_eq!(told, ["0", "1", "gap 2-6", "broken", "gap 7-8", "9", "10", "level 10"]);
+    let items = follow(&server, None, Until::Ended).await;
+    assert_eq!(items, ["0", "1", "gap 2-6", "broken", "gap 7-8", "9", "10", "level 10"]);
     assert_eq!(resumed_from(&server), [None, Some("6".to_owned()), Some("10".to_owned())]);
     let server = Scripted::start([Answer::Stream("event: gap\ndata: {}\n\n".to_owned())]).await;
     assert_eq!(follow(&server, None, Until::Ended).await, ["error protocol"]);
@@ -142,7 +144,7 @@ async fn a_refusal_within_the_stream_ends_it_at_once() {
         Scripted::start([Answer::Stream(format!("{}{}", frames(0..2), error_frame("store_corrupt", false)))]);
     let server = server.await;
     assert_eq!(follow(&server, None, Until::Ended).await, ["0", "1", "error store_corrupt"]);
-    assert_eq!(server.heard().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 
     let odd = Answer::Stream("event: error\ndata: {}\n\n".to_owned());
     let server = Scripted::start([odd]).await;
@@ -157,13 +159,13 @@ async fn a_failure_within_the_stream_that_may_pass_is_waited_for() {
         NO_CONTENT,
     ])
     .await;
-    let told = follow(&server, None, Until::Ended).await;
-    assert_eq!(told, ["0", "1", "d (store_busy)", "2", "level 2"]);
+    let items = follow(&server, None, Until::Ended).await;
+    assert_eq!(items, ["0", "1", "d (store_busy)", "2", "level 2"]);
     assert_eq!(resumed_from(&server)[1], Some("1".to_owned()));
 }
 
 #[tokio::test]
-async fn whether_more_can_follow_is_asked() {
+async fn the_server_is_queried_whether_more_can_follow() {
     let level = Answer::Stream(format!("{}{}", frames(0..1), caught_up(0)));
     for (then, expected) in [(NO_CONTENT, true), (Answer::Stream(caught_up(0)), false)] {
         let server = Scripted::start([level.clone(), then]).await;
@@ -178,8 +180,8 @@ async fn whether_more_can_follow_is_asked() {
 async fn a_reading_with_an_end_in_sight_gives_up() {
     let broken = Answer::Broken("retry: 1\n\n".to_owned());
     let server = Scripted::start([broken, Answer::Nothing]).await;
-    let told = follow(&server, None, Until::CaughtUp).await;
-    assert_eq!(told, ["broken", "broken", "broken", "broken", "broken", "error unreachable"]);
+    let items = follow(&server, None, Until::CaughtUp).await;
+    assert_eq!(items, ["broken", "broken", "broken", "broken", "broken", "error unreachable"]);
 }
 
 #[tokio::test]
@@ -196,13 +198,13 @@ async fn what_no_server_of_ours_sends() {
 }
 
 #[tokio::test]
-async fn closing_over_and_over_is_not_asked_over_and_over() {
+async fn repeated_closing_does_not_cause_rapid_requests() {
     let closing = Answer::Stream(format!("retry: 1\n\n{}", caught_up(0)));
     let server = Scripted::start([closing]).await;
     let client = Client::new(&server.url, None).unwrap();
     let mut tail = client.tail(Source::Run("r".to_owned()), Some(0), Until::Ended);
     for expected in [true, true, false] {
-        let told = tail.next().await.unwrap().unwrap();
-        assert_eq!(matches!(told, Told::CaughtUp { .. }), expected, "{told:?}");
+        let item = tail.next().await.unwrap().unwrap();
+        assert_eq!(matches!(item, TailItem::CaughtUp { .. }), expected, "{item:?}");
     }
 }

@@ -56,7 +56,11 @@ impl AdminHandle {
         let hash = found.hash().and_then(blob_of).map(str::to_owned);
         let removed = room.blobs.release(hash).await.unwrap_or_else(|error| {
             let id = found.id();
-            tracing::warn!(%id, %error, "the bytes of a deleted artifact stay until the next start");
+            tracing::warn!(
+                %id,
+                %error,
+                "cannot delete the bytes of a deleted artifact; they are deleted at the next start"
+            );
             0
         });
         Ok(ArtifactDeletion { bytes_removed: removed > 0 })
@@ -82,7 +86,7 @@ impl AdminHandle {
             return Err(Error::rejected(Code::ArtifactInLog, message));
         }
         if self.catalogue().is_pinned(run).await? {
-            let message = format!("{run}, which made artifact {id}, is pinned; unpin it first");
+            let message = format!("{run}, which created artifact {id}, is pinned; unpin the run first");
             return Err(Error::rejected(Code::ArtifactPinned, message));
         }
         let Some(maker) = self.catalogue().run(run).await? else {
@@ -90,7 +94,7 @@ impl AdminHandle {
         };
         if maker.ended_at.is_none() {
             let message =
-                format!("{run} goes on and may need artifact {id}; delete it when the run has ended");
+                format!("{run} is active and may need artifact {id}; delete it after the run has ended");
             return Err(Error::rejected(Code::RunActive, message));
         }
         let gone = Gone { run_id: Some(run), pruned: false, deleted: Some(deleted.clone()) };
@@ -145,6 +149,6 @@ fn made_by_a_run(found: &FoundArtifact) -> Result<&ArtifactRow, Error> {
 }
 
 fn unused(id: &ForeignId) -> Error {
-    let message = format!("no run has used artifact {id} yet; pin it when one has");
+    let message = format!("no run uses artifact {id} yet; attach it to a run before you pin it");
     Error::rejected(Code::ArtifactUnused, message)
 }

@@ -76,8 +76,8 @@ impl Whole {
     /// Why its runs are cancelled.
     fn reason(self) -> &'static str {
         match self {
-            Whole::Task(_) => "its task is deleted",
-            Whole::Session(_) => "its session is deleted",
+            Whole::Task(_) => "the task was deleted",
+            Whole::Session(_) => "the session was deleted",
         }
     }
 
@@ -165,7 +165,7 @@ impl AdminHandle {
             .catalogue()
             .row(rows::ERASING, &key)
             .await?
-            .ok_or_else(|| Error::bug(format!("nobody wanted to delete {key}")))?;
+            .ok_or_else(|| Error::bug(format!("no deletion of {key} is recorded")))?;
         let (index, prefix) = whole.runs();
         let mut erased = 0;
         loop {
@@ -180,7 +180,7 @@ impl AdminHandle {
             if page.is_empty() {
                 // Damaged rows of runs that could be erased went with these.
                 if let Some(row) = damaged.first() {
-                    let why = format!("{row} is damaged and may be a run of {key}");
+                    let why = format!("{row} is damaged and may belong to a run of {key}");
                     return Err(damaged_row(index, &prefix, why));
                 }
                 break;
@@ -261,7 +261,7 @@ impl AdminHandle {
 
     async fn finish_all(&self) {
         while let Err(error) = self.finish_each().await {
-            tracing::warn!(%error, "an open deletion could not be finished yet");
+            tracing::warn!(%error, "a pending deletion failed; retrying");
             tokio::time::sleep(limits::ERASE_RETRY).await;
         }
     }
@@ -272,7 +272,7 @@ impl AdminHandle {
         let mut pages = RowPages::new(self.ground().store(), rows::ERASING, limits::ERASE_PAGE);
         while let Some(page) = pages.next().await? {
             for row in &page.damaged {
-                tracing::error!(%row, "the note of an open deletion is damaged; ask for the deletion again");
+                tracing::error!(%row, "the record of a pending deletion is damaged; send the deletion again");
             }
             for row in page.rows {
                 if let Err(error) = self.finish_noted(&row.key).await {

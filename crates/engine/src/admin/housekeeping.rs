@@ -20,14 +20,14 @@ impl AdminHandle {
 
     async fn tidy_blobs(&self) {
         if let Err(error) = self.write().room.blobs.sweep().await {
-            tracing::warn!(%error, "blobs that nobody needs were not all found; the next start looks again");
+            tracing::warn!(%error, "the search for unused blobs failed; it is repeated at the next start");
         }
         loop {
             match self.write().forget_uploads().await {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "what was sent in and never used could not be forgotten yet")
+                    tracing::warn!(%error, "cannot delete expired uploads; retrying")
                 }
             }
             tokio::time::sleep(limits::UPLOAD_SWEEP).await;

@@ -121,7 +121,7 @@ async fn adds_up(import: &Import) -> Result<(), Error> {
     if count != import.events {
         return Err(Error::rejected(
             Code::ExportAltered,
-            format!("{run} comes with {count} events, but {} were noted", import.events),
+            format!("the export of {run} has {count} events, but its header says {}", import.events),
         ));
     }
     if count == 0 {
@@ -136,14 +136,18 @@ async fn adds_up(import: &Import) -> Result<(), Error> {
     if head != import.head {
         return Err(Error::rejected(
             Code::ExportAltered,
-            format!("the events of {run} add up to {head}, but {} was noted: they were changed", import.head),
+            format!(
+                "the events of {run} have the head {head}, but the header of the export says {}: the export \
+                 was changed",
+                import.head
+            ),
         ));
     }
     Ok(())
 }
 
 fn without_events(run: RunId) -> Error {
-    Error::rejected(Code::BodyMalformed, format!("{run} comes without events; there is no such run"))
+    Error::rejected(Code::BodyMalformed, format!("the export of {run} has no events; send a complete export"))
 }
 
 /// The run is here: fine when it says the same, refused when it does not.
@@ -165,7 +169,7 @@ fn here_already(import: &Import, tail: &Tail) -> Result<Taken, Error> {
     Err(Error::rejected(
         Code::RunExists,
         format!(
-            "{run} is here with {} events and head {}, and comes with {} and head {}",
+            "{run} already exists with {} events and head {}; the export has {} events and head {}",
             tail.next_sequence, tail.head, import.events, import.head
         ),
     ))
@@ -186,10 +190,7 @@ fn fits(import: &Import, rows: &[RowPut]) -> Result<(), Error> {
         if found > max {
             return Err(Error::rejected(
                 Code::LimitReached,
-                format!(
-                    "{} has {found} {what}; a run comes in whole, and at most {max} ({limit}) do so at once",
-                    import.run
-                ),
+                format!("{} has {found} {what}; the limit for an import is {max} ({limit})", import.run),
             ));
         }
     }
@@ -202,7 +203,7 @@ async fn read(import: &Import) -> Result<Vec<Event>, Error> {
         give_way(index).await;
         let event = as_written(record).map_err(|why| refused(index, None, "event.well_formed", why))?;
         if event.run_id != import.run {
-            let why = format!("it belongs to {}, not to {}", event.run_id, import.run);
+            let why = format!("the event belongs to {}, not to {}", event.run_id, import.run);
             return Err(refused(index, Some(event.type_name().to_owned()), "envelope.ids", why));
         }
         events.push(event);
@@ -221,19 +222,19 @@ async fn give_way(index: usize) {
 fn as_written(record: &[u8]) -> Result<Event, String> {
     let event = codec::decode(record).map_err(|why| why.to_string())?;
     if codec::encode(&event) != record {
-        return Err("the envelope is not written as the log writes it".into());
+        return Err("the envelope is not in the canonical form of the log".into());
     }
     let data = event.body.verbatim.as_deref().unwrap_or_default();
     let max = recount_event::limits::DATA_BYTES_MAX;
     if data.len() > max {
-        return Err(format!("data has {} bytes and may have {max} (DATA_BYTES_MAX)", data.len()));
+        return Err(format!("data has {} bytes; the limit is {max} (DATA_BYTES_MAX)", data.len()));
     }
     let unknown = event.extra.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
     for (name, text) in std::iter::once(("data", data)).chain(unknown) {
         match door::compact(text) {
             Ok(compact) if compact == text => {}
-            Ok(_) => return Err(format!("{name} has white space outside of strings")),
-            Err(why) => return Err(format!("{name} is refused: {why}")),
+            Ok(_) => return Err(format!("{name} has whitespace outside strings; export the run again")),
+            Err(why) => return Err(format!("{name} is invalid: {why}")),
         }
     }
     if let Some(breach) = event.payload().breach() {
@@ -241,7 +242,7 @@ fn as_written(record: &[u8]) -> Result<Event, String> {
     }
     // Ids grow within a run, so the last one must leave room for more.
     if event.event_id.ulid().timestamp_ms() >> 47 == 1 {
-        return Err(format!("{} leaves no room for later ids", event.event_id));
+        return Err(format!("the event id {} is too high: no later id could follow", event.event_id));
     }
     Ok(event)
 }
@@ -305,7 +306,10 @@ async fn append(
     }
     Err(Error::Failed(Failure {
         code: Code::StoreBusy,
-        message: format!("others write what belongs to {} at the same time", import.run),
+        message: format!(
+            "other requests change the task or session of {} at the same time; try again",
+            import.run
+        ),
         retry_after: Some(limits::TRY_AGAIN),
         damage: None,
     }))
@@ -335,7 +339,7 @@ async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec
 }
 
 fn taken(kind: PromptKind, id: &str) -> Error {
-    let message = format!("the {} id {id:?} names a request of another run here", kind.as_str());
+    let message = format!("the {} id {id:?} is already in use by another run", kind.as_str());
     Error::rejected(Code::IdTaken, message)
 }
 
@@ -347,9 +351,9 @@ fn guard_error(space: &str, key: &str) -> Error {
         rows::SESSIONS_ERASED => session_erased(id),
         rows::TASK_ACTIVE => Error::rejected(
             Code::TaskBusy,
-            format!("task {id} has an active run here already; wait for it to end or cancel it"),
+            format!("task {id} already has an active run; wait for it to end or cancel it"),
         ),
-        _ => Error::bug(format!("the row {space}/{key} is guarded for no reason")),
+        _ => Error::bug(format!("unexpected guard of the row {space}/{key}")),
     }
 }
 

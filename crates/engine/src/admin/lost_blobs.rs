@@ -103,7 +103,7 @@ pub fn kept_blobs<'r>(
 impl std::fmt::Display for MissingBlob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let MissingBlob { hash, artifact, .. } = self;
-        write!(f, "the bytes of artifact {artifact} were kept here and are missing (blob {hash})")
+        write!(f, "the stored bytes of artifact {artifact} are missing (blob {hash})")
     }
 }
 

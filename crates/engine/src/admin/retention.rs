@@ -143,7 +143,11 @@ impl AdminHandle {
         let mut swept = match so_far {
             Some(Made::Pruned { runs, events }) => Swept { runs: *runs, events: *events, ..Swept::default() },
             None => Swept::default(),
-            Some(other) => return Err(Error::bug(format!("a sweep is remembered as {other:?}"))),
+            Some(other) => {
+                return Err(Error::bug(format!(
+                    "the idempotency key of a prune request belongs to {other:?}"
+                )));
+            }
         };
         if policy.is_off() {
             return Ok(swept);
@@ -190,7 +194,7 @@ impl AdminHandle {
         match self.prune_in_turn(run, None, reason, rows).await {
             Ok(pruned) => *swept = swept.with(&pruned),
             // Pinned or erased since it was looked at.
-            Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run is left as it is"),
+            Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run was not pruned"),
             // The others go. It goes when its task or its session is deleted.
             Err(error) if error.is_damage() => {
                 tracing::warn!(%run, %error, "a damaged run cannot be pruned");
@@ -261,7 +265,7 @@ impl AdminHandle {
                             tracing::info!(runs, events, "pruned by retention");
                         }
                         Ok(_) => {}
-                        Err(error) => tracing::warn!(%error, "nothing could be pruned; tried again later"),
+                        Err(error) => tracing::warn!(%error, "pruning by retention failed; retrying later"),
                     }
                     tokio::time::sleep(every).await;
                 }

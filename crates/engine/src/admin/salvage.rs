@@ -79,7 +79,7 @@ impl Closing {
                 }
                 self.next += 1;
             }
-            Ok(event) => self.broken = Some(format!("event {} stands at {}", event.sequence, self.next)),
+            Ok(event) => self.broken = Some(format!("event {} is at sequence {}", event.sequence, self.next)),
             Err(why) => self.broken = Some(format!("event {} cannot be read: {why}", self.next)),
         }
     }
@@ -95,7 +95,7 @@ impl Closing {
 
     /// The events that close the run and say why. An error when nothing can be added to what is left of it.
     pub fn finish(self, damage: &Damage, stamp: Stamp) -> Result<Vec<Bytes>, Error> {
-        let missing = || Error::rejected(Code::EventRefused, "no event of it is left");
+        let missing = || Error::rejected(Code::EventRefused, "none of its events could be salvaged");
         if let Some(why) = self.broken {
             return Err(Error::rejected(Code::EventRefused, why));
         }
@@ -110,7 +110,7 @@ impl Closing {
         };
         if !state.is_ended() {
             let reason = format!(
-                "its events from {} on were lost with the store that it was salvaged from",
+                "the events from {} on were lost; the run was salvaged from a damaged store",
                 damage.first
             );
             take(&mut state, Command::Cancel { by: CancelledBy::System, reason })?;

@@ -23,12 +23,15 @@ impl AdminHandle {
                 let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
                 // Rows are few next to events: those that a list would come upon are looked at first.
                 if let Err(error) = admin.scrub_spaces(&page_read).await {
-                    tracing::warn!(%error, "the first look at the rows came to no end; the scrub does it later");
+                    tracing::warn!(
+                        %error,
+                        "the initial check of the rows failed; the scrub repeats it later"
+                    );
                 }
                 loop {
                     tokio::time::sleep(limits::SCRUB_EVERY).await;
                     if let Err(error) = admin.scrub(page_read).await {
-                        tracing::warn!(%error, "a round of the scrub came to no end; tried again later");
+                        tracing::warn!(%error, "a scrub failed; retrying later");
                     }
                 }
             };

@@ -86,8 +86,7 @@ pub async fn tokens(store: &dyn Store) -> Result<TokenRows, Error> {
 #[boxed]
 pub async fn add_token(store: &dyn Store, row: &TokenRow) -> Result<(), Error> {
     if tokens(store).await?.whole.len() >= limits::TOKENS_MAX {
-        let detail =
-            format!("there are {} tokens, and no more may be; remove some first", limits::TOKENS_MAX);
+        let detail = format!("the limit of {} tokens is reached; remove a token first", limits::TOKENS_MAX);
         return Err(Error::rejected(Code::LimitReached, detail));
     }
     change(store, rows::put(rows::TOKENS, row.id.to_string(), Guard::Absent, row)).await

@@ -90,7 +90,11 @@ impl Fold {
     pub(crate) fn rows(&mut self, state: &State) -> Vec<RowPut> {
         // Most of what comes is output, and says nothing of where the run stands: not worth a summary each.
         if !std::mem::take(&mut self.touched) && self.seen.is_some() {
-            debug_assert!(self.is_up_to_date(state), "{} changed by what is only told", self.run);
+            debug_assert!(
+                self.is_up_to_date(state),
+                "{} changed by an event that must not change it",
+                self.run
+            );
             return std::mem::take(&mut self.changes);
         }
         let now = standing(state);

@@ -24,7 +24,7 @@ impl CatalogueHandle {
     /// The agents that applications may work with. The first to say so is right.
     pub fn introduce(&self, profiles: Arc<Profiles>) {
         if self.profiles.set(profiles).is_err() {
-            tracing::warn!("agents were introduced before; those stay");
+            tracing::warn!("the agents were registered before; the first registration stays");
         }
     }
 

@@ -24,7 +24,7 @@ impl CatalogueHandle {
     pub async fn missing_task(&self, task: TaskId) -> Error {
         match self.ground().store().row(rows::TASKS_ERASED, &task.to_string()).await {
             Ok(Some(_)) => task_erased(task),
-            Ok(None) => Error::rejected(Code::TaskNotFound, format!("there is no task {task}")),
+            Ok(None) => Error::rejected(Code::TaskNotFound, format!("task {task} not found")),
             Err(fault) => fault.into(),
         }
     }
@@ -34,7 +34,7 @@ impl CatalogueHandle {
     pub async fn missing_session(&self, session: SessionId) -> Error {
         match self.ground().store().row(rows::SESSIONS_ERASED, &session.to_string()).await {
             Ok(Some(_)) => session_erased(session),
-            Ok(None) => Error::rejected(Code::SessionNotFound, format!("there is no session {session}")),
+            Ok(None) => Error::rejected(Code::SessionNotFound, format!("session {session} not found")),
             Err(fault) => fault.into(),
         }
     }

@@ -164,7 +164,10 @@ impl Profile {
             option.admits(value)?;
         }
         if !choice.client_tools.is_empty() && !self.capabilities.client_tools {
-            let message = format!("the agent {} takes no tools of applications; send none", self.name);
+            let message = format!(
+                "the agent {} does not accept tools of the application; omit client tools",
+                self.name
+            );
             return Err(no(Code::OrderRefused, message));
         }
         let mut names: BTreeSet<&str> = self.hidden.iter().map(String::as_str).collect();
@@ -172,8 +175,8 @@ impl Profile {
         for tool in choice.client_tools {
             if !names.insert(&tool.name) {
                 let message = format!(
-                    "the tool name {:?} is taken, by another tool of the application or by one of the agent; choose \
-                     another",
+                    "the tool name {:?} is already used by another tool of the application or of the agent; \
+                     choose another name",
                     tool.name
                 );
                 return Err(no(Code::OrderRefused, message));
@@ -184,15 +187,19 @@ impl Profile {
 
     fn no_tool(&self, name: &str) -> String {
         let known: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let known =
-            if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        let known = match known.as_slice() {
+            [] => "it has no such tools".to_owned(),
+            known => format!("available tools: {}", known.join(", ")),
+        };
         format!("the agent {} has no tool {:?} that can be enabled; {known}", self.name, shown(name))
     }
 
     fn no_option(&self, name: &str) -> String {
         let known: Vec<&str> = self.options.iter().map(|option| option.name.as_str()).collect();
-        let known =
-            if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        let known = match known.as_slice() {
+            [] => "it has no options".to_owned(),
+            known => format!("available options: {}", known.join(", ")),
+        };
         format!("the agent {} has no option {:?}; {known}", self.name, shown(name))
     }
 
@@ -296,7 +303,7 @@ impl AgentOption {
         match (&self.kind, self.sets) {
             (OptionKind::Select(values), _) if !values.iter().any(|one| one == value) => {
                 let message = format!(
-                    "the option {} is {:?}; choose one of {}",
+                    "the option {} has the invalid value {:?}; choose one of {}",
                     self.name,
                     shown(value),
                     values.join(", ")
@@ -306,8 +313,11 @@ impl AgentOption {
             (_, Some(Sets::MaxTurns | Sets::MaxOutputTokens))
                 if !value.is_empty() && !value.parse::<u32>().is_ok_and(|number| number > 0) =>
             {
-                let message =
-                    format!("the option {} is {:?}; send a whole number from 1", self.name, shown(value));
+                let message = format!(
+                    "the option {} has the invalid value {:?}; send a whole number of at least 1",
+                    self.name,
+                    shown(value)
+                );
                 Err(no(Code::OptionInvalid, message))
             }
             _ => Ok(()),
@@ -336,8 +346,11 @@ impl Profiles {
     pub fn get(&self, name: &str) -> Result<&Profile, Unacceptable> {
         self.0.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none is configured".to_owned() } else { known.join(", ") };
-            no(Code::AgentNotFound, format!("there is no agent {:?}; there are: {known}", shown(name)))
+            let known = match known.as_slice() {
+                [] => "no agents are configured".to_owned(),
+                known => format!("known agents: {}", known.join(", ")),
+            };
+            no(Code::AgentNotFound, format!("unknown agent {:?}; {known}", shown(name)))
         })
     }
 

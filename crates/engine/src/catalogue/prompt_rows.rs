@@ -471,6 +471,6 @@ pub(crate) fn taken(kind: PromptKind, id: &str) -> Error {
     let what = kind.as_str();
     Error::rejected(
         recount_event::Code::IdTaken,
-        format!("the {what} id {id:?} names another request; choose another id"),
+        format!("the {what} id {id:?} is already in use; choose another id"),
     )
 }

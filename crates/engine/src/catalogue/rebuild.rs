@@ -74,11 +74,11 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
     let is_new = store.streams(None, 1).await?.is_empty();
     let first = RowPages::new(store, rows::RUNS, 1).next().await?.unwrap_or_default();
     if !is_new && first.rows.is_empty() && first.damaged.is_empty() {
-        tracing::warn!("the catalogue is gone; it is made again from the log");
+        tracing::warn!("the catalogue is missing; rebuilding it from the log");
     } else if version == VERSION {
         return Ok(());
     } else if !is_new {
-        tracing::info!(version, "the catalogue is of another release; it is made again from the log");
+        tracing::info!(version, "the catalogue was written by another release; rebuilding it from the log");
     }
     let mut made = Vec::new();
     let mut sessions = BTreeSet::new();
@@ -91,7 +91,7 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
             let folded = match fold_run(store, stream).await {
                 // A start is not refused for one run. Of this one the rows stay that there are.
                 Err(error) if error.is_damage() => {
-                    tracing::error!(%stream, %error, "a run is damaged, and lists may not tell of it");
+                    tracing::error!(%stream, %error, "a run is damaged, so lists may omit it");
                     continue;
                 }
                 folded => folded?,
@@ -118,7 +118,7 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
         Ok(_) => Ok(()),
         // A later start notes it. Reads work, and appends are refused until there is space.
         Err(AppendError::Fault(fault)) if is_new && fault.kind == FaultKind::Full => {
-            tracing::warn!(%fault, "the disk is full; the new store takes no events yet");
+            tracing::warn!(%fault, "the disk is full; the new store accepts no events yet");
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -143,10 +143,9 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
                 match expected.remove(&(space.to_owned(), row.key.to_string())) {
                     Some(value) if value == row.value => {}
                     Some(value) if as_before(version, space, &row.key, &value)?.contains(&row.value) => {}
-                    Some(_) => problems.push(format!("the row {space}/{} is not what the log says", row.key)),
-                    None => {
-                        problems.push(format!("the row {space}/{} stands for nothing in the log", row.key))
-                    }
+                    Some(_) => problems.push(format!("the row {space}/{} does not match the log", row.key)),
+                    None => problems
+                        .push(format!("the row {space}/{} does not belong to anything in the log", row.key)),
                 }
             }
         }

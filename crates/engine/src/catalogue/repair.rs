@@ -120,7 +120,7 @@ impl Repairs {
         let before = self.done.load(Ordering::Relaxed);
         let _one = self.gate.lock().await;
         let mut outcome = self.try_repair().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "damaged rows of the catalogue could not be written anew; tried again later");
+            tracing::warn!(%error, "cannot rebuild damaged rows of the catalogue; retrying later");
             Outcome { repaired: false, left: true }
         });
         if outcome.repaired {
@@ -138,7 +138,9 @@ impl Repairs {
             let may_be_more = damaged.len() >= recount_log::limits::DAMAGED_ROWS_MAX;
             let (folds, others): (Vec<_>, Vec<_>) = damaged.into_iter().partition(is_of_catalogue);
             for row in &others {
-                self.meters.findings().found(format!("row {row} is damaged; it is no part of the catalogue"));
+                self.meters.findings().found(format!(
+                    "row {row} is damaged and cannot be rebuilt, because it is not part of the catalogue"
+                ));
             }
             outcome.left = !others.is_empty();
             if folds.is_empty() {
@@ -156,7 +158,7 @@ impl Repairs {
                         tracing::warn!(
                             damaged = removed,
                             rows = written,
-                            "rows of the catalogue were written anew from the log"
+                            "damaged rows of the catalogue were rebuilt from the log"
                         );
                     }
                     if !may_be_more || removed == 0 {

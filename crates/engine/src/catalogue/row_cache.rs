@@ -150,7 +150,8 @@ impl RowCache {
         }
         if kept.doubtful.len() > limits::REMEMBERED_DOUBTS_MAX && !kept.off {
             tracing::warn!(
-                "too many appends were given up to know what became of them; rows are read from the store"
+                "too many appends have an unknown outcome; the row cache is off and rows are read from the \
+                 store"
             );
             *kept = CachedRows { off: true, ..CachedRows::default() };
         }

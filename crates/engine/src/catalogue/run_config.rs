@@ -175,7 +175,7 @@ impl OrderChange {
 
     /// As `run.continued` holds it.
     pub fn written(&self) -> Json {
-        Json::of(self).expect("a change holds nothing that JSON cannot say")
+        Json::of(self).expect("a change can be written as JSON")
     }
 
     pub fn read(config: &Json) -> Result<OrderChange, serde_json::Error> {
@@ -212,7 +212,7 @@ impl Order {
 
     /// As `run.queued` holds it.
     pub fn written(&self) -> Json {
-        Json::of(self).expect("an order holds nothing that JSON cannot say")
+        Json::of(self).expect("a run configuration can be written as JSON")
     }
 
     /// What a `run.queued` says; what it does not say is missing here. `Err` when it is no order.

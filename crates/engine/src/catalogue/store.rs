@@ -106,7 +106,8 @@ impl Store for CataloguedStore {
             {
                 // Damage of another kind stays what it is: trying again would meet it again.
                 if outcome.repaired {
-                    let message = "a row of the catalogue was damaged and is written anew; nothing was appended, try again";
+                    let message = "a row of the catalogue is damaged and is being rebuilt; nothing was appended, try \
+                         again";
                     let retry = Retry::After(limits::TRY_AGAIN);
                     return Err(Fault::new(FaultKind::Busy, retry, message).into());
                 }

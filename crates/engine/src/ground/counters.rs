@@ -133,8 +133,8 @@ impl Findings {
         if is_last {
             let most = limits::REPAIRS_GIVEN_UP_MAX;
             self.found(format!(
-                "{most} rows (REPAIRS_GIVEN_UP_MAX) or more are damaged and cannot be repaired; reads repair nothing until \
-                 the scrub looks at the rows again"
+                "{most} rows (REPAIRS_GIVEN_UP_MAX) or more are damaged and cannot be repaired; reads repair \
+                 no rows until the next scrub"
             ));
         }
     }

@@ -68,7 +68,7 @@ impl Error {
     pub(crate) fn too_many_at_once(what: &str) -> Self {
         Error::Failed(Failure {
             code: Code::StoreBusy,
-            message: format!("others change {what} in the same moment; try again"),
+            message: format!("other requests change {what} at the same time; try again"),
             retry_after: Some(limits::TRY_AGAIN),
             damage: None,
         })
@@ -77,7 +77,7 @@ impl Error {
     pub(crate) fn shutting_down() -> Self {
         Error::Failed(Failure {
             code: Code::ShuttingDown,
-            message: "the server is going down and takes nothing new".into(),
+            message: "the server is shutting down and accepts no new requests".into(),
             retry_after: Some(limits::TRY_AGAIN),
             damage: None,
         })
@@ -122,22 +122,22 @@ impl From<AppendError> for Error {
 
 /// Nothing but a tombstone is left of the run.
 pub(crate) fn run_erased(run: impl std::fmt::Display) -> Error {
-    Error::rejected(Code::RunErased, format!("{run} was erased; its id does not come back"))
+    Error::rejected(Code::RunErased, format!("{run} was erased; its id is never used again"))
 }
 
 /// The task was deleted, or is about to be.
 pub(crate) fn task_erased(task: impl std::fmt::Display) -> Error {
-    Error::rejected(Code::TaskErased, format!("task {task} was deleted; its id does not come back"))
+    Error::rejected(Code::TaskErased, format!("task {task} was deleted; its id is never used again"))
 }
 
 /// The session was deleted, or is about to be.
 pub(crate) fn session_erased(session: impl std::fmt::Display) -> Error {
-    let message = format!("session {session} was deleted; its id does not come back");
+    let message = format!("session {session} was deleted; its id is never used again");
     Error::rejected(Code::SessionErased, message)
 }
 
 pub(crate) fn run_not_found(run: RunId) -> Error {
-    Error::rejected(Code::RunNotFound, format!("there is no run {run}"))
+    Error::rejected(Code::RunNotFound, format!("run {run} not found"))
 }
 
 /// Why a run cannot be.

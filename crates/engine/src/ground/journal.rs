@@ -31,7 +31,10 @@ pub(crate) async fn replay(
         for record in page {
             let event = decode(&record.bytes, stream, next)?;
             if record.sequence != next || event.sequence != next {
-                return Err(Error::bug(format!("{stream} has {} where {next} should be", event.sequence)));
+                return Err(Error::bug(format!(
+                    "{stream} has event {} where {next} is expected",
+                    event.sequence
+                )));
             }
             let state = state.get_or_insert_with(|| {
                 State::beginning_at(first, event.run_id, event.task_id, event.session_id)

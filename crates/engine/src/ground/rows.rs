@@ -375,7 +375,7 @@ pub(crate) fn put(
 
 /// A value as rows hold it.
 pub(crate) fn written(value: &impl serde::Serialize) -> Bytes {
-    serde_json::to_vec(value).expect("rows hold nothing that JSON cannot say").into()
+    serde_json::to_vec(value).expect("rows can be written as JSON").into()
 }
 
 pub(crate) fn delete(space: &str, key: impl Into<Arc<str>>) -> RowPut {

@@ -83,12 +83,10 @@ impl ReadHandle {
             Ok(Some(Gone { deleted: Some(deleted), .. })) => artifact_deleted(id, &deleted),
             Ok(Some(Gone { run_id: Some(run), pruned: true, .. })) => Error::rejected(
                 Code::ArtifactPruned,
-                format!("artifact {id} went with the beginning of {run}, which was pruned"),
+                format!("artifact {id} was pruned with the beginning of {run}"),
             ),
             Ok(Some(Gone { run_id: Some(run), .. })) => run_erased(run),
-            Ok(Some(_) | None) => {
-                Error::rejected(Code::ArtifactNotFound, format!("there is no artifact {id}"))
-            }
+            Ok(Some(_) | None) => Error::rejected(Code::ArtifactNotFound, format!("artifact {id} not found")),
             Err(error) => error,
         }
     }
@@ -128,19 +126,19 @@ impl ReadHandle {
         }
         let (id, hash) = (found.id(), found.hash());
         let missing = |why: &str| {
-            let message = format!("the bytes of artifact {id} are not here: {why}");
+            let message = format!("the bytes of artifact {id} are not stored here: {why}");
             Error::rejected(Code::ArtifactBytesMissing, message)
         };
         let Some(hash) = hash else {
-            return Err(missing("its event names no hash; the client that reported it has them"));
+            return Err(missing("its event has no hash; get the bytes from the client that reported it"));
         };
         let Some(name) = blob_of(hash) else {
             return Err(missing(
-                "its hash is not one of this server's; the client that reported it has them",
+                "its hash is not a hash of this server; get the bytes from the client that reported it",
             ));
         };
         let lost = |why: String| {
-            let message = format!("the bytes of artifact {id} were kept here and are lost: {why}");
+            let message = format!("the stored bytes of artifact {id} are lost: {why}");
             Error::rejected(Code::ArtifactBytesLost, message)
         };
         match self.ground().store().blob(name).await {
@@ -148,9 +146,9 @@ impl ReadHandle {
             Ok(None) if self.was_kept_here(found, name).await? => {
                 Err(lost(format!("blob {name} is missing")))
             }
-            Ok(None) => Err(missing("its run was imported, or its producer kept them elsewhere")),
+            Ok(None) => Err(missing("its run was imported, or its producer stores them elsewhere")),
             Err(fault) if fault.kind == FaultKind::Corrupt => {
-                Err(lost(format!("blob {name} was changed on the disk")))
+                Err(lost(format!("blob {name} was changed on disk")))
             }
             Err(fault) => Err(fault.into()),
         }
@@ -244,7 +242,7 @@ impl ReadHandle {
 /// It does not come back.
 pub(crate) fn artifact_deleted(id: &ForeignId, deleted: &DeletedArtifact) -> Error {
     let DeletedArtifact { by, deleted_at, .. } = deleted;
-    let message = format!("artifact {id} was deleted at {deleted_at} by {by}; its id does not come back");
+    let message = format!("artifact {id} was deleted at {deleted_at} by {by}; its id is never used again");
     Error::rejected(Code::ArtifactDeleted, message)
 }
 

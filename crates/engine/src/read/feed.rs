@@ -124,7 +124,10 @@ impl ReadHandle {
         match first {
             Some(first) if first > after + 1 => Err(Error::rejected(
                 Code::CursorPruned,
-                format!("the cursor is position {after}, but the first that is left is {first}"),
+                format!(
+                    "the cursor is position {after}, but earlier events were pruned and the first position \
+                     is {first}"
+                ),
             )),
             _ => Ok(()),
         }

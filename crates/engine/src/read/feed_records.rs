@@ -48,7 +48,7 @@ impl FeedRecords {
             Err(fault) => {
                 let damaged = fault.damage.as_deref().and_then(|damage| damage.positions.clone());
                 let Some(damaged) = damaged else { return Err(fault.into()) };
-                tracing::error!(%fault, "damaged events are passed over");
+                tracing::error!(%fault, "damaged events are skipped");
                 self.join.given_stored(self.join.next.max(damaged.end() + 1));
                 return Ok(Vec::new());
             }

@@ -63,7 +63,7 @@ impl Events {
             return Err(if erased {
                 run_erased(stream)
             } else {
-                Error::bug(format!("{stream} has nothing at {next} although it ends later"))
+                Error::bug(format!("{stream} has no event {next} although it ends later"))
             });
         }
         let decode = |bytes: &[u8], sequence| journal::decode(bytes, stream, sequence).map(SharedEvent::new);

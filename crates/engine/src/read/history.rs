@@ -68,8 +68,8 @@ impl ReadHandle {
                 read.bytes += record.bytes.len();
                 if read.events > limits::HISTORY_EVENTS_MAX || read.bytes > limits::HISTORY_BYTES_MAX {
                     let message = format!(
-                        "session {session} has more than {} events (HISTORY_EVENTS_MAX) or {} bytes \
-                         (HISTORY_BYTES_MAX) and is not told at once; read its runs",
+                        "the history of session {session} exceeds {} events (HISTORY_EVENTS_MAX) or {} bytes \
+                         (HISTORY_BYTES_MAX); read its runs one by one",
                         limits::HISTORY_EVENTS_MAX,
                         limits::HISTORY_BYTES_MAX
                     );

@@ -69,7 +69,8 @@ impl LoggedOutput {
         if self.size > most as u64 {
             let (id, size) = (&self.artifact, self.size);
             let message = format!(
-                "artifact {id} has {size} bytes, and {most} (ARTIFACT_BYTES_MAX) are read at once; read it in parts"
+                "artifact {id} has {size} bytes; one read returns at most {most} (ARTIFACT_BYTES_MAX); read \
+                 it in parts"
             );
             return Err(Error::rejected(Code::LimitReached, message));
         }
@@ -92,8 +93,7 @@ impl LoggedOutput {
 
     fn pruned(&self) -> Error {
         let (id, run) = (&self.artifact, self.run);
-        let message =
-            format!("the bytes of artifact {id} went with the beginning of {run}, which was pruned");
+        let message = format!("the bytes of artifact {id} were pruned with the beginning of {run}");
         Error::rejected(Code::ArtifactPruned, message)
     }
 }
@@ -144,11 +144,11 @@ impl OutputPieces {
             self.next = record.sequence + 1;
             match event.payload() {
                 Payload::ToolShellOutputChunk(chunk) if chunk.tool_call_id == self.output.call => {
-                    let bytes = chunk.bytes().ok_or_else(|| self.differs("a piece cannot be decoded"))?;
+                    let bytes = chunk.bytes().ok_or_else(|| self.differs("a chunk cannot be decoded"))?;
                     self.take(bytes.into());
                 }
                 Payload::ArtifactCreated(_) if event.event_id == self.output.made_by => {
-                    return Err(self.differs(&format!("its events hold {} bytes", self.passed)));
+                    return Err(self.differs(&format!("its events have {} bytes", self.passed)));
                 }
                 _ => {}
             }
@@ -172,7 +172,7 @@ impl OutputPieces {
     /// What was reported of the output is not what was reported as output.
     fn differs(&self, why: &str) -> Error {
         let (id, size) = (&self.output.artifact, self.output.size);
-        let message = format!("artifact {id} is said to have {size} bytes in the log, and {why}");
+        let message = format!("artifact {id} should have {size} bytes in the log, but {why}");
         Error::rejected(Code::ArtifactBytesMissing, message)
     }
 }

@@ -42,7 +42,7 @@ impl ReadHandle {
         let prefix = rows::session_runs_prefix(session);
         if let Some((run, sequence)) = after {
             if self.ground().store().row(rows::SESSION_RUNS, &format!("{prefix}{run}")).await?.is_none() {
-                let foreign = format!("the cursor names {run}, which is no run of {session}");
+                let foreign = format!("the cursor names {run}, which is not a run of {session}");
                 return Err(Error::rejected(Code::CursorForeign, foreign));
             }
             self.messages_of(run, sequence + 1, limit, &mut looked_at, &mut page).await?;

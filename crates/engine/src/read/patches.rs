@@ -67,7 +67,7 @@ impl PatchAction {
             PatchAction::Apply | PatchAction::Reject => "proposed",
             PatchAction::Revert => "applied and not reverted",
         };
-        let message = format!("patch {id} {is}; to {action} it, it must be {needs}");
+        let message = format!("patch {id} {is}; to {action} it, its status must be {needs}");
         Err(Error::rejected(Code::PatchStatus, message))
     }
 }
@@ -92,7 +92,7 @@ impl ReadHandle {
         match other {
             None => Err(self.missing_artifact(id).await),
             Some(kind) => {
-                let message = format!("artifact {id} is of kind {kind}, and no patch of a run");
+                let message = format!("artifact {id} has the kind {kind} and is not a patch of a run");
                 Err(Error::rejected(Code::PatchUnusable, message))
             }
         }
@@ -105,10 +105,10 @@ impl ReadHandle {
             Error::rejected(Code::PatchUnusable, format!("patch {} cannot be used: {why}", row.id))
         };
         if row.masked == Some(true) {
-            return Err(unusable("a secret in it was masked before it was stored; make the change by hand"));
+            return Err(unusable("a secret in it was masked before it was stored; make the change manually"));
         }
         if row.truncated == Some(true) {
-            return Err(unusable("only its beginning was stored; make the change by hand"));
+            return Err(unusable("only its beginning was stored; make the change manually"));
         }
         let run = self.catalogue().run(row.run_id).await?;
         if run.is_some_and(|run| run.driver != OWN) {

@@ -65,7 +65,8 @@ impl ReadHandle {
             Payload::HandoffRequested(asked) => Ok(asked.packaged_context.clone()),
             _ => {
                 let key = rows::prompt_key(PromptKind::Handoff, &handoff.id, handoff.event_id);
-                let why = format!("event {} of {} asks for no handoff", handoff.sequence, handoff.run_id);
+                let why =
+                    format!("event {} of {} is not a handoff request", handoff.sequence, handoff.run_id);
                 Err(damaged_row(rows::HANDOFFS, &key, why))
             }
         }

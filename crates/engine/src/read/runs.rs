@@ -42,7 +42,7 @@ impl ReadHandle {
         if found.is_empty() && from < tail.next_sequence {
             // It was erased in the meantime, or something is very wrong.
             self.end_of(run).await?;
-            return Err(Error::bug(format!("{run} has nothing at {from} although it ends later")));
+            return Err(Error::bug(format!("{run} has no event {from} although it ends later")));
         }
         let next = found.last().map_or(from, |record| record.sequence + 1);
         let records = found.into_iter().map(|record| (record.sequence, record.bytes)).collect();
@@ -139,7 +139,7 @@ pub(crate) fn next_after(after: Option<u64>, tail: u64, what: &str) -> Result<u6
         return Err(Error::rejected(
             Code::CursorAhead,
             format!(
-                "the cursor is {what} {}, but the last one there is {}",
+                "the cursor is {what} {}, but the last {what} is {}",
                 next - 1,
                 tail.checked_sub(1).map_or("none".to_owned(), |last| last.to_string())
             ),

@@ -111,7 +111,7 @@ impl Subscription {
             (Error::Failed(Failure { damage: Some(damage), message, .. }), Some(range))
                 if *range.end() >= self.join.next =>
             {
-                tracing::error!(message, "damaged events are passed over");
+                tracing::error!(message, "damaged events are skipped");
                 self.ahead = None;
                 self.join.given_stored(range.end() + 1);
                 Ok(Some(Delivery::Damaged(damage)))
@@ -143,7 +143,7 @@ impl Subscription {
         };
         let Some(page) = page else {
             return Err(Error::bug(format!(
-                "the store has nothing at {} although its tail is {}",
+                "the store has no event at {} although its tail is {}",
                 self.join.next, self.join.watermark
             )));
         };

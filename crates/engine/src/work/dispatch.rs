@@ -43,7 +43,7 @@ impl Drop for Leave {
                         Ok(Some(row)) if !row.has_ended() => work.write().room.dispatch.again(run),
                         Ok(_) => work.write().room.dispatch.forget(run),
                         Err(error) => {
-                            tracing::warn!(%run, %error, "a run whose worker was lost cannot be looked at");
+                            tracing::warn!(%run, %error, "cannot read a run whose worker was lost; retrying");
                             work.write().room.dispatch.again(run);
                         }
                     }
@@ -140,7 +140,7 @@ fn throttle(work: &WorkHandle, late: Vec<(u64, RunId)>) {
             let throttled = Payload::RunThrottled(Box::new(Throttled::new(THROTTLED.to_owned(), place)));
             let told = work.write().submit(run, Command::Progress { drafts: vec![throttled.into()] }).await;
             if let Err(error) = told {
-                tracing::debug!(%run, %error, "a run that waits for a place could not be told so");
+                tracing::debug!(%run, %error, "cannot record that a run waits for a worker");
             }
         });
     }
@@ -174,16 +174,16 @@ async fn at_work(
     let mut desk = match Desk::open(work.write().clone(), run, worker_id).await {
         Ok(desk) => desk,
         Err(Error::Rejected(gone)) => {
-            tracing::debug!(%run, %gone, "a run that was owed something is missing");
+            tracing::debug!(%run, %gone, "a run with outstanding work is missing");
             return Some(u64::MAX);
         }
         // It accepts no more events, so nobody can work at it before the store was restored.
         Err(error) if error.is_damage() => {
-            tracing::error!(%run, %error, "an unfinished run is damaged and is not worked at any more");
+            tracing::error!(%run, %error, "an unfinished run is damaged and is no longer executed");
             return Some(u64::MAX);
         }
         Err(Error::Failed(failure)) => {
-            tracing::warn!(%run, %failure, "a run cannot be read, and is tried again");
+            tracing::warn!(%run, %failure, "cannot read a run; retrying");
             return None;
         }
     };
@@ -194,7 +194,7 @@ async fn at_work(
         return match left {
             Left::Ended => Some(u64::MAX),
             left => {
-                tracing::warn!(%run, %left, "a run could not be taken over, and is tried again");
+                tracing::warn!(%run, %left, "cannot take over a run; retrying");
                 None
             }
         };
@@ -211,6 +211,6 @@ async fn take_over(desk: &mut Desk, lost: Lost) -> Result<(), Left> {
         return Ok(());
     }
     // What kills its worker every time would do so for ever.
-    let message = format!("{} workers in a row were lost with this run", lost.times);
+    let message = format!("{} consecutive workers of this run were lost", lost.times);
     desk.fail("worker_lost", message, true).await
 }

@@ -53,7 +53,7 @@ impl WorkHandle {
         // A patch is rejected without a look at files.
         if action != PatchAction::Reject {
             let path = past.queued.workspace_path.clone().ok_or_else(|| {
-                let message = format!("{} worked in no folder of this server", past.run);
+                let message = format!("{} has no folder on this server", past.run);
                 Error::rejected(Code::WorkspaceRefused, message)
             })?;
             self.nobody_works_near(&row, &path, within).await?;

@@ -47,10 +47,10 @@ pub enum Left {
     #[error("the run has ended")]
     Ended,
     /// Another worker has the run now.
-    #[error("another worker has taken the run over")]
+    #[error("another worker has taken over the run")]
     TakenOver,
     /// The rules refuse what was reported, which is a mistake of the performer.
-    #[error("what was reported is refused: {0}")]
+    #[error("the reported events are rejected: {0}")]
     Refused(recount_run::Rejection),
     /// The world failed; the run stands as it stood.
     #[error(transparent)]

@@ -44,16 +44,20 @@ async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
             // The writer has set the next deadline itself, if there is one.
             Ok(()) => {}
             Err(Error::Rejected(rejection)) => {
-                tracing::debug!(%run, %rejection, "a run whose deadline came is missing");
+                tracing::debug!(%run, %rejection, "a run with an expired deadline is missing");
                 timers.set(run, None, world);
             }
             // It accepts no more events, so nothing can come of it.
             Err(error) if error.is_damage() => {
-                tracing::error!(%run, %error, "a run whose deadline came is damaged, and is not looked at any more");
+                tracing::error!(
+                    %run,
+                    %error,
+                    "a run with an expired deadline is damaged; its deadlines are no longer checked"
+                );
                 timers.set(run, None, world);
             }
             Err(Error::Failed(failure)) => {
-                tracing::warn!(%run, %failure, "a run could not be looked at yet");
+                tracing::warn!(%run, %failure, "cannot check the deadlines of a run; retrying");
                 let dies = failure.code == recount_event::Code::Internal;
                 let wait = if dies { limits::TIMER_RETRY_BROKEN } else { limits::TIMER_RETRY };
                 timers.set(run, Some(world.clock.now_ms().saturating_add(millis(wait))), world);

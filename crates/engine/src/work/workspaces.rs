@@ -29,13 +29,13 @@ impl Active {
 
     pub(super) fn refusal(&self) -> Error {
         let message = match self {
-            Active::Named(run, None) => format!("{run} works in the copy; wait until it has ended, or cancel it"),
+            Active::Named(run, None) => format!("{run} uses the copy; wait until it has ended, or cancel it"),
             Active::Named(run, Some(path)) => {
-                format!("{run} works in {path}; wait until it has ended, or cancel it")
+                format!("{run} uses {path}; wait until it has ended, or cancel it")
             }
             Active::Hidden => {
-                "a run outside of what the token is narrowed to works in the folder, or in one above or below it; try \
-                 again when it has ended"
+                "a run that the token may not see uses this folder, or a parent or subfolder of it; try \
+                 again after it has ended"
                     .to_owned()
             }
         };
@@ -88,7 +88,7 @@ impl WorkHandle {
             return Err(self.catalogue().missing_run(run).await);
         };
         let Some(path) = row.workspace_path.clone() else {
-            let message = format!("{run} worked in no folder of this server");
+            let message = format!("{run} has no folder on this server");
             return Err(Error::rejected(Code::WorkspaceRefused, message));
         };
         let copy = WorkspaceOf { mode: row.workspace_mode.clone(), path };
@@ -158,7 +158,7 @@ fn lies(row: &RunRow, within: &Narrowing) -> bool {
 }
 
 pub(super) fn nobody() -> Error {
-    Error::rejected(Code::KindUnavailable, "nobody at this server does runs, so there are no copies")
+    Error::rejected(Code::KindUnavailable, "this server executes no runs, so no copies exist")
 }
 
 impl WorkHandle {

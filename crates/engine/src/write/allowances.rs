@@ -40,11 +40,11 @@ impl WriteRoom {
             let asked = before.approval(&resolved.approval_id);
             let (asked, digest) =
                 asked.and_then(|asked| Some((asked, asked.allowance_digest.as_deref()?))).ok_or_else(
-                    || Error::bug(format!("{id} is made by no request that can be remembered")),
+                    || Error::bug(format!("{id} does not come from a request that can be remembered")),
                 )?;
             let Some(owner) = owner(before, scope) else {
                 let message = format!(
-                    "{} works in no folder that later runs share: send run or session",
+                    "{} has no folder that later runs share: send the scope run or session",
                     before.run_id()
                 );
                 return Err(Error::rejected(Code::AllowanceRefused, message));
@@ -123,7 +123,7 @@ impl WriteHandle {
     /// Takes an allowance back: from here on calls like it are asked about again. Answers what it was.
     #[boxed]
     pub async fn take_back(&self, id: &ForeignId) -> Result<AllowanceRow, Error> {
-        let missing = || Error::rejected(Code::AllowanceNotFound, format!("there is no allowance {id}"));
+        let missing = || Error::rejected(Code::AllowanceNotFound, format!("allowance {id} not found"));
         for _ in 0..limits::TAKE_BACK_TRIES {
             let row = self.catalogue().allowance(id).await?.ok_or_else(missing)?;
             let rows = gone(&row, found_at(self.ground().store(), &row).await?);

@@ -134,7 +134,11 @@ impl Commit {
                 Err(error) => error,
             };
             if !matches!(error, AppendError::GuardFailed { .. }) {
-                tracing::warn!(runs = ?touched, %error, "append failed; these runs are read again from the log");
+                tracing::warn!(
+                    runs = ?touched,
+                    %error,
+                    "append failed; these runs are reloaded from the log"
+                );
             }
             let is_certain = !may_have_happened(&error);
             if !is_certain {
@@ -161,7 +165,7 @@ impl NotCommitted {
         };
         let busy = |code, what| {
             let wait = "wait for it to end or cancel it";
-            Error::rejected(code, format!("{what} {key} has an active run already; {wait}"))
+            Error::rejected(code, format!("{what} {key} already has an active run; {wait}"))
         };
         CommitFailure::Refused(match &**space {
             rows::TASKS | rows::SETUPS => return CommitFailure::Stale,
@@ -172,10 +176,10 @@ impl NotCommitted {
             rows::APPROVALS => taken(PromptKind::Approval, key.rsplit('/').next().unwrap_or(key)),
             rows::ALLOWANCES_HELD => Error::too_many_at_once("the allowance for this call"),
             rows::PINS => {
-                let message = format!("{run} is pinned; unpin it before it is pruned");
+                let message = format!("{run} is pinned; unpin it before you prune it");
                 Error::rejected(Code::RunPinned, message)
             }
-            _ => Error::bug(format!("the row {space}/{key} is not as this writer left it")),
+            _ => Error::bug(format!("the row {space}/{key} was changed by another writer")),
         })
     }
 }
@@ -184,7 +188,7 @@ impl CommitFailure {
     /// For what brings no row that others change.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            CommitFailure::Stale => Error::bug("a row was changed that nobody else changes"),
+            CommitFailure::Stale => Error::bug("a row with a single writer was changed by another writer"),
             CommitFailure::Refused(error) => error,
         }
     }

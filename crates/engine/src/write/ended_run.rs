@@ -39,15 +39,17 @@ impl WriteHandle {
             return Err(self.catalogue().missing_run(run).await);
         };
         if row.driver != Driver::Own.as_str() {
-            let whose = format!("{run} is of kind {}: who drives it makes it again", row.kind);
+            let whose =
+                format!("{run} was recorded from another program (kind {}); start it again there", row.kind);
             return Err(Error::rejected(Code::RunExternal, whose));
         }
         if !row.has_ended() {
-            let goes_on = format!("{run} is {}; wait for its end, or cancel it", row.status);
+            let goes_on = format!("{run} is {}; wait until it has ended, or cancel it", row.status);
             return Err(Error::rejected(Code::RunActive, goes_on));
         }
         let Some(queued) = self.read().queued(run).await? else {
-            let pruned = format!("the beginning of {run} was pruned, and what it was to do with it");
+            let pruned =
+                format!("the beginning of {run} was pruned, including its request; create a new run");
             return Err(Error::rejected(Code::RunPruned, pruned));
         };
         let events = self.read().tail(run).await?.unwrap_or(0);
@@ -66,7 +68,7 @@ impl Past {
     /// What the run was to do. What was in force then, and not asked for, is left to be settled anew.
     pub fn order(&self) -> Result<Order, Error> {
         let malformed = |why: Unreadable| {
-            let said = format!("what {} was to do cannot be read: {why}", self.run);
+            let said = format!("cannot read the configuration of {}: {why}", self.run);
             Error::rejected(Code::OrderRefused, said)
         };
         let order = Order::read(self.queued.config.as_ref()).map_err(malformed)?;
@@ -77,7 +79,10 @@ impl Past {
     /// The same run once more: same words, same order, its own beginning.
     pub fn again(&self) -> Result<NewRun, Error> {
         if let Some(action) = &self.queued.action {
-            let message = format!("{} was to {action} a patch; ask for that again instead", self.run);
+            let message = format!(
+                "{} was created to {action} a patch; send the request to {action} the patch again instead",
+                self.run
+            );
             return Err(Error::rejected(Code::OrderRefused, message));
         }
         let mut queued = self.successor();

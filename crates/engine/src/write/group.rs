@@ -106,7 +106,7 @@ impl Writer {
                 if is_shared && blames_one {
                     error = Error::Failed(Failure {
                         code: Code::StoreBusy,
-                        message: "another command of the same moment was refused; try again".into(),
+                        message: "another command in the same batch was rejected; try again".into(),
                         retry_after: Some(Duration::ZERO),
                         damage: None,
                     });
@@ -136,7 +136,7 @@ impl Writer {
             }
             Request::Ingest(ingest, to) => Waiting::Ingest(to, self.ingest(loaded, batch, ingest).await),
             alone => {
-                alone.refuse(Error::bug("what is served alone came with others"));
+                alone.refuse(Error::bug("a request that must run alone was batched with others"));
                 return None;
             }
         })
@@ -163,7 +163,7 @@ impl Writer {
 
     async fn report(&self, loaded: &mut LoadedRun, report: Report) -> Result<Vec<Event>, Error> {
         if report.claim != loaded.state.claim() {
-            let message = format!("another worker has {} by now; leave it", self.run);
+            let message = format!("another worker has taken over {}; stop this one", self.run);
             return Err(Error::rejected(Code::EventRefused, message));
         }
         self.command(loaded, Command::Progress { drafts: report.drafts }, self.stamp()).await
@@ -202,7 +202,11 @@ impl Writer {
             match artifact_uses::used(self.room.ground.store(), &self.room.blobs, driver, event).await {
                 Ok(rows) => changes.extend(rows),
                 Err(error) => {
-                    tracing::warn!(run = %self.run, %error, "what was sent in still counts as waiting")
+                    tracing::warn!(
+                        run = %self.run,
+                        %error,
+                        "cannot record that an upload is used; it still counts as unused"
+                    )
                 }
             }
         }

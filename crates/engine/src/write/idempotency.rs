@@ -164,7 +164,7 @@ impl Made {
 
     /// A key counts for one address, so it never remembers what another address makes.
     fn is_no(&self, wanted: &str) -> Error {
-        Error::bug(format!("a request that makes a {wanted} is remembered to have made {self:?}"))
+        Error::bug(format!("the idempotency key of a request for a {wanted} belongs to {self:?}"))
     }
 }
 
@@ -199,7 +199,7 @@ impl TryFrom<String> for Made {
                 .ok()
                 .or_else(|| ForeignId::parse(&text).ok().filter(is_artifact).map(Made::Artifact)),
         };
-        made.ok_or_else(|| format!("{text:?} is nothing that a request makes"))
+        made.ok_or_else(|| format!("{text:?} is not the result of a request"))
     }
 }
 

@@ -66,7 +66,7 @@ impl Producers {
                 return Err(Error::rejected(
                     Code::ProducerFenced,
                     format!(
-                        "producer {} writes with epoch {epoch} now; epoch {} is refused",
+                        "producer {} now writes with epoch {epoch}; epoch {} is rejected",
                         triple.producer, triple.epoch
                     ),
                 ));
@@ -83,7 +83,7 @@ impl Producers {
             return Err(Error::rejected(
                 Code::ProducerGap,
                 format!(
-                    "producer {} must send batch {wanted} of epoch {} next, not {}",
+                    "producer {} must send batch {wanted} of epoch {} next, not batch {}",
                     triple.producer, triple.epoch, triple.seq
                 ),
             ));
@@ -105,7 +105,7 @@ impl Producers {
                 let key = rows::producer_key(run, &triple.producer, triple.epoch, triple.seq);
                 let row = store.row(rows::PRODUCERS, &key).await?;
                 let Some(row) = row else {
-                    return Err(Error::bug(format!("the row {key} is gone although later ones exist")));
+                    return Err(Error::bug(format!("the row {key} is missing although later ones exist")));
                 };
                 read_row(rows::PRODUCERS, &key, &row.value)?
             }
@@ -114,7 +114,7 @@ impl Producers {
             return Err(Error::rejected(
                 Code::ProducerReused,
                 format!(
-                    "batch {} of epoch {} came from producer {} with other events before",
+                    "batch {} of epoch {} was already sent by producer {} with other events",
                     triple.seq, triple.epoch, triple.producer
                 ),
             ));
@@ -157,7 +157,7 @@ async fn newest_stored(
     let numbers = row.key.strip_prefix(prefix.as_str()).and_then(|rest| rest.split_once('/'));
     match numbers.map(|(epoch, seq)| (epoch.parse(), seq.parse())) {
         Some((Ok(epoch), Ok(seq))) => Ok(Some((epoch, seq))),
-        _ => Err(damaged_row(rows::PRODUCERS, &row.key, "its key names no batch")),
+        _ => Err(damaged_row(rows::PRODUCERS, &row.key, "its key is not that of a batch")),
     }
 }
 

@@ -23,7 +23,7 @@ impl WriteHandle {
         if row.is_none()
             && let Err(error) = self.forget_old_requests().await
         {
-            tracing::debug!(%error, "requests that are too old to be sent again are forgotten later");
+            tracing::debug!(%error, "cannot delete expired idempotency keys; retrying later");
         }
         Ok(match row {
             None => Standing::New(under_way),

@@ -43,7 +43,7 @@ impl Quotas {
     /// What holds from now on. The first call counts.
     pub(crate) fn set(&self, quota: ArtifactQuota) {
         if self.quota.set(quota).is_err() {
-            tracing::debug!("how much may be kept is set already");
+            tracing::debug!("the artifact quota is already set");
         }
     }
 
@@ -71,8 +71,8 @@ impl Quotas {
         };
         if let Some(reached) = reached {
             let message = format!(
-                "{owner} keeps {sum} bytes in {count} artifacts and would keep {bytes} more, and {reached}; delete \
-                 artifacts of it that are not needed, or have an operator raise the setting"
+                "{owner} has {count} artifacts with {sum} bytes and would get {bytes} bytes more, but \
+                 {reached}; delete artifacts that are not needed, or ask an operator to raise the setting"
             );
             kept.insert(owner, (sum, count));
             return Err(Error::rejected(Code::ArtifactQuota, message));

@@ -192,7 +192,7 @@ impl Redaction {
         let masked = self.redactor.json(text, field, &|path| stays.iter().any(|stays| *stays == path));
         match masked {
             Some(masked) if !fits(type_name, &masked.text) => {
-                Err(unmaskable(type_name, &"what is left of it does not fit its type"))
+                Err(unmaskable(type_name, &"the masked data is not valid for its type"))
             }
             masked => Ok(masked),
         }
@@ -222,7 +222,7 @@ fn fits(type_name: &str, text: &str) -> bool {
 fn unmaskable(type_name: &str, why: &dyn std::fmt::Display) -> Rejection {
     Rejection {
         code: Code::EventRefused,
-        message: format!("{type_name} holds secrets that cannot be masked: {why}"),
+        message: format!("{type_name} contains secrets that cannot be masked: {why}"),
         index: None,
         type_name: Some(type_name.to_owned()),
         rule: None,

@@ -137,7 +137,7 @@ impl Writer {
     pub(super) async fn erase(&mut self, loaded: Box<LoadedRun>, by: String) -> Result<(), Error> {
         if !loaded.state.is_ended() {
             self.loaded = Some(loaded);
-            let message = format!("{} goes on; it is erased when it has ended", self.run);
+            let message = format!("{} is active; it can be erased after it has ended", self.run);
             return Err(Error::rejected(Code::RunActive, message));
         }
         let state = &loaded.state;
@@ -300,7 +300,11 @@ impl Writer {
         let owner = task.map_or_else(|| self.run.to_string(), |task| task.to_string());
         self.room.quotas.forget(&owner).await;
         if let Err(error) = self.room.blobs.release(blobs).await {
-            tracing::warn!(run = %self.run, %error, "bytes of artifacts that are gone stay until the next start");
+            tracing::warn!(
+                run = %self.run,
+                %error,
+                "cannot delete the bytes of removed artifacts; they are deleted at the next start"
+            );
         }
     }
 

@@ -83,8 +83,7 @@ impl WriteHandle {
                 return Err(self.catalogue().missing_run(earlier).await);
             };
             if row.first_sequence > 0 {
-                let message =
-                    format!("{run} goes on from {earlier}, whose beginning was pruned; retry {run}");
+                let message = format!("{run} continues {earlier}, whose beginning was pruned; retry {run}");
                 return Err(Error::rejected(Code::RunPruned, message));
             }
             next = self.read().resumed_from(earlier).await?;
@@ -95,8 +94,8 @@ impl WriteHandle {
 
 fn unknown_checkpoint(run: RunId, id: &ForeignId, places: &ResumePlaces) -> Error {
     let last = match places.last_checkpoint() {
-        Some(last) => format!("its last one is {last}"),
-        None => "it has none".to_owned(),
+        Some(last) => format!("its last checkpoint is {last}"),
+        None => "it has no checkpoints".to_owned(),
     };
     Error::rejected(Code::CheckpointNotFound, format!("{run} has no checkpoint {id}; {last}"))
 }
@@ -104,7 +103,7 @@ fn unknown_checkpoint(run: RunId, id: &ForeignId, places: &ResumePlaces) -> Erro
 fn unknown_turn(run: RunId, index: u64, places: &ResumePlaces) -> Error {
     let turns = match places.turns() {
         Some((first, last)) => format!("its turns are {first} to {last}"),
-        None => "it has no turn".to_owned(),
+        None => "it has no turns".to_owned(),
     };
     Error::rejected(Code::TurnNotFound, format!("{run} has no turn {index}; {turns}"))
 }

@@ -78,7 +78,7 @@ impl WriteHandle {
                 SideOutcome::Stale => before = None,
                 SideOutcome::Ended => supersedes = None,
                 SideOutcome::Written { started: None, .. } => {
-                    return Err(Error::bug(format!("nobody knows what became of {run}")));
+                    return Err(Error::bug(format!("the outcome of {run} is unknown")));
                 }
             }
         }

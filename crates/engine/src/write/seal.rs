@@ -102,12 +102,12 @@ impl Seal {
                 damage: None,
             })
         };
-        let decoded = |text: &str| STANDARD.decode(text).map_err(|_| corrupt("it is not as it was written"));
+        let decoded = |text: &str| STANDARD.decode(text).map_err(|_| corrupt("it is not valid base64"));
         let (nonce, sealed) = (decoded(&row.nonce)?, decoded(&row.sealed)?);
         let nonce: [u8; NONCE_BYTES] =
-            nonce.try_into().map_err(|_| corrupt("its nonce has another length"))?;
+            nonce.try_into().map_err(|_| corrupt("its nonce has the wrong length"))?;
         let sealed = Sealing { msg: &sealed, aad: key.as_bytes() };
         let original = self.cipher(world).decrypt(&XNonce::from(nonce), sealed);
-        original.map_err(|_| corrupt("it was changed, or sealed with another key"))
+        original.map_err(|_| corrupt("it was changed, or encrypted with another key"))
     }
 }

@@ -23,7 +23,7 @@ impl WriteHandle {
         if original.len() > limits::SEALED_BYTES_MAX {
             let (found, most) = (original.len(), limits::SEALED_BYTES_MAX);
             let message =
-                format!("the original of {id} has {found} bytes; {most} (SEALED_BYTES_MAX) are kept");
+                format!("the original of {id} has {found} bytes; the limit is {most} (SEALED_BYTES_MAX)");
             return Err(Error::rejected(Code::LimitReached, message));
         }
         let row = self.sealed_row(&key_of(run, id), original)?;

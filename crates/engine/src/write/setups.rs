@@ -60,7 +60,7 @@ impl WriteHandle {
             rows::put(rows::SESSIONS, key.as_str(), Guard::Absent, &row),
             rows::put(rows::SETUPS, key.as_str(), Guard::Absent, &setup),
         ];
-        fits("what is chosen for a session", puts.iter().map(bytes_of).max(), limits::SETUP_BYTES_MAX)?;
+        fits("the configuration of the session", puts.iter().map(bytes_of).max(), limits::SETUP_BYTES_MAX)?;
         puts.extend(seed);
         puts.extend(self.sealed_options(session, &new.secrets)?);
         puts.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Session(session))));
@@ -96,10 +96,7 @@ impl WriteHandle {
     /// Why a session has no setup: it was not found, or nobody set it up.
     async fn missing_setup(&self, session: SessionId) -> Error {
         match self.catalogue().session(session).await {
-            Ok(Some(_)) => Error::rejected(
-                Code::SessionNotFound,
-                format!("session {session} was not set up with an agent"),
-            ),
+            Ok(Some(_)) => Error::rejected(Code::SessionNotFound, format!("session {session} has no agent")),
             Ok(None) => self.catalogue().missing_session(session).await,
             Err(error) => error,
         }
@@ -127,7 +124,7 @@ impl WriteHandle {
         let setup = SetupRow { setup: before.setup.changed(overrides), updated_at, ..before.clone() };
         let guard = Guard::Version(before.version);
         let mut puts = vec![rows::put(rows::SETUPS, rows::tenant_key(session), guard, &setup)];
-        fits("what is chosen for a session", puts.first().map(bytes_of), limits::SETUP_BYTES_MAX)?;
+        fits("the configuration of the session", puts.first().map(bytes_of), limits::SETUP_BYTES_MAX)?;
         puts.extend(self.sealed_options(session, &overrides.secrets)?);
         Ok(puts)
     }
@@ -165,7 +162,7 @@ fn seed_rows(redaction: &Redaction, session: SessionId, seed: &[Json]) -> Result
     let mut masked = seed.to_vec();
     masked.iter_mut().try_for_each(|message| redaction.json(message, &mut Vec::new()))?;
     let whole = rows::written(&masked);
-    fits("what was said before a session", Some(whole.len()), limits::SEED_BYTES_MAX)?;
+    fits("the seed messages of the session", Some(whole.len()), limits::SEED_BYTES_MAX)?;
     let parts = (0..whole.len()).step_by(limits::SEED_ROW_BYTES).enumerate().map(|(part, start)| RowPut {
         space: rows::SEEDS.into(),
         key: rows::seed_key(session, part).into(),
@@ -183,7 +180,7 @@ fn bytes_of(put: &RowPut) -> usize {
 fn fits(what: &str, found: Option<usize>, most: usize) -> Result<(), Error> {
     match found.filter(|found| *found > most) {
         Some(found) => {
-            let message = format!("{what} comes to {found} bytes; send at most {most}");
+            let message = format!("{what} has {found} bytes; send at most {most}");
             Err(Error::rejected(Code::LimitReached, message))
         }
         None => Ok(()),

@@ -106,7 +106,7 @@ impl WriteHandle {
         let mut state = State::blank(run, new.task, new.session);
         let (queued, masked) = redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
         let Payload::RunQueued(queued) = queued else {
-            return Err(Error::bug("masking made something else"));
+            return Err(Error::bug("masking changed the type of the value"));
         };
         let command = Command::Queue { queued, resumed_from: new.resumed_from.map(Box::new) };
         let mut events = recount_run::decide(&state, command, stamp)?;

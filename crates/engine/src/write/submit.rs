@@ -19,12 +19,12 @@ impl WriteHandle {
     #[boxed]
     pub async fn ingest(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Error> {
         if drafts.is_empty() {
-            return Err(Error::rejected(Code::BodyMalformed, "a batch without events; send at least one"));
+            return Err(Error::rejected(Code::BodyMalformed, "the batch has no events; send at least one"));
         }
         if drafts.len() > limits::BATCH_EVENTS_MAX {
             return Err(Error::rejected(
                 Code::LimitReached,
-                format!("{} events in one batch; send at most {}", drafts.len(), limits::BATCH_EVENTS_MAX),
+                format!("the batch has {} events; send at most {}", drafts.len(), limits::BATCH_EVENTS_MAX),
             ));
         }
         self.writers.ask(run, Ingest { triple, drafts }).await

@@ -126,7 +126,7 @@ impl WriteHandle {
         let latest = self.catalogue().latest_run(task).await?;
         if let Some(active) = latest.as_ref().filter(|run| !run.has_ended()) {
             let message = format!(
-                "task {task} has an active run already, {}; wait for it to end or cancel it",
+                "task {task} already has the active run {}; wait for it to end or cancel it",
                 active.id
             );
             return Err(Error::rejected(Code::TaskBusy, message));
@@ -154,7 +154,7 @@ fn raised(name: &str, is: Option<u64>, wanted: Option<u64>) -> Result<Option<u64
     match (is, wanted) {
         (Some(is), Some(wanted)) if wanted < is => Err(Error::rejected(
             Code::BudgetNotRaised,
-            format!("{name} is {is} and would be lowered to {wanted}; a budget is only ever raised"),
+            format!("{name} is {is} and cannot be lowered to {wanted}; a budget can only be raised"),
         )),
         (is, wanted) => Ok(wanted.or(is)),
     }

@@ -61,7 +61,10 @@ impl Writer {
             if ended {
                 return Ok(SideOutcome::Ended);
             }
-            let busy = format!("{} was answered meanwhile and goes on; wait for it, or cancel it", self.run);
+            let busy = format!(
+                "{} was answered in the meantime and is running; wait for it to end or cancel it",
+                self.run
+            );
             return Err(Error::rejected(Code::SessionBusy, busy));
         }
         loaded.redaction = loaded.redaction.knowing(&secrets);

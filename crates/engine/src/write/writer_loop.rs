@@ -96,7 +96,7 @@ impl Writer {
                 to.answer(self.prune(loaded, before, reason, rows).await);
             }
             Request::Erase(Erase { by }, to) => to.answer(self.erase(loaded, by).await),
-            shared => shared.refuse(Error::bug("what shares an append is served with others")),
+            shared => shared.refuse(Error::bug("requests that share an append are served together")),
         }
     }
 }

@@ -43,7 +43,7 @@ impl Writers {
                 Err(_) => {
                     self.forget(run, &inbox);
                     return Err(Error::bug(format!(
-                        "the writer of {run} stopped; the log says whether the command happened"
+                        "the writer of {run} stopped; read the log to see whether the command took effect"
                     )));
                 }
             }
@@ -51,7 +51,7 @@ impl Writers {
         Err(if self.room.ground.world.tasks.shutdown_signal(Kind::Writer).is_requested() {
             Error::shutting_down()
         } else {
-            Error::bug(format!("the writer of {run} does not stay awake"))
+            Error::bug(format!("the writer of {run} stopped repeatedly"))
         })
     }
 
@@ -78,7 +78,10 @@ impl Writers {
         if awake.len() >= limits::AWAKE_MAX {
             return Err(Error::Failed(Failure {
                 code: Code::StoreBusy,
-                message: format!("{} runs are at work already; try again shortly", limits::AWAKE_MAX),
+                message: format!(
+                    "the limit of {} active runs is reached; try again shortly",
+                    limits::AWAKE_MAX
+                ),
                 retry_after: Some(limits::TRY_AGAIN),
                 damage: None,
             }));

@@ -137,8 +137,8 @@ async fn a_row_that_was_changed_behind_our_back_is_told() {
     }
     let problems = check_catalogue(&*store).await.unwrap();
     assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(problems[0].contains("not what the log says"), "{problems:?}");
-    assert!(problems[1].contains("stands for nothing"), "{problems:?}");
+    assert!(problems[0].contains("does not match the log"), "{problems:?}");
+    assert!(problems[1].contains("does not belong to anything"), "{problems:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -129,7 +129,9 @@ async fn what_may_be_kept_is_a_setting_and_a_deletion_makes_room() {
     kept(&scene, run, thing("file_snapshot", b"78")).await;
     refused("9", "artifacts.task_count is 2").await;
     let error = scene.engine.write().upload(upload("image/png", b"123456")).await.unwrap_err();
-    assert!(error.code() == Code::ArtifactQuota && error.to_string().contains("artifacts.upload_bytes is 5"));
+    assert!(
+        error.code() == Code::ArtifactQuota && error.to_string().contains("5 bytes (artifacts.upload_bytes)")
+    );
     assert_eq!(blobs(&scene).await, 2, "what is refused is not kept");
     scene.cancel(run).await.unwrap();
     scene.engine.admin().delete_artifact(&of_run(&row(&scene, &first).await), "anna").await.unwrap();

@@ -91,7 +91,7 @@ async fn a_fault_in_an_older_store_is_still_found() {
     let row = RowPut { value: Some(text.into()), ..row };
     scene.disk.store().append(Append { rows: vec![row], ..Append::default() }).await.unwrap();
     let problems = check_catalogue(&*scene.disk.store()).await.unwrap();
-    assert!(problems.len() == 1 && problems[0].contains("not what the log says"), "{problems:?}");
+    assert!(problems.len() == 1 && problems[0].contains("does not match the log"), "{problems:?}");
 }
 
 /// Before an id had to name one question in the whole store, two runs could ask under one.

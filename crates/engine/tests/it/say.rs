@@ -10,7 +10,7 @@ use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, Json, RunId, SessionId};
 use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
-use recount_run::{CallAnswer, CallSaid, Command};
+use recount_run::{CallAnswer, CallResolution, Command};
 
 use crate::scene::{Scene, code, drafts};
 
@@ -70,11 +70,11 @@ const UP_TO_A_CALL: [(&str, &str); 6] = [
     ("run.waiting", r#"{"for":[{"kind":"client_tool","id":"call_1"}]}"#),
 ];
 
-fn output(said: &str) -> Command {
-    let output = Json::parse(&format!("{said:?}")).unwrap();
-    let said = CallSaid::Output { output, text: said.into() };
+fn output(text: &str) -> Command {
+    let output = Json::parse(&format!("{text:?}")).unwrap();
+    let resolution = CallResolution::Output { output, text: text.into() };
     Command::AnswerCalls {
-        answers: vec![CallAnswer { tool_call_id: ForeignId::parse("call_1").unwrap(), said }],
+        answers: vec![CallAnswer { tool_call_id: ForeignId::parse("call_1").unwrap(), resolution }],
         by: "ann".into(),
         via: "aap".into(),
         config: None,

@@ -59,7 +59,7 @@ payload! {
         preview_size_bytes: u64,
         /// The artifact with the complete preview, if `preview` is only its beginning.
         preview_artifact_id: ForeignId,
-        /// Binds the approval to the preview: the call does not run if it would do something else by now.
+        /// Binds the approval to the preview: the call does not run if its effect has changed since then.
         preview_digest: String,
         /// The key of an allowance for this call. It is a keyed hash, so it reveals nothing about the call. Missing
         /// if the call always needs an approval.
@@ -78,7 +78,7 @@ payload! {
         /// The allowance that this decision created: within `scope`, calls like this one need no further approval.
         allowance_id: ForeignId,
         /// Only with `cancelled`, in an external run: its producer withdrew the approval, because it is decided outside the
-        /// server, such as in the agent's own dialog. The word is the decision there; `by` names who made it or where. After
+        /// server, such as in the agent's own dialog. The value is the decision there; `by` names who made it or where. After
         /// `approved` and `undecided` the call may be invoked.
         decided_elsewhere: DecidedElsewhere,
     }
@@ -88,7 +88,7 @@ payload! {
         approval_id: ForeignId,
         /// The new deadline.
         expires_at: String,
-        /// The time added to the deadline before.
+        /// The time added to the previous deadline, in seconds.
         seconds: u64,
         by: String,
     } { tool_call_id: ForeignId }

@@ -8,7 +8,7 @@ payload! {
     Created {
         artifact_id: ForeignId,
         /// The kind: `patch`, `file_snapshot`, `command_output`, `fetched_resource`, `search_results`, `image`,
-        /// `tool_result_blob`, or another word.
+        /// `tool_result_blob`, or another value.
         kind: String,
     } {
         size_bytes: u64,
@@ -19,11 +19,11 @@ payload! {
         tool_call_id: ForeignId,
         /// The original file name.
         name: String,
-        /// Whether only its beginning was kept.
+        /// Whether only its beginning was stored.
         truncated: bool,
         /// The size in bytes before it was truncated.
         original_size_bytes: u64,
-        /// Whether a secret in it was masked, so that it is not what was made.
+        /// Whether a secret in it was masked, so that it differs from the original.
         masked: bool,
         /// For a patch: the file that it changes, relative to the workspace.
         path: String,

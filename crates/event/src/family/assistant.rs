@@ -6,7 +6,7 @@ use crate::{ForeignId, Json};
 payload! {
     /// A piece of a text block, as it arrived.
     TextDelta { turn_index: u64, block_index: u64, delta: String } {
-        /// The producer's own name of the piece, by which it recognises a repeated one.
+        /// The producer's own name of the piece, used to detect repeated pieces.
         source_ref: String,
     }
 
@@ -14,7 +14,7 @@ payload! {
     TextComplete { turn_index: u64, block_index: u64, text: String } {
         /// The block was cut off by a failure or a cancellation.
         aborted: bool,
-        /// The producer's own name of the text, by which it recognises a repeated one.
+        /// The producer's own name of the text, used to detect repeated texts.
         source_ref: String,
     }
 
@@ -28,7 +28,7 @@ payload! {
     /// A piece of a tool call's input, as it arrived. Experimental.
     ToolCallInputDelta { turn_index: u64, tool_call_id: ForeignId, delta: String } {}
 
-    /// The model made an image. Experimental.
+    /// The model generated an image. Experimental.
     ImageBlock { turn_index: u64, artifact_id: ForeignId } { mime: String, summary: String }
 
     /// The model gave its final answer: no more tool calls follow.

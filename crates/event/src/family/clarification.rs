@@ -32,7 +32,7 @@ payload! {
         clarification_id: ForeignId,
         /// The new deadline.
         expires_at: String,
-        /// The time added to the deadline before.
+        /// The time added to the previous deadline, in seconds.
         seconds: u64,
         by: String,
     } { tool_call_id: ForeignId }

@@ -19,18 +19,18 @@ payload! {
         open_turn_output_tokens: u64,
         /// The cost of those tokens, in millionths of a US dollar; part of the totals.
         open_turn_cost_micros_usd: u64,
-        /// Input tokens that runs which this run started have used, with the runs that those started; part of the totals.
+        /// Input tokens of the runs that this run started, directly or indirectly; part of the totals.
         child_runs_input_tokens: u64,
-        /// Output tokens that those runs have used; part of the totals.
+        /// Output tokens of those runs; part of the totals.
         child_runs_output_tokens: u64,
-        /// What those runs cost, in millionths of a US dollar; part of the totals.
+        /// The cost of those runs, in millionths of a US dollar; part of the totals.
         child_runs_cost_micros_usd: u64,
     }
 
-    /// A share of the budget is used up. Once for each threshold.
+    /// A threshold of the budget was reached. Written once for each threshold.
     BudgetWarning { threshold_pct: u64, cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64 } {}
 
-    /// The budget is used up; no further model or tool is called.
+    /// The budget is exhausted; no further model or tool is called.
     BudgetExceeded { cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64,
         /// The action; `halted`.
         action: String,

@@ -82,24 +82,24 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_is_told_as_the_reader_told_it() {
+    fn one_fault_keeps_the_message_of_the_reader() {
         assert_eq!(explained::<run::Failed>(r#"{"code":"x","message":"y"}"#), "missing field `retriable`");
         assert_eq!(explained::<run::Waiting>("{}"), "missing field `for`");
     }
 
     #[test]
-    fn several_faults_are_told_at_once() {
-        let told = explained::<run::Failed>(r#"{"code":1,"turns":"many"}"#);
+    fn several_faults_are_reported_together() {
+        let message = explained::<run::Failed>(r#"{"code":1,"turns":"many"}"#);
         for part in
             ["field `code`: ", "missing field `message`", "missing field `retriable`", "field `turns`: "]
         {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(message.contains(part), "{part}: {message}");
         }
     }
 
     #[test]
     fn a_field_that_fits_is_not_accused() {
-        let told = explained::<tool::Invoked>(r#"{"tool_name":"shell_exec","executor":5,"extra":{}}"#);
-        assert!(!told.contains("tool_name") && !told.contains("extra"), "{told}");
+        let message = explained::<tool::Invoked>(r#"{"tool_name":"shell_exec","executor":5,"extra":{}}"#);
+        assert!(!message.contains("tool_name") && !message.contains("extra"), "{message}");
     }
 }

@@ -16,15 +16,15 @@ payload! {
     EventsDamaged {
         /// The first event of the former log that is lost or not proven.
         first_damaged_sequence: u64,
-        /// `damaged`: they are lost, and so are the events after them. `unproven`: they are here, and nothing is left
-        /// to compare them with. `may_be_missing`: it is unknown whether there were any.
+        /// `damaged`: these events and all later ones are lost. `unproven`: the events are present, but cannot be
+        /// verified. `may_be_missing`: it is unknown whether such events existed.
         reason: String,
         /// When the damage was found, RFC 3339.
         found_at: String,
     } {
         /// The last event that is known to have existed; missing if unknown.
         last_damaged_sequence: u64,
-        /// The number of readable events after the damage. They are kept beside the store.
+        /// The number of readable events after the damage. They are stored next to the store.
         readable_events: u64,
     }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_come_back_as_they_were_written() {
+    fn catalogue_facts_round_trip() {
         let facts = Catalogue {
             kind: RunKind::External,
             driver: Driver::External,

@@ -33,7 +33,7 @@ payload! {
         tool_call_id: ForeignId,
         /// The exact recipient: a queue, an agent, a workflow.
         target_uri: String,
-        /// The context for the recipient, an object of the producer's own form.
+        /// The context for the recipient, an object in a format of the producer.
         #[schemars(with = "Option<std::collections::BTreeMap<String, Json>>")]
         packaged_context: Json,
         urgency_for_handoff: HandoffUrgency,
@@ -61,7 +61,7 @@ payload! {
         handoff_id: ForeignId,
         /// The new deadline.
         expires_at: String,
-        /// The time added to the deadline before.
+        /// The time added to the previous deadline, in seconds.
         seconds: u64,
         by: String,
     } { tool_call_id: ForeignId }

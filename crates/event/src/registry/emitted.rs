@@ -3,7 +3,7 @@
 //!
 //! The column "seen by" of the reference page is made from it. A test that lets a real server run collects what each test
 //! saw, names a test for each type with [`witnesses`] and, with `RECOUNT_BLESS=1`, writes the file with [`print`];
-//! otherwise it compares. [`unseen`] says which types have no test. Only tests read and write the file.
+//! otherwise it compares. [`unseen`] lists the types without a test. Only tests read and write the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_again() {
+    fn a_printed_list_parses_to_the_same_list() {
         let seen = list(&[("turn.started", "plain::a"), ("run.queued", "plain::b")]);
         let printed = print(&seen);
         assert_eq!(printed, "run.queued plain::b\nturn.started plain::a\n");

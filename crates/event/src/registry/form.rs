@@ -96,13 +96,13 @@ fn object(
 
 fn one(schema: &Value, path: String, presence: Presence, parts: &Map<String, Value>, out: &mut Vec<Field>) {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (said, may_be_null) = resolved(schema, parts);
-    let kind = kind(said) + if may_be_null { "|null" } else { "" };
-    let listed = said.get("enum").and_then(Value::as_array);
+    let (target, may_be_null) = resolved(schema, parts);
+    let kind = kind(target) + if may_be_null { "|null" } else { "" };
+    let listed = target.get("enum").and_then(Value::as_array);
     let words = listed.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     out.push(Field { path: path.clone(), presence, kind, words, description });
-    object(said, None, &format!("{path}."), parts, out);
-    if let Some(items) = said.get("items") {
+    object(target, None, &format!("{path}."), parts, out);
+    if let Some(items) = target.get("items") {
         one(items, format!("{path}[]"), Presence::Item, parts, out);
     }
 }

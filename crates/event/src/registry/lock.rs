@@ -150,17 +150,17 @@ pub fn changes(released: &Lock, current: &Lock) -> Vec<Change> {
 
 fn type_changes(name: &str, before: &TypeForm, now: &TypeForm, found: &mut Vec<Change>) {
     if before.status != now.status {
-        let said = format!("{name}: status {} became {}", before.status.as_str(), now.status.as_str());
+        let change = format!("{name}: status {} became {}", before.status.as_str(), now.status.as_str());
         let settles = now.status == Status::Deprecated || settled(now.status) > settled(before.status);
-        found.push(if settles { Change::Addition(said) } else { Change::Refused(said) });
+        found.push(if settles { Change::Addition(change) } else { Change::Refused(change) });
     }
     if before.appender != now.appender {
         let (was, is) = (before.appender.as_str(), now.appender.as_str());
-        let said = format!("{name}: {was} could append it, now {is}");
+        let change = format!("{name}: {was} could append it, now {is}");
         found.push(if now.appender > before.appender {
-            Change::Addition(said)
+            Change::Addition(change)
         } else {
-            Change::Refused(said)
+            Change::Refused(change)
         });
     }
     for (path, field) in &before.fields {
@@ -172,9 +172,9 @@ fn type_changes(name: &str, before: &TypeForm, now: &TypeForm, found: &mut Vec<C
     for (path, field) in now.fields.iter().filter(|(path, _)| !before.fields.contains_key(*path)) {
         // The parts of a new field may be as they like; a new part of an old one must be optional.
         let parent_is_new = parent(path).is_some_and(|parent| !before.fields.contains_key(parent));
-        let said = format!("{name}: {path} is new and {}", field.presence.as_str());
+        let change = format!("{name}: {path} is new and {}", field.presence.as_str());
         let free = parent_is_new || matches!(field.presence, Presence::Optional | Presence::Written);
-        found.push(if free { Change::Addition(said) } else { Change::Refused(said) });
+        found.push(if free { Change::Addition(change) } else { Change::Refused(change) });
     }
 }
 
@@ -203,7 +203,7 @@ fn parent(path: &str) -> Option<&str> {
     }
 }
 
-/// A type may climb, never fall. What is deprecated stays so.
+/// The order of the statuses: a type may rise, never fall. A deprecated type stays deprecated.
 fn settled(status: Status) -> u8 {
     match status {
         Status::Experimental => 0,
@@ -230,7 +230,7 @@ trial.held experimental producer
 ";
 
     /// The changes that the checker reports for one edit of the released text.
-    fn said(edit: impl Fn(&str) -> String) -> Vec<Change> {
+    fn changes_after(edit: impl Fn(&str) -> String) -> Vec<Change> {
         let edited = edit(RELEASED);
         assert_ne!(edited, RELEASED, "the edit edits");
         let released = Lock::parse(RELEASED).unwrap();
@@ -240,7 +240,7 @@ trial.held experimental producer
 
     #[track_caller]
     fn refused(from: &str, to: &str) {
-        let changes = said(|text| text.replace(from, to));
+        let changes = changes_after(|text| text.replace(from, to));
         assert!(
             changes.iter().any(|one| matches!(one, Change::Refused(_))),
             "{from:?} to {to:?}: {changes:?}"
@@ -249,13 +249,13 @@ trial.held experimental producer
 
     #[track_caller]
     fn blessable(from: &str, to: &str) {
-        let changes = said(|text| text.replace(from, to));
+        let changes = changes_after(|text| text.replace(from, to));
         let good = !changes.is_empty() && changes.iter().all(|one| matches!(one, Change::Addition(_)));
         assert!(good, "{from:?} to {to:?}: {changes:?}");
     }
 
     #[test]
-    fn what_was_released_stays() {
+    fn changes_of_released_types_are_refused() {
         refused("trial.held experimental producer\n", "");
         refused("run.waiting", "run.suspended");
         refused("  config optional any\n", "");
@@ -304,7 +304,7 @@ trial.held experimental producer
     }
 
     #[test]
-    fn nothing_changes_by_itself() {
+    fn an_unedited_lock_has_no_changes() {
         let current = Lock::current();
         assert_eq!(Lock::parse(&current.print()), Ok(current.clone()));
         assert_eq!(changes(&current, &current), []);
@@ -312,7 +312,7 @@ trial.held experimental producer
 
     /// Every field of every real type, removed or changed, is noticed.
     #[test]
-    fn no_field_of_the_registry_can_slip_away() {
+    fn every_change_of_a_released_field_is_found() {
         let released = Lock::current();
         let noticed =
             |current: &Lock| changes(&released, current).iter().any(|one| matches!(one, Change::Refused(_)));

@@ -5,7 +5,7 @@ use crate::registry::emitted::Witnesses;
 use crate::registry::form::{self, Field, Presence};
 use crate::registry::{Appender, Row, Status, TABLE};
 
-/// What each group is about. A group without a row here, or a row without a type, fails a test.
+/// The subject of each group. A group without a row here, or a row without a type, fails a test.
 const GROUPS: &[(&str, &str)] = &[
     ("run", "how a run is queued, starts, waits and ends"),
     ("child_run", "runs that a run starts"),
@@ -17,11 +17,11 @@ const GROUPS: &[(&str, &str)] = &[
     ("clarification", "a question to a person, and its answer"),
     ("handoff", "the work handed over to a person or another agent"),
     ("workspace", "the folder that a run of this server works in"),
-    ("artifact", "things kept apart from the log"),
+    ("artifact", "values stored apart from the log"),
     ("cost", "usage so far, and the state of the budget"),
     ("policy", "decisions of the policy of this server"),
     ("error", "what went wrong outside any single call"),
-    ("gap", "history that cannot be had"),
+    ("gap", "history that is missing or damaged"),
     ("context", "what the model no longer sees in full"),
 ];
 
@@ -29,7 +29,7 @@ fn about(status: Status) -> &'static str {
     match status {
         Status::Core => "every front end may rely on it",
         Status::Artifact => "depends on artifact storage; a front end works without it",
-        Status::Experimental => "off unless it is switched on; see event-protocol-experimental.md",
+        Status::Experimental => "disabled by default; see event-protocol-experimental.md",
         Status::Deprecated => "accepted from producers and shown, never written by the server itself",
     }
 }
@@ -38,7 +38,7 @@ fn about_appender(appender: Appender) -> &'static str {
     match appender {
         Appender::Runtime => "only the server",
         Appender::Producer => "the server, and a program that drives an external run",
-        Appender::Anyone => "any client that may ingest",
+        Appender::Anyone => "any client with the scope ingest",
     }
 }
 
@@ -53,10 +53,10 @@ pub fn reference(seen: &Witnesses) -> String {
     page.push_str("Names and fields are permanent. A release may add types and optional fields: ignore fields that you do not know, and show an unknown type unchanged. Names of the form `ext.<owner>.<name>` are free for producers and are never defined here.\n\n");
     page.push_str("If secrets were masked, `data` of any type has one more member: `redacted_paths`, a list of JSON Pointers into it (see [redaction.md](redaction.md)).\n\n");
     page.push_str(&format!(
-        "In the tables, *yes* means that an event without the field is refused, *null* that the server always \
-         writes it with `null` for no value, *no* that it may be absent; `null` in such a field \
-         means absent. An *id* is 1 to {} of the characters `A-Z a-z 0-9 . _ : -`. Integers stay below 2^53 and \
-         are written in digits alone.\n\n",
+        "In the tables, *yes* means that an event without the field is rejected, *null* that the server \
+         always writes it with `null` for no value, *no* that it may be absent; `null` in such a field means \
+         absent. An *id* is 1 to {} of the characters `A-Z a-z 0-9 . _ : -`. Integers stay below 2^53 and \
+         are written as digits only.\n\n",
         limits::FOREIGN_ID_BYTES_MAX
     ));
     page.push_str("| status | meaning | types |\n| --- | --- | --- |\n");
@@ -71,9 +71,9 @@ pub fn reference(seen: &Witnesses) -> String {
     }
     page.push_str(&format!("\n## All {} types\n\n", TABLE.len()));
     page.push_str(
-        "*Seen by* names a test of `crates/agent/tests/it/runs` that saw a real run of this server write the type, as \
-         `testdata/emitted.txt` lists it. The server never writes deprecated types; an external producer may report \
-         them.\n\n",
+        "*Seen by* names a test of `crates/agent/tests/it/runs` that observes a real run of this server \
+         write the type, as `testdata/emitted.txt` lists it. The server never writes deprecated types; an \
+         external producer may report them.\n\n",
     );
     page.push_str(
         "| type | status | appended by | seen by | in AAP | in AAEP |\n| --- | --- | --- | --- | --- | --- |\n",
@@ -198,14 +198,14 @@ mod tests {
         let fields: Vec<Field> = TABLE.iter().flat_map(form::fields).collect();
         let shared = crate::registry::schema::fields::SHARED;
         assert!(shared.is_sorted_by(|a, b| a.0 < b.0), "they are looked up by halving");
-        let used = |name: &str, said: &str| {
+        let used = |name: &str, description: &str| {
             fields
                 .iter()
-                .any(|field| field.path.rsplit('.').next() == Some(name) && field.description == said)
+                .any(|field| field.path.rsplit('.').next() == Some(name) && field.description == description)
         };
         let dead: Vec<&str> =
-            shared.iter().filter(|(name, said)| !used(name, said)).map(|one| one.0).collect();
-        assert!(dead.is_empty(), "no field uses what is said of {dead:?}");
+            shared.iter().filter(|(name, description)| !used(name, description)).map(|one| one.0).collect();
+        assert!(dead.is_empty(), "no field uses the description of {dead:?}");
     }
 
     #[test]

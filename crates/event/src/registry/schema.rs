@@ -1,4 +1,4 @@
-//! The JSON Schemas of the envelope and of every type's `data`, made from the registry.
+//! The JSON Schemas of the envelope and of every type's `data`, generated from the registry.
 //!
 //! [`files`] is the content of `docs/schemas/events/v1/`. A schema describes what readers accept: they ignore unknown
 //! fields, and `null` in an optional field means that it is absent. Where the schema and the
@@ -45,35 +45,41 @@ pub fn envelope() -> Value {
         "$schema": DIALECT,
         "$id": "urn:recount:events:v1:envelope",
         "title": "Event envelope",
-        "description": "One fact in a run, as it is stored and sent. Fields and types that a reader does not know are to be ignored, not refused.",
+        "description": "One fact in a run, as it is stored and sent. Readers ignore fields and types that \
+                        they do not know.",
         "type": "object",
         "additionalProperties": true,
         "required": ["schema_version", "event_id", "run_id", "sequence", "occurred_at", "type", "data"],
         "properties": {
-            "schema_version": { "const": "1", "description": "The version of these rules. Whatever else it says is not for readers of this one." },
-            "event_id": id("evt_", "Names this event, in every store and on every protocol."),
-            "run_id": id("run_", "The run it belongs to."),
-            "task_id": id("task_", "The task the run belongs to, when there is one."),
-            "session_id": id("chat_", "The conversation the run belongs to, when there is one."),
+            "schema_version": {
+                "const": "1",
+                "description": "The version of the envelope format. Readers of this version reject any other value.",
+            },
+            "event_id": id("evt_", "The id of the event, unique across stores and protocols."),
+            "run_id": id("run_", "The run that the event belongs to."),
+            "task_id": id("task_", "The task that the run belongs to, if any."),
+            "session_id": id("chat_", "The conversation that the run belongs to, if any."),
             "sequence": {
                 "type": "integer",
                 "minimum": 0,
                 "maximum": INTEGER_LAST,
-                "description": "The place in the run: 0, 1, 2 and so on without gaps. The cursor of resumable reads.",
+                "description": "The number of the event in its run: 0, 1, 2 and so on, without gaps. The \
+                                cursor of resumable reads.",
             },
             "occurred_at": {
                 "type": "string",
                 "format": "date-time",
                 "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$",
-                "description": "RFC 3339 in UTC with exactly three fraction digits, by the server's clock. Never before the run's previous one; order by sequence.",
+                "description": "RFC 3339 in UTC with exactly three fraction digits, from the server's clock. \
+                                Never earlier than the previous event of the run; order by sequence.",
             },
             "type": {
                 "type": "string",
                 "maxLength": limits::TYPE_NAME_BYTES_MAX,
                 "pattern": "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$",
-                "description": "What happened. See the schema of the same name for its data.",
+                "description": "The event type. See the schema of the same name for its data.",
             },
-            "data": { "type": "object", "description": "What the type says. Always an object." },
+            "data": { "type": "object", "description": "The data of the event type. Always an object." },
         },
     })
 }
@@ -140,7 +146,7 @@ fn says_integer(schema: &Map<String, Value>) -> bool {
     }
 }
 
-/// What a schema's reader wants to see first.
+/// The order of the keys: the most important ones first.
 const KEYS_FIRST: [&str; 8] =
     ["$schema", "$id", "title", "description", "type", "additionalProperties", "required", "properties"];
 

@@ -10,16 +10,16 @@ pub(crate) fn root() -> PathBuf {
 
 /// Whether this run writes instead of comparing.
 pub(crate) fn blessing() -> bool {
-    let asked = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
-    assert!(!asked || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
-    asked
+    let requested = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
+    assert!(!requested || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
+    requested
 }
 
 pub(crate) fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// The committed file says what the code makes.
+/// The committed file equals the generated text.
 #[track_caller]
 pub(crate) fn check(path: &str, made: &str) {
     let file = root().join(path);

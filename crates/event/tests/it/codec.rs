@@ -8,7 +8,7 @@ use ulid::Ulid;
 use crate::json_text::{self, Node};
 use crate::{fixtures, rfc};
 
-/// What may be said: a known type with fields that are not known, an extension, or our own payload.
+/// Any body: a known type with unknown fields, an extension, or our own payload.
 fn draft() -> impl Strategy<Value = Draft> {
     let known: Vec<Draft> = fixtures::all()
         .into_iter()
@@ -60,7 +60,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn written_and_read_it_is_the_same_event(event in event()) {
+    fn an_encoded_event_decodes_to_the_same_event(event in event()) {
         let bytes = encode(&event);
         let read = decode(&bytes).unwrap();
         prop_assert_eq!(&encode(&read), &bytes);
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn written_it_is_compact(event in event()) {
+    fn an_encoded_event_is_compact(event in event()) {
         let text = String::from_utf8(encode(&event)).unwrap();
         prop_assert_eq!(door::compact(&text).unwrap(), text);
     }
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(decode(&bytes).is_err());
     }
 
@@ -105,25 +105,25 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_an_event() {
+fn invalid_envelopes_are_refused() {
     let good = fixtures::all().into_iter().find(|(name, _)| name == "run.checkpoint_saved").unwrap().1;
-    let said = |text: &str| decode(text.as_bytes()).unwrap_err().to_string();
+    let error = |text: &str| decode(text.as_bytes()).unwrap_err().to_string();
     assert_eq!(
         decode(good.replacen("\"1\"", "\"2\"", 1).as_bytes()),
         Err(DecodeError::SchemaVersion("2".into()))
     );
     let twice = good.replacen("\"sequence\":", "\"sequence\":1,\"sequence\":", 1);
-    assert!(said(&twice).contains("sequence is duplicated"), "{}", said(&twice));
+    assert!(error(&twice).contains("sequence is duplicated"), "{}", error(&twice));
     let twice = good.replacen("\"data\":", "\"later\":1,\"l\\u0061ter\":2,\"data\":", 1);
-    assert!(said(&twice).contains("\"later\" is duplicated"), "{}", said(&twice));
+    assert!(error(&twice).contains("\"later\" is duplicated"), "{}", error(&twice));
     let many: String = (0..65).map(|number| format!("\"later_{number}\":0,")).collect();
     let many = good.replacen("\"data\":", &format!("{many}\"data\":"), 1);
-    assert!(said(&many).contains("too many unknown fields"), "{}", said(&many));
+    assert!(error(&many).contains("too many unknown fields"), "{}", error(&many));
     let list = good.replacen("\"data\":{", "\"data\":[{", 1) + "]";
     assert!(decode(list.as_bytes()).is_err());
     let list = good.replacen("{\"checkpoint_id\":", "[", 1).replacen("\"}}", "\"]}", 1);
-    assert!(said(&list).contains("data is not an object"), "{}", said(&list));
-    assert!(said("[]").contains("not an event envelope"), "{}", said("[]"));
+    assert!(error(&list).contains("data is not an object"), "{}", error(&list));
+    assert!(error("[]").contains("not an event envelope"), "{}", error("[]"));
     assert!(decode(&good.as_bytes()[..good.len() - 1]).is_err());
     assert!(decode(format!("{good}x").as_bytes()).is_err());
     assert!(decode(format!("{good}\n").as_bytes()).is_ok(), "a line of a file may end in a newline");

@@ -17,7 +17,7 @@ fn refused(text: &str, reason: &str) {
 
 #[test]
 fn what_is_refused() {
-    let twice = "the same key comes twice";
+    let twice = "duplicate key";
     refused(r#"{"a":1,"a":2}"#, twice);
     refused(r#"{"a":1,"\u0061":2}"#, twice);
     refused(r#"{"\u00e9":1,"\u00E9":2}"#, twice);
@@ -31,7 +31,7 @@ fn what_is_refused() {
         refused(&format!("{{{many}\"{number}\":0}}"), twice);
     }
 
-    let alone = "half of a surrogate pair stands alone";
+    let alone = "unpaired surrogate";
     for text in [
         r#""\ud800""#,
         r#""\udc00""#,
@@ -56,22 +56,22 @@ fn what_is_refused() {
         refused(text, "a digit must follow");
     }
     for text in ["+1", ".5", "NaN", "Infinity", "tru", "nul", "'a'", "\u{feff}{}", "// a", ",", "]", "}"] {
-        refused(text, "no JSON value begins like this");
+        refused(text, "invalid start of a JSON value");
     }
     for text in ["\"\n\"", "\"\t\"", "\"\u{0}\"", "\"\u{1f}\"", "{\"\n\":1}"] {
         refused(text, "a control character must be escaped");
     }
     for text in [r#""\x""#, r#""\'""#, r#""\U0041""#] {
-        refused(text, "no such escape");
+        refused(text, "invalid escape sequence");
     }
     for text in [r#""\u12""#, r#""\u12g4""#, r#""\u+123""#, r#""\u 123""#, r#""\u00é""#] {
         refused(text, "four hex digits");
     }
     for text in ["", " ", "[", "[1,", "{\"a\":"] {
-        refused(text, "the text ends where a value should be");
+        refused(text, "the text ends where a value is expected");
     }
     for text in ["\"", "\"abc", "\"\\\"", "{\"a"] {
-        refused(text, "the text ends within a string");
+        refused(text, "unterminated string");
     }
     for text in ["{", "{1:2}", "{\"a\":1,}", "{,}", "{a:1}"] {
         refused(text, "a key must be a string");
@@ -79,13 +79,13 @@ fn what_is_refused() {
     for text in ["[1 2]", "[1", "[1}", "[tru]e"] {
         assert!(compact(text).is_err(), "{text}");
     }
-    refused("[1,]", "no JSON value begins like this");
+    refused("[1,]", "invalid start of a JSON value");
     refused("{\"a\" 1}", "a colon must follow");
     refused("{\"a\":1]", "a comma or the end of the object");
     for text in ["{}{}", "1 2", "nullx", "{} x", "\"a\"\"b\"", "1,", "{}\u{0}"] {
-        refused(text, "something follows the value");
+        refused(text, "unexpected characters after the value");
     }
-    refused("[\u{a0}1]", "no JSON value begins like this");
+    refused("[\u{a0}1]", "invalid start of a JSON value");
 }
 
 /// Near the largest number readers differ by a rounding. What one of ours could not read is refused.
@@ -148,7 +148,7 @@ fn kept_json_is_kept_to_the_letter() {
 
 proptest! {
     #[test]
-    fn only_white_space_goes(node in json_text::node(), spaces in json_text::spaces()) {
+    fn compacting_removes_only_whitespace(node in json_text::node(), spaces in json_text::spaces()) {
         let tight = node.tight();
         let spaced = node.spaced(&mut spaces.into_iter().cycle());
         prop_assert_eq!(&compact(&spaced).unwrap(), &tight);
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_it_answers(text in prop_oneof![
+    fn any_text_is_compacted_or_refused(text in prop_oneof![
         any::<String>(),
         prop::collection::vec(any::<u8>(), 0..64).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
         "[\\[\\]{}:,\"\\\\u0-9a-fdDeE+.\\- tnrl\u{0}-\u{20}é😀]{0,40}",
@@ -181,7 +181,7 @@ proptest! {
             }
             // What serde_json would take we refuse for a stated reason only.
             Err(why) if theirs.is_ok() => {
-                let stated = ["comes twice", "deeper than", "too large"];
+                let stated = ["duplicate key", "deeper than", "too large"];
                 prop_assert!(stated.iter().any(|reason| why.reason.contains(reason)), "{:?}: {}", text, why);
             }
             Err(_) => {}

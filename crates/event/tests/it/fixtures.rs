@@ -11,11 +11,11 @@ use crate::blessed;
 const FOLDER: &str = "testdata/events";
 const HASHES: &str = "testdata/events/.hashes";
 
-/// Fixtures that stand for no registered type: an extension, a type of a later release, and an envelope
+/// Fixtures of no registered type: an extension, a type of a later release, and an envelope
 /// with fields of a later release.
 const OTHERS: [&str; 3] = ["ext.acme.deploy_started", "unknown-envelope-field", "unknown-type"];
 
-/// The type that a fixture stands for.
+/// The type that a fixture is an example of.
 fn type_of(name: &str) -> &str {
     name.split_once('+').map_or(name, |(type_name, _)| type_name)
 }
@@ -75,7 +75,7 @@ fn belongs_elsewhere(type_name: &str, path: &str) -> bool {
     match type_name {
         // Fixtures are not edited: `traceparent` came after this one, and has a test of the native face.
         "run.queued" => ["action", "traceparent"].contains(&path),
-        // Likewise; they stand in the story `testdata/runs/artifacts.jsonl`.
+        // Likewise; they are in the story `testdata/runs/artifacts.jsonl`.
         "artifact.created" => [
             "name",
             "truncated",

@@ -48,7 +48,7 @@ fn the_schemas_are_what_the_code_makes() {
 
 /// Blessing writes additions down. What the lock refuses, it refuses when blessing, too.
 #[test]
-fn what_was_released_is_kept() {
+fn released_types_and_fields_are_unchanged() {
     const LOCK: &str = "docs/registry.lock";
     let current = Lock::current();
     let there = std::fs::read_to_string(blessed::root().join(LOCK));
@@ -61,8 +61,8 @@ fn what_was_released_is_kept() {
     let mut additions = Vec::new();
     for change in lock::changes(&released, &current) {
         match change {
-            Change::Refused(said) => refused.push(said),
-            Change::Addition(said) => additions.push(said),
+            Change::Refused(text) => refused.push(text),
+            Change::Addition(text) => additions.push(text),
         }
     }
     assert!(

@@ -1,4 +1,4 @@
-//! The typed reader and the schema say yes and no to the same data.
+//! The typed reader and the schema accept and refuse the same data.
 
 use proptest::prelude::*;
 use recount_event::registry::form::{self, Presence};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{fixtures, schemas};
 
-/// What may stand where something else is expected.
+/// Values of other types than expected.
 fn wrong_values() -> Vec<Value> {
     vec![
         json!(null),
@@ -74,8 +74,8 @@ fn edit(value: &mut Value, path: &str, how: &Edit) {
     }
 }
 
-/// Asserts that both say the same, and answers what they say. What a schema cannot say of any JSON (no
-/// integer from 2^53 on, wherever it stands) the door says for it.
+/// Asserts that both accept or both refuse the data, and returns which. A schema cannot exclude integers from 2^53 on
+/// everywhere; the door checks them.
 #[track_caller]
 fn both(type_name: &str, data: &Value) -> bool {
     let text = data.to_string();
@@ -98,10 +98,10 @@ fn every_single_edit_of_every_fixture() {
         for field in form::fields(row) {
             let mut without = good.clone();
             edit(&mut without, &field.path, &Edit::Drop);
-            let gone = without != good;
-            let may_go = both(row.type_name, &without);
+            let is_removed = without != good;
+            let is_accepted = both(row.type_name, &without);
             assert!(
-                !gone || may_go == (field.presence != Presence::Required),
+                !is_removed || is_accepted == (field.presence != Presence::Required),
                 "{}: {}",
                 row.type_name,
                 field.path
@@ -112,10 +112,10 @@ fn every_single_edit_of_every_fixture() {
                 edit(&mut edited, &field.path, &Edit::Put(value));
                 both(row.type_name, &edited);
                 let refused = !schemas::of(row.type_name).is_valid(&edited);
-                let says_so = too_large && field.kind.starts_with("integer") && edited != good;
-                assert!(!says_so || refused, "{}: {}", row.type_name, field.path);
+                let must_be_refused = too_large && field.kind.starts_with("integer") && edited != good;
+                assert!(!must_be_refused || refused, "{}: {}", row.type_name, field.path);
             }
-            // A field that nobody knows, beside it.
+            // An unknown field next to it.
             let mut more = good.clone();
             edit(
                 &mut more,

@@ -1,4 +1,4 @@
-//! The JSON examples of the protocol's first draft: each is taken as it stands there.
+//! The JSON examples of the protocol's first draft: each is used unchanged.
 
 use recount_event::codec::{decode, encode};
 use recount_event::{Payload, door, registry};
@@ -43,9 +43,9 @@ fn each_is_read_as_its_type_and_keeps_every_field_and_value() {
         assert!(registry::row(&type_name).is_some(), "{file}: {type_name} is not registered");
         let draft = door::draft(&type_name, &data).unwrap_or_else(|why| panic!("{file}: {why}"));
         assert!(!matches!(draft.payload, Payload::Opaque(_)), "{file}");
-        let said: Value = serde_json::from_str(&data).unwrap();
+        let given: Value = serde_json::from_str(&data).unwrap();
         let kept: Value = serde_json::from_str(&draft.payload.write()).unwrap();
-        assert_eq!(kept, said, "{file}");
+        assert_eq!(kept, given, "{file}");
     }
 }
 

@@ -1,21 +1,22 @@
-//! What subscribers in use expect beyond the specification, and what they leave out. Pure.
+//! Converts events and replies for old subscribers, which deviate from the specification. Pure.
 //!
-//! They speak `summary_normal` alone, show choices as a list of texts named `options`, and send replies without
-//! `subscription_id`, or with the text of a choice in place of its value. See [`for_old_clients`] and [`whole_reply`].
+//! They read only `summary_normal`, show choices as a list of texts named `options`, and send replies without
+//! `subscription_id`, or with the label of a choice instead of its value. Start with [`for_old_clients`] and
+//! [`whole_reply`].
 
 use bytes::Bytes;
 use recount_aaep::wire::{Choice, Decision, Response, SubscriptionId, Timestamp};
 use recount_aaep::{Body, Event, Message};
 use serde_json::{Map, Value};
 
-/// An event as they read it, with names that the specification does not have.
+/// An event with the extra fields that old clients read.
 pub(crate) fn for_old_clients(event: &Event) -> Bytes {
     let text = event.to_json();
     let added = match &event.body {
         Body::OutputStreaming(output) if !output.chunk.is_empty() && event.summaries.normal.is_none() => {
             ("summary_normal", Value::from(output.chunk.as_str()))
         }
-        Body::AwaitingClarification(asked) => match &asked.choices {
+        Body::AwaitingClarification(prompt) => match &prompt.choices {
             Some(choices) => {
                 ("options", choices.iter().map(|choice| Value::from(choice.label.as_str())).collect())
             }
@@ -32,7 +33,7 @@ pub(crate) fn for_old_clients(event: &Event) -> Bytes {
     }
 }
 
-/// The fields of each kind of reply; others are left out, so that a reply is not refused for them.
+/// The fields of each kind of reply. Other fields are dropped, so that they do not invalidate a reply.
 const FIELDS: [(&str, &[&str]); 2] = [
     (
         "confirmation.reply",
@@ -41,13 +42,13 @@ const FIELDS: [(&str, &[&str]); 2] = [
     ("clarification.reply", &["reply_token", "response", "decided_by", "confidence"]),
 ];
 
-/// Whether a message is meant to be a reply.
+/// Whether a message has the type of a reply.
 pub(crate) fn is_reply(kind: &str) -> bool {
     FIELDS.iter().any(|(known, _)| *known == kind)
 }
 
-/// A reply with everything that the specification asks for: of this subscription, sent now, with the value of a choice
-/// where its label was sent. `None` if it is no reply even so.
+/// Completes a reply: its subscription, the time, and the value of a choice instead of its label. `None` if it is still
+/// not a valid reply.
 pub(crate) fn whole_reply(
     sent: &Map<String, Value>,
     subscription: &SubscriptionId,
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_completed_and_a_label_stands_for_its_value() {
+    fn a_reply_is_completed_and_a_label_is_replaced_by_its_value() {
         let subscription = SubscriptionId::new("sub_1").unwrap();
         let choices = [
             Choice { value: "lagos".into(), label: "Lagos in Nigeria".into() },

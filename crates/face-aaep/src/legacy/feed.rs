@@ -1,7 +1,7 @@
-//! A stream of a room: a stream of the face as old clients read it, with messages to its reader in between, and one open
+//! A stream of a room: a stream of the face in the form of old clients, with messages to its reader, and one open
 //! prompt at a time.
 //!
-//! It must not know where the stream's events come from. See [`RoomFeed`].
+//! Must not depend on where the stream's events come from. Start with [`RoomFeed`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::limits;
 use crate::project::run_of;
 use crate::subscription::{Subscription, Subscriptions};
 
-/// See the head of this file.
+/// The stream of one reader of a room.
 pub(crate) struct RoomFeed<F> {
     stream: F,
     place: InRoom,
     inbox: mpsc::Receiver<Bytes>,
     prompts: PromptQueue,
-    /// What is sent next.
+    /// The items to send next.
     out: VecDeque<Item>,
-    /// A run in which something happened that may have settled a prompt.
+    /// A run with events that may have settled a prompt.
     changed: Option<RunId>,
     /// Whether a message with the id of the session comes before each `session.started`.
     announces: bool,
@@ -47,7 +47,7 @@ struct InRoom {
 impl Drop for InRoom {
     fn drop(&mut self) {
         self.rooms.leave(&self.room, &self.reader);
-        // Old clients do not come back to a subscription.
+        // Old clients do not resume a subscription.
         self.subscriptions.close(&self.reader.subscription);
     }
 }
@@ -83,8 +83,8 @@ impl<F: Feed> RoomFeed<F> {
         let Item::Event { text, .. } = item else { return self.out.push_back(item) };
         let parsed = std::str::from_utf8(&text).ok().and_then(|text| Event::parse(text).ok());
         let Some(event) = parsed else {
-            // Nothing that the face writes.
-            tracing::error!("an event of a stream cannot be read again; it is sent as it is");
+            // The face does not produce such an item.
+            tracing::error!("an event of a stream cannot be parsed again; it is sent unchanged");
             return self.out.push_back(Item::Message(text));
         };
         let session = &event.envelope.session_id;
@@ -105,7 +105,7 @@ impl<F: Feed> RoomFeed<F> {
         self.out.push_back(Item::Message(compat::for_old_clients(event)));
     }
 
-    /// Looks which prompts are still open, and shows the next one if none is.
+    /// Checks which prompts are still open, and shows the next one if none is.
     async fn settle(&mut self, run: RunId) {
         match self.open_tokens(run).await {
             Ok(open) => self.prompts.settle(run, &open),

@@ -1,6 +1,6 @@
-//! One open prompt at a time: subscribers in use keep the last one they were shown and lose those before it. Pure.
+//! Shows one open prompt at a time, because old subscribers keep only the last prompt. Pure.
 //!
-//! See [`PromptQueue::push`] and [`PromptQueue::next`].
+//! Must not depend on streams. Start with [`PromptQueue::push`] and [`PromptQueue::next`].
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::room::ShownPrompt;
 use crate::limits;
 use crate::project::{informational, run_of};
 
-/// The prompt that is shown, and those that wait.
+/// The shown prompt and the waiting ones.
 #[derive(Default)]
 pub(crate) struct PromptQueue {
     shown: Option<HeldPrompt>,
@@ -25,18 +25,18 @@ struct HeldPrompt {
     event: Event,
 }
 
-/// What happens to an event that may be a prompt.
+/// The outcome of pushing an event that may be a prompt.
 pub(crate) enum Pushed {
-    /// It is sent now.
+    /// The event is sent now.
     Sent(Box<Event>),
-    /// It waits until no other one is open.
+    /// The event waits until no other prompt is open.
     Held,
 }
 
 impl PromptQueue {
     pub(crate) fn push(&mut self, event: Event) -> Pushed {
-        let asked = token_of(&event).cloned().zip(run_of(event.envelope.session_id.as_str()));
-        let Some((token, run)) = asked else { return Pushed::Sent(Box::new(event)) };
+        let prompt = token_of(&event).cloned().zip(run_of(event.envelope.session_id.as_str()));
+        let Some((token, run)) = prompt else { return Pushed::Sent(Box::new(event)) };
         if self.shown.as_ref().is_none_or(|shown| shown.token == token) {
             self.shown = Some(HeldPrompt { run, token, event: event.clone() });
             return Pushed::Sent(Box::new(event));
@@ -45,26 +45,26 @@ impl PromptQueue {
             return Pushed::Held;
         }
         if self.held.len() >= limits::ROOM_PROMPTS_HELD_MAX {
-            // It is said, and others can answer it.
+            // Sent without a token: others can answer it.
             return Pushed::Sent(Box::new(informational(&event).unwrap_or(event)));
         }
         self.held.push_back(HeldPrompt { run, token, event });
         Pushed::Held
     }
 
-    /// Whether what happens in this run may settle one of them.
+    /// Whether events of this run may settle one of the prompts.
     pub(crate) fn concerns(&self, run: RunId) -> bool {
         self.shown.iter().chain(&self.held).any(|prompt| prompt.run == run)
     }
 
-    /// Forgets prompts of a run that are not open any more.
+    /// Removes the prompts of a run that are no longer open.
     pub(crate) fn settle(&mut self, run: RunId, open: &[ReplyToken]) {
         let is_open = |prompt: &HeldPrompt| prompt.run != run || open.contains(&prompt.token);
         self.shown.take_if(|shown| !is_open(shown));
         self.held.retain(is_open);
     }
 
-    /// The prompt to show now, if none is shown and one waits. It says the time that is left.
+    /// The prompt to show now, with its remaining time, if none is shown and one waits.
     pub(crate) fn next(&mut self, now_ms: u64) -> Option<Event> {
         if self.shown.is_some() {
             return None;
@@ -76,8 +76,8 @@ impl PromptQueue {
             u32::try_from((i64::from(seconds) * 1_000 - waited) / 1_000).unwrap_or_default().max(1)
         };
         match &mut prompt.event.body {
-            Body::AwaitingConfirmation(asked) => asked.timeout_seconds = left(asked.timeout_seconds),
-            Body::AwaitingClarification(asked) => asked.timeout_seconds = left(asked.timeout_seconds),
+            Body::AwaitingConfirmation(prompt) => prompt.timeout_seconds = left(prompt.timeout_seconds),
+            Body::AwaitingClarification(prompt) => prompt.timeout_seconds = left(prompt.timeout_seconds),
             _ => {}
         }
         prompt.event.envelope.timestamp = Timestamp::of_millis(now);
@@ -86,11 +86,11 @@ impl PromptQueue {
         Some(event)
     }
 
-    /// The prompt that is shown.
+    /// The shown prompt.
     pub(crate) fn shown(&self) -> Option<ShownPrompt> {
         let shown = self.shown.as_ref()?;
         let choices = match &shown.event.body {
-            Body::AwaitingClarification(asked) => asked.choices.clone().unwrap_or_default(),
+            Body::AwaitingClarification(prompt) => prompt.choices.clone().unwrap_or_default(),
             _ => Vec::new(),
         };
         Some(ShownPrompt { token: shown.token.clone(), choices })
@@ -99,8 +99,8 @@ impl PromptQueue {
 
 fn token_of(event: &Event) -> Option<&ReplyToken> {
     match &event.body {
-        Body::AwaitingConfirmation(asked) => Some(&asked.reply_token),
-        Body::AwaitingClarification(asked) => Some(&asked.reply_token),
+        Body::AwaitingConfirmation(prompt) => Some(&prompt.reply_token),
+        Body::AwaitingClarification(prompt) => Some(&prompt.reply_token),
         _ => None,
     }
 }
@@ -122,8 +122,8 @@ mod tests {
 
     fn prompt(run: RunId, number: usize) -> Event {
         let frame = Frame::new(session_id(run).as_str(), "agent", "en-US").unwrap();
-        let asked = build::clarification("Which city?", token(number), 60).choice("a", "A").choice("b", "B");
-        frame.event(&format!("evt_{number}"), 1_000, asked).unwrap()
+        let prompt = build::clarification("Which city?", token(number), 60).choice("a", "A").choice("b", "B");
+        frame.event(&format!("evt_{number}"), 1_000, prompt).unwrap()
     }
 
     fn is_sent(pushed: &Pushed) -> bool {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_prompt_waits_for_the_end_of_the_first_and_says_the_time_that_is_left() {
+    fn a_second_prompt_waits_for_the_first_and_states_its_remaining_time() {
         let (mut queue, one, two) = (PromptQueue::default(), run('A'), run('B'));
         assert!(is_sent(&queue.push(prompt(one, 1))));
         assert!(is_sent(&queue.push(prompt(one, 1))), "the same one again");
@@ -143,8 +143,8 @@ mod tests {
         queue.settle(one, &[token(3)]);
         let second = queue.next(31_500).unwrap();
         assert_eq!(token_of(&second), Some(&token(2)));
-        let Body::AwaitingClarification(asked) = &second.body else { panic!("{second}") };
-        assert_eq!((asked.timeout_seconds, second.envelope.timestamp.millis()), (29, 31_500));
+        let Body::AwaitingClarification(prompt) = &second.body else { panic!("{second}") };
+        assert_eq!((prompt.timeout_seconds, second.envelope.timestamp.millis()), (29, 31_500));
         let shown = queue.shown().unwrap();
         assert_eq!((shown.token, shown.choices.len()), (token(2), 2));
         assert!(queue.concerns(one) && queue.concerns(two) && !queue.concerns(run('C')));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_beyond_the_bound_are_said_and_not_asked() {
+    fn prompts_beyond_the_limit_are_informational() {
         let (mut queue, one) = (PromptQueue::default(), run('A'));
         for number in 0..=limits::ROOM_PROMPTS_HELD_MAX {
             queue.push(prompt(one, number));

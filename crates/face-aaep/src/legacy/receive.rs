@@ -1,7 +1,8 @@
-//! What is sent to a room: replies, inputs for its agent, and handshakes, whose answers come on the streams of the room.
+//! Handles messages to a room: replies, inputs for its agent, and handshakes, whose responses are sent on the streams
+//! of the room.
 //!
-//! Replies go the way of all replies of the face, once what old clients leave out is filled in. The response is the same
-//! whatever a reply causes. See [`receive`].
+//! Replies are handled as all replies of the face, after missing fields are filled in. The response does not depend on
+//! the effect of a reply. Start with [`receive`].
 
 use std::sync::Arc;
 
@@ -28,11 +29,11 @@ pub(crate) struct RoomCaller<'a> {
     pub(crate) key: RoomKey,
     /// The agent of the room, if it has one.
     pub(crate) agent: Option<&'a dyn RoomAgent>,
-    /// The stream that a message came in on, where that is a WebSocket.
+    /// The stream of the message's WebSocket, if it came on one.
     pub(crate) on: Option<Arc<RoomReader>>,
 }
 
-/// Takes a message.
+/// Handles a message.
 pub(crate) async fn receive(from: RoomCaller<'_>, text: &str) -> Reply {
     let Ok(Value::Object(sent)) = serde_json::from_str(text) else {
         return Reply::Refused(Problem::Malformed);
@@ -58,7 +59,7 @@ pub(crate) async fn receive(from: RoomCaller<'_>, text: &str) -> Reply {
     }
 }
 
-/// Begins a session as old drivers do: `{"user_message": …}`.
+/// Starts a session as old drivers do: `{"user_message": …}`.
 pub(crate) async fn start(from: RoomCaller<'_>, text: &str) -> Reply {
     let sent: Value = serde_json::from_str(text).unwrap_or_default();
     match sent.get("user_message").and_then(Value::as_str) {
@@ -72,7 +73,7 @@ impl RoomCaller<'_> {
         self.rooms.find(&self.key)
     }
 
-    /// The reader that a reply is from: that of its WebSocket, or the one that was shown the prompt.
+    /// The reader that sent a reply: that of its WebSocket, or the one that was shown the prompt.
     fn reader(&self, token: &str) -> Option<Arc<RoomReader>> {
         if self.on.is_some() {
             return self.on.clone();
@@ -85,7 +86,7 @@ impl RoomCaller<'_> {
 }
 
 fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
-    // Nothing was asked where nobody reads.
+    // Without readers no prompt was shown.
     let token = sent.get("reply_token").and_then(Value::as_str).unwrap_or_default();
     let Some(reader) = from.reader(token) else { return Reply::Taken };
     let subscription = &reader.subscription;
@@ -98,12 +99,12 @@ fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
         Some(Message::ClarificationReply(reply)) => {
             replies::receive(subscription, PromptReply::Clarification(*reply));
         }
-        _ => tracing::debug!("a reply in a room has no use"),
+        _ => tracing::debug!("a reply to a shared stream was ignored"),
     }
     Reply::Taken
 }
 
-/// Answers a handshake. Terms hold for the whole room, and for readers that come later.
+/// Handles a handshake. Its terms apply to the whole room, also to later readers.
 fn handshake(from: &RoomCaller<'_>, answer: impl FnOnce(&Offer, &Terms) -> Answer) -> Reply {
     let offer = manifest::offer();
     let Some(room) = from.room() else { return Reply::Taken };
@@ -119,7 +120,7 @@ fn handshake(from: &RoomCaller<'_>, answer: impl FnOnce(&Offer, &Terms) -> Answe
         };
         text.unwrap_or_default()
     };
-    // The answer is to the WebSocket that asked, and otherwise on every stream of the room.
+    // The response is sent to the requesting WebSocket, otherwise to every stream of the room.
     if let Some(reader) = &from.on {
         return Reply::Answer(text(reader.subscription.id()));
     }
@@ -127,18 +128,19 @@ fn handshake(from: &RoomCaller<'_>, answer: impl FnOnce(&Offer, &Terms) -> Answe
     Reply::Taken
 }
 
-/// Begins a run of the room's agent.
+/// Starts a run of the room's agent.
 async fn begin(from: &RoomCaller<'_>, input: &str) -> Reply {
     let Some(agent) = from.agent else {
-        let why = "the runs of this room have no agent here that takes input; begin runs with POST /v1/runs";
+        let why = "no agent for these runs accepts input here; start runs with POST /v1/runs";
         return Reply::Response(response::error(http::StatusCode::CONFLICT, "no_agent", why));
     };
     if !from.caller.may(Scope::Run) {
-        let why = "beginning a run needs the scope run; use a token that has it";
+        let why = "starting a run requires the scope run; use a token that has it";
         return Reply::Response(response::error(http::StatusCode::FORBIDDEN, "scope_missing", why));
     }
     if from.subscriptions.count() == 0 {
-        // A client opens its stream and sends the first input at once; whichever comes first, the stream has it all.
+        // A client opens its stream and sends the first input at the same time; the stream has all events in either
+        // order.
         from.rooms.has_reader(&from.key).await;
     }
     match agent.begin(input).await {
@@ -151,7 +153,7 @@ async fn begin(from: &RoomCaller<'_>, input: &str) -> Reply {
 }
 
 fn unavailable(error: &Error) -> axum::response::Response {
-    tracing::warn!(%error, "the agent of a room cannot begin a run");
+    tracing::warn!(%error, "the agent of a shared stream cannot start a run");
     let why = "the run could not be started; try again shortly";
     response::error(http::StatusCode::SERVICE_UNAVAILABLE, "unavailable", why)
 }

@@ -1,6 +1,6 @@
-//! Rooms that have readers: who reads in a room, on which terms, and how a message reaches all of them.
+//! Rooms that have readers: their readers and terms, and messages to all of them.
 //!
-//! A room is there as long as it has a reader. It must not know what is said in it. See [`Rooms::enter`].
+//! A room exists as long as it has a reader. Must not depend on the content of messages. Start with [`Rooms::enter`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::limits;
 use crate::subscription::Subscription;
 
-/// What tells rooms apart: callers share none, so that none hears of another's terms.
+/// The key of a room. Callers share no room, so that none receives the terms of another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RoomKey {
     pub(crate) engine: EngineInstance,
@@ -42,7 +42,7 @@ pub(crate) struct Room {
 #[derive(Default)]
 struct RoomState {
     readers: Vec<Arc<RoomReader>>,
-    /// What was agreed last; `None`: nothing.
+    /// The last negotiated terms; `None`: none.
     terms: Option<Terms>,
 }
 
@@ -50,12 +50,12 @@ struct RoomState {
 pub(crate) struct RoomReader {
     pub(crate) subscription: Arc<Subscription>,
     messages: mpsc::Sender<Bytes>,
-    /// Messages were lost, so its stream ends.
+    /// Messages were lost, so the stream ends.
     has_lost: AtomicBool,
     shown: Mutex<Option<ShownPrompt>>,
 }
 
-/// The prompt that a reader was sent and can reply to.
+/// The prompt that a reader was sent and can answer.
 #[derive(Debug, Clone)]
 pub(crate) struct ShownPrompt {
     pub(crate) token: ReplyToken,
@@ -70,7 +70,7 @@ impl RoomReader {
         (Arc::new(RoomReader { subscription, messages, has_lost, shown }), inbox)
     }
 
-    /// Sends a message on its stream, which ends if too many are unread.
+    /// Queues a message for its stream, which ends if too many are unread.
     pub(crate) fn send(&self, message: String) {
         if self.messages.try_send(message.into()).is_err() {
             self.has_lost.store(true, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Rooms {
         lock(&self.0.by_key).get(key).cloned()
     }
 
-    /// Adds a reader to a room, with the terms that were agreed there.
+    /// Adds a reader to a room, with the terms of the room.
     pub(crate) fn enter(&self, key: RoomKey, reader: Arc<RoomReader>) -> Arc<Room> {
         let room = {
             let mut rooms = lock(&self.0.by_key);
@@ -135,7 +135,7 @@ impl Rooms {
             }
         };
         if tokio::time::timeout(limits::ROOM_READER_WAIT, there).await.is_err() {
-            tracing::debug!(room = key.name, "nothing reads in the room");
+            tracing::debug!(room = key.name, "no subscriber reads the shared stream");
         }
     }
 }
@@ -145,12 +145,12 @@ impl Room {
         lock(&self.state).readers.clone()
     }
 
-    /// What was agreed in the room.
+    /// The negotiated terms of the room.
     pub(crate) fn terms(&self) -> Option<Terms> {
         lock(&self.state).terms.clone()
     }
 
-    /// Gives all readers other terms.
+    /// Sets other terms for all readers.
     pub(crate) fn change_terms(&self, terms: &Terms) {
         let readers = {
             let mut state = lock(&self.state);

@@ -1,4 +1,4 @@
-//! Which runs a room has, by its name. Pure.
+//! Resolves the name of a room to a set of runs. Pure.
 
 use recount_engine::{Caller, Narrowing};
 use recount_event::{RunId, SessionId, TaskId};
@@ -6,17 +6,17 @@ use recount_event::{RunId, SessionId, TaskId};
 /// The name of the room that has every run that the caller may see.
 const ALL: &str = "all";
 
-/// What a room covers for one caller.
+/// The runs of a room for one caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RoomScope {
-    /// The one run that it has; `None`: all that the narrowing admits.
+    /// The one run of the room; `None`: all that the narrowing admits.
     pub(crate) run: Option<RunId>,
     pub(crate) narrowing: Narrowing,
 }
 
 impl RoomScope {
-    /// The scope of a room: `all`, the id of a run, a task or a session, or the room of an agent, which is given with its
-    /// session. `None` if there is no such room, or none for this caller.
+    /// The scope of a room: `all`, the id of a run, a task or a session, or the room of an agent, which is given with
+    /// its session. `None` if there is no such room, or none for this caller.
     pub(crate) fn of(name: &str, agent: Option<(&str, SessionId)>, caller: &Caller) -> Option<RoomScope> {
         let own = &caller.narrowing;
         let whole = |run| Some(RoomScope { run, narrowing: own.clone() });
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_room_has_the_runs_that_its_name_says_and_the_caller_may_see() {
+    fn a_room_has_the_runs_that_its_name_selects_and_the_caller_may_see() {
         let operator = Caller::operator();
         let task: TaskId = "task_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
         let other: TaskId = "task_01JYYYYYYYYYYYYYYYYYYYYYYY".parse().unwrap();

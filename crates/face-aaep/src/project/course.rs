@@ -1,5 +1,7 @@
-//! The course of a session: its states, its texts, its sentences, its beginning and end. Prompts and calls have files of
-//! their own. Knows no envelopes: [`Saying`] has them.
+//! Projects the state changes, output texts, start and end of a session. Prompts and tool calls are in files of their
+//! own.
+//!
+//! Must not depend on envelopes: [`EventBuilder`] adds them. Start with [`Course::apply`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,40 +14,40 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::{assistant, run};
 use recount_event::{ForeignId, Payload};
 
+use super::event_builder::EventBuilder;
 use super::open_call::OpenCall;
 use super::open_prompt::OpenPrompt;
-use super::saying::Saying;
 use super::state::State;
 use super::{Tokens, id, text};
 use crate::limits;
 use crate::speech::{Arg, Key};
 
-/// Where a session is.
+/// The state of a session so far.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
     pub(super) state: State,
-    /// What listeners call the agent.
+    /// The name of the agent in sentences.
     pub(super) agent: String,
     has_worker: bool,
-    /// What was asked for, for listeners that join.
+    /// The request that the run was created with, for listeners that join.
     pub(super) request: Option<String>,
     /// Open prompts; handoffs are not among them.
     pub(super) prompts: BTreeMap<ForeignId, OpenPrompt>,
-    /// Handoffs that nobody has taken or declined.
+    /// Handoffs that are neither accepted nor declined.
     pub(super) handoffs: BTreeMap<ForeignId, OpenPrompt>,
     /// Open calls.
     pub(super) calls: BTreeMap<ForeignId, OpenCall>,
-    /// Calls of this turn that a question or a handoff names and that have not been invoked yet.
+    /// Calls of this turn that a question or a handoff names and that are not invoked yet.
     pub(super) asking_calls: BTreeSet<ForeignId>,
     pub(super) calls_started: u64,
-    /// Characters told of each open text, by turn and block.
+    /// Characters emitted of each open text, by turn and block.
     outputs: BTreeMap<(u64, u64), u64>,
     answer: Option<String>,
     /// The text that was completed last.
     last_text: Option<String>,
-    /// Whether the answer was heard as text, so that the ending need not repeat it.
-    answer_was_heard: bool,
-    /// When it began, in milliseconds since 1970.
+    /// Whether the answer was emitted as text, so that the ending need not repeat it.
+    answer_was_emitted: bool,
+    /// When the session started, in milliseconds since 1970.
     began: i64,
 }
 
@@ -64,39 +66,39 @@ impl Course {
             outputs: BTreeMap::new(),
             answer: None,
             last_text: None,
-            answer_was_heard: false,
+            answer_was_emitted: false,
             began: 0,
         }
     }
 
-    pub(super) fn opens(&mut self, to: &mut Saying<'_>, queued: &run::Queued, resumed: bool) {
+    pub(super) fn open_session(&mut self, to: &mut EventBuilder<'_>, queued: &run::Queued, resumed: bool) {
         self.began = to.millis();
         let request = text::some_quoted(queued.title.as_deref().or(queued.request_text.as_deref()));
         self.request.clone_from(&request);
         let agent = Arg::Text(&self.agent);
         let summaries = match &request {
             Some(request) => {
-                to.say(Key::SessionStarted, &[("agent", agent), ("request", request.as_str().into())])
+                to.render(Key::SessionStarted, &[("agent", agent), ("request", request.as_str().into())])
             }
-            None => to.say(Key::SessionStartedPlain, &[("agent", agent)]),
+            None => to.render(Key::SessionStartedPlain, &[("agent", agent)]),
         };
         let mut body = SessionStarted::new();
         body.requested_by = text::some_quoted(queued.requested_by.as_deref());
         body.request_text = text::some_field(queued.request_text.as_deref());
         to.push(body, summaries, Urgency::Normal);
         if resumed {
-            self.sentence(to, Key::Resumed, &[]);
+            self.push_sentence(to, Key::Resumed, &[]);
         }
     }
 
-    /// What an event of the run says once the session is open.
-    pub(super) fn says(&mut self, to: &mut Saying<'_>, payload: &Payload, tokens: Tokens<'_>) {
+    /// Projects an event of the run while the session is open.
+    pub(super) fn apply(&mut self, to: &mut EventBuilder<'_>, payload: &Payload, tokens: Tokens<'_>) {
         match payload {
-            Payload::RunStarted(_) if self.has_worker => self.sentence(to, Key::TakenOver, &[]),
+            Payload::RunStarted(_) if self.has_worker => self.push_sentence(to, Key::TakenOver, &[]),
             Payload::RunStarted(_) => self.has_worker = true,
             Payload::RunThrottled(held) => {
                 let reason = text::quoted(&held.reason);
-                self.sentence(
+                self.push_sentence(
                     to,
                     Key::Throttled,
                     &[("place", held.place.into()), ("reason", reason.as_str().into())],
@@ -106,73 +108,77 @@ impl Course {
                 let own = |one: &&run::WaitsFor| one.kind == WaitKind::ClientTool;
                 let calls = waiting.waits_for.iter().filter(own).count() as u64;
                 if calls > 0 {
-                    self.sentence(to, Key::WaitingForApplication, &[("calls", calls.into())]);
+                    self.push_sentence(to, Key::WaitingForApplication, &[("calls", calls.into())]);
                 }
             }
-            // The answer was said before; that work goes on is for those who want to hear everything.
+            // The answer was emitted earlier; the continuation matters only at the most verbose level.
             Payload::RunContinued(continued) => {
                 let summaries = match text::quoted(&continued.by).as_str() {
-                    "" => to.say(Key::Continued, &[]),
-                    by => to.say(Key::ContinuedBy, &[("by", by.into())]),
+                    "" => to.render(Key::Continued, &[]),
+                    by => to.render(Key::ContinuedBy, &[("by", by.into())]),
                 };
-                self.changes(to, self.state, summaries, Urgency::Background);
+                self.change_state(to, self.state, summaries, Urgency::Background);
             }
-            Payload::GapRunDisconnected(_) => self.sentence(to, Key::Disconnected, &[]),
+            Payload::GapRunDisconnected(_) => self.push_sentence(to, Key::Disconnected, &[]),
             Payload::TurnStarted(_) => {
                 self.asking_calls.clear();
-                self.goes_to(to, State::Thinking);
+                self.enter_unless_blocked(to, State::Thinking);
             }
             Payload::TurnFailed(failed) => {
                 let key = if failed.will_retry { Key::TurnRetried } else { Key::TurnFailed };
-                self.sentence(to, key, &[("message", text::quoted(&failed.message).as_str().into())]);
+                self.push_sentence(to, key, &[("message", text::quoted(&failed.message).as_str().into())]);
             }
-            Payload::AssistantTextDelta(piece) => self.writes(to, piece),
-            Payload::AssistantTextComplete(whole) => self.has_written(to, whole),
-            Payload::AssistantToolCallProposed(_) => self.goes_to(to, State::Deciding),
+            Payload::AssistantTextDelta(piece) => self.append_text(to, piece),
+            Payload::AssistantTextComplete(whole) => self.complete_text(to, whole),
+            Payload::AssistantToolCallProposed(_) => self.enter_unless_blocked(to, State::Deciding),
             Payload::AssistantFinalAnswer(answer) => {
                 self.answer = text::some_field(Some(&answer.summary));
-                self.answer_was_heard = self.answer.is_some() && self.answer == self.last_text;
+                self.answer_was_emitted = self.answer.is_some() && self.answer == self.last_text;
             }
-            Payload::ContextCompacted(_) => self.sentence(to, Key::Compacted, &[]),
+            Payload::ContextCompacted(_) => self.push_sentence(to, Key::Compacted, &[]),
             // Its message is the message of the ending, which follows.
-            Payload::WorkspaceFailed(_) => self.sentence(to, Key::WorkspaceFailed, &[]),
+            Payload::WorkspaceFailed(_) => self.push_sentence(to, Key::WorkspaceFailed, &[]),
             Payload::CostBudgetWarning(warning) => {
-                self.sentence(to, Key::BudgetWarning, &[("percent", warning.threshold_pct.into())]);
+                self.push_sentence(to, Key::BudgetWarning, &[("percent", warning.threshold_pct.into())]);
             }
-            Payload::CostBudgetExceeded(_) => self.sentence(to, Key::BudgetExceeded, &[]),
+            Payload::CostBudgetExceeded(_) => self.push_sentence(to, Key::BudgetExceeded, &[]),
             Payload::ChildRunStarted(child) => match text::some_quoted(child.summary.as_deref()) {
                 Some(summary) => {
-                    self.sentence(to, Key::ChildStartedSaying, &[("summary", summary.as_str().into())]);
+                    self.push_sentence(
+                        to,
+                        Key::ChildStartedWithSummary,
+                        &[("summary", summary.as_str().into())],
+                    );
                 }
-                None => self.sentence(to, Key::ChildStarted, &[]),
+                None => self.push_sentence(to, Key::ChildStarted, &[]),
             },
-            Payload::RunFinished(finished) => self.finishes(to, finished),
-            Payload::RunFailed(failed) => self.fails(to, failed),
-            Payload::RunCancelled(cancelled) => self.is_cancelled(to, cancelled),
+            Payload::RunFinished(finished) => self.complete_session(to, finished),
+            Payload::RunFailed(failed) => self.fail_session(to, failed),
+            Payload::RunCancelled(cancelled) => self.cancel_session(to, cancelled),
             other => {
-                let _silent = self.of_prompts(to, other, tokens) || self.of_tools(to, other);
+                let _silent = self.apply_prompt_event(to, other, tokens) || self.apply_tool_event(to, other);
             }
         }
     }
 
-    /// Enters a state in which nothing waits for an answer or for a tool. Where something does, the state is theirs.
-    fn goes_to(&mut self, to: &mut Saying<'_>, state: State) {
+    /// Enters a state, unless an open prompt or a running call determines it.
+    fn enter_unless_blocked(&mut self, to: &mut EventBuilder<'_>, state: State) {
         if self.prompts.is_empty() && self.calls.is_empty() {
-            self.enters(to, state);
+            self.enter(to, state);
         }
     }
 
-    /// Enters a state, unless it is in it.
-    pub(super) fn enters(&mut self, to: &mut Saying<'_>, state: State) {
+    /// Enters a state, unless the session is in it.
+    pub(super) fn enter(&mut self, to: &mut EventBuilder<'_>, state: State) {
         if self.state != state {
-            let summaries = to.say(state.key(), &[]);
-            self.changes(to, state, summaries, Urgency::Background);
+            let summaries = to.render(state.key(), &[]);
+            self.change_state(to, state, summaries, Urgency::Background);
         }
     }
 
-    pub(super) fn changes(
+    pub(super) fn change_state(
         &mut self,
-        to: &mut Saying<'_>,
+        to: &mut EventBuilder<'_>,
         state: State,
         summaries: Summaries,
         urgency: Urgency,
@@ -182,44 +188,49 @@ impl Course {
         self.state = state;
     }
 
-    /// Says something; the state stays.
-    pub(super) fn sentence(&mut self, to: &mut Saying<'_>, key: Key, args: &[(&'static str, Arg<'_>)]) {
-        let summaries = to.say(key, args);
-        self.changes(to, self.state, summaries, Urgency::Normal);
+    /// Emits a sentence without changing the state.
+    pub(super) fn push_sentence(
+        &mut self,
+        to: &mut EventBuilder<'_>,
+        key: Key,
+        args: &[(&'static str, Arg<'_>)],
+    ) {
+        let summaries = to.render(key, args);
+        self.change_state(to, self.state, summaries, Urgency::Normal);
     }
 
-    fn writes(&mut self, to: &mut Saying<'_>, piece: &assistant::TextDelta) {
+    fn append_text(&mut self, to: &mut EventBuilder<'_>, piece: &assistant::TextDelta) {
         if !piece.delta.is_empty() {
-            self.tells(to, (piece.turn_index, piece.block_index), &piece.delta, false);
+            self.push_text(to, (piece.turn_index, piece.block_index), &piece.delta, false);
         }
     }
 
-    /// The text as it was recorded counts; what of it was not told in pieces is told now.
-    fn has_written(&mut self, to: &mut Saying<'_>, whole: &assistant::TextComplete) {
+    /// Completes a text with the characters that were not emitted as pieces. The recorded text is authoritative.
+    fn complete_text(&mut self, to: &mut EventBuilder<'_>, whole: &assistant::TextComplete) {
         let block = (whole.turn_index, whole.block_index);
-        let told = self.outputs.get(&block).copied();
-        let from = usize::try_from(told.unwrap_or(0)).unwrap_or(usize::MAX);
+        let emitted = self.outputs.get(&block).copied();
+        let from = usize::try_from(emitted.unwrap_or(0)).unwrap_or(usize::MAX);
         let rest = whole.text.char_indices().nth(from).map_or("", |(at, _)| &whole.text[at..]);
-        if told.is_some() || !rest.is_empty() {
-            self.tells(to, block, rest, true);
+        if emitted.is_some() || !rest.is_empty() {
+            self.push_text(to, block, rest, true);
         }
         self.last_text = text::some_field(Some(&whole.text));
         if whole.aborted == Some(true) {
-            self.sentence(to, Key::TextCut, &[]);
+            self.push_sentence(to, Key::TextCut, &[]);
         }
     }
 
-    fn tells(&mut self, to: &mut Saying<'_>, block: (u64, u64), said: &str, complete: bool) {
-        self.goes_to(to, State::WritingOutput);
+    fn push_text(&mut self, to: &mut EventBuilder<'_>, block: (u64, u64), text: &str, complete: bool) {
+        self.enter_unless_blocked(to, State::WritingOutput);
         let mut position = self.outputs.get(&block).copied().unwrap_or(0);
-        let pieces = text::pieces(said);
+        let pieces = text::pieces(text);
         let last = pieces.len() - 1;
         for (at, piece) in pieces.into_iter().enumerate() {
             let complete = complete && at == last;
             let mut body = OutputStreaming::new(piece.to_owned(), position, complete);
             body.output_id = Some(id::output_id(block.0, block.1));
             body.content_type = Some("text/markdown".into());
-            // Where it may be spoken is found for each listener, from all of the text.
+            // The boundaries for speech are determined for each listener, from the whole text.
             body.coalesce_hint = Some(if complete { Boundary::Completion } else { Boundary::None });
             position += piece.chars().count() as u64;
             to.push(body, Summaries::default(), Urgency::Normal);
@@ -231,8 +242,8 @@ impl Course {
         }
     }
 
-    fn finishes(&mut self, to: &mut Saying<'_>, finished: &run::Finished) {
-        self.closes(to);
+    fn complete_session(&mut self, to: &mut EventBuilder<'_>, finished: &run::Finished) {
+        self.close_open_items(to);
         let seconds =
             finished.duration_ms.unwrap_or_else(|| to.millis().abs_diff(self.began)).div_ceil(1_000);
         let agent = self.agent.clone();
@@ -243,11 +254,11 @@ impl Course {
             ("calls", self.calls_started.into()),
         ];
         let summaries = match &answer {
-            Some(answer) if !self.answer_was_heard => {
+            Some(answer) if !self.answer_was_emitted => {
                 args.push(("answer", answer.as_str().into()));
-                to.say(Key::SessionCompletedSaying, &args)
+                to.render(Key::SessionCompletedWithAnswer, &args)
             }
-            _ => to.say(Key::SessionCompleted, &args),
+            _ => to.render(Key::SessionCompleted, &args),
         };
         let mut body = SessionCompleted::new();
         body.duration_ms = finished.duration_ms.filter(|duration| *duration <= DAY_MS);
@@ -256,27 +267,27 @@ impl Course {
         to.push(body, summaries, Urgency::Normal);
     }
 
-    fn fails(&mut self, to: &mut Saying<'_>, failed: &run::Failed) {
-        self.closes(to);
+    fn fail_session(&mut self, to: &mut EventBuilder<'_>, failed: &run::Failed) {
+        self.close_open_items(to);
         let message = text::quoted(&failed.message);
         let message = if message.is_empty() { failed.code.clone() } else { message };
         let code = text::quoted(&failed.code);
         let args = [("message", message.as_str().into()), ("code", code.as_str().into())];
-        let summaries = to.say(Key::SessionErrored, &args);
+        let summaries = to.render(Key::SessionErrored, &args);
         let mut body = SessionErrored::new(category(failed));
         body.error_code = error_code(&failed.code);
         body.recoverable = Some(failed.retriable);
         let remedy = if failed.retriable { Key::RemedyRetry } else { Key::RemedyNone };
-        body.remediation_hint = to.say(remedy, &[]).normal;
+        body.remediation_hint = to.render(remedy, &[]).normal;
         to.push(body, summaries, Urgency::Critical);
     }
 
-    fn is_cancelled(&mut self, to: &mut Saying<'_>, cancelled: &run::Cancelled) {
-        self.closes(to);
+    fn cancel_session(&mut self, to: &mut EventBuilder<'_>, cancelled: &run::Cancelled) {
+        self.close_open_items(to);
         let reason = text::quoted(&cancelled.reason);
         let summaries = match reason.as_str() {
-            "" => to.say(Key::SessionCancelledPlain, &[]),
-            reason => to.say(Key::SessionCancelled, &[("reason", reason.into())]),
+            "" => to.render(Key::SessionCancelledPlain, &[]),
+            reason => to.render(Key::SessionCancelled, &[("reason", reason.into())]),
         };
         let mut body = SessionCancelled::new(match cancelled.by.as_str() {
             "policy" => CancelledBy::Producer,
@@ -288,43 +299,44 @@ impl Course {
         to.push(body, summaries, Urgency::Normal);
     }
 
-    /// The record cannot be read any further. What is open in it stays as it is: nothing is known of how it ended.
-    pub(super) fn breaks_off(&mut self, to: &mut Saying<'_>) {
-        self.completes_texts(to);
+    /// Ends the session because the next event cannot be read. Open calls and prompts stay open: their outcome is
+    /// unknown.
+    pub(super) fn end_damaged(&mut self, to: &mut EventBuilder<'_>) {
+        self.complete_open_texts(to);
         let mut body = SessionErrored::new(ErrorCategory::Permanent);
         body.error_code = error_code(Code::RunDamaged.as_str());
         body.recoverable = Some(false);
-        body.remediation_hint = to.say(Key::RemedyDamaged, &[]).normal;
-        let summaries = to.say(Key::Damaged, &[]);
+        body.remediation_hint = to.render(Key::RemedyDamaged, &[]).normal;
+        let summaries = to.render(Key::Damaged, &[]);
         to.push(body, summaries, Urgency::Critical);
     }
 
-    /// No more comes of any text.
-    fn completes_texts(&mut self, to: &mut Saying<'_>) {
+    /// Marks every open text as complete.
+    fn complete_open_texts(&mut self, to: &mut EventBuilder<'_>) {
         for block in self.outputs.keys().copied().collect::<Vec<_>>() {
-            self.tells(to, block, "", true);
+            self.push_text(to, block, "", true);
         }
     }
 
-    /// Before an ending nothing stays open. Runs close what they open; accounts of others may not have.
-    fn closes(&mut self, to: &mut Saying<'_>) {
-        self.completes_texts(to);
+    /// Closes open texts, prompts and calls before an ending. Own runs close them; external runs may not.
+    fn close_open_items(&mut self, to: &mut EventBuilder<'_>) {
+        self.complete_open_texts(to);
         if !self.prompts.is_empty() {
             self.prompts.clear();
-            let summaries = to.say(Key::QuestionWithdrawn, &[]);
-            self.changes(to, self.after_prompts(), summaries, Urgency::Normal);
+            let summaries = to.render(Key::QuestionWithdrawn, &[]);
+            self.change_state(to, self.after_prompts(), summaries, Urgency::Normal);
         }
-        self.abandons_calls(to);
+        self.abandon_calls(to);
     }
 
-    /// What this call asks is heard as a prompt.
-    pub(super) fn is_asking(&mut self, call: Option<&ForeignId>) {
+    /// Records that a prompt represents this call, so that the call itself is not projected.
+    pub(super) fn note_asking_call(&mut self, call: Option<&ForeignId>) {
         if self.asking_calls.len() < limits::ASKING_CALLS_MAX {
             self.asking_calls.extend(call.cloned());
         }
     }
 
-    /// What the agent does when no prompt is open.
+    /// The state when no prompt is open.
     pub(super) fn after_prompts(&self) -> State {
         match (self.calls.is_empty(), self.handoffs.is_empty()) {
             (false, _) => State::CallingTool,
@@ -334,7 +346,7 @@ impl Course {
     }
 }
 
-/// The longest duration that the protocol can say.
+/// The longest duration that the protocol can carry.
 pub(super) const DAY_MS: u64 = 86_400_000;
 
 fn category(failed: &run::Failed) -> ErrorCategory {
@@ -348,7 +360,7 @@ fn category(failed: &run::Failed) -> ErrorCategory {
     }
 }
 
-/// A code in the protocol's form, where it has one.
+/// A code in the protocol's form, if it fits that form.
 fn error_code(code: &str) -> Option<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let first = code.bytes().next()?;

@@ -1,7 +1,7 @@
-//! Names of this protocol for what the log names: pure, and the same on every node and after every restart.
+//! Ids of the protocol, derived from ids of the log. Pure; the same on every node and after every restart.
 //!
-//! An event is named by where it comes from: run, sequence, and which part of what that event says. So a listener who says
-//! the last name it heard says a place in the run.
+//! The id of an event is its run, its sequence and the part of that event. So the last received id is a position in the
+//! run.
 
 use recount_aaep::wire::{EventId, SessionId};
 use recount_event::{ForeignId, RunId};
@@ -16,24 +16,24 @@ const PART_DIGITS: usize = 5;
 const EVENT: &str = "evt_";
 const SESSION: &str = "sess_";
 
-/// Where a listener is in a run.
+/// A position in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub run: RunId,
     pub sequence: u64,
-    /// The first thing that an event says has part 0.
+    /// The first projected event of an event of the log has part 0.
     pub part: u64,
 }
 
 impl Place {
-    /// Parts from here on are of no event of the log: a summary for a listener that joins, and prompts emitted again.
-    /// A stream is never resumed after them.
+    /// Parts from here on belong to no event of the log: summaries for joining listeners, and repeated prompts. A
+    /// stream is never resumed after them.
     pub const JOIN_PART: u64 = 1 << 24;
 
-    /// Parts from here on are of countdowns, which no event of the log has either.
+    /// Parts from here on belong to countdowns, which are not in the log either.
     pub const COUNTDOWN_PART: u64 = Place::JOIN_PART + (1 << 23);
 
-    /// Whether an event of the log is at this place, so that a stream can be resumed after it.
+    /// Whether the place is of an event of the log, so that a stream can be resumed after it.
     pub fn is_of_the_log(self) -> bool {
         self.part < Place::JOIN_PART
     }
@@ -48,7 +48,7 @@ impl Place {
         EventId::new(text).unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
     }
 
-    /// The place that an id names; `None` for an id that was not made here.
+    /// The place that an id names; `None` for a foreign id.
     pub fn parse(text: &str) -> Option<Place> {
         let rest = text.strip_prefix(EVENT)?;
         if rest.len() != ulid::ULID_LEN + SEQUENCE_DIGITS + PART_DIGITS || !rest.is_ascii() {
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// Appends so many digits of a number.
+/// Appends a number with a fixed count of digits.
 pub(crate) fn digits(text: &mut String, number: u64, count: usize) {
     for place in (0..count).rev() {
         let digit = (number >> (5 * place)) & 31;
@@ -69,7 +69,7 @@ pub(crate) fn digits(text: &mut String, number: u64, count: usize) {
     }
 }
 
-/// The number that digits say.
+/// The number of a text of digits.
 pub(crate) fn number(text: &str) -> Option<u64> {
     text.bytes().try_fold(0_u64, |number, byte| {
         let digit = DIGITS.iter().position(|known| *known == byte)?;
@@ -77,32 +77,32 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     })
 }
 
-/// The session that a run is.
+/// The session of a run.
 pub fn session_id(run: RunId) -> SessionId {
     let mut buffer = [0; ulid::ULID_LEN];
     let text = format!("{SESSION}{}", run.ulid().array_to_str(&mut buffer));
     SessionId::new(text).unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
 }
 
-/// The run that a session is.
+/// The run of a session.
 pub fn run_of(session: &str) -> Option<RunId> {
     let run = session.strip_prefix(SESSION)?;
     format!("{}{run}", RunId::PREFIX).parse().ok()
 }
 
-/// A call. Our own names are of the protocol's form; those of other producers are replaced by a digest of them.
+/// The id of a call. Our own ids fit the protocol; a foreign id is replaced by its digest.
 pub(super) fn call_id(id: &ForeignId) -> String {
     let text = id.as_str();
     let own = text.strip_prefix("call_").is_some_and(|rest| Ulid::from_string(rest).is_ok());
     if own { text.to_owned() } else { format!("call_{}", &blake3::hash(text.as_bytes()).to_hex()[..32]) }
 }
 
-/// A block of text.
+/// The id of a text block.
 pub(super) fn output_id(turn: u64, block: u64) -> String {
     format!("out_t{turn}b{block}")
 }
 
-/// The name of a tool, with what the protocol does not allow in one replaced.
+/// The name of a tool, without characters that the protocol does not allow.
 pub(super) fn tool(name: &str) -> String {
     let fits = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | '-');
     let mut text: String =
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_read_back_from_its_name_and_sorts_as_it_does() {
+    fn a_place_is_parsed_from_its_id_and_ids_sort_in_order() {
         let mut last = None;
         for (sequence, part) in [(0, 0), (0, 1), (1, 0), (31, 7), (32, 0), (1 << 53, (1 << 25) - 1)] {
             let place = Place { run: run(), sequence, part };
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_made_here_names_no_place() {
+    fn foreign_ids_name_no_place() {
         let id = Place { run: run(), sequence: 3, part: 0 }.event_id();
         for text in
             ["", "evt_", "evt_1", &id.as_str()[1..], &format!("{id}0"), &id.as_str().replace('Z', "é")]
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_get_the_form_of_the_protocol() {
+    fn foreign_names_are_converted_to_the_form_of_the_protocol() {
         let own = ForeignId::parse("call_01HZX3Q0M0000000000000000B").unwrap();
         assert_eq!(call_id(&own), own.as_str());
         let theirs = ForeignId::parse("toolu:1.2-3").unwrap();

@@ -1,7 +1,7 @@
-//! What a listener receives that joins a run in its middle: a sentence on where the run stands, and the open prompts again.
+//! What a listener receives that joins a run in progress: a summary of its state, and the open prompts again. Pure.
 //!
-//! Pure. [`Projector::join_summary`] is the entry point; [`informational`] is a prompt for listeners that cannot reply.
-//! It must not know subscriptions or clocks: the caller passes the time.
+//! Must not depend on subscriptions or clocks: the caller passes the time. Start with [`Projector::join_summary`];
+//! [`informational`] is a prompt for listeners that cannot reply.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use recount_aaep::{Body, Event};
 use recount_event::{ForeignId, RunId};
 
 use super::course::Course;
+use super::event_builder::{EventBuilder, Frame};
 use super::open_prompt::OpenPrompt;
-use super::saying::{Frame, Saying};
 use super::state::State;
-use super::{OURS, Place, Projector, Stage, session_id, text};
+use super::{OURS, Place, Projector, SessionPhase, session_id, text};
 use crate::limits;
 use crate::speech::{Arg, Key, Speech};
 
@@ -22,7 +22,7 @@ use crate::speech::{Arg, Key, Speech};
 pub enum JoinReason {
     /// It joins now.
     Joined,
-    /// It was here before, and events in between are lost to it.
+    /// It received the run earlier and missed events since then.
     Missed,
 }
 
@@ -31,7 +31,7 @@ pub enum JoinReason {
 pub struct JoinSummary {
     /// A `state.changed` from and to the present state, with a sentence that summarises the run.
     pub summary: Event,
-    /// The open prompts and handoffs, in the order in which they were asked, each with the time that is left.
+    /// The open prompts and handoffs, oldest first, each with its remaining time.
     pub prompts: Vec<RepeatedPrompt>,
 }
 
@@ -50,21 +50,21 @@ impl JoinSummary {
 }
 
 impl Projector {
-    /// Where the run stands at a time: `None` before the session has started and after it has ended.
+    /// Summarises the run at a time: `None` before the session has started and after it has ended.
     ///
-    /// The ids are of the parts from [`Place::JOIN_PART`] on. No event of the log has one, so a stream cannot be resumed
-    /// after them and they are sent without an SSE id. What follows is the projection of the next event of the log.
+    /// The ids have parts from [`Place::JOIN_PART`] on, which no event of the log has. So a stream cannot be resumed
+    /// after them, and they are sent without an SSE id. The projection of the next event of the log follows.
     pub fn join_summary(&self, now_ms: u64, reason: JoinReason) -> Option<JoinSummary> {
-        if self.stage != Stage::Open {
+        if self.phase != SessionPhase::Open {
             return None;
         }
         let millis = self.millis.max(i64::try_from(now_ms).unwrap_or(i64::MAX));
-        let mut to = Saying::new(&self.frame, self.run, self.sequence, millis);
+        let mut to = EventBuilder::new(&self.frame, self.run, self.sequence, millis);
         to.begin_at_part(Place::JOIN_PART);
         let state = self.course.state;
-        let summaries = self.course.stands(&to, reason);
+        let summaries = self.course.join_sentence(&to, reason);
         to.push(StateChanged::new(state.word().into(), state.word().into()), summaries, Urgency::Normal);
-        let summary = to.end().remove(0);
+        let summary = to.finish().remove(0);
         let mut open: Vec<(&ForeignId, &OpenPrompt, &Arc<Event>)> = self
             .course
             .unsettled()
@@ -89,28 +89,28 @@ impl Course {
         self.prompts.iter().chain(&self.handoffs)
     }
 
-    /// Keeps what was just emitted of a prompt, so that it can be emitted again.
-    pub(super) fn keeps(&self, to: &Saying<'_>, deadline_ms: Option<i64>) -> OpenPrompt {
+    /// Keeps the prompt that was just emitted, so that it can be emitted again.
+    pub(super) fn remember_prompt(&self, to: &EventBuilder<'_>, deadline_ms: Option<i64>) -> OpenPrompt {
         let kept = self.unsettled().filter(|(_, prompt)| prompt.shown.is_some()).count();
         let shown = to.last().filter(|_| kept < limits::PROMPTS_REPEATED_MAX).cloned().map(Arc::new);
         OpenPrompt { sequence: to.sequence(), deadline_ms, shown }
     }
 
-    fn stands(&self, to: &Saying<'_>, reason: JoinReason) -> Summaries {
+    fn join_sentence(&self, to: &EventBuilder<'_>, reason: JoinReason) -> Summaries {
         let state = self.state_sentence(to);
         let state = ("state", Arg::Text(&state));
         let agent = ("agent", Arg::Text(&self.agent));
         match (reason, &self.request) {
-            (JoinReason::Missed, _) => to.say(Key::Missed, &[agent, state]),
-            (JoinReason::Joined, None) => to.say(Key::Joined, &[agent, state]),
+            (JoinReason::Missed, _) => to.render(Key::Missed, &[agent, state]),
+            (JoinReason::Joined, None) => to.render(Key::Joined, &[agent, state]),
             (JoinReason::Joined, Some(request)) => {
                 let request = text::ended(request.clone());
-                to.say(Key::JoinedRequest, &[agent, ("request", request.as_str().into()), state])
+                to.render(Key::JoinedRequest, &[agent, ("request", request.as_str().into()), state])
             }
         }
     }
 
-    fn state_sentence(&self, to: &Saying<'_>) -> String {
+    fn state_sentence(&self, to: &EventBuilder<'_>) -> String {
         let mut calls = self.calls.values();
         match (self.state, calls.next(), calls.len() as u64) {
             (State::AwaitingInput, ..) if !self.prompts.is_empty() => {
@@ -127,7 +127,7 @@ impl Course {
     }
 }
 
-/// A prompt counts its seconds from its own timestamp, so one that is emitted again has those that are left.
+/// A prompt counts its seconds from its own timestamp, so a repeated prompt gets the remaining seconds.
 fn set_seconds_left(body: &mut Body, deadline_ms: Option<i64>, now_ms: i64) {
     let Some(deadline_ms) = deadline_ms else { return };
     let left = u32::try_from(deadline_ms.saturating_sub(now_ms) / 1_000).unwrap_or(0).max(1);
@@ -138,19 +138,18 @@ fn set_seconds_left(body: &mut Body, deadline_ms: Option<i64>, now_ms: i64) {
     }
 }
 
-/// What a listener receives of a run whose events are not stored any more.
+/// What a listener receives for a run whose events are no longer stored.
 pub fn aged_out(run: RunId, speech: &'static Speech, now_ms: u64) -> Event {
     let frame = Frame::new(speech, session_id(run), Producer::named(OURS));
-    let mut to = Saying::new(&frame, run, 0, i64::try_from(now_ms).unwrap_or(i64::MAX));
+    let mut to = EventBuilder::new(&frame, run, 0, i64::try_from(now_ms).unwrap_or(i64::MAX));
     to.begin_at_part(Place::JOIN_PART);
     let state = State::Idle.word();
-    let summaries = to.say(Key::AgedOut, &[]);
+    let summaries = to.render(Key::AgedOut, &[]);
     to.push(StateChanged::new(state.into(), state.into()), summaries, Urgency::Normal);
-    to.end().remove(0)
+    to.finish().remove(0)
 }
 
-/// A prompt for listeners that cannot reply: a sentence that others are asked, without a reply token. `None` for
-/// everything that is not a prompt.
+/// A prompt for listeners that cannot reply: a sentence without a reply token. `None` for events that are not prompts.
 pub fn informational(prompt: &Event) -> Option<Event> {
     let tag = prompt.envelope.localization_hints.as_ref().and_then(|hints| hints.primary_language.as_deref());
     let speech = Speech::of(tag.unwrap_or_default());
@@ -162,10 +161,10 @@ pub fn informational(prompt: &Event) -> Option<Event> {
             let irreversible = ask.irreversible == Some(true);
             let key =
                 if irreversible { Key::ConfirmationOfOthersIrreversible } else { Key::ConfirmationOfOthers };
-            speech.say(key, &args)
+            speech.render(key, &args)
         }
         Body::AwaitingClarification(ask) => {
-            speech.say(Key::ClarificationOfOthers, &[("question", ask.question.as_str().into())])
+            speech.render(Key::ClarificationOfOthers, &[("question", ask.question.as_str().into())])
         }
         _ => return None,
     };

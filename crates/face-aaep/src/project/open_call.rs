@@ -1,4 +1,4 @@
-//! A call of a tool without an outcome, as the projection keeps it. It must not know sentences.
+//! An open tool call in the projection. Must not depend on sentences.
 
 /// A call without an outcome.
 #[derive(Debug, Clone)]
@@ -6,7 +6,7 @@ pub(super) struct OpenCall {
     pub(super) tool_name: String,
     /// When it was invoked, in milliseconds since 1970.
     invoked_ms: i64,
-    /// When something was emitted about it last.
+    /// When an event about it was last emitted.
     emitted_ms: i64,
 }
 
@@ -15,7 +15,7 @@ impl OpenCall {
         OpenCall { tool_name: tool_name.to_owned(), invoked_ms: now_ms, emitted_ms: now_ms }
     }
 
-    /// For how many seconds it has run, if nothing was emitted about it for this time; that begins anew then.
+    /// The seconds that the call has run, if nothing was emitted about it for this time. Restarts the interval.
     pub(super) fn seconds_when_due(&mut self, now_ms: i64, every_ms: i64) -> Option<u64> {
         if now_ms.saturating_sub(self.emitted_ms) < every_ms {
             return None;

@@ -1,4 +1,4 @@
-//! What the agent does at the moment, in the protocol's words.
+//! The states of a session, as the protocol names them.
 
 use crate::speech::Key;
 
@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// What is said when it begins and nothing else says why.
+    /// The sentence for entering the state without another reason.
     pub(super) fn key(self) -> Key {
         match self {
             State::Idle | State::Thinking => Key::Thinking,

@@ -1,25 +1,25 @@
-//! Texts of the log made fit for a field or a sentence: without controls that speech cannot say, and of a length that
-//! a person can listen to. What is left out is marked with `…`.
+//! Shortens and cleans texts of the log for fields and sentences: removes control characters and limits the length. `…`
+//! marks omitted text.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::limits;
 
-/// For the middle of a sentence: one line.
+/// A text for the middle of a sentence: one line.
 pub(super) fn quoted(text: &str) -> String {
     let line = text.split(|character: char| character.is_whitespace() || character.is_control());
     let line = line.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     cut(undirected(line), limits::QUOTED_CHARS_MAX)
 }
 
-/// Without characters that change the direction of what follows: a text that is put into a sentence could turn the rest of it
-/// around, or leave the isolate that keeps it apart.
+/// Removes characters that change the direction of the following text. They could reverse a sentence or close its
+/// isolates.
 fn undirected(mut text: String) -> String {
     text.retain(|character| !matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'));
     text
 }
 
-/// For a field of its own: lines are kept.
+/// A text for a field of its own: lines are kept.
 pub(super) fn field(text: &str) -> String {
     let allowed = |character: char| matches!(character, '\n' | '\t') || !character.is_control();
     let text: String =
@@ -27,12 +27,12 @@ pub(super) fn field(text: &str) -> String {
     cut(undirected(text).trim().to_owned(), limits::FIELD_CHARS_MAX)
 }
 
-/// The same, when there is anything.
+/// The same for an optional text; `None` if it is empty.
 pub(super) fn some_field(text: Option<&str>) -> Option<String> {
     text.map(field).filter(|text| !text.is_empty())
 }
 
-/// A sentence that another one may follow.
+/// A sentence with a final mark, so that another can follow.
 pub(super) fn ended(text: String) -> String {
     let ends =
         |last: char| matches!(last, '.' | '!' | '?' | '…' | ':' | ';' | '。' | '！' | '？' | '؟' | '।');
@@ -44,7 +44,7 @@ pub(super) fn some_quoted(text: Option<&str>) -> Option<String> {
     text.map(quoted).filter(|text| !text.is_empty())
 }
 
-/// The size of a change as it is spoken: `+2/-1 lines`, which tools write, is `2 lines added, 1 removed`.
+/// The spoken form of a change's size: `+2/-1 lines`, which tools write, becomes `2 lines added, 1 removed`.
 pub(super) fn aloud(text: String) -> String {
     let number = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     for (at, _) in text.match_indices('+') {
@@ -71,8 +71,7 @@ fn cut(text: String, most: usize) -> String {
     }
 }
 
-/// A text in pieces of at most [`limits::PIECE_BYTES`], cut between the characters that people see; one that is itself
-/// longer is cut within.
+/// Splits a text into pieces of at most [`limits::PIECE_BYTES`], between grapheme clusters. A longer cluster is split.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_between_characters_and_marked() {
+    fn long_texts_are_cut_between_characters_and_marked() {
         let flag = "🇩🇪";
         let long = quoted(&flag.repeat(limits::QUOTED_CHARS_MAX));
         assert!(long.ends_with("🇩🇪…") && long.chars().count() <= limits::QUOTED_CHARS_MAX + 1);
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_the_text_and_short() {
+    fn pieces_are_short_and_join_to_the_text() {
         for text in [
             String::new(),
             "a".repeat(20_000),

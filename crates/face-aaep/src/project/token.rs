@@ -1,21 +1,21 @@
-//! Reply tokens of prompts that are asked again: each time under a token of its own, made from the first one. Pure.
+//! Reply tokens of repeated prompts: each repetition has its own token, derived from the first one. Pure.
 //!
-//! A token that was withdrawn is never used again, and both sides can see which prompt one is of. See [`next`].
+//! A withdrawn token is never used again. The prompt can be found from every token of it. Start with [`next`].
 
 use recount_aaep::wire::ReplyToken;
 
-/// Between the first token and the number of times that the prompt was asked again. No digit of a token.
+/// Separates the first token from the number of repetitions. Tokens do not contain it.
 const MARK: char = 'x';
 
-/// The token of the same prompt when it is asked once more.
+/// The token for the next repetition of the same prompt.
 pub(crate) fn next(token: &ReplyToken) -> ReplyToken {
     let (first, times) = parts(token);
     ReplyToken::new(format!("{first}{MARK}{}", times.saturating_add(1)))
         .unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
 }
 
-/// The token of a prompt with this first one, when it was asked again so often.
-pub(crate) fn asked_again(first: &ReplyToken, times: u64) -> ReplyToken {
+/// The token of a prompt after `times` repetitions.
+pub(crate) fn repeated(first: &ReplyToken, times: u64) -> ReplyToken {
     if times == 0 {
         return first.clone();
     }
@@ -23,7 +23,7 @@ pub(crate) fn asked_again(first: &ReplyToken, times: u64) -> ReplyToken {
         .unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
 }
 
-/// The first token of the prompt, and how often it was asked again.
+/// The first token of the prompt, and how often it was repeated.
 pub(crate) fn parts(token: &ReplyToken) -> (&str, u64) {
     let text = token.as_str();
     match text.rsplit_once(MARK).and_then(|(first, times)| Some((first, times.parse().ok()?))) {

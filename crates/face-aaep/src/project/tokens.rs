@@ -1,13 +1,14 @@
-//! The seam between projected prompts and their reply tokens. Pure; it must never know keys.
+//! Fills in the reply tokens of projected prompts. Pure; must not depend on keys.
 //!
-//! A projection does not make tokens: [`Projector::event`](super::Projector::event) asks a function of the caller for each
-//! prompt. There are two ways to use it:
+//! A projection does not create tokens: [`Projector::event`](super::Projector::event) calls a function of the caller
+//! for each prompt. There are two ways to use it:
 //!
 //! - the tokens of a prompt are the same for all listeners of the projection: pass the function that mints them;
-//! - each listener has tokens of its own: pass [`unminted`], keep what [`prompt_of`] names beside the projected events, and
-//!   let [`mint`] fill in the token on each listener's copy.
+//! - each listener has its own tokens: pass [`unminted`], store the id from [`prompt_of`] with the projected events,
+//!   and call [`mint`] on each listener's copy.
 //!
-//! Both give the same events. [`informational`](super::informational) leaves no token in a prompt that may not be answered.
+//! Both give the same events. [`informational`](super::informational) removes the token of a prompt that may not be
+//! answered.
 
 use recount_aaep::wire::ReplyToken;
 use recount_aaep::{Body, Event as AaepEvent};
@@ -15,13 +16,13 @@ use recount_event::{Event, ForeignId, Payload};
 
 use super::token;
 
-/// In the place of a token that is filled in later. No prompt has it, so a reply with it is one to an unknown prompt.
+/// A placeholder for a token that is filled in later. No prompt has it, so a reply with it is for an unknown prompt.
 const UNMINTED: &str = "rpl_Unminted";
 
-/// Gives the reply token of a prompt. It holds the key, which is not seen here.
+/// Returns the reply token of a prompt. The function owns the key.
 pub type Tokens<'t> = &'t dyn Fn(&ForeignId) -> ReplyToken;
 
-/// For projections whose listeners have tokens of their own.
+/// Returns the placeholder, for projections whose listeners have their own tokens.
 pub fn unminted(_prompt: &ForeignId) -> ReplyToken {
     ReplyToken::new(UNMINTED).unwrap_or_else(|why| unreachable!("letters: {why}"))
 }
@@ -39,22 +40,22 @@ pub fn is_unminted(event: &AaepEvent) -> bool {
 /// The prompt that an event of the log opens, or opens again, and that a reply can answer.
 pub fn prompt_of(event: &Event) -> Option<&ForeignId> {
     match event.payload() {
-        Payload::ApprovalRequested(asked) => Some(&asked.approval_id),
+        Payload::ApprovalRequested(request) => Some(&request.approval_id),
         Payload::ApprovalExtended(more) => Some(&more.approval_id),
-        Payload::ClarificationRequested(asked) => Some(&asked.clarification_id),
+        Payload::ClarificationRequested(request) => Some(&request.clarification_id),
         Payload::ClarificationExtended(more) => Some(&more.clarification_id),
         _ => None,
     }
 }
 
-/// Fills in the token of a projected prompt; another event stays as it is. One that is asked again gets the token of that
-/// time.
+/// Fills in the token of a projected prompt. A repeated prompt gets the token of that repetition. Other events are not
+/// changed.
 pub fn mint(event: &mut AaepEvent, token: ReplyToken) {
-    let place = match &mut event.body {
+    let slot = match &mut event.body {
         Body::AwaitingConfirmation(ask) => &mut ask.reply_token,
         Body::AwaitingClarification(ask) => &mut ask.reply_token,
         _ => return,
     };
-    let (_, times) = token::parts(place);
-    *place = token::asked_again(&token, times);
+    let (_, times) = token::parts(slot);
+    *slot = token::repeated(&token, times);
 }

@@ -1,4 +1,5 @@
-//! Calls of tools, and the sentences of rules and errors that concern them.
+//! Projects tool calls, and the sentences about policy decisions and errors. Must not depend on envelopes. Start with
+//! [`Course::apply_tool_event`].
 
 use recount_aaep::wire::{Level, Progress, ProgressUpdated, ToolCompleted, ToolInvoked, ToolStatus, Urgency};
 use recount_event::Payload;
@@ -7,8 +8,8 @@ use recount_event::family::tool::{self, RiskLevel, TodoStatus};
 use recount_run::ASKING_TOOLS;
 
 use super::course::{Course, DAY_MS};
+use super::event_builder::EventBuilder;
 use super::open_call::OpenCall;
-use super::saying::Saying;
 use super::state::State;
 use super::{id, text};
 use crate::limits;
@@ -24,63 +25,69 @@ enum End {
 }
 
 impl Course {
-    /// Whether the event was one of these.
-    pub(super) fn of_tools(&mut self, to: &mut Saying<'_>, payload: &Payload) -> bool {
+    /// Projects an event of a tool call. Returns false for other events.
+    pub(super) fn apply_tool_event(&mut self, to: &mut EventBuilder<'_>, payload: &Payload) -> bool {
         match payload {
-            Payload::ToolInvoked(call) => self.calls(to, call),
-            Payload::ToolCompleted(ended) => self.has_called(to, ended, End::Completed),
-            Payload::ToolFailed(ended) => self.has_called(to, ended, End::Failed),
-            Payload::ToolCancelled(ended) => self.has_called(to, ended, End::Cancelled),
-            Payload::ToolTimedOut(ended) => self.has_called(to, ended, End::TimedOut),
-            Payload::ToolShellOutputChunk(chunk) => self.still_calls(to, chunk),
+            Payload::ToolInvoked(call) => self.start_call(to, call),
+            Payload::ToolCompleted(ended) => self.end_call(to, ended, End::Completed),
+            Payload::ToolFailed(ended) => self.end_call(to, ended, End::Failed),
+            Payload::ToolCancelled(ended) => self.end_call(to, ended, End::Cancelled),
+            Payload::ToolTimedOut(ended) => self.end_call(to, ended, End::TimedOut),
+            Payload::ToolShellOutputChunk(chunk) => self.report_progress(to, chunk),
             Payload::ToolRefused(no) => {
-                self.of_tool(to, Key::ToolRefused, &no.tool_name, ("reason", &no.message));
+                self.push_tool_sentence(to, Key::ToolRefused, &no.tool_name, ("reason", &no.message));
             }
             Payload::ToolTodoWriteUpdated(list) => todo(to, &list.todos),
-            // Where the call is known its refusal follows, which says the same.
+            // For a known call, its refusal follows with the same message.
             Payload::PolicyToolBlocked(no) if no.tool_call_id.is_none() => {
-                self.of_tool(to, Key::Blocked, &no.tool_name, ("reason", &no.reason));
+                self.push_tool_sentence(to, Key::Blocked, &no.tool_name, ("reason", &no.reason));
             }
             Payload::ErrorToolUnavailable(no) if no.tool_call_id.is_none() => {
-                self.of_tool(to, Key::ToolUnavailable, &no.tool_name, ("reason", &no.reason));
+                self.push_tool_sentence(to, Key::ToolUnavailable, &no.tool_name, ("reason", &no.reason));
             }
             Payload::PolicyModelRewrote(other) => {
                 let [from, into, reason] =
                     [&other.from_model, &other.to_model, &other.reason].map(|t| text::quoted(t));
                 let args: [(&'static str, Arg<'_>); 3] =
                     [("from", (&*from).into()), ("to", (&*into).into()), ("reason", (&*reason).into())];
-                self.sentence(to, Key::ModelRewritten, &args);
+                self.push_sentence(to, Key::ModelRewritten, &args);
             }
             Payload::ErrorModelCapabilityMissing(no) => {
                 let [model, capability] = [&no.model, &no.missing_capability].map(|t| text::quoted(t));
                 let args = [("model", (&*model).into()), ("capability", (&*capability).into())];
-                self.sentence(to, Key::CapabilityMissing, &args);
+                self.push_sentence(to, Key::CapabilityMissing, &args);
             }
             Payload::ErrorUpstream(no) => {
                 let [provider, message] = [&no.provider, &no.message].map(|t| text::quoted(t));
                 let args = [("provider", (&*provider).into()), ("message", (&*message).into())];
-                self.sentence(to, Key::Upstream, &args);
+                self.push_sentence(to, Key::Upstream, &args);
             }
             _ => return false,
         }
         true
     }
 
-    fn of_tool(&mut self, to: &mut Saying<'_>, key: Key, tool: &str, (name, why): (&'static str, &str)) {
+    fn push_tool_sentence(
+        &mut self,
+        to: &mut EventBuilder<'_>,
+        key: Key,
+        tool: &str,
+        (name, why): (&'static str, &str),
+    ) {
         let (tool, why) = (text::quoted(tool), text::quoted(why));
-        self.sentence(to, key, &[("tool", tool.as_str().into()), (name, why.as_str().into())]);
+        self.push_sentence(to, key, &[("tool", tool.as_str().into()), (name, why.as_str().into())]);
     }
 
-    fn calls(&mut self, to: &mut Saying<'_>, call: &tool::Invoked) {
-        // What a tool asks that only asks is a prompt, and the answer has been reported with it. Another producer may
-        // have a tool of that name that does something else.
-        let asked = self.asking_calls.remove(&call.tool_call_id);
-        let only_asks = asked && ASKING_TOOLS.contains(&call.tool_name.as_str());
+    fn start_call(&mut self, to: &mut EventBuilder<'_>, call: &tool::Invoked) {
+        // A call of a prompting tool was projected as a prompt, with its answer. Another producer may have a different
+        // tool of the same name, so the name alone is not enough.
+        let has_prompt = self.asking_calls.remove(&call.tool_call_id);
+        let only_asks = has_prompt && ASKING_TOOLS.contains(&call.tool_name.as_str());
         if only_asks || self.calls.contains_key(&call.tool_call_id) {
             return;
         }
         if self.prompts.is_empty() {
-            self.enters(to, State::CallingTool);
+            self.enter(to, State::CallingTool);
         }
         let name = text::quoted(&call.tool_name);
         let arguments = text::some_quoted(call.args_summary.as_deref());
@@ -89,9 +96,9 @@ impl Course {
             Some(arguments) => {
                 let irreversible = call.irreversible == Some(true);
                 let key = if irreversible { Key::ToolIrreversible } else { Key::ToolInvokedWith };
-                to.say(key, &[tool, ("arguments", arguments.as_str().into())])
+                to.render(key, &[tool, ("arguments", arguments.as_str().into())])
             }
-            None => to.say(Key::ToolInvoked, &[tool]),
+            None => to.render(Key::ToolInvoked, &[tool]),
         };
         let mut body = ToolInvoked::new(id::tool(&call.tool_name));
         body.args_summary = text::some_field(call.args_summary.as_deref());
@@ -103,7 +110,7 @@ impl Course {
         self.calls_started += 1;
     }
 
-    fn has_called(&mut self, to: &mut Saying<'_>, ended: &tool::Ended, end: End) {
+    fn end_call(&mut self, to: &mut EventBuilder<'_>, ended: &tool::Ended, end: End) {
         let Some(OpenCall { tool_name, .. }) = self.calls.remove(&ended.tool_call_id) else { return };
         let name = text::quoted(&tool_name);
         let tool = ("tool", Arg::Text(&name));
@@ -113,17 +120,17 @@ impl Course {
         let (status, summaries) = match (end, &summary, &error) {
             (End::Completed, Some(summary), _) => {
                 let args = [tool, ("summary", summary.as_str().into())];
-                (ToolStatus::Success, to.say(Key::ToolSucceededSaying, &args))
+                (ToolStatus::Success, to.render(Key::ToolSucceededWithSummary, &args))
             }
-            (End::Completed, None, _) => (ToolStatus::Success, to.say(Key::ToolSucceeded, &[tool])),
-            (End::TimedOut, ..) => (ToolStatus::Timeout, to.say(Key::ToolTimedOut, &[tool])),
-            _ if interrupted => (ToolStatus::Timeout, to.say(Key::ToolInterrupted, &[tool])),
-            (End::Cancelled, ..) => (ToolStatus::Error, to.say(Key::ToolCancelled, &[tool])),
+            (End::Completed, None, _) => (ToolStatus::Success, to.render(Key::ToolSucceeded, &[tool])),
+            (End::TimedOut, ..) => (ToolStatus::Timeout, to.render(Key::ToolTimedOut, &[tool])),
+            _ if interrupted => (ToolStatus::Timeout, to.render(Key::ToolInterrupted, &[tool])),
+            (End::Cancelled, ..) => (ToolStatus::Error, to.render(Key::ToolCancelled, &[tool])),
             (End::Failed, _, Some(error)) => {
                 let args = [tool, ("error", error.as_str().into())];
-                (ToolStatus::Error, to.say(Key::ToolFailed, &args))
+                (ToolStatus::Error, to.render(Key::ToolFailed, &args))
             }
-            (End::Failed, _, None) => (ToolStatus::Error, to.say(Key::ToolFailedPlain, &[tool])),
+            (End::Failed, _, None) => (ToolStatus::Error, to.render(Key::ToolFailedPlain, &[tool])),
         };
         let mut body = ToolCompleted::new(id::tool(&tool_name), status);
         body.tool_call_id = Some(id::call_id(&ended.tool_call_id));
@@ -131,36 +138,37 @@ impl Course {
         body.error_message = text::some_field(ended.error.as_deref()).filter(|_| end != End::Completed);
         to.push(body, summaries, Urgency::Normal);
         if self.calls.is_empty() && self.state == State::CallingTool {
-            self.enters(to, State::Thinking);
+            self.enter(to, State::Thinking);
         }
     }
 
-    /// A tool that takes long is heard of now and then.
-    fn still_calls(&mut self, to: &mut Saying<'_>, chunk: &shell::OutputChunk) {
+    /// Reports the progress of a long call at intervals.
+    fn report_progress(&mut self, to: &mut EventBuilder<'_>, chunk: &shell::OutputChunk) {
         let Some(call) = self.calls.get_mut(&chunk.tool_call_id) else { return };
         let due = call.seconds_when_due(to.millis(), limits::TOOL_PROGRESS_EVERY_MS);
         let Some(seconds) = due else { return };
         let name = text::quoted(&call.tool_name);
         let last_line = chunk.data.lines().map(text::quoted).rfind(|line| !line.is_empty());
-        // Bytes that are not text are not spoken.
+        // Encoded binary output is not spoken.
         let last_line = last_line.filter(|_| chunk.encoding.is_none());
         let args = [("tool", Arg::Text(&name)), ("seconds", seconds.into())];
         let summaries = match &last_line {
             Some(line) => {
                 let [tool, seconds] = args;
-                to.say(Key::ToolRunningSaying, &[tool, seconds, ("line", line.as_str().into())])
+                to.render(Key::ToolRunningWithLine, &[tool, seconds, ("line", line.as_str().into())])
             }
-            None => to.say(Key::ToolRunning, &args),
+            None => to.render(Key::ToolRunning, &args),
         };
         let description = last_line.or_else(|| summaries.normal.clone());
         let progress = Progress { step: None, total_steps: None, description, percent: None };
         to.push(ProgressUpdated::new(progress), summaries, Urgency::Background);
     }
 
-    /// Calls that an account leaves open when it ends.
-    pub(super) fn abandons_calls(&mut self, to: &mut Saying<'_>) {
+    /// Closes calls that are still open when the run ends.
+    pub(super) fn abandon_calls(&mut self, to: &mut EventBuilder<'_>) {
         for (call, OpenCall { tool_name, .. }) in std::mem::take(&mut self.calls) {
-            let summaries = to.say(Key::ToolAbandoned, &[("tool", text::quoted(&tool_name).as_str().into())]);
+            let summaries =
+                to.render(Key::ToolAbandoned, &[("tool", text::quoted(&tool_name).as_str().into())]);
             let mut body = ToolCompleted::new(id::tool(&tool_name), ToolStatus::Timeout);
             body.tool_call_id = Some(id::call_id(&call));
             to.push(body, summaries, Urgency::Normal);
@@ -168,8 +176,8 @@ impl Course {
     }
 }
 
-/// A list of things to do, as the step that it is at.
-fn todo(to: &mut Saying<'_>, todos: &[tool::Todo]) {
+/// Reports a to-do list as progress: the current step of all steps.
+fn todo(to: &mut EventBuilder<'_>, todos: &[tool::Todo]) {
     let Some(current) = todos
         .iter()
         .position(|todo| todo.status == TodoStatus::InProgress)
@@ -181,7 +189,7 @@ fn todo(to: &mut Saying<'_>, todos: &[tool::Todo]) {
     let (step, total) = (current as u64 + 1, todos.len() as u64);
     let item = text::quoted(&todos[current].content);
     let args = [("step", step.into()), ("total", total.into()), ("item", item.as_str().into())];
-    let summaries = to.say(Key::Todo, &args);
+    let summaries = to.render(Key::Todo, &args);
     let progress = Progress {
         step: Some(step),
         total_steps: Some(total),

@@ -1,4 +1,4 @@
-//! One event of a projection, and the step that makes such events from an event of the log. Pure.
+//! A projected event with its owner and number, and the function that creates it from an event of the log. Pure.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::limits;
 use crate::project::{Place, Projector};
 use crate::reply_tokens::ReplyTokens;
 
-/// What a run belongs to.
+/// The owner of an event: run, task and session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunOwner {
     pub(crate) run: RunId,
@@ -17,14 +17,14 @@ pub(crate) struct RunOwner {
     pub(crate) session: Option<SessionId>,
 }
 
-/// An event as all subscriptions share it.
+/// An event that all subscriptions share.
 pub(crate) struct Projected {
     pub(crate) event: AaepEvent,
     pub(crate) place: Place,
     /// Its number among the events of its run.
     pub(crate) index: u64,
     pub(crate) owner: RunOwner,
-    /// How much memory it takes, roughly.
+    /// The approximate memory in bytes.
     pub(super) bytes: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) trait ProjectedSink: Send + Sync {
     fn push(&self, event: Arc<Projected>);
 }
 
-/// Projects one event of the log. `next` is the number of the first event that comes of it.
+/// Projects one event of the log. `next` is the number of the first projected event.
 pub(super) fn project(
     projector: &mut Projector,
     event: &Event,
@@ -45,7 +45,7 @@ pub(super) fn project(
     numbered(projected, owner, event.sequence, next)
 }
 
-/// Projects that the event at a sequence is damaged, which ends the session.
+/// Projects a damaged event at a sequence, which ends the session.
 pub(super) fn project_damage(
     projector: &mut Projector,
     owner: RunOwner,

@@ -1,4 +1,4 @@
-//! The projection of one run in one language, made by one task while it has readers. See [`RunProjection`].
+//! The projection of one run in one language, made by one task while it has readers. Start with [`RunProjection`].
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -16,7 +16,7 @@ use crate::project::{JoinReason, Place, Projector};
 use crate::reply_tokens::ReplyTokens;
 use crate::speech::Speech;
 
-/// How far a projection is.
+/// The progress of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunLevel {
     /// The number of the next event.
@@ -34,15 +34,15 @@ impl RunLevel {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunEnd {
-    /// More may come.
+    /// More events may follow.
     Open,
-    /// The session has ended, or nothing more of it is readable: its beginning was pruned, or what follows is damaged.
+    /// The session has ended, or no more of it can be read: its beginning was pruned, or the next event is damaged.
     Over,
-    /// The events cannot be read now, or the run was deleted.
+    /// The events cannot be read at the moment, or the run was deleted.
     Failed,
 }
 
-/// See the head of this file.
+/// The shared projection of a run, with a window of its newest events.
 pub(crate) struct RunProjection {
     speech: &'static Speech,
     tokens: ReplyTokens,
@@ -57,22 +57,22 @@ struct RunFold {
     projector: Projector,
     window: Window,
     owner: Option<RunOwner>,
-    /// Of the last event of the log that was projected.
+    /// The sequence of the last event of the log that was projected.
     sequence: Option<u64>,
     /// Projections of all runs that receive this one, from a sequence on.
     tenants: Vec<(Weak<dyn ProjectedSink>, u64)>,
 }
 
-/// Where a run stands, for a subscription that joins it.
-pub(crate) struct Standing {
+/// The state of a run, for a subscription that joins it.
+pub(crate) struct JoinState {
     /// A summary and the open prompts; none before the session has started and after it has ended.
     pub(crate) lead_in: Vec<AaepEvent>,
     pub(crate) owner: Option<RunOwner>,
     /// The number of the next event.
     pub(crate) next: u64,
-    /// The last event of the log that is part of it.
+    /// The last event of the log that the state includes.
     pub(crate) sequence: Option<u64>,
-    /// Whether the events cannot be read now, so that this is not where the run stands.
+    /// Whether the events cannot be read at the moment, so that the state is not known.
     pub(crate) has_failed: bool,
 }
 
@@ -85,7 +85,7 @@ impl RunProjection {
         budget: Arc<Budget>,
         tenant: Option<(&Arc<dyn ProjectedSink>, u64)>,
     ) -> Arc<Self> {
-        let (alive, gone) = watch::channel(());
+        let (alive, dropped) = watch::channel(());
         let state = RunFold {
             projector: Projector::new(run, speech),
             window: Window::new(limits::RUN_WINDOW_BYTES_MAX, budget, tenant.is_none()),
@@ -101,7 +101,7 @@ impl RunProjection {
         engine
             .world()
             .tasks
-            .spawn(Kind::Connection, move |shutdown| drive(ours, engine_too, run, gone, shutdown));
+            .spawn(Kind::Connection, move |shutdown| drive(ours, engine_too, run, dropped, shutdown));
         projection
     }
 
@@ -134,28 +134,28 @@ impl RunProjection {
         }
     }
 
-    /// Keeps events for readers of this run from now on.
+    /// Keeps later events for readers of this run.
     pub(super) fn keep(&self) {
         lock(&self.state).window.keep();
     }
 
-    /// Some events from a number on; `None` when they have to be projected again.
+    /// Some events from a number on; `None` if they have to be projected again.
     pub(super) fn from(&self, number: u64) -> Option<Vec<Arc<Projected>>> {
         lock(&self.state).window.from(number)
     }
 
-    /// The number of the first event after a place; `None` when it may be one that is not here any more.
+    /// The number of the first event after a place; `None` if that event may have left the window.
     pub(super) fn after(&self, place: Place) -> Option<u64> {
         lock(&self.state).window.after(place)
     }
 
-    /// Where the run stands now.
-    pub(crate) fn standing(&self, reason: JoinReason) -> Standing {
+    /// The current state of the run.
+    pub(crate) fn join_state(&self, reason: JoinReason) -> JoinState {
         let now = self.clock.now_ms();
         let state = lock(&self.state);
         let has_failed = self.has_failed();
         let lead_in = state.projector.join_summary(now, reason);
-        Standing {
+        JoinState {
             lead_in: lead_in.map(|summary| summary.into_events().collect()).unwrap_or_default(),
             owner: state.owner,
             next: state.window.next(),
@@ -164,12 +164,12 @@ impl RunProjection {
         }
     }
 
-    /// What the run belongs to, as far as its events were read or its damage was found.
+    /// The owner of the run, if its events were read or its damage was found.
     pub(super) fn owner(&self) -> Option<RunOwner> {
         lock(&self.state).owner
     }
 
-    /// Hands what comes of the log from a sequence on to a projection of all runs; what is here of it already at once.
+    /// Sends the events from a sequence on to a projection of all runs, starting with those in the window.
     pub(super) fn hand_on(&self, tenant: &Arc<dyn ProjectedSink>, sequence: u64) {
         let mut state = lock(&self.state);
         for event in state.window.kept().filter(|event| event.place.sequence >= sequence) {
@@ -208,7 +208,7 @@ impl RunProjection {
         level.end == RunEnd::Open
     }
 
-    /// Ends the session where its record is damaged. Projections of all runs receive that wherever it is.
+    /// Ends the session at a damaged event. Projections of all runs receive the end at any position.
     fn break_off(&self, owner: RunOwner, sequence: u64) {
         let mut state = lock(&self.state);
         let RunFold { projector, window, .. } = &mut *state;
@@ -224,7 +224,7 @@ impl RunProjection {
         self.level.send_modify(|level| (level.next, level.end) = (next, RunEnd::Over));
     }
 
-    /// No more will come.
+    /// Marks the end: no more events follow.
     fn close(&self, end: RunEnd) {
         self.level.send_if_modified(|level| {
             let open = level.end == RunEnd::Open;
@@ -236,7 +236,7 @@ impl RunProjection {
     }
 }
 
-/// Tells readers that nothing more comes, however the task ends.
+/// Tells readers that no more events follow, even if the task panics.
 struct RunEndGuard(Weak<RunProjection>);
 
 impl Drop for RunEndGuard {
@@ -251,7 +251,7 @@ async fn drive(
     projection: Weak<RunProjection>,
     engine: Engine,
     run: RunId,
-    mut gone: watch::Receiver<()>,
+    mut dropped: watch::Receiver<()>,
     mut shutdown: Shutdown,
 ) {
     let ending = RunEndGuard(projection);
@@ -266,14 +266,14 @@ async fn drive(
         let next = tokio::select! {
             biased;
             () = shutdown.requested() => return,
-            _ = gone.changed() => return,
+            _ = dropped.changed() => return,
             next = events.next() => next,
         };
         let Some(projection) = ending.0.upgrade() else { return };
         match next {
             Ok(Some(events)) if projection.take(&events) => {}
             Ok(Some(_)) => return,
-            // All that is stored was read. The beginning of a session may be pruned.
+            // All stored events were read. The beginning of a session may be pruned.
             Ok(None) => return projection.close(RunEnd::Over),
             Err(error) => {
                 tracing::warn!(%error, %run, "a run cannot be projected any further");
@@ -290,11 +290,17 @@ async fn drive(
 async fn break_off(projection: &RunProjection, engine: &Engine, run: RunId, last: Option<u64>) {
     let owner = match projection.owner() {
         Some(owner) => owner,
-        // Not one event of it says what it belongs to.
+        // No event of the run could be read, so the catalogue is used.
         None => match engine.catalogue().run(run).await {
             Ok(Some(row)) => RunOwner { run, task: row.task_id, session: row.session_id },
             Ok(None) => return,
-            Err(error) => return tracing::warn!(%error, %run, "what a damaged run belongs to cannot be read"),
+            Err(error) => {
+                return tracing::warn!(
+                    %error,
+                    %run,
+                    "the task and session of a damaged run cannot be read"
+                );
+            }
         },
     };
     projection.break_off(owner, last.map_or(0, |last| last + 1));

@@ -1,4 +1,4 @@
-//! A cursor in one run's projection. See [`RunReader::next`].
+//! A cursor in the projection of one run. Start with [`RunReader::next`].
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use super::Projections;
 use super::projected::{Projected, project, project_damage};
-use super::run::{RunEnd, RunLevel, RunProjection, Standing};
+use super::run::{JoinState, RunEnd, RunLevel, RunProjection};
 use crate::project::{JoinReason, Place, Projector};
 use crate::reply_tokens::ReplyTokens;
 use crate::speech::Speech;
 
-/// The run cannot be read any further, or was deleted. The log says why.
+/// The run can no longer be read, or was deleted. The log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -26,9 +26,9 @@ pub(crate) struct RunReader {
     level: watch::Receiver<RunLevel>,
     /// The number of the next event.
     next: u64,
-    /// Events up to here are passed over.
+    /// Events up to here are skipped.
     after: Option<Place>,
-    /// A projection for this reader alone, as long as it is before the window.
+    /// A projection for this reader alone, while it reads before the window.
     own: Option<Box<Own>>,
 }
 
@@ -60,7 +60,7 @@ impl RunReader {
         }
     }
 
-    /// Goes on in another language, at the same place.
+    /// Continues in another language at the same place.
     pub(crate) fn change_language(&mut self, projections: &Projections, speech: &'static Speech) {
         if speech.tag() == self.projection.speech().tag() {
             return;
@@ -71,18 +71,17 @@ impl RunReader {
         self.own = None;
     }
 
-    /// Passes over everything up to now, and returns where the run stands instead. Everything before `sequence` is part
-    /// of it.
-    pub(crate) async fn skip_to_now(&mut self, sequence: u64, reason: JoinReason) -> Standing {
+    /// Skips everything up to now and returns the state of the run. The state includes everything before `sequence`.
+    pub(crate) async fn skip_to_now(&mut self, sequence: u64, reason: JoinReason) -> JoinState {
         self.projection.caught_up(sequence).await;
-        let standing = self.projection.standing(reason);
-        self.next = standing.next;
+        let join_state = self.projection.join_state(reason);
+        self.next = join_state.next;
         self.after = None;
         self.own = None;
-        standing
+        join_state
     }
 
-    /// Whether nothing follows: the session is over before `sequence`, and its last event was received.
+    /// Whether no more events follow: the session ended before `sequence`, and its last event was received.
     pub(crate) async fn is_at_the_end(&self, sequence: u64) -> bool {
         self.projection.caught_up(sequence).await;
         let level = *self.level.borrow();
@@ -90,8 +89,8 @@ impl RunReader {
             && self.after.and_then(|place| self.projection.after(place)) == Some(level.next)
     }
 
-    /// Waits for what comes next: some events, in order, none twice, or none that is new. `None`: the session has ended,
-    /// and all of it was given. Dropping the future loses nothing.
+    /// Waits for the next events, in order and without repetition; the list may be empty. `None`: the session has ended
+    /// and all events were returned. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Arc<Projected>>>, Broken> {
         loop {
             let level = *self.level.borrow_and_update();
@@ -126,7 +125,7 @@ impl RunReader {
         events
     }
 
-    /// Projects from the store what is no longer in the window.
+    /// Projects the events that have left the window from the store.
     async fn again(&mut self) -> Result<Vec<Arc<Projected>>, Broken> {
         let own = match &mut self.own {
             Some(own) => own,
@@ -146,7 +145,7 @@ impl RunReader {
                     projected.extend(of_one);
                 }
             }
-            // The window begins after everything there is, which no run does.
+            // The window cannot begin after the last event of a run.
             Ok(None) => return Err(Broken),
             Err(error) => {
                 let owner = self.projection.owner().filter(|_| error.is_damage() && !own.projector.is_over());

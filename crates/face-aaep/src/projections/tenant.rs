@@ -1,6 +1,6 @@
-//! The projection of all runs of a tenant in one language: the events of its live runs, one after the other.
+//! The projection of all runs of a tenant in one language: the events of its live runs, merged.
 //!
-//! One task follows the feed for runs that begin; each run is projected by a task of its own. See [`TenantProjection`].
+//! One task follows the feed for new runs; each run is projected by its own task. Start with [`TenantProjection`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
@@ -18,7 +18,7 @@ use super::{Projections, lock};
 use crate::limits;
 use crate::speech::Speech;
 
-/// How far a projection is.
+/// The progress of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TenantLevel {
     /// The number of the next event.
@@ -28,20 +28,20 @@ pub(super) struct TenantLevel {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TenantStage {
-    /// The runs that were live before it are not all known.
+    /// Not all runs that were live at the start are known.
     Starting,
     Live,
     Failed,
 }
 
-/// A run that has not ended, and the sequence before which its events happened before this projection began.
+/// A run that has not ended. Events before the sequence `history` happened before this projection started.
 #[derive(Clone)]
 pub(super) struct LiveRun {
     pub(super) projection: Arc<RunProjection>,
     pub(super) history: u64,
 }
 
-/// See the head of this file.
+/// The shared projection of a tenant, with a window of its newest events.
 pub(crate) struct TenantProjection {
     speech: &'static Speech,
     window: Mutex<Window>,
@@ -53,7 +53,7 @@ pub(crate) struct TenantProjection {
 
 impl TenantProjection {
     pub(super) fn start(projections: &Projections, engine: &Engine, speech: &'static Speech) -> Arc<Self> {
-        let (alive, gone) = watch::channel(());
+        let (alive, dropped) = watch::channel(());
         let window = Window::new(limits::TENANT_WINDOW_BYTES_MAX, projections.0.budget.clone(), true);
         let tenant = Arc::new(TenantProjection {
             speech,
@@ -67,7 +67,7 @@ impl TenantProjection {
             projections: projections.clone(),
             engine: engine.clone(),
         };
-        engine.world().tasks.spawn(Kind::Connection, move |shutdown| task.drive(gone, shutdown));
+        engine.world().tasks.spawn(Kind::Connection, move |shutdown| task.drive(dropped, shutdown));
         tenant
     }
 
@@ -85,13 +85,13 @@ impl TenantProjection {
 
     /// The number of the next event, and the runs that are live.
     pub(super) fn live(&self) -> (u64, VecDeque<(RunId, LiveRun)>) {
-        // First the number: what happens from there on is in the window, and what happened before is where runs stand.
+        // The number is read first: later events are in the window, earlier ones in the state of the runs.
         let next = lock(&self.window).next();
         let runs = lock(&self.runs);
         (next, runs.iter().map(|(run, live)| (*run, live.clone())).collect())
     }
 
-    /// Some events from a number on; `None` when the one of that number is not here any more.
+    /// Some events from a number on; `None` if the first of them has left the window.
     pub(super) fn from(&self, number: u64) -> Option<Vec<Arc<Projected>>> {
         lock(&self.window).from(number)
     }
@@ -112,13 +112,13 @@ impl ProjectedSink for TenantProjection {
         };
         self.level.send_modify(|level| level.next = level.next.max(next));
         if is_last {
-            // Dropped by the next look at the feed at the latest: this is called by the projection of the run itself.
+            // Dropped by the feed task later, because this is called by the projection of the run itself.
             drop(lock(&self.runs).remove(&run));
         }
     }
 }
 
-/// Tells readers that nothing more comes, however the task ends.
+/// Tells readers that no more events follow, even if the task panics.
 struct TenantEndGuard(Weak<TenantProjection>);
 
 impl Drop for TenantEndGuard {
@@ -136,11 +136,11 @@ struct Task {
 }
 
 impl Task {
-    async fn drive(self, mut gone: watch::Receiver<()>, mut shutdown: Shutdown) {
+    async fn drive(self, mut dropped: watch::Receiver<()>, mut shutdown: Shutdown) {
         tokio::select! {
             biased;
             () = shutdown.requested() => {}
-            _ = gone.changed() => {}
+            _ = dropped.changed() => {}
             failed = self.follow() => if let Err(error) = failed {
                 tracing::warn!(%error, "the runs of a tenant cannot be followed any further");
             }
@@ -168,7 +168,7 @@ impl Task {
         Ok(())
     }
 
-    /// Runs that have not ended: those of our own, and of others the newest.
+    /// Adds the runs that have not ended: all own runs, and the newest external ones.
     async fn unended(&self) -> Result<Vec<RunId>, Error> {
         let mut rows: Vec<RunRow> = self.engine.catalogue().unfinished().await?;
         let mut query = ListQuery { limit: limits::RUNS_PAGE, ..ListQuery::default() };
@@ -198,12 +198,16 @@ impl Task {
             return;
         }
         if tenant.is_full() {
-            tracing::warn!(%run, max = limits::LIVE_RUNS_MAX, "too many runs are live; this one is on streams of its own only");
+            tracing::warn!(
+                %run,
+                max = limits::LIVE_RUNS_MAX,
+                "too many runs are active; this one is only on its own streams"
+            );
             return;
         }
         let sink: Arc<dyn ProjectedSink> = tenant.clone();
         let projection = self.projections.run(&self.engine, run, tenant.speech, Some((&sink, history)));
-        // It may have ended meanwhile; then its last event came before it is listed here.
+        // The run may have ended in the meantime; then its last event came before it was listed here.
         if !projection.is_over() {
             lock(&tenant.runs).insert(run, LiveRun { projection: projection.clone(), history });
         }

@@ -1,4 +1,4 @@
-//! A cursor in the projection of all runs of a tenant. See [`TenantReader::next`].
+//! A cursor in the projection of all runs of a tenant. Start with [`TenantReader::next`].
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -12,14 +12,14 @@ use tokio::sync::watch;
 
 use super::Projections;
 use super::projected::Projected;
-use super::run::Standing;
+use super::run::JoinState;
 use super::run_reader::Broken;
 use super::tenant::{LiveRun, TenantLevel, TenantProjection, TenantStage};
 use crate::limits;
 use crate::project::JoinReason;
 use crate::speech::Speech;
 
-/// Reads what happens in the runs that a caller may see, from now on.
+/// Reads the new events of the runs that a caller may see.
 pub(crate) struct TenantReader {
     projections: Projections,
     engine: Engine,
@@ -30,19 +30,19 @@ pub(crate) struct TenantReader {
     next: Option<u64>,
     /// Live runs that it has not joined yet.
     joining: VecDeque<(RunId, LiveRun)>,
-    /// Of runs that it joins or has joined: the first of their events that it has not had.
+    /// For each joined run, the first event that was not yet returned.
     had: HashMap<RunId, u64>,
-    /// Why it joins them.
+    /// The reason of the join.
     reason: JoinReason,
 }
 
-/// What comes next.
+/// The next step of the reader.
 pub(crate) enum Next {
-    /// Events in order, none twice; maybe none.
+    /// Events in order and without repetition; the list may be empty.
     Events(Vec<Arc<Projected>>),
-    /// A live run, and where it stands. Events that come after this follow.
-    Joined(Box<Standing>),
-    /// Nothing more.
+    /// A live run and its state. Its later events follow.
+    Joined(Box<JoinState>),
+    /// No more events.
     Over,
 }
 
@@ -68,7 +68,7 @@ impl TenantReader {
         }
     }
 
-    /// Goes on in another language: joins all live runs anew.
+    /// Continues in another language: joins all live runs again.
     pub(crate) fn change_language(&mut self, speech: &'static Speech) {
         if speech.tag() != self.tenant.speech().tag() {
             *self = TenantReader::open(
@@ -81,7 +81,7 @@ impl TenantReader {
         }
     }
 
-    /// Begins now, so that nothing that happens from here on is missed.
+    /// Starts now, so that later events are not missed.
     pub(crate) async fn begin(&mut self) -> Result<(), Broken> {
         let mut level = self.tenant.level();
         let stage =
@@ -93,12 +93,12 @@ impl TenantReader {
         Ok(())
     }
 
-    /// Waits for what comes next. Dropping the future loses nothing.
+    /// Waits for the next events. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Next, Broken> {
         loop {
             while self.joining.front().is_some_and(|(_, live)| live.projection.is_caught_up(live.history)) {
-                if let Some(standing) = self.joined() {
-                    return Ok(Next::Joined(Box::new(standing)));
+                if let Some(join_state) = self.joined() {
+                    return Ok(Next::Joined(Box::new(join_state)));
                 }
             }
             let level = *self.level.borrow_and_update();
@@ -112,7 +112,7 @@ impl TenantReader {
                         return Ok(Next::Events(self.wanted(events)));
                     }
                     Some(_) => {}
-                    // What is no longer here is summarised by where the runs stand.
+                    // Events that have left the window are replaced by the state of the runs.
                     None => {
                         self.reason = JoinReason::Missed;
                         self.join();
@@ -133,10 +133,11 @@ impl TenantReader {
         }
     }
 
-    /// Begins here, with every live run.
+    /// Starts here, with every live run.
     fn join(&mut self) {
         let (next, mut live) = self.tenant.live();
-        // The newest, of so many that a subscription stays small; the others are heard from their next event on.
+        // Only the newest runs are joined, to bound the memory of a subscription. The others are received from their
+        // next event on.
         live.make_contiguous().sort_unstable_by_key(|(run, _)| Reverse(*run));
         live.truncate(limits::RUNS_JOINED_MAX);
         self.next = Some(next);
@@ -144,18 +145,18 @@ impl TenantReader {
         self.joining = live;
     }
 
-    /// Where the first run stands that was to be joined, if the caller may see it. Of one that has ended meanwhile all
-    /// events follow that have happened since.
-    fn joined(&mut self) -> Option<Standing> {
+    /// The state of the next run to join, if the caller may see it. For a run that has ended in the meantime, all
+    /// events since then follow.
+    fn joined(&mut self) -> Option<JoinState> {
         let (run, live) = self.joining.pop_front()?;
-        let standing = live.projection.standing(self.reason);
-        if standing.lead_in.is_empty() {
+        let join_state = live.projection.join_state(self.reason);
+        if join_state.lead_in.is_empty() {
             self.had.remove(&run);
             return None;
         }
-        self.had.insert(run, standing.next);
-        let seen = standing.owner.is_some_and(|owner| self.narrowing.admits(owner.task, owner.session));
-        seen.then_some(standing)
+        self.had.insert(run, join_state.next);
+        let seen = join_state.owner.is_some_and(|owner| self.narrowing.admits(owner.task, owner.session));
+        seen.then_some(join_state)
     }
 
     fn wanted(&mut self, mut events: Vec<Arc<Projected>>) -> Vec<Arc<Projected>> {

@@ -1,6 +1,5 @@
-//! The newest events of a projection, bounded in bytes. Readers that want older ones find them elsewhere.
-//!
-//! It must not know what the events are of. See [`Window::from`].
+//! The newest events of a projection, bounded in bytes. Must not depend on the content of events. Start with
+//! [`Window::from`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,10 +19,10 @@ impl Budget {
     }
 }
 
-/// See the head of this file.
+/// A queue of events, numbered from the oldest.
 pub(super) struct Window {
     queue: VecDeque<Arc<Projected>>,
-    /// The number of the oldest event that is here, or of the next one.
+    /// The number of the oldest event in the window, or of the next event.
     first: u64,
     bytes: usize,
     bytes_max: usize,
@@ -42,7 +41,7 @@ impl Window {
         self.first + self.queue.len() as u64
     }
 
-    /// Keeps events from now on: a reader has come.
+    /// Keeps later events: a reader has joined.
     pub(super) fn keep(&mut self) {
         self.keeps = true;
     }
@@ -71,18 +70,18 @@ impl Window {
         }
     }
 
-    /// The events that are here.
+    /// The events in the window.
     pub(super) fn kept(&self) -> impl Iterator<Item = &Arc<Projected>> {
         self.queue.iter()
     }
 
-    /// Some events from a number on, none if there are no more; `None` when the one of that number is not here any more.
+    /// Some events from a number on; `None` if the first of them has left the window.
     pub(super) fn from(&self, number: u64) -> Option<Vec<Arc<Projected>>> {
         let skip = usize::try_from(number.checked_sub(self.first)?).ok()?;
         Some(self.queue.iter().skip(skip).take(limits::BATCH_EVENTS_MAX).cloned().collect())
     }
 
-    /// The number of the first event of a run after a place; `None` when it may be one that is not here any more.
+    /// The number of the first event of a run after a place; `None` if that event may have left the window.
     pub(super) fn after(&self, place: Place) -> Option<u64> {
         let before = self.queue.partition_point(|event| event.place <= place) as u64;
         (before > 0 || self.first == 0).then_some(self.first + before)

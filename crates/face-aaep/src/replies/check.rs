@@ -1,6 +1,6 @@
-//! Whether an answer fits its question. Pure: what was asked and what was answered in, the value to record out.
+//! Checks whether an answer fits its question, and returns the value to record. Pure.
 //!
-//! See [`response`] and [`decision`]. It must not know tokens, subscriptions or times.
+//! Must not depend on tokens, subscriptions or times. Start with [`response`] and [`decision`].
 
 use recount_aaep::wire::{ConfirmationReply, Decision, Response};
 use recount_event::Json;
@@ -8,23 +8,22 @@ use serde_json::Value;
 
 use crate::project::answers;
 
-/// What a question takes.
+/// The answers that a question takes.
 pub(super) struct Question<'q> {
     pub(super) kinds: Option<&'q [String]>,
     pub(super) choices: Option<&'q [Json]>,
 }
 
-/// A decision and the words that are recorded with it.
+/// A decision and the comment that is recorded with it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decided {
     pub(super) approve: bool,
     pub(super) comment: Option<String>,
 }
 
-const MODIFIED: &str = "the reply accepts a changed action, and changed actions are not supported";
+const MODIFIED: &str = "the reply accepts a changed action, which is not supported";
 
-/// What a confirmation decides; `None` for a word that is no decision. One that accepts a changed action rejects the action
-/// that was asked for.
+/// The decision of a confirmation; `None` for an unknown word. A modified action rejects the requested action.
 pub(super) fn decision(reply: &ConfirmationReply) -> Option<Decided> {
     let rationale = reply.decision_rationale.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let accepts = match reply.decision {
@@ -42,14 +41,14 @@ pub(super) fn decision(reply: &ConfirmationReply) -> Option<Decided> {
     Some(Decided { approve: accepts, comment: rationale.map(str::to_owned) })
 }
 
-/// The answer as it is recorded; `None` if the question does not take it.
+/// The answer as recorded; `None` if the question does not take it.
 pub(super) fn response(question: &Question<'_>, response: &Response) -> Option<Json> {
     let (kinds, choices) = answers(question.kinds, question.choices);
     let takes = |kind: &str| kinds.contains(kind);
     let value = match response {
         Response::Bool(yes) => takes("yes_no").then(|| Value::from(*yes)),
         Response::Number(number) => takes("numeric").then(|| whole(*number)).flatten(),
-        // Digits are a text here, never a number (G-16).
+        // Digits are recorded as text, never as a number (G-16).
         Response::Text(text) => {
             let chosen = choices.iter().flatten().any(|choice| choice.value == *text);
             ((takes("multiple_choice") && chosen) || takes("freetext")).then(|| Value::from(text.as_str()))
@@ -58,7 +57,7 @@ pub(super) fn response(question: &Question<'_>, response: &Response) -> Option<J
     Json::parse(&value.to_string()).ok()
 }
 
-/// A number as JSON, without a fraction where it has none; `None` for one that the log cannot hold.
+/// A number as JSON, without an empty fraction; `None` if the log cannot hold it.
 fn whole(number: f64) -> Option<Value> {
     const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
     if !number.is_finite() || number.abs() > EXACT_MAX {

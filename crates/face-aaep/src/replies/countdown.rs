@@ -1,4 +1,5 @@
-//! Tells listeners how much time a prompt leaves them, at a half and at a tenth of it. See [`take_countdowns`].
+//! Reports the remaining time of a prompt to a subscription, when a half and a tenth of it remain. Start with
+//! [`take_countdowns`].
 
 use recount_aaep::Event;
 use recount_aaep::wire::{Progress, ProgressUpdated, Timestamp, Urgency};
@@ -8,24 +9,24 @@ use crate::reply_state::DueMark;
 use crate::speech::{Key, Speech};
 use crate::subscription::Subscription;
 
-/// What is due now, of prompts that are still open. Nothing is lost when it is dropped while it waits.
+/// The countdown events that are due for prompts that are still open. Cancel-safe.
 pub(crate) async fn take_countdowns(subscription: &Subscription) -> Vec<Event> {
     let now_ms = subscription.engine().world().clock.now_ms();
     let due = subscription.replies().shown().due(now_ms);
     let mut open = Vec::with_capacity(due.len());
     for mark in due {
-        // Where the store does not answer, a countdown too many is the smaller harm.
+        // If the store cannot be read, an unneeded countdown is the lesser problem.
         let is_open = submit::find_open(subscription, &mark.shown).await.is_none_or(|found| found.is_some());
         open.push((mark, is_open));
     }
     let mut shown = subscription.replies().shown();
-    open.retain(|(mark, is_open)| shown.told(mark, *is_open));
+    open.retain(|(mark, is_open)| shown.mark_reported(mark, *is_open));
     open.into_iter().map(|(mark, _)| event(&mark, now_ms)).collect()
 }
 
 fn event(mark: &DueMark, now_ms: u64) -> Event {
     let mut envelope = mark.envelope.clone();
-    envelope.event_id = mark.told_at().event_id();
+    envelope.event_id = mark.event_place().event_id();
     envelope.timestamp =
         Timestamp::of_millis(i64::try_from(now_ms).unwrap_or(i64::MAX).max(mark.envelope.timestamp.millis()));
     envelope.urgency = Some(Urgency::Normal);
@@ -33,8 +34,8 @@ fn event(mark: &DueMark, now_ms: u64) -> Event {
     let speech = Speech::of(tag.unwrap_or_default());
     let seconds = mark.left_ms.div_ceil(1_000);
     let summaries = match seconds {
-        0..=119 => speech.say(Key::SecondsLeft, &[("seconds", seconds.into())]),
-        _ => speech.say(Key::MinutesLeft, &[("minutes", (seconds / 60).into())]),
+        0..=119 => speech.render(Key::SecondsLeft, &[("seconds", seconds.into())]),
+        _ => speech.render(Key::MinutesLeft, &[("minutes", (seconds / 60).into())]),
     };
     let progress = Progress {
         percent: Some(mark.percent.into()),

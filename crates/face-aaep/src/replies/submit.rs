@@ -1,7 +1,7 @@
-//! One message from its checks to its command. See [`handle`].
+//! Checks one message and submits its command. Start with [`handle`].
 //!
-//! The checks of the protocol come in its order: the sender, the token, the prompt, its time, the answer. The writer of
-//! the run decides between replies that come at the same time.
+//! The checks run in the order of the protocol: sender, token, prompt, deadline, answer. The writer of the run decides
+//! between simultaneous replies.
 
 use recount_aaep::Kind;
 use recount_aaep::wire::Timestamp;
@@ -15,13 +15,13 @@ use crate::project::run_of;
 use crate::reply_state::{ControlRequest, Outcome, PromptReply, PromptShape, Received, ReplyAttempt, Shown};
 use crate::subscription::Subscription;
 
-/// A prompt without an outcome, as the catalogue has it.
+/// An open prompt from the catalogue.
 pub(super) enum OpenRow {
     Approval(Box<ApprovalRow>),
     Clarification(Box<ClarificationRow>),
 }
 
-/// Why a message has no effect, and what of its prompt is known by then.
+/// Why a message has no effect, with the known facts about its prompt.
 struct Stopped {
     outcome: Outcome,
     run: Option<RunId>,
@@ -34,7 +34,7 @@ impl From<Outcome> for Stopped {
     }
 }
 
-/// Does what a message asks for, if it counts.
+/// Executes a message, if it is valid.
 pub(super) async fn handle(subscription: &Subscription, received: Received) -> ReplyAttempt {
     let Received { reply, at_ms } = received;
     let done = match &reply {
@@ -133,7 +133,7 @@ fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Op
     })
 }
 
-/// The prompt in the catalogue, if it has no outcome yet. The outer `None`: the store does not answer.
+/// The prompt from the catalogue, if it is open. The outer `None`: the store cannot be read.
 pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Option<Option<OpenRow>> {
     let engine = subscription.engine();
     let Some(run) = engine.catalogue().run(shown.run).await.ok()? else { return Some(None) };
@@ -193,7 +193,7 @@ async fn cancel(
     }
     let run = run_of(control.session_id.as_str()).ok_or(Outcome::RunForeign)?;
     let stopped = |outcome| Stopped { outcome, run: Some(run), prompt: None };
-    if subscription.wish().run.is_some_and(|wished| wished != run) {
+    if subscription.options().run.is_some_and(|subscribed| subscribed != run) {
         return Err(stopped(Outcome::RunForeign));
     }
     let row = subscription.engine().catalogue().run(run).await.map_err(|_| stopped(Outcome::Failed))?;
@@ -210,7 +210,7 @@ async fn cancel(
     }
 }
 
-/// Whether the time of a sender is a day or more away from ours. Nothing else depends on it.
+/// Whether the sender's time is a day or more away from the server's. Nothing else depends on the sender's time.
 fn is_off(sent_at: &Timestamp, at_ms: u64) -> bool {
     let at_ms = i64::try_from(at_ms).unwrap_or(i64::MAX);
     sent_at.millis().abs_diff(at_ms) > limits::REPLY_CLOCK_SKEW_MS_MAX

@@ -1,36 +1,36 @@
-//! The log of attempts to reply: each one with what became of it, never with its token. See [`AttemptLog`].
+//! The log of attempts to reply: each attempt with its outcome, never with its token. Start with [`AttemptLog`].
 
 use std::future::Future;
 use std::pin::Pin;
 
 use recount_event::{ForeignId, RunId};
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It counted.
+    /// The reply had an effect.
     Accepted,
-    /// The caller has not the scope, or the subscription did not declare that it replies.
+    /// The caller lacks the scope, or the subscription did not declare that it replies.
     NotEntitled,
-    /// The subscription is none of the caller's, or not that of the connection.
+    /// The subscription belongs to another caller or connection.
     SubscriptionForeign,
-    /// The token is of no prompt that this subscription was shown.
+    /// This subscription was not shown a prompt with the token.
     TokenUnknown,
     /// The prompt has an outcome, or was withdrawn.
     NotPending,
-    /// The time of the prompt was over when the message was received.
+    /// The deadline of the prompt had passed when the message was received.
     Late,
-    /// It is of another kind than the prompt takes.
+    /// The reply has another kind than the prompt.
     Invalid,
-    /// Its own time is nowhere near that of the server.
+    /// The timestamp of the reply is too far from the server's time.
     ClockOff,
-    /// The run is not one that the subscription covers.
+    /// The subscription does not cover the run.
     RunForeign,
-    /// The rules of the run refuse it.
+    /// The rules of the run rejected it.
     Refused,
-    /// The store or the run could not be asked.
+    /// The store or the run could not be read.
     Failed,
-    /// Too many of the subscription were waiting.
+    /// Too many messages of the subscription were waiting.
     TooMany,
 }
 
@@ -65,7 +65,7 @@ pub struct ReplyAttempt {
     /// As far as they are known.
     pub run: Option<RunId>,
     pub prompt: Option<ForeignId>,
-    /// The person that the message names. Nothing proves it.
+    /// The person that the message names. Not verified.
     pub decided_by: Option<String>,
     pub outcome: Outcome,
 }
@@ -75,11 +75,11 @@ pub trait AttemptLog: Send + Sync + 'static {
     /// Records an attempt; returns when that is done.
     fn record<'a>(&'a self, attempt: ReplyAttempt) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-    /// Counts one that is not recorded by itself, because there are many.
+    /// Counts an attempt that is not recorded, because there are too many.
     fn count(&self, outcome: Outcome);
 }
 
-/// Where there is no trail: attempts are in the log of the process alone.
+/// A log that only writes to the process log.
 pub(crate) struct Unlogged;
 
 impl AttemptLog for Unlogged {

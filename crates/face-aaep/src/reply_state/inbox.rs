@@ -18,22 +18,22 @@ pub(crate) struct Inbox {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Put {
-    /// The caller handles what waits from now on.
+pub(crate) enum PutOutcome {
+    /// The caller handles the waiting messages now.
     Starts,
-    /// It is handled after the ones before it.
+    /// The message is handled after the ones before it.
     Waits,
-    /// It is dropped.
+    /// The message is dropped.
     Full,
 }
 
 impl Inbox {
-    pub(crate) fn put(&mut self, received: Received) -> Put {
+    pub(crate) fn put(&mut self, received: Received) -> PutOutcome {
         if self.waiting.len() >= limits::REPLIES_WAITING_MAX {
-            return Put::Full;
+            return PutOutcome::Full;
         }
         self.waiting.push_back(received);
-        if std::mem::replace(&mut self.is_worked_off, true) { Put::Waits } else { Put::Starts }
+        if std::mem::replace(&mut self.is_worked_off, true) { PutOutcome::Waits } else { PutOutcome::Starts }
     }
 
     /// The next message; after `None` the next one that is put starts anew.

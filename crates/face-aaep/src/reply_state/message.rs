@@ -1,7 +1,7 @@
-//! The messages that are handled: replies of the protocol, and two of this producer's own. Pure.
+//! The messages that are handled: replies of the protocol, and two of this producer's extension. Pure.
 //!
-//! `recount.extend` asks for more time to answer a prompt, `recount.control` cancels a run. The protocol has no messages
-//! for either, so their types begin with the prefix of this producer's extensions. See [`OwnMessage::parse`].
+//! `recount.extend` requests more time for a prompt, `recount.control` cancels a run. The protocol has no such
+//! messages, so their types begin with the prefix of this producer's extensions. Start with [`OwnMessage::parse`].
 
 use recount_aaep::wire::{ClarificationReply, ConfirmationReply, ReplyToken, SessionId, SubscriptionId};
 use serde::Deserialize;
@@ -39,7 +39,7 @@ impl PromptReply {
 pub(crate) const EXTEND: &str = "recount.extend";
 pub(crate) const CONTROL: &str = "recount.control";
 
-/// More time to answer a prompt.
+/// A request for more time to answer a prompt.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExtendRequest {
@@ -47,13 +47,13 @@ pub(crate) struct ExtendRequest {
     _type: String,
     pub(crate) subscription_id: SubscriptionId,
     pub(crate) reply_token: ReplyToken,
-    /// To be added to the deadline.
+    /// Added to the deadline.
     pub(crate) seconds: u64,
     #[serde(default, rename = "correlation_id")]
     _correlation_id: Option<String>,
 }
 
-/// Something to be done to a run.
+/// A control request for a run.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ControlRequest {
@@ -83,7 +83,7 @@ pub(crate) enum OwnMessage {
 }
 
 impl OwnMessage {
-    /// Reads one. `None`: the message is not of these types. `Some(Err)`: it is, and is not formed like one.
+    /// Parses a message. `None`: another type. `Some(Err)`: one of these types, but malformed.
     pub(crate) fn parse(text: &str) -> Option<Result<OwnMessage, serde_json::Error>> {
         #[derive(Deserialize)]
         struct Typed<'t> {

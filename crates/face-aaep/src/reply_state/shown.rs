@@ -1,7 +1,7 @@
-//! The prompts that a subscription was shown: which token is of which prompt, and when their time is told. Pure; times
-//! are in milliseconds since 1970.
+//! The prompts that a subscription was shown: their tokens, and when to report their remaining time. Pure; times are in
+//! milliseconds since 1970.
 //!
-//! It must not know whether a prompt is still open: that is for the log of its run. See [`ShownPrompts::show`].
+//! Must not track whether a prompt is still open: the log of its run decides that. Start with [`ShownPrompts::show`].
 
 use std::collections::{HashMap, VecDeque};
 
@@ -26,7 +26,7 @@ pub(crate) struct Shown {
     pub(crate) shape: PromptShape,
     /// The first token of the prompt, the same for all subscriptions, which none of them has seen.
     pub(crate) first: String,
-    /// How its time is told; `None` when it is too short for that.
+    /// When to report its remaining time; `None` if it is too short for that.
     countdown: Option<Box<Marks>>,
 }
 
@@ -36,8 +36,8 @@ struct Marks {
     place: Place,
     opened_ms: u64,
     total_ms: u64,
-    /// How many of [`COUNTED_DOWN`] were told.
-    told: usize,
+    /// How many of [`COUNTED_DOWN`] were reported.
+    reported: usize,
 }
 
 /// A mark that is due.
@@ -52,10 +52,10 @@ pub(crate) struct DueMark {
     mark: usize,
 }
 
-/// The parts of its time, in percent, after which a prompt tells what is left.
+/// The percentages of its time after which the remaining time of a prompt is reported.
 const COUNTED_DOWN: [u64; 2] = [50, 90];
 
-/// See the head of this file.
+/// The prompts of one subscription, by token. At most [`limits::PROMPTS_SHOWN_MAX`].
 #[derive(Default)]
 pub(crate) struct ShownPrompts {
     by_token: HashMap<ReplyToken, Shown>,
@@ -85,7 +85,7 @@ impl ShownPrompts {
                     place,
                     opened_ms: u64::try_from(event.envelope.timestamp.millis()).unwrap_or(0),
                     total_ms: u64::from(seconds) * 1_000,
-                    told: 0,
+                    reported: 0,
                 })
             })
         });
@@ -112,7 +112,7 @@ impl ShownPrompts {
         }
     }
 
-    /// A prompt that is asked again takes no reply under its former token.
+    /// Removes the former token of a repeated prompt: it takes no more replies.
     fn forget_prompt(&mut self, shown: &Shown) {
         let is_it = |known: &Shown| known.run == shown.run && known.first == shown.first;
         let by_token = &mut self.by_token;
@@ -154,25 +154,25 @@ impl ShownPrompts {
         due
     }
 
-    /// Marks are told once; those of a prompt that is over never again.
-    pub(crate) fn told(&mut self, due: &DueMark, is_open: bool) -> bool {
+    /// Records that a mark was reported. Returns false if it was reported before or the prompt is closed.
+    pub(crate) fn mark_reported(&mut self, due: &DueMark, is_open: bool) -> bool {
         let Some(shown) = self.by_token.get_mut(&due.token) else { return false };
         let Some(marks) = &mut shown.countdown else { return false };
         if !is_open || due.mark + 1 >= COUNTED_DOWN.len() {
-            let first_time = marks.told <= due.mark;
+            let first_time = marks.reported <= due.mark;
             shown.countdown = None;
             return is_open && first_time;
         }
-        let first_time = marks.told <= due.mark;
-        marks.told = due.mark + 1;
+        let first_time = marks.reported <= due.mark;
+        marks.reported = due.mark + 1;
         first_time
     }
 }
 
 impl DueMark {
-    /// The place of the event that tells it: no event of the log has it.
-    pub(crate) fn told_at(&self) -> Place {
-        // Of a prompt that was emitted again to a listener that joined, the parts begin anew.
+    /// The place of the event that reports this mark. No event of the log has it.
+    pub(crate) fn event_place(&self) -> Place {
+        // The parts of a prompt that was emitted again to a joining listener start again.
         let from_join = u64::from(!self.place.is_of_the_log());
         let part = ((self.place.part % (1 << 20)) * 2 + from_join) * 2 + self.mark as u64;
         Place { part: Place::COUNTDOWN_PART + part, ..self.place }
@@ -185,12 +185,12 @@ impl Marks {
     }
 
     fn next_due_ms(&self) -> Option<u64> {
-        self.due_ms(self.told)
+        self.due_ms(self.reported)
     }
 
-    /// The last mark that is due and its percentage. When the time is over there is nothing left to tell.
+    /// The last mark that is due and its percentage. After the deadline there is none.
     fn due(&self, now_ms: u64) -> Option<(usize, u64)> {
-        let due = (self.told..COUNTED_DOWN.len()).rev();
+        let due = (self.reported..COUNTED_DOWN.len()).rev();
         let mark = due.into_iter().find(|mark| self.due_ms(*mark).is_some_and(|at_ms| at_ms <= now_ms))?;
         Some((mark, COUNTED_DOWN[mark]))
     }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_found_by_the_token_that_was_shown_and_no_other() {
+    fn a_prompt_is_found_only_by_the_token_that_was_shown() {
         let mut shown = ShownPrompts::default();
         let mut event = prompt("rpl_a", 3, 60);
         shown.show(&mut event, bound);
@@ -236,7 +236,7 @@ mod tests {
         let found = shown.find(&token("rpl_owna")).unwrap();
         assert_eq!((found.run, found.first.as_str()), (run(), "rpl_a"));
 
-        // Asked again: under a token of its own, and the one before is of no use.
+        // A repeated prompt has a new token, and the former one is invalid.
         shown.show(&mut prompt("rpl_ax1", 5, 60), bound);
         assert!(shown.find(&token("rpl_owna")).is_none());
         assert_eq!(shown.find(&token("rpl_ownax1")).unwrap().first, "rpl_a");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_told_at_a_half_and_a_tenth_and_only_of_long_prompts() {
+    fn remaining_time_is_reported_at_a_half_and_a_tenth_of_long_prompts_only() {
         let mut shown = ShownPrompts::default();
         shown.show(&mut prompt("rpl_a", 3, 60), bound);
         assert_eq!(shown.next_due_ms(), None, "a minute is short");
@@ -265,21 +265,21 @@ mod tests {
         assert!(shown.due(OPENED_MS + 59_999).is_empty());
         let half = shown.due(OPENED_MS + 60_000).remove(0);
         assert_eq!((half.left_ms, half.percent), (60_000, 50));
-        assert!(shown.told(&half, true));
-        assert!(!shown.told(&half, true), "once");
+        assert!(shown.mark_reported(&half, true));
+        assert!(!shown.mark_reported(&half, true), "once");
         assert_eq!(shown.next_due_ms(), Some(OPENED_MS + 108_000));
         let tenth = shown.due(OPENED_MS + 108_000).remove(0);
         assert_eq!((tenth.left_ms, tenth.percent), (12_000, 90));
-        assert_ne!(half.told_at(), tenth.told_at());
-        assert!(!tenth.told_at().is_of_the_log());
-        assert!(shown.told(&tenth, true));
+        assert_ne!(half.event_place(), tenth.event_place());
+        assert!(!tenth.event_place().is_of_the_log());
+        assert!(shown.mark_reported(&tenth, true));
         assert_eq!(shown.next_due_ms(), None);
 
-        // Of one that was answered meanwhile nothing is told; of a late look only the last mark.
+        // A late check returns only the last mark, and the mark of an answered prompt is not reported.
         shown.show(&mut prompt("rpl_c", 5, 1_000), bound);
         let late = shown.due(OPENED_MS + 950_000).remove(0);
         assert_eq!(late.percent, 90);
-        assert!(!shown.told(&late, false));
+        assert!(!shown.mark_reported(&late, false));
         assert_eq!(shown.next_due_ms(), None);
     }
 }

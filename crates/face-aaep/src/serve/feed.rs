@@ -1,7 +1,7 @@
-//! One stream of a subscription: events of its runs, shaped by its terms, as items for the host.
+//! One stream of a subscription: the events of its runs, shaped by its terms, as items for the host.
 //!
-//! It waits for events, for changes of the subscription, and for what the shaper holds. It must not know how items are
-//! written, nor how events are projected.
+//! Waits for events, for changes of the subscription, and for events that the shaper holds. Must not depend on how
+//! items are written or how events are projected.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::delivery::{Delivery, OutgoingFrame};
 use crate::projections::{Broken, Next, Projections, RunReader, TenantReader};
 use crate::replies;
 use crate::sending::Sending;
-use crate::subscription::{Control, Kept, Subscription, Subscriptions};
+use crate::subscription::{Control, RetainedStream, Subscription, Subscriptions};
 use crate::traffic::{Reported, Traffic};
 
 /// A stream that is open.
@@ -28,7 +28,7 @@ pub(super) struct Stream {
     attached: Attached,
     projections: Projections,
     control: watch::Receiver<Control>,
-    heard: Control,
+    applied: Control,
     shutdown: Shutdown,
     revoked: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
     traffic: Traffic,
@@ -39,11 +39,11 @@ pub(super) struct Stream {
 enum StreamSource {
     Run(Box<RunReader>),
     All(Box<TenantReader>),
-    /// Nothing more comes; the stream ends when all is sent.
+    /// No more events follow; the stream ends when everything is sent.
     Over,
 }
 
-/// The stream that a subscription has, as long as this lives.
+/// Marks the subscription as having this stream until it is dropped.
 struct Attached {
     subscriptions: Subscriptions,
     subscription: Arc<Subscription>,
@@ -57,7 +57,7 @@ impl Drop for Attached {
 }
 
 impl Stream {
-    /// Opens a stream for a caller, whose token it ends with.
+    /// Opens a stream for a caller. It ends when the caller's token is revoked.
     pub(super) async fn open(
         state: &FaceState,
         subscription: Arc<Subscription>,
@@ -65,11 +65,11 @@ impl Stream {
         last_event_id: Option<&str>,
     ) -> Result<Stream, Problem> {
         let last_event_id = last_event_id.filter(|id| !id.is_empty());
-        let (heard, control) = subscription.attach();
+        let (applied, control) = subscription.attach();
         let subscriptions = state.subscriptions.clone();
-        let attached = Attached { subscriptions, subscription, number: heard.stream };
+        let attached = Attached { subscriptions, subscription, number: applied.stream };
         let subscription = &attached.subscription;
-        let (source, sending) = match subscription.wish().run {
+        let (source, sending) = match subscription.options().run {
             Some(run) => {
                 let (reader, sending) = join::run(state, subscription, run, last_event_id).await?;
                 (reader.map_or(StreamSource::Over, |reader| StreamSource::Run(Box::new(reader))), sending)
@@ -86,7 +86,7 @@ impl Stream {
             attached,
             projections: state.projections.clone(),
             control,
-            heard,
+            applied,
             shutdown: state.world.tasks.shutdown_signal(Kind::Connection),
             revoked: Box::pin(async move { caller.revoked().await }),
             traffic: state.traffic.clone(),
@@ -97,8 +97,8 @@ impl Stream {
         &self.attached.subscription
     }
 
-    /// Takes note of what happened to the subscription since it was looked at last.
-    fn hear(&mut self) -> Option<Close> {
+    /// Applies the changes of the subscription since the last call.
+    fn apply_control(&mut self) -> Option<Close> {
         let control = *self.control.borrow_and_update();
         if control.closed {
             return Some(Close::Asked);
@@ -106,7 +106,7 @@ impl Stream {
         if control.stream != self.attached.number {
             return Some(Close::Unavailable);
         }
-        if control.terms != self.heard.terms {
+        if control.terms != self.applied.terms {
             let subscription = &self.attached.subscription;
             self.sending.change_terms(subscription.terms(), subscription.view());
             match &mut self.source {
@@ -117,7 +117,7 @@ impl Stream {
                 StreamSource::Over => {}
             }
         }
-        self.heard = control;
+        self.applied = control;
         None
     }
 
@@ -127,14 +127,14 @@ impl Stream {
         frame.map(|OutgoingFrame { id, text }| Item::Event { id, text })
     }
 
-    /// What tells the time of prompts goes out beside the events of the log.
+    /// Sends the countdowns of prompts outside of the events of the log.
     async fn count_down(&mut self) {
         for event in replies::take_countdowns(&self.attached.subscription).await {
             self.sending.take_aside(&event);
         }
     }
 
-    /// How long until a prompt tells its time.
+    /// How long until the next countdown.
     fn countdown_wait(&self) -> Option<Duration> {
         let subscription = &self.attached.subscription;
         let due_ms = subscription.replies().next_countdown_ms()?;
@@ -145,7 +145,7 @@ impl Stream {
     fn take(&mut self, next: Result<Next, Broken>) -> Option<Close> {
         match next {
             Ok(Next::Events(events)) => self.sending.take(events),
-            Ok(Next::Joined(standing)) => self.sending.take_lead_in(&standing.lead_in),
+            Ok(Next::Joined(join_state)) => self.sending.take_lead_in(&join_state.lead_in),
             Ok(Next::Over) => self.source = StreamSource::Over,
             Err(Broken) => return Some(Close::Unavailable),
         }
@@ -165,7 +165,7 @@ async fn next_of(source: &mut StreamSource) -> Result<Next, Broken> {
 impl Feed for Stream {
     async fn next(&mut self) -> Item {
         loop {
-            if let Some(close) = self.hear() {
+            if let Some(close) = self.apply_control() {
                 return Item::End(close);
             }
             if let Some(item) = self.item() {
@@ -190,7 +190,7 @@ impl Feed for Stream {
             };
             let next = tokio::select! {
                 biased;
-                // A WebSocket cannot be resumed, so what waits for its end or for the rate is sent before the close.
+                // A WebSocket cannot be resumed, so held events are sent before the close.
                 () = self.shutdown.requested() => {
                     self.sending.flush();
                     return self.item().unwrap_or(Item::End(Close::Shutdown));
@@ -224,6 +224,6 @@ impl Drop for Stream {
         let (terms, view) = (subscription.terms(), subscription.view());
         let rest = Sending::new(Delivery::of_all(terms, subscription.replies().clone(), view));
         let sending = std::mem::replace(&mut self.sending, rest);
-        subscription.keep(Kept { reader: *reader, sending: Some(sending) });
+        subscription.retain_stream(RetainedStream { reader: *reader, sending: Some(sending) });
     }
 }

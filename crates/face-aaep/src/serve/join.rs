@@ -1,5 +1,5 @@
-//! Where a stream begins: at the start of a run, now, after the frame that its subscriber received last, or with a
-//! summary of what it missed. See [`run`] and [`all`].
+//! Chooses where a stream begins: at the start of a run, now, after the last received frame, or with a summary of what
+//! was missed. Start with [`run`] and [`all`].
 
 use recount_aaep_host::Problem;
 use recount_engine::Error;
@@ -12,9 +12,9 @@ use crate::projections::{Broken, RunReader, TenantReader};
 use crate::request::StartPoint;
 use crate::resume::Mark;
 use crate::sending::Sending;
-use crate::subscription::{Kept, Subscription};
+use crate::subscription::{RetainedStream, Subscription};
 
-/// A stream of one run; without a reader nothing more follows.
+/// Opens a stream of one run; without a reader no more events follow.
 pub(super) async fn run(
     state: &FaceState,
     subscription: &Subscription,
@@ -32,55 +32,55 @@ pub(super) async fn run(
         let (of, sequence) = mark.of();
         of == run && sequence < tail
     });
-    // Its first events were pruned, so that there is nothing to project.
+    // The first events were pruned, so the run cannot be projected.
     let from_start = || RunReader::open(&state.projections, engine, run, speech, None);
-    let gone = || {
+    let pruned = || {
         let mut sending = sending(None);
         sending.take_lead_in(&[aged_out(run, speech, engine.world().clock.now_ms())]);
         (None, sending)
     };
     if mark.is_some() && row.has_ended() {
-        let standing = from_start().skip_to_now(tail, JoinReason::Missed).await;
-        if standing.has_failed {
+        let join_state = from_start().skip_to_now(tail, JoinReason::Missed).await;
+        if join_state.has_failed {
             return Err(Problem::Unavailable);
         }
-        if standing.owner.is_none() {
-            return Ok(gone());
+        if join_state.owner.is_none() {
+            return Ok(pruned());
         }
     }
     if let Some(mark) = mark {
         let reader = RunReader::open(&state.projections, engine, run, speech, mark.after());
         if reader.is_at_the_end(tail).await {
-            // The ending was received: a client that reconnects by itself stops here.
+            // The ending was received. The error stops clients that reconnect automatically.
             return Err(Problem::SubscriptionUnknown);
         }
         return Ok((Some(reader), sending(Some(mark))));
     }
     let mut reader = from_start();
     let reason = if last_event_id.is_some() { JoinReason::Missed } else { JoinReason::Joined };
-    let standing = reader.skip_to_now(tail, reason).await;
-    if standing.has_failed {
+    let join_state = reader.skip_to_now(tail, reason).await;
+    if join_state.has_failed {
         return Err(Problem::Unavailable);
     }
     let mut sending = sending(None);
-    match standing.sequence {
-        _ if standing.owner.is_none() && row.has_ended() => return Ok(gone()),
-        Some(sequence) if !standing.lead_in.is_empty() && !starts_over(subscription, reason) => {
+    match join_state.sequence {
+        _ if join_state.owner.is_none() && row.has_ended() => return Ok(pruned()),
+        Some(sequence) if !join_state.lead_in.is_empty() && !begins_at_start(subscription, reason) => {
             sending.left_out(Place { run, sequence, part: Place::JOIN_PART - 1 });
-            sending.take_lead_in(&standing.lead_in);
+            sending.take_lead_in(&join_state.lead_in);
         }
-        // It has not started, or has ended, or the subscriber wants all of it.
+        // The run has not started or has ended, or the subscriber requested all events.
         _ => reader = from_start(),
     }
     Ok((Some(reader), sending))
 }
 
-/// Whether a subscriber that joins wants what was before.
-fn starts_over(subscription: &Subscription, reason: JoinReason) -> bool {
-    reason == JoinReason::Joined && subscription.wish().from == StartPoint::Start
+/// Whether a joining subscriber requested the events from the start.
+fn begins_at_start(subscription: &Subscription, reason: JoinReason) -> bool {
+    reason == JoinReason::Joined && subscription.options().from == StartPoint::Start
 }
 
-/// A stream of all runs of a tenant.
+/// Opens a stream of all runs of a tenant.
 pub(super) async fn all(
     state: &FaceState,
     subscription: &Subscription,
@@ -90,13 +90,13 @@ pub(super) async fn all(
         let (terms, view) = (subscription.terms(), subscription.view());
         Sending::new(Delivery::of_all(terms, subscription.replies().clone(), view))
     };
-    if let Some(kept) = subscription.take_kept().await {
-        let Kept { reader, sending: kept } = *kept;
-        let Some(id) = last_event_id else { return Ok((reader, kept.unwrap_or_else(sending))) };
-        if let Some(mut kept) = kept
-            && kept.resume_after(id)
+    if let Some(retained) = subscription.take_retained().await {
+        let RetainedStream { reader, sending: retained } = *retained;
+        let Some(id) = last_event_id else { return Ok((reader, retained.unwrap_or_else(sending))) };
+        if let Some(mut retained) = retained
+            && retained.resume_after(id)
         {
-            return Ok((reader, kept));
+            return Ok((reader, retained));
         }
     }
     let reader =
@@ -104,7 +104,7 @@ pub(super) async fn all(
     Ok((reader, sending()))
 }
 
-/// A reader of all runs of a tenant, from now on.
+/// A reader of all runs of a tenant that starts now.
 pub(super) async fn joining(
     state: &FaceState,
     subscription: &Subscription,

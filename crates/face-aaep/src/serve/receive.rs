@@ -1,6 +1,6 @@
-//! What subscribers send: replies to prompts, changes of the terms, and the end of a subscription.
+//! Handles messages of subscribers: replies to prompts, changes of the terms, and the end of a subscription.
 //!
-//! The response is the same whatever a reply causes, so that a sender learns nothing about prompts from it.
+//! The response does not depend on the effect of a reply, so that a sender learns nothing about prompts from it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,8 +60,8 @@ pub(super) fn receive(
         Message::ClarificationReply(reply) => {
             take(&reply.subscription_id.clone(), PromptReply::Clarification(*reply))
         }
-        Message::SubscriptionRenegotiate(wish) => match find(&wish.subscription_id) {
-            Some(subscription) => renegotiate(state, &subscription, &wish),
+        Message::SubscriptionRenegotiate(request) => match find(&request.subscription_id) {
+            Some(subscription) => renegotiate(state, &subscription, &request),
             None => Reply::Taken,
         },
         Message::SubscriptionClose(close) => {
@@ -74,8 +74,8 @@ pub(super) fn receive(
     }
 }
 
-/// Records a reply for a subscription that is not the sender's. The response does not say so. Of many only the first
-/// ones are recorded, the others are counted.
+/// Records a reply for a subscription of another caller. The response does not reveal it. Only the first replies are
+/// recorded; later ones are counted.
 fn record_foreign(state: &FaceState, requester: &Requester, id: &SubscriptionId, reply: &PromptReply) {
     let outcome = Outcome::SubscriptionForeign;
     let so_far = state.foreign_replies.fetch_add(1, Ordering::Relaxed);
@@ -96,20 +96,24 @@ fn record_foreign(state: &FaceState, requester: &Requester, id: &SubscriptionId,
     state.world.tasks.spawn(Kind::Connection, |_| async move { attempts.record(attempt).await });
 }
 
-/// Answers a change of the terms. A no ends the subscription.
-fn renegotiate(state: &FaceState, subscription: &Arc<Subscription>, wish: &SubscriptionRenegotiate) -> Reply {
+/// Negotiates changed terms. A rejection ends the subscription.
+fn renegotiate(
+    state: &FaceState,
+    subscription: &Arc<Subscription>,
+    request: &SubscriptionRenegotiate,
+) -> Reply {
     let offer = manifest::offer();
-    let text = match negotiate::renegotiate(&offer, &subscription.terms(), &wish.capabilities) {
+    let text = match negotiate::renegotiate(&offer, &subscription.terms(), &request.capabilities) {
         Answer::Accepted(terms) => {
             let mut message = terms.to_message(&offer, subscription.id().clone());
-            message.correlation_id.clone_from(&wish.correlation_id);
+            message.correlation_id.clone_from(&request.correlation_id);
             subscription.change_terms(*terms);
             serde_json::to_string(&message)
         }
         Answer::Rejected(refusal) => {
             state.subscriptions.close(subscription);
             let mut message = refusal.to_message();
-            message.correlation_id.clone_from(&wish.correlation_id);
+            message.correlation_id.clone_from(&request.correlation_id);
             serde_json::to_string(&message)
         }
     };

@@ -1,4 +1,4 @@
-//! Opens streams of rooms, and gives them what is sent there. See [`open`].
+//! Opens streams of rooms and passes on the messages to rooms. Start with [`open`].
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::manifest;
 use crate::project::JoinReason;
 use crate::projections::Broken;
 use crate::reply_state::ReplyState;
-use crate::request::Wish;
-use crate::subscription::{Kept, NewSubscription, Subscription};
+use crate::request::SubscriptionOptions;
+use crate::subscription::{NewSubscription, RetainedStream, Subscription};
 
-/// Opens a stream of a room, on the terms that hold without a handshake.
+/// Opens a stream of a room, with the terms that apply without a handshake.
 pub(super) async fn open(
     state: &FaceState,
     requester: &Requester,
@@ -41,7 +41,7 @@ pub(super) async fn open(
         id: id.clone(),
         engine: engine.clone(),
         caller: within,
-        wish: Wish { run: scope.run, ..Wish::default() },
+        options: SubscriptionOptions { run: scope.run, ..SubscriptionOptions::default() },
         replies: ReplyState::new(id.clone(), state.tokens.clone(), state.attempts.clone()),
         terms: Terms::implied(&manifest::offer()),
         on_socket: false,
@@ -49,7 +49,10 @@ pub(super) async fn open(
     let subscription = Subscription::new(new, place);
     if scope.run.is_none() {
         let reader = join::joining(state, &subscription, JoinReason::Joined).await;
-        subscription.keep(Kept { reader: reader.map_err(|Broken| Problem::Unavailable)?, sending: None });
+        subscription.retain_stream(RetainedStream {
+            reader: reader.map_err(|Broken| Problem::Unavailable)?,
+            sending: None,
+        });
     }
     state.subscriptions.add(subscription);
     let subscription = state.subscriptions.find(id.as_str(), engine, caller).ok_or(Problem::Unavailable)?;
@@ -59,7 +62,7 @@ pub(super) async fn open(
     Ok(RoomFeed::enter(&state.rooms, &state.subscriptions, key, (subscription, stream), announces))
 }
 
-/// Takes a message to a room; `on` is the WebSocket that it came in on.
+/// Handles a message to a room; `on` is its WebSocket.
 pub(super) async fn receive(
     state: &FaceState,
     requester: &Requester,
@@ -70,7 +73,7 @@ pub(super) async fn receive(
     legacy::receive(room_caller(state, requester, name, on), text).await
 }
 
-/// Begins a session in a room.
+/// Starts a session in a room.
 pub(super) async fn start(state: &FaceState, requester: &Requester, name: &Arc<str>, text: &str) -> Reply {
     legacy::start(room_caller(state, requester, name, None), text).await
 }

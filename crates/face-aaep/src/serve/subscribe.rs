@@ -1,4 +1,4 @@
-//! Answers a `subscription.request`: identifies what it covers, negotiates the terms, and adds a subscription.
+//! Handles a `subscription.request`: resolves its scope, negotiates the terms, and adds a subscription.
 
 use http::StatusCode;
 use recount_aaep::negotiate::{self, Answer, Reason, Refusal};
@@ -12,11 +12,11 @@ use super::{FaceState, Requester, join};
 use crate::project::JoinReason;
 use crate::projections::Broken;
 use crate::reply_state::ReplyState;
-use crate::request::{Redaction, Wish};
-use crate::subscription::{Kept, NewSubscription, Subscription};
+use crate::request::{Redaction, SubscriptionOptions};
+use crate::subscription::{NewSubscription, RetainedStream, Subscription};
 use crate::{limits, manifest};
 
-/// Answers a request. There is always an answer.
+/// Handles a request. There is always a response.
 pub(super) async fn answer(
     state: &FaceState,
     requester: &Requester,
@@ -34,7 +34,7 @@ pub(super) async fn answer(
     }
 }
 
-/// A refusal, with its status where that is not the one of its reason.
+/// A refusal, with a status that differs from the one of its reason.
 pub(super) type Refused = (Refusal, Option<StatusCode>);
 
 async fn accepted(
@@ -45,7 +45,7 @@ async fn accepted(
 ) -> Result<(String, String), Refused> {
     let refused = |refusal: Refusal| (refusal, None);
     if !caller.may(Scope::Read) {
-        let message = "listening needs the scope read; use a token that has it";
+        let message = "listening requires the scope read; use a token that has it";
         return Err(refused(Refusal::new(Reason::AuthorizationDenied, message)));
     }
     let place = state.subscriptions.place(engine);
@@ -57,46 +57,46 @@ async fn accepted(
         Answer::Accepted(terms) => *terms,
         Answer::Rejected(refusal) => return Err(refused(refusal)),
     };
-    let wish = Wish::read(request).map_err(refused)?;
-    if let Some(run) = wish.run {
+    let options = SubscriptionOptions::read(request).map_err(refused)?;
+    if let Some(run) = options.run {
         find(engine, caller, run).await?;
     }
     let Some(place) = place else {
-        return Err(refused(Refusal::new(Reason::RateLimit, "there is no room for one more subscription")));
+        return Err(refused(Refusal::new(Reason::RateLimit, "the limit of open subscriptions is reached")));
     };
     let id = SubscriptionId::new(format!("sub_{:032x}", state.world.entropy.draw()))
         .unwrap_or_else(|why| unreachable!("letters and digits: {why}"));
     let mut message = terms.to_message(&offer, id.clone());
-    let own = [(EXTENSION_PREFIX.to_owned(), wish.honored())];
+    let own = [(EXTENSION_PREFIX.to_owned(), options.honored())];
     message.extensions = Some(own.into());
     let text = serde_json::to_string(&message).unwrap_or_default();
-    tracing::debug!(subscription = %id, run = ?wish.run, redacted = wish.redaction != Redaction::Full, "a subscription was accepted");
+    tracing::debug!(subscription = %id, run = ?options.run, redacted = options.redaction != Redaction::Full, "a subscription was accepted");
     let new = NewSubscription {
         id: id.clone(),
         engine: engine.clone(),
         caller: caller.clone(),
-        wish,
+        options,
         replies: ReplyState::new(id.clone(), state.tokens.clone(), state.attempts.clone()),
         terms,
         on_socket,
     };
     let subscription = Subscription::new(new, place);
-    if wish.run.is_none() {
-        // From here on nothing is missed, however late the stream is opened.
+    if options.run.is_none() {
+        // The reader starts now, so nothing is missed, however late the stream is opened.
         let reader = join::joining(state, &subscription, JoinReason::Joined).await;
         let reader = reader.map_err(|Broken| unavailable())?;
-        subscription.keep(Kept { reader, sending: None });
+        subscription.retain_stream(RetainedStream { reader, sending: None });
     }
     state.subscriptions.add(subscription);
     Ok((id.as_str().to_owned(), text))
 }
 
-/// A run that the caller may see. Of any other it is not said whether it exists.
+/// A run that the caller may see. The refusal does not reveal whether another run exists.
 pub(super) async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Refused> {
     let row = engine.catalogue().run(run).await.map_err(failed)?;
     let seen = |row: &RunRow| caller.narrowing.admits(row.task_id, row.session_id);
     row.filter(seen).ok_or_else(|| {
-        let message = format!("{run} is not found; name a run that the token may read");
+        let message = format!("run {run} not found; send the id of a run that the token may read");
         (Refusal::new(Reason::Unknown, message), Some(StatusCode::NOT_FOUND))
     })
 }
@@ -107,7 +107,7 @@ fn failed(error: Error) -> Refused {
 }
 
 fn unavailable() -> Refused {
-    let message = "the store does not answer; try again shortly";
+    let message = "the store does not respond; try again shortly";
     let mut refusal = Refusal::new(Reason::TransportUnavailable, message);
     refusal.retry_after_seconds = Some(limits::SUBSCRIPTIONS_RETRY_SECONDS);
     (refusal, None)

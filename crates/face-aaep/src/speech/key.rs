@@ -1,4 +1,4 @@
-//! The names of all messages, and what is put into each. A catalogue that lacks one does not pass the tests.
+//! The names and arguments of all messages. The tests fail if a catalogue lacks one.
 
 macro_rules! keys {
     ($( $key:ident = $name:literal ( $( $arg:ident ),* ); )*) => {
@@ -14,7 +14,7 @@ macro_rules! keys {
                 match self { $( Key::$key => $name, )* }
             }
 
-            /// What may be put into it.
+            /// The names of its arguments.
             pub fn args(self) -> &'static [&'static str] {
                 match self { $( Key::$key => &[$( stringify!($arg), )*], )* }
             }
@@ -26,7 +26,7 @@ keys! {
     SessionStarted = "session-started" (agent, request);
     SessionStartedPlain = "session-started-plain" (agent);
     SessionCompleted = "session-completed" (agent, seconds, calls);
-    SessionCompletedSaying = "session-completed-saying" (agent, seconds, calls, answer);
+    SessionCompletedWithAnswer = "session-completed-saying" (agent, seconds, calls, answer);
     SessionErrored = "session-errored" (message, code);
     SessionCancelled = "session-cancelled" (reason);
     SessionCancelledPlain = "session-cancelled-plain" ();
@@ -54,14 +54,14 @@ keys! {
     BudgetWarning = "budget-warning" (percent);
     BudgetExceeded = "budget-exceeded" ();
     ChildStarted = "child-started" ();
-    ChildStartedSaying = "child-started-saying" (summary);
+    ChildStartedWithSummary = "child-started-saying" (summary);
     ToolInvoked = "tool-invoked" (tool);
     ToolInvokedWith = "tool-invoked-with" (tool, arguments);
     ToolIrreversible = "tool-irreversible" (tool, arguments);
     ToolRunning = "tool-running" (tool, seconds);
-    ToolRunningSaying = "tool-running-saying" (tool, seconds, line);
+    ToolRunningWithLine = "tool-running-saying" (tool, seconds, line);
     ToolSucceeded = "tool-succeeded" (tool);
-    ToolSucceededSaying = "tool-succeeded-saying" (tool, summary);
+    ToolSucceededWithSummary = "tool-succeeded-saying" (tool, summary);
     ToolFailed = "tool-failed" (tool, error);
     ToolFailedPlain = "tool-failed-plain" (tool);
     ToolCancelled = "tool-cancelled" (tool);
@@ -76,9 +76,9 @@ keys! {
     ConsequenceByRule = "consequence-by-rule" (reason);
     ActionUnknown = "action-unknown" (tool);
     Approved = "approved" (by);
-    ApprovedSaying = "approved-saying" (by, comment);
+    ApprovedWithComment = "approved-saying" (by, comment);
     Rejected = "rejected" (by);
-    RejectedSaying = "rejected-saying" (by, comment);
+    RejectedWithComment = "rejected-saying" (by, comment);
     ApprovalWithdrawn = "approval-withdrawn" ();
     ApprovalTimedOutRejected = "approval-timed-out-rejected" ();
     ApprovalTimedOutApproved = "approval-timed-out-approved" ();
@@ -97,7 +97,7 @@ keys! {
     Handoff = "handoff" (reason);
     HandoffAcknowledged = "handoff-acknowledged" (by);
     HandoffRejected = "handoff-rejected" (by);
-    HandoffRejectedSaying = "handoff-rejected-saying" (by, reason);
+    HandoffRejectedWithReason = "handoff-rejected-saying" (by, reason);
     HandoffTimedOut = "handoff-timed-out" ();
     Blocked = "blocked" (tool, reason);
     ModelRewritten = "model-rewritten" (from, to, reason);

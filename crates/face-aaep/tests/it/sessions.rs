@@ -1,5 +1,5 @@
-//! Runs as listeners are told them: every story in every language, held against the protocol's rules by a checker that
-//! knows nothing of runs.
+//! Tests of projected sessions: every story in every language, checked by an independent checker of the protocol's
+//! rules.
 
 mod external;
 mod holds;

@@ -1,4 +1,4 @@
-//! Pictures in messages: as data, or by an address that this server never requests.
+//! Validates pictures in messages: as data, or by a URL that this server never requests. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::{Accepted, shortened};
 use crate::error::Refusal;
 use crate::limits;
 
-/// What models can look at.
+/// The picture types that models accept.
 const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A picture as sent.
@@ -24,41 +24,39 @@ fn refused(detail: impl Into<String>) -> Refusal {
     Refusal::new(Code::ImageRefused, detail)
 }
 
-/// Reads the address of a picture in a block of a message, which a refusal names.
+/// Validates the URL of a picture in a block of a message, which a refusal names.
 pub(super) fn picture_of(whose: &str, index: usize, url: &str, can: Capabilities) -> Accepted<Picture> {
     picture(url, can)
         .map_err(|no| Refusal { detail: format!("{whose}.content[{index}]: {}", no.detail), ..no })
 }
 
-/// Reads the address of a picture, as far as the agent accepts it. Data must be in the canonical form, so
-/// that it can be returned exactly as it came.
+/// Validates the URL of a picture by the capabilities of the agent. Data must be in canonical form, so that it can be
+/// returned exactly as sent.
 fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
     if let Some(rest) = url.strip_prefix("data:") {
         if !can.images_data {
             return Err(refused(
-                "the agent does not accept pictures as data; send none, or an address if it accepts those",
+                "the agent does not accept images as data: URLs; send no image, or an https:// URL if the \
+                 agent accepts those",
             ));
         }
         return data(rest);
     }
     if !url.starts_with("https://") {
-        let forms = "send a data: URL, or an https:// address";
-        return Err(refused(format!("the picture {:?} is not supported; {forms}", shortened(url))));
+        let forms = "send a data: URL or an https:// URL";
+        return Err(refused(format!("the image URL {:?} is not supported; {forms}", shortened(url))));
     }
     if !can.images_http {
-        return Err(refused("the agent does not accept pictures by address; send a data: URL"));
+        return Err(refused("the agent does not accept images by https:// URL; send a data: URL"));
     }
     let rest = &url["https://".len()..];
     let has_host = rest.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'[');
     if !has_host || !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(refused(format!("{:?} is no address of a picture", shortened(url))));
+        return Err(refused(format!("{:?} is not a valid image URL", shortened(url))));
     }
     if url.len() > limits::IMAGE_URL_BYTES_MAX {
         let most = limits::IMAGE_URL_BYTES_MAX;
-        return Err(refused(format!(
-            "the address of the picture has {} bytes; stay below {most}",
-            url.len()
-        )));
+        return Err(refused(format!("the image URL has {} bytes; the limit is {most}", url.len())));
     }
     Ok(Picture::At(url.to_owned()))
 }
@@ -66,40 +64,40 @@ fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
 fn data(rest: &str) -> Accepted<Picture> {
     let form = format!("send data:TYPE;base64,DATA with one of {}", TYPES.join(", "));
     let Some((mime, encoded)) = rest.split_once(";base64,") else {
-        return Err(refused(format!("the picture data:{:?} is not base64; {form}", shortened(rest))));
+        return Err(refused(format!("the image data:{:?} is not base64; {form}", shortened(rest))));
     };
     if !TYPES.contains(&mime) {
-        return Err(refused(format!("a picture of type {:?} is not supported; {form}", shortened(mime))));
+        return Err(refused(format!("an image of type {:?} is not supported; {form}", shortened(mime))));
     }
     let most = limits::IMAGE_BYTES_MAX;
     if encoded.len() / 4 * 3 > most + 3 {
         return Err(refused(format!(
-            "the picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
+            "the image is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
         )));
     }
     let bytes = STANDARD.decode(encoded).map_err(|why| {
         let why = why.to_string();
         let why = why.trim_end_matches('.');
-        refused(format!("the picture is not base64 with padding ({why}); send it in that form"))
+        refused(format!("the image is not valid base64 with padding ({why}); send padded base64"))
     })?;
     if bytes.is_empty() {
-        return Err(refused("the picture is empty; send its bytes"));
+        return Err(refused("the image is empty; send its bytes"));
     }
     if bytes.len() > most {
         return Err(refused(format!(
-            "the picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
+            "the image is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
         )));
     }
     match type_of(&bytes) {
         Some(found) if found == mime => Ok(Picture::Data { mime: mime.to_owned(), bytes: bytes.into() }),
         found => Err(refused(format!(
-            "the picture is declared as {mime}, but its first bytes are of {}; declare the actual type",
+            "the image is declared as {mime}, but its first bytes are those of {}; declare the actual type",
             found.unwrap_or("an unknown type")
         ))),
     }
 }
 
-/// The type of a picture by its first bytes, as far as models can look at it.
+/// The type of a picture by its first bytes, if models accept it.
 fn type_of(bytes: &[u8]) -> Option<&'static str> {
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
     match bytes {
@@ -111,7 +109,7 @@ fn type_of(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// A picture as the client that sent it knows it.
+/// A picture in the form of the client that sent it.
 pub(crate) fn data_url(mime: &str, bytes: &[u8]) -> String {
     let mut url = format!("data:{mime};base64,");
     STANDARD.encode_string(bytes, &mut url);
@@ -132,7 +130,7 @@ mod tests {
 
     // P-071
     #[test]
-    fn pictures_that_are_taken_come_back_exactly() {
+    fn accepted_pictures_are_returned_exactly() {
         let url = "data:image/png;base64,iVBORw0KGgo=";
         let Picture::Data { mime, bytes } = picture(url, BOTH).unwrap() else { panic!("data is data") };
         assert_eq!(data_url(&mime, &bytes), url);
@@ -178,10 +176,10 @@ mod tests {
 
     // P-071
     #[test]
-    fn pictures_that_are_not_taken() {
+    fn invalid_pictures_are_refused() {
         let none = Capabilities { images_http: false, images_data: false, ..BOTH };
         assert!(picture("data:image/png;base64,AAAA", none).unwrap_err().detail.contains("as data"));
-        assert!(picture("https://example.org/a", none).unwrap_err().detail.contains("by address"));
+        assert!(picture("https://example.org/a", none).unwrap_err().detail.contains("by https:// URL"));
         let large = format!("data:image/png;base64,{}", "AAAA".repeat(limits::IMAGE_BYTES_MAX / 3 + 1));
         let long = format!("https://example.org/{}", "a".repeat(limits::IMAGE_URL_BYTES_MAX));
         for bad in [

@@ -1,4 +1,4 @@
-//! The content of a message: a text, or blocks of text and pictures.
+//! Validates the content of a message: a text, or blocks of text and pictures. Pure.
 
 use bytes::Bytes;
 use recount_engine::{Attached, Capabilities};
@@ -11,8 +11,8 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{Content, ContentBlock};
 
-/// A message as it came: a text and a list with one text stay different, so that it can
-/// be returned unchanged.
+/// A message as it was sent. A text and a list with one text stay different, so that the message can be returned
+/// unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MessageContent {
     Text(String),
@@ -56,7 +56,7 @@ impl MessageContent {
         })
     }
 
-    /// As blocks of a request; pictures that were sent as data have become artifacts.
+    /// The content as blocks of a request; pictures that were sent as data are artifacts by now.
     pub(crate) fn blocks(&self, kept: &[Attached]) -> Vec<Json> {
         let mut kept = kept.iter();
         self.blocks_with(|_, _| {
@@ -65,7 +65,7 @@ impl MessageContent {
         })
     }
 
-    /// As the outcome of a call has it: whole, since nothing else would keep its pictures.
+    /// The content as the outcome of a call: complete, because nothing else stores its pictures.
     pub(crate) fn output(&self) -> Json {
         match self {
             MessageContent::Text(text) => of(&json!(text)),
@@ -93,13 +93,13 @@ fn of(value: &Value) -> Json {
     Json::of(value).expect("a value is JSON")
 }
 
-/// The content of a message or result, as far as the agent accepts it.
+/// Validates the content of a message or result by the capabilities of the agent.
 pub(super) fn message_content(whose: &str, content: Content, can: Capabilities) -> Accepted<MessageContent> {
-    let said = match content {
+    let content = match content {
         Content::Text(text) => MessageContent::Text(text),
         Content::Blocks(blocks) => MessageContent::Pieces(pieces(whose, blocks, can)?),
     };
-    let bytes = match &said {
+    let bytes = match &content {
         MessageContent::Text(text) => encoded_len(text),
         MessageContent::Pieces(pieces) => pieces
             .iter()
@@ -111,10 +111,10 @@ pub(super) fn message_content(whose: &str, content: Content, can: Capabilities) 
             .sum(),
     };
     fits(whose, bytes)?;
-    Ok(said)
+    Ok(content)
 }
 
-/// Refuses what no event could hold.
+/// Refuses content that does not fit into an event.
 pub(super) fn fits(whose: &str, bytes: usize) -> Accepted<()> {
     let most = limits::MESSAGE_BYTES_MAX;
     if bytes <= most {
@@ -127,7 +127,7 @@ pub(super) fn fits(whose: &str, bytes: usize) -> Accepted<()> {
 
 fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted<Vec<ContentPart>> {
     if blocks.is_empty() {
-        return Err(malformed(format!("the content of {whose} has no block; send at least one")));
+        return Err(malformed(format!("the content of {whose} is empty; send at least one block")));
     }
     few_blocks(whose, &blocks)?;
     let piece = |(index, block)| match block {
@@ -141,7 +141,7 @@ fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted
     let pictures = pieces.iter().filter(|piece| matches!(piece, ContentPart::Picture(_))).count();
     if pictures > limits::IMAGES_MAX {
         let most = limits::IMAGES_MAX;
-        let detail = format!("{whose} has {pictures} pictures; send at most {most} (IMAGES_MAX)");
+        let detail = format!("{whose} has {pictures} images; send at most {most} (IMAGES_MAX)");
         return Err(Refusal::new(Code::ImageRefused, detail));
     }
     Ok(pieces)
@@ -156,7 +156,7 @@ pub(super) fn few_blocks(whose: &str, blocks: &[ContentBlock]) -> Accepted<()> {
     Ok(())
 }
 
-/// The title of a run that answers this: the beginning of the first line with text.
+/// The title of the run that answers this message: the beginning of the first line with text.
 pub(crate) fn run_title(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     match line.char_indices().nth(limits::RUN_TITLE_CHARS) {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_content_is_refused() {
+    fn invalid_content_is_refused() {
         for bad in ["[]", r#"[{"type":"thinking","thinking":"x"}]"#] {
             assert_eq!(check(bad).unwrap_err().code, Code::BodyMalformed, "{bad}");
         }
@@ -206,7 +206,7 @@ mod tests {
 
     // P-027
     #[test]
-    fn a_text_as_large_as_the_limit_is_taken_and_not_one_byte_more() {
+    fn a_text_at_the_limit_is_accepted_and_a_longer_one_is_refused() {
         let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
         assert!(check(&text(256 << 10)).is_ok());
         assert!(check(&text(limits::MESSAGE_BYTES_MAX)).is_ok());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_called_by_the_beginning_of_what_was_said() {
+    fn the_title_of_a_run_is_the_beginning_of_its_message() {
         assert_eq!(run_title("\n  Hello \nyou"), Some("Hello".into()));
         assert_eq!(run_title(" \n"), None);
         let title = run_title(&"é".repeat(200)).unwrap();

@@ -1,4 +1,4 @@
-//! Query parameters and headers.
+//! Validates query parameters and headers. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::project::FrameId;
 use crate::wire::{SessionStatus, StreamMode};
 
-/// The value of a query parameter; given twice it is refused.
+/// The value of a query parameter. A repeated parameter is refused.
 fn get(raw: Option<&str>, name: &str) -> Accepted<Option<String>> {
     let mut found = form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).filter(|(key, _)| key == name);
     let first = found.next().map(|(_, value)| value.into_owned());
@@ -25,7 +25,7 @@ fn invalid(detail: impl Into<String>) -> Refusal {
     Refusal::new(Code::ParameterInvalid, detail)
 }
 
-/// Which sessions are wanted.
+/// The filter of a list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listing {
     /// Only sessions older than this one.
@@ -60,10 +60,10 @@ pub(crate) fn listing(raw: Option<&str>) -> Accepted<Listing> {
     Ok(Listing { after, limit, agent: get(raw, "agent")?, status })
 }
 
-/// What the ids of a list's cursors begin with, so that no id of a session passes for one.
+/// The prefix of cursors of a list, so that no session id is accepted as a cursor.
 const CURSOR: &str = "s1:";
 
-/// The cursor of a place in the list of sessions.
+/// The cursor after a session in the list.
 pub(crate) fn cursor(session: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{CURSOR}{session}"))
 }
@@ -72,12 +72,12 @@ fn after(text: &str) -> Accepted<SessionId> {
     let decoded = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let id = decoded.as_deref().and_then(|text| text.strip_prefix(CURSOR)).and_then(|id| id.parse().ok());
     id.ok_or_else(|| {
-        let detail = format!("after is {:?}; send the `next` of the previous page", shortened(text));
+        let detail = format!("after is {:?}; send the `next` value of the previous page", shortened(text));
         Refusal::new(Code::CursorMalformed, detail)
     })
 }
 
-/// Which history is wanted.
+/// The requested history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Full,
@@ -93,7 +93,7 @@ pub(crate) fn history_kind(raw: Option<&str>) -> Accepted<Kind> {
     }
 }
 
-/// The delivery mode for a turn that exists already.
+/// The delivery mode for an existing turn.
 pub(crate) fn watching(raw: Option<&str>) -> Accepted<StreamMode> {
     match get(raw, "stream")?.as_deref() {
         None | Some("delta") => Ok(StreamMode::Delta),
@@ -110,12 +110,13 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Accepted<Option<FrameId>> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        let detail = format!("Last-Event-ID is {:?}; send the id of the last frame", shortened(text));
+        let detail =
+            format!("Last-Event-ID is {:?}; send the id of the last received frame", shortened(text));
         Refusal::new(Code::CursorMalformed, detail)
     })
 }
 
-/// A key that a client chose for something that is to be done once.
+/// The idempotency key of a request.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Accepted<Option<&str>> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let plain = |text: &&str| {
@@ -124,12 +125,14 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Accepted<Option<&str>> {
     };
     value.to_str().ok().filter(plain).map(Some).ok_or_else(|| {
         let most = limits::IDEMPOTENCY_KEY_MAX;
-        Refusal::new(Code::HeaderInvalid, format!("Idempotency-Key is not 1 to {most} plain characters"))
+        Refusal::new(
+            Code::HeaderInvalid,
+            format!("Idempotency-Key must have 1 to {most} printable ASCII characters without spaces"),
+        )
     })
 }
 
-/// The trace context of a request, if the header is valid by the standard. An invalid
-/// one is ignored, as the standard demands.
+/// The trace context of a request. An invalid header is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
     let text = value?.to_str().ok()?;
     let parts: Vec<&str> = text.split('-').collect();
@@ -156,12 +159,13 @@ mod tests {
 
     // P-019
     #[test]
-    fn a_cursor_comes_back_and_nothing_else_is_one() {
+    fn only_cursors_of_the_list_are_accepted() {
         let given = cursor(SESSION);
-        let asked = listing(Some(&format!("after={given}&limit=3&status=waiting&agent=a%20b&x=y"))).unwrap();
-        assert_eq!(asked.after.unwrap().to_string(), SESSION);
-        assert_eq!((asked.limit, asked.status), (3, Some(SessionStatus::Waiting)));
-        assert_eq!(asked.agent.as_deref(), Some("a b"));
+        let listing_query =
+            listing(Some(&format!("after={given}&limit=3&status=waiting&agent=a%20b&x=y"))).unwrap();
+        assert_eq!(listing_query.after.unwrap().to_string(), SESSION);
+        assert_eq!((listing_query.limit, listing_query.status), (3, Some(SessionStatus::Waiting)));
+        assert_eq!(listing_query.agent.as_deref(), Some("a b"));
         for bad in [SESSION, "x", "!!!", "czE6eA", &given[1..], "%00"] {
             let refusal = listing(Some(&format!("after={bad}"))).unwrap_err();
             assert_eq!(refusal.code, Code::CursorMalformed, "{bad}");
@@ -174,7 +178,7 @@ mod tests {
 
     // P-068
     #[test]
-    fn there_are_two_histories() {
+    fn history_kinds_are_full_and_compacted() {
         assert_eq!(history_kind(Some("type=full")).unwrap(), Kind::Full);
         assert_eq!(history_kind(Some("type=compacted")).unwrap(), Kind::Compacted);
         for bad in [None, Some(""), Some("type="), Some("type=Full"), Some("type=full&type=full")] {

@@ -1,5 +1,5 @@
-//! Seed messages: the conversation before a session, from the application. Kept exactly as sent, after a check that a
-//! model can take them.
+//! Validates seed messages: the conversation before a session, from the application. They are stored exactly as sent,
+//! after a check that a model accepts them. Pure.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{AsSent, Content, ContentBlock, HistoryMessage};
 
-/// Checks the messages and drops the parsed form. Calls may be left without a result at the end.
+/// Checks the messages and drops the parsed form. Calls at the end may have no result.
 pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> Accepted<Vec<Json>> {
     if messages.len() > limits::SEED_MESSAGES_MAX {
         let (count, most) = (messages.len(), limits::SEED_MESSAGES_MAX);
         let detail =
-            format!("the session begins with {count} messages; send at most {most} (SEED_MESSAGES_MAX)");
+            format!("the session has {count} seed messages; send at most {most} (SEED_MESSAGES_MAX)");
         return Err(Refusal::new(Code::LimitReached, detail));
     }
     let (mut called, mut answered) = (BTreeSet::new(), BTreeSet::new());
@@ -39,7 +39,7 @@ pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> 
                 if !answered.insert(tool_call_id.clone()) {
                     let id = shortened(tool_call_id);
                     return Err(malformed(format!(
-                        "{whose} is a second result of {id:?}; send one for each call"
+                        "{whose} is a second result of {id:?}; send one result for each call"
                     )));
                 }
             }
@@ -72,15 +72,15 @@ fn assistant(
                 if tool_call_id.is_empty() || tool_call_id.len() > limits::SEED_CALL_ID_BYTES_MAX {
                     let most = limits::SEED_CALL_ID_BYTES_MAX;
                     return Err(malformed(format!(
-                        "{whose} has a toolCallId {shown:?}; send 1 to {most} bytes"
+                        "{whose} has the toolCallId {shown:?}; send 1 to {most} bytes"
                     )));
                 }
                 if name.is_empty() {
-                    return Err(malformed(format!("{whose} calls {shown:?} without the name of a tool")));
+                    return Err(malformed(format!("{whose} has the call {shown:?} without a tool name")));
                 }
                 if !called.insert(tool_call_id.clone()) {
                     return Err(malformed(format!(
-                        "{whose} has the toolCallId {shown:?} of an earlier call"
+                        "{whose} repeats the toolCallId {shown:?} of an earlier call"
                     )));
                 }
             }
@@ -89,7 +89,7 @@ fn assistant(
     fits(whose, bytes)
 }
 
-/// The calls in kept messages.
+/// The ids of the calls in stored messages.
 pub(crate) fn call_ids(seed: &[Json]) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for message in seed {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_came() {
+    fn seed_messages_are_stored_exactly() {
         let messages = concat!(
             r#"[{"role":"system","content":"Be brief."},"#,
             r#"{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","url":"data:image/png;base64,iVBORw0KGgo="}],"x":1},"#,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_model_could_be_told_is_refused() {
+    fn seed_messages_that_no_model_accepts_are_refused() {
         let call =
             r#"{"role":"assistant","content":[{"type":"tool_use","toolCallId":"c","name":"f","input":{}}]}"#;
         let result = r#"{"role":"tool","toolCallId":"c","content":"x"}"#;

@@ -1,4 +1,4 @@
-//! The setup of a session: its agent, tools, options, and the application's own tools.
+//! Validates the setup of a session: its agent, tools, options, and the application's own tools. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{AgentOverrides, PostSessionsRequest, ServerToolRef, SessionWorkspace, ToolSpec};
 
-/// Tools with which agents ask people; calls of these are shown as text.
+/// Tools that open a prompt; their calls are shown as text.
 const RESERVED: [&str; 2] = ["ask_user", "hand_off"];
 
-/// How a folder can be worked on, as the native face words it.
+/// The modes of a workspace, as the native face names them.
 const WORKSPACE_MODES: [&str; 2] = ["clone", "in_place"];
 
-/// A session to be, of an agent that is configured.
+/// A new session of a configured agent.
 pub(crate) fn session(request: PostSessionsRequest, profiles: &Profiles) -> Accepted<NewSetup> {
     let profile = profiles.get(&request.agent.name)?;
     let client_tools = client_tools(request.tools, profile)?;
@@ -39,14 +39,14 @@ pub(crate) fn session(request: PostSessionsRequest, profiles: &Profiles) -> Acce
     Ok(NewSetup { title: title(request.title)?, setup, secrets, seed })
 }
 
-/// What a turn changes of a session, and the session's setup with it.
+/// The changes of a turn to a session, and the session's setup with them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Change {
     pub(crate) overrides: Overrides,
     pub(crate) setup: Setup,
 }
 
-/// Reads what a turn overrides.
+/// Validates the overrides of a turn.
 pub(crate) fn change(
     setup: &Setup,
     profile: &Profile,
@@ -57,7 +57,7 @@ pub(crate) fn change(
     if let Some(name) = agent.name.filter(|name| *name != setup.agent) {
         let (is, wanted) = (&setup.agent, shortened(&name));
         return Err(malformed(format!(
-            "the session's agent is {is}, and cannot be changed to {wanted:?}; create another session"
+            "the agent of the session is {is} and cannot be changed to {wanted:?}; create another session"
         )));
     }
     let client_tools = tools.map(|tools| client_tools(tools, profile)).transpose()?;
@@ -66,21 +66,21 @@ pub(crate) fn change(
     let (options, secrets) = options(agent.options.unwrap_or_default(), profile)?;
     let overrides = Overrides { tools, options, secrets, client_tools };
     // New choices are checked against the current agent; earlier ones were checked when they were made.
-    let asked = Choice {
+    let choice = Choice {
         tools: overrides.tools.as_deref(),
         options: overrides.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         secrets: overrides.secrets.keys().map(String::as_str).collect(),
         client_tools: overrides.client_tools.as_deref().unwrap_or_default(),
         workspace: None,
     };
-    profile.admits(&asked)?;
+    profile.admits(&choice)?;
     let setup = fitting(setup.changed(&overrides), profile);
     profile.admits(&setup.choice())?;
     Ok(Change { overrides, setup })
 }
 
-/// A setup without choices that the agent no longer offers: a change of its configuration
-/// leaves every session usable.
+/// The setup without choices that the agent no longer offers, so that a change of the configuration leaves every
+/// session usable.
 pub(crate) fn fitting(mut setup: Setup, profile: &Profile) -> Setup {
     if let Some(tools) = &mut setup.tools {
         tools.retain(|tool| profile.tools.iter().any(|known| known.name == tool.name));
@@ -95,7 +95,7 @@ pub(crate) fn fitting(mut setup: Setup, profile: &Profile) -> Setup {
     setup
 }
 
-/// The configuration of a run from the answer on that carried this change.
+/// The configuration of a run after an answer with this change.
 pub(crate) fn config(change: &Change, profile: &Profile) -> Accepted<Option<Json>> {
     if change.overrides.is_empty() {
         return Ok(None);
@@ -104,18 +104,18 @@ pub(crate) fn config(change: &Change, profile: &Profile) -> Accepted<Option<Json
     Ok(Some(OrderChange::to(queued.model, &order).written()))
 }
 
-/// The folder that a session works on. Only the performer knows whether runs may use it.
-fn workspace(asked: SessionWorkspace) -> Accepted<ChosenWorkspace> {
-    let SessionWorkspace { path, mode, copy_ignored } = asked;
+/// The folder of a session. Only the performer knows whether runs may use it.
+fn workspace(requested: SessionWorkspace) -> Accepted<ChosenWorkspace> {
+    let SessionWorkspace { path, mode, copy_ignored } = requested;
     let refused = |why: &str| {
         let detail = format!("workspace.path is {:?}, which {why}", shortened(&path));
         Err(Refusal::new(Code::WorkspaceRefused, detail))
     };
     if !path.starts_with('/') {
-        return refused("is not absolute; send the whole path");
+        return refused("is not absolute; send an absolute path");
     }
     if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
-        return refused("cannot be the path of a folder");
+        return refused("is not a valid path");
     }
     if let Some(mode) = mode.as_ref().filter(|mode| !WORKSPACE_MODES.contains(&mode.as_str())) {
         let known = WORKSPACE_MODES.join(", ");
@@ -189,7 +189,8 @@ fn client_tools(tools: Vec<ToolSpec>, profile: &Profile) -> Accepted<Vec<ClientT
         if RESERVED.contains(&tool.name.as_str()) {
             let (name, agent) = (&tool.name, &profile.name);
             return Err(malformed(format!(
-                "the tool name {name:?} is reserved for a tool with which agents like {agent} ask people; choose another"
+                "the tool name {name:?} is reserved for a tool of the agent {agent} that asks people; \
+                 choose another name"
             )));
         }
         bytes += encoded_len(&tool);
@@ -203,14 +204,15 @@ fn client_tools(tools: Vec<ToolSpec>, profile: &Profile) -> Accepted<Vec<ClientT
     if bytes > limits::CLIENT_TOOLS_BYTES_MAX {
         let most = limits::CLIENT_TOOLS_BYTES_MAX;
         let detail = format!(
-            "the application's tools have {bytes} bytes as JSON; send at most {most} (CLIENT_TOOLS_BYTES_MAX)"
+            "the tools of the application have {bytes} bytes as JSON; send at most {most} \
+             (CLIENT_TOOLS_BYTES_MAX)"
         );
         return Err(Refusal::new(Code::BodyTooLarge, detail));
     }
     Ok(brought)
 }
 
-/// A name for people; an empty one is none.
+/// A display name; an empty one is dropped.
 pub(crate) fn title(title: Option<String>) -> Accepted<Option<String>> {
     let Some(title) = title else { return Ok(None) };
     let count = title.chars().count();
@@ -222,7 +224,7 @@ pub(crate) fn title(title: Option<String>) -> Accepted<Option<String>> {
     Ok(Some(title.trim().to_owned()).filter(|title| !title.is_empty()))
 }
 
-/// The body of a change of a session's title. Without a word of it there is nothing to change, and nothing to lose.
+/// The body of a change of a session's title. Without a title nothing is changed.
 #[derive(Deserialize)]
 struct Titled {
     #[serde(deserialize_with = "Option::deserialize")]
@@ -233,10 +235,10 @@ pub(crate) fn new_title(bytes: &[u8]) -> Accepted<Option<String>> {
     title(super::body::<Titled>(bytes)?.title)
 }
 
-/// Where a session is to be forked, and what the new one is called.
+/// The cut position and the title of a fork.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Fork {
-    /// How many messages of the history the new session begins with; all when it is missing.
+    /// How many messages of the history the new session begins with; all if missing.
     #[serde(default)]
     pub(crate) at: Option<u64>,
     #[serde(default)]
@@ -244,9 +246,9 @@ pub(crate) struct Fork {
 }
 
 pub(crate) fn fork(bytes: &[u8]) -> Accepted<Fork> {
-    // An empty body means a fork of everything.
-    let asked: Fork = if bytes.is_empty() { Fork::default() } else { super::body(bytes)? };
-    Ok(Fork { title: title(asked.title)?, ..asked })
+    // An empty body forks the whole history.
+    let fork: Fork = if bytes.is_empty() { Fork::default() } else { super::body(bytes)? };
+    Ok(Fork { title: title(fork.title)?, ..fork })
 }
 
 #[cfg(test)]
@@ -293,7 +295,7 @@ mod tests {
 
     // P-063, P-065
     #[test]
-    fn secrets_are_kept_apart_and_their_placeholder_is_nothing() {
+    fn secrets_are_separated_and_their_placeholder_is_ignored() {
         let new = new_setup_with(r#","options":{"key":"hush","name":"***"}"#, "").unwrap();
         assert_eq!(new.setup.options, BTreeMap::from([("name".to_owned(), "***".to_owned())]));
         assert_eq!(new.setup.secrets, BTreeSet::from(["key".to_owned()]));
@@ -306,7 +308,7 @@ mod tests {
 
     // P-012, P-056, P-058, P-062
     #[test]
-    fn what_cannot_be_chosen_is_refused_at_once() {
+    fn invalid_choices_are_refused() {
         let tool = |name: &str| format!(r#"{{"name":"{name}","description":"","parameters":{{}}}}"#);
         for (agent, more, code) in [
             (r#","tools":[{"name":"nothing"}]"#, String::new(), Code::OrderRefused),
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_was_configured_anew_leaves_no_session_behind() {
+    fn sessions_stay_usable_after_their_agent_was_reconfigured() {
         let mut profile = profile();
         let new = new_setup_with(
             r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry","key":"k"}"#,

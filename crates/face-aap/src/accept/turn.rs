@@ -1,10 +1,10 @@
-//! The input of a turn: one message of a person, or answers to what a run waits for.
+//! Validates the input of a turn: one user message, or answers to open calls. Pure. Start with [`turn`].
 
 use std::collections::BTreeSet;
 
 use recount_engine::{Profile, Setup};
 use recount_event::{Code, ForeignId};
-use recount_run::{CallAnswer, CallSaid};
+use recount_run::{CallAnswer, CallResolution};
 
 use super::message::{MessageContent, message_content};
 use super::setup::{Change, change};
@@ -13,12 +13,12 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{ApplicationMessage, PostSessionTurnRequest, StreamMode};
 
-/// See the file's head.
+/// The validated request for a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) mode: StreamMode,
     pub(crate) change: Change,
-    pub(crate) asked: TurnInput,
+    pub(crate) input: TurnInput,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) enum TurnInput {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) call: ForeignId,
-    pub(crate) said: CallResponse,
+    pub(crate) response: CallResponse,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -42,25 +42,27 @@ pub(crate) enum CallResponse {
 }
 
 impl Answer {
-    /// As the rules take it.
+    /// Converts the answer to the form of the command.
     pub(crate) fn command(self) -> CallAnswer {
-        let said = match self.said {
-            CallResponse::Granted => CallSaid::Granted,
-            CallResponse::Denied { reason } => CallSaid::Denied { reason },
-            CallResponse::Result(said) => CallSaid::Output { output: said.output(), text: said.text() },
+        let resolution = match self.response {
+            CallResponse::Granted => CallResolution::Granted,
+            CallResponse::Denied { reason } => CallResolution::Denied { reason },
+            CallResponse::Result(content) => {
+                CallResolution::Output { output: content.output(), text: content.text() }
+            }
         };
-        CallAnswer { tool_call_id: self.call, said }
+        CallAnswer { tool_call_id: self.call, resolution }
     }
 }
 
-/// Reads a turn of a session, as its agent is configured now.
+/// Validates a turn of a session with the current configuration of its agent.
 pub(crate) fn turn(request: PostSessionTurnRequest, setup: &Setup, profile: &Profile) -> Accepted<Turn> {
     let change = change(setup, profile, request.agent, request.tools)?;
-    let asked = asked(request.messages, profile)?;
-    Ok(Turn { mode: request.stream, change, asked })
+    let input = turn_input(request.messages, profile)?;
+    Ok(Turn { mode: request.stream, change, input })
 }
 
-fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<TurnInput> {
+fn turn_input(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<TurnInput> {
     let can = profile.capabilities;
     if messages.len() > limits::TURN_MESSAGES_MAX {
         let (count, most) = (messages.len(), limits::TURN_MESSAGES_MAX);
@@ -73,36 +75,37 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
         return Err(malformed(format!("messages is empty; {forms}")));
     }
     if messages.iter().any(is_user) && messages.len() > 1 {
-        let forms = "send one user message alone, or results and permissions";
-        return Err(malformed(format!("messages has a user message among others; {forms}")));
+        let forms = "send either one user message, or results and permissions";
+        return Err(malformed(format!("messages mixes a user message with other messages; {forms}")));
     }
     if let Some(ApplicationMessage::User { .. }) = messages.first()
         && let Some(ApplicationMessage::User { content }) = messages.pop()
     {
-        let said = message_content("messages[0]", content, can)?;
-        if said.text().trim().is_empty() && !said.has_pictures() {
+        let content = message_content("messages[0]", content, can)?;
+        if content.text().trim().is_empty() && !content.has_pictures() {
             return Err(malformed("messages[0] is empty; send at least one character"));
         }
-        return Ok(TurnInput::Message(said));
+        return Ok(TurnInput::Message(content));
     }
     let mut calls = BTreeSet::new();
     let mut answers = Vec::with_capacity(messages.len());
     let mut bytes = 0;
     for (index, message) in messages.into_iter().enumerate() {
         let whose = format!("messages[{index}]");
-        let (id, said) = match message {
+        let (id, response) = match message {
             ApplicationMessage::Tool { tool_call_id, content } => {
-                let said = message_content(&whose, content, can)?;
-                let size = said.output().text().len();
+                let content = message_content(&whose, content, can)?;
+                let size = content.output().text().len();
                 if size > limits::RESULT_BYTES_MAX {
                     let most = limits::RESULT_BYTES_MAX;
                     let detail = format!(
-                        "{whose} has {size} bytes as JSON with its pictures; send at most {most} (RESULT_BYTES_MAX)"
+                        "{whose} has {size} bytes as JSON with its images; send at most {most} \
+                         (RESULT_BYTES_MAX)"
                     );
                     return Err(Refusal::new(Code::ImageRefused, detail));
                 }
                 bytes += size;
-                (tool_call_id, CallResponse::Result(said))
+                (tool_call_id, CallResponse::Result(content))
             }
             ApplicationMessage::ToolPermission { tool_call_id, granted: true, .. } => {
                 (tool_call_id, CallResponse::Granted)
@@ -111,17 +114,19 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
                 (tool_call_id, CallResponse::Denied { reason: reason_of(&whose, reason)? })
             }
             ApplicationMessage::User { .. } => {
-                return Err(malformed(format!("{whose} is a user message among others; send it alone")));
+                return Err(malformed(format!(
+                    "{whose} is a user message next to other messages; send it alone"
+                )));
             }
         };
-        // What cannot be the id of a call never was one.
+        // An invalid id is never the id of a call.
         let call = ForeignId::parse(&id).map_err(|_| no_call(&id))?;
         if !calls.insert(call.clone()) {
             return Err(malformed(format!(
                 "{whose} is a second answer to {call}; send one answer for each call"
             )));
         }
-        answers.push(Answer { call, said });
+        answers.push(Answer { call, response });
     }
     if bytes > limits::ANSWERS_BYTES_MAX {
         let most = limits::ANSWERS_BYTES_MAX;
@@ -143,10 +148,10 @@ fn reason_of(whose: &str, reason: Option<String>) -> Accepted<Option<String>> {
     Ok(Some(reason).filter(|reason| !reason.trim().is_empty()))
 }
 
-/// Refuses an answer to a call that never waited for one.
+/// The refusal of an answer to a call that never waited for one.
 pub(crate) fn no_call(id: &str) -> Refusal {
-    let advice = "answer the open calls of the last turn";
-    let detail = format!("no call {:?} was ever open in this session; {advice}", shortened(id));
+    let advice = "answer open calls of the last turn";
+    let detail = format!("call {:?} not found in this session; {advice}", shortened(id));
     Refusal::new(Code::CallNotFound, detail)
 }
 
@@ -163,33 +168,33 @@ mod tests {
     }
 
     fn check_messages(messages: &str) -> Accepted<TurnInput> {
-        check(&format!(r#"{{"messages":{messages}}}"#)).map(|turn| turn.asked)
+        check(&format!(r#"{{"messages":{messages}}}"#)).map(|turn| turn.input)
     }
 
     #[test]
-    fn one_message_or_answers() {
+    fn a_turn_is_one_message_or_answers() {
         let hi = check_messages(r#"[{"role":"user","content":"hi"}]"#).unwrap();
         assert_eq!(hi, TurnInput::Message(MessageContent::Text("hi".into())));
-        let asked = check_messages(
+        let input = check_messages(
             r#"[{"role":"tool","toolCallId":"a","content":"x"},
                 {"role":"tool_permission","toolCallId":"b","granted":true,"reason":"fine"},
                 {"role":"tool_permission","toolCallId":"c","granted":false,"reason":" "}]"#,
         );
-        let TurnInput::Answers(answers) = asked.unwrap() else { panic!("they are answers") };
-        let said: Vec<_> = answers.into_iter().map(|answer| answer.command().said).collect();
+        let TurnInput::Answers(answers) = input.unwrap() else { panic!("they are answers") };
+        let responses: Vec<_> = answers.into_iter().map(|answer| answer.command().resolution).collect();
         assert_eq!(
-            said,
+            responses,
             [
-                CallSaid::Output { output: Json::parse("\"x\"").unwrap(), text: "x".into() },
-                CallSaid::Granted,
-                CallSaid::Denied { reason: None }
+                CallResolution::Output { output: Json::parse("\"x\"").unwrap(), text: "x".into() },
+                CallResolution::Granted,
+                CallResolution::Denied { reason: None }
             ]
         );
     }
 
     // P-027, P-071
     #[test]
-    fn a_result_with_pictures_is_as_large_as_an_event_takes_it() {
+    fn a_result_with_pictures_may_be_as_large_as_an_event_allows() {
         let result = |bytes: usize| {
             let content = format!(
                 r#"[{{"type":"image","url":"data:image/png;base64,iVBORw0KGgoA{}"}}]"#,
@@ -206,7 +211,7 @@ mod tests {
 
     // P-030
     #[test]
-    fn turns_that_mean_nothing_are_refused() {
+    fn invalid_turns_are_refused() {
         let user = r#"{"role":"user","content":"hi"}"#;
         let tool = r#"{"role":"tool","toolCallId":"a","content":"x"}"#;
         for bad in [

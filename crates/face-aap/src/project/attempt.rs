@@ -1,8 +1,7 @@
-//! The model's answer while its turn is open: what is held back until it counts, and
-//! what has to be retracted if it never does.
+//! Buffers the model's response while its turn is open, and retracts it when the turn is retried.
 //!
-//! Whole blocks and calls cannot be retracted, so they wait for the end of the turn. Pieces are sent as they come, and
-//! retracted when another answer replaces this one. It must never know modes or events of the log. Look at
+//! Whole blocks and calls cannot be retracted, so they wait for the end of the turn. Pieces are sent at once, and
+//! retracted when another response replaces this one. Must not depend on modes or events of the log. Start with
 //! [`Attempt::release`] and [`Attempt::abandon`].
 
 use std::collections::BTreeSet;
@@ -13,7 +12,7 @@ use recount_run::view::CUT_OFF_NOTE;
 use super::FramePayload;
 use crate::wire::{TextStatus, TurnEvent};
 
-/// See the file's head.
+/// The response of one turn that is not complete.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Attempt {
     /// Characters that were sent in pieces.
@@ -24,12 +23,12 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Whether something is held back: then all that follows is, too, because the order must stay.
+    /// Whether frames are held back. Then later frames are held back too, to keep the order.
     fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether results have to wait: a result closes the message of the assistant, and what it closed cannot be
+    /// Whether results have to wait: a result closes the message of the assistant, and a closed message cannot be
     /// retracted.
     pub(super) fn holds_results(&self) -> bool {
         self.holds() || self.text_chars > 0 || self.thinking_chars > 0
@@ -39,13 +38,13 @@ impl Attempt {
         self.held_calls.contains(id)
     }
 
-    pub(super) fn hold(&mut self, told: Vec<FramePayload>) {
-        self.held.extend(told);
+    pub(super) fn hold(&mut self, payloads: Vec<FramePayload>) {
+        self.held.extend(payloads);
     }
 
-    pub(super) fn hold_call(&mut self, id: ForeignId, told: Vec<FramePayload>) {
+    pub(super) fn hold_call(&mut self, id: ForeignId, payloads: Vec<FramePayload>) {
         self.held_calls.insert(id);
-        self.hold(told);
+        self.hold(payloads);
     }
 
     /// Sends a piece, or holds it back.
@@ -62,17 +61,17 @@ impl Attempt {
         vec![FramePayload::Event(event)]
     }
 
-    /// The answer counts: returns everything that was held back, in order.
+    /// The turn is complete: returns everything that was held back, in order.
     pub(super) fn release(&mut self) -> Vec<FramePayload> {
         std::mem::take(self).held
     }
 
-    /// The answer ends here, incomplete, and nothing takes its place: what was held back, marked as aborted.
+    /// The response ends incomplete and is not replaced: returns what was held back, marked as aborted.
     pub(super) fn abort(&mut self) -> Vec<FramePayload> {
         let mut held = self.release();
-        for told in &mut held {
+        for payload in &mut held {
             if let FramePayload::Event(TurnEvent::Text { status, .. } | TurnEvent::Thinking { status, .. }) =
-                told
+                payload
             {
                 *status = Some(TextStatus::Aborted);
             }
@@ -80,27 +79,27 @@ impl Attempt {
         held
     }
 
-    /// Another answer replaces this one: returns the retraction, and the calls that will never be sent.
+    /// Another response replaces this one: returns the retraction, and the calls that will never be sent.
     pub(super) fn abandon(&mut self) -> (Vec<FramePayload>, BTreeSet<ForeignId>) {
         let Attempt { text_chars, thinking_chars, held, held_calls } = std::mem::take(self);
         let note = || CUT_OFF_NOTE.to_owned();
-        let mut told = Vec::new();
+        let mut payloads = Vec::new();
         if thinking_chars > 0 {
             let retracts = Some(thinking_chars);
-            told.push(FramePayload::Event(TurnEvent::ThinkingDelta { delta: note(), retracts }));
+            payloads.push(FramePayload::Event(TurnEvent::ThinkingDelta { delta: note(), retracts }));
         }
         if text_chars > 0 {
-            told.push(FramePayload::Event(TurnEvent::TextDelta {
+            payloads.push(FramePayload::Event(TurnEvent::TextDelta {
                 delta: note(),
                 retracts: Some(text_chars),
             }));
         }
         // Results of earlier calls that came in between remain.
-        told.extend(held.into_iter().filter(|told| match told {
+        payloads.extend(held.into_iter().filter(|payload| match payload {
             FramePayload::ToolResult { tool_call_id, .. } => !held_calls.contains(tool_call_id.as_str()),
             FramePayload::Event(_) => false,
         }));
-        (told, held_calls)
+        (payloads, held_calls)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A frame of a turn's stream, and its encoding.
+//! Frames of a turn's event stream, and their encoding as server-sent events.
 
 use std::io;
 
@@ -13,16 +13,16 @@ use crate::wire::{StopReason, TurnError, TurnEvent};
 /// One frame with its id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// `None` when it is no part of the turn: it does not move a reader's place.
+    /// `None` if the frame is not part of the turn: it does not advance the cursor of a reader.
     pub id: Option<FrameId>,
-    pub told: FramePayload,
+    pub payload: FramePayload,
 }
 
 /// The content of a frame.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FramePayload {
     Event(TurnEvent),
-    /// As [`TurnEvent::ToolResult`], its pictures not put in yet.
+    /// [`TurnEvent::ToolResult`] with unresolved pictures.
     ToolResult {
         tool_call_id: String,
         content: UnresolvedContent,
@@ -30,8 +30,8 @@ pub enum FramePayload {
 }
 
 impl Frame {
-    /// The last frame of a stream that ends before its turn does. The turn goes on, or can be resumed:
-    /// a client that reconnects with the last id gets the rest.
+    /// The last frame of a stream that ends before its turn. The turn continues or can be resumed: a client that
+    /// reconnects with the last id gets the rest.
     pub fn broken_off(error: TurnError) -> Self {
         let stop = TurnEvent::TurnStop {
             stop_reason: StopReason::Error,
@@ -39,41 +39,41 @@ impl Frame {
             error: Some(error),
             awaiting: None,
         };
-        Frame { id: None, told: FramePayload::Event(stop) }
+        Frame { id: None, payload: FramePayload::Event(stop) }
     }
 
-    /// As [`Frame::broken_off`], because the server goes down.
+    /// [`Frame::broken_off`] because the server shuts down.
     pub fn shutting_down() -> Self {
         Frame::broken_off(TurnError {
             code: Code::ShuttingDown.to_string(),
-            message: "the server is shutting down; the turn is kept and can be resumed when it is back"
+            message: "the server is shutting down; the turn is stored and can be resumed after the restart"
                 .into(),
             retryable: true,
         })
     }
 
-    /// The pictures that have to be put in.
+    /// The unresolved pictures.
     pub fn pictures(&self) -> impl Iterator<Item = &ImageRef> {
-        let content = match &self.told {
+        let content = match &self.payload {
             FramePayload::Event(_) => None,
             FramePayload::ToolResult { content, .. } => Some(content),
         };
         content.into_iter().flat_map(UnresolvedContent::pictures)
     }
 
-    /// Whether a reader that has the frame `last` has this one, too.
+    /// Whether a reader that has the frame `last` also has this one.
     pub fn is_through(&self, last: FrameId) -> bool {
         self.id.is_some_and(|id| id <= last)
     }
 
     /// Whether it is the last one of its stream.
     pub fn is_stop(&self) -> bool {
-        matches!(self.told, FramePayload::Event(TurnEvent::TurnStop { .. }))
+        matches!(self.payload, FramePayload::Event(TurnEvent::TurnStop { .. }))
     }
 
     /// The event with its pictures.
     pub fn event(&self, pictures: &Pictures) -> TurnEvent {
-        match &self.told {
+        match &self.payload {
             FramePayload::Event(event) => event.clone(),
             FramePayload::ToolResult { tool_call_id, content } => {
                 TurnEvent::ToolResult { tool_call_id: tool_call_id.clone(), content: content.with(pictures) }
@@ -81,9 +81,9 @@ impl Frame {
         }
     }
 
-    /// Appends the frame as it goes out.
+    /// Appends the encoded frame.
     pub fn write(&self, pictures: &Pictures, out: &mut BytesMut) {
-        match &self.told {
+        match &self.payload {
             FramePayload::Event(event) => write(self.id, event, out),
             FramePayload::ToolResult { .. } => write(self.id, &self.event(pictures), out),
         }
@@ -104,8 +104,8 @@ fn write(id: Option<FrameId>, event: &TurnEvent, out: &mut BytesMut) {
     out.put_slice(b"\n\n");
 }
 
-/// JSON without characters that some reader might take for a line end: besides the line ends themselves these
-/// are three characters that JSON allows in strings.
+/// JSON without characters that a reader might treat as a line end. Besides CR and LF these are three characters that
+/// JSON allows in strings.
 struct OneLine;
 
 /// U+0085, U+2028 and U+2029, and how they are escaped.
@@ -175,12 +175,12 @@ mod tests {
     }
 
     fn frame(event: TurnEvent) -> Frame {
-        Frame { id: Some(FrameId { sequence: 12, part: 0 }), told: FramePayload::Event(event) }
+        Frame { id: Some(FrameId { sequence: 12, part: 0 }), payload: FramePayload::Event(event) }
     }
 
     /// P-021, P-026.
     #[test]
-    fn frames_as_they_go_out() {
+    fn frames_are_encoded_on_single_lines() {
         check("id: 12.0\nevent: turn_start\ndata: {}\n\n", &frame(TurnEvent::TurnStart {}));
         check(
             "id: 12.0\nevent: text_delta\ndata: {\"delta\":\"a\\n\\r\\u0000\\\"\\\\ é 🦀\\u2028\\u2029\\u0085\"}\n\n",
@@ -196,14 +196,14 @@ mod tests {
         );
     }
 
-    /// P-079: it is no part of the turn, so it does not move a reader's place.
+    /// P-079: the frame is not part of the turn, so it does not advance the cursor of a reader.
     #[test]
-    fn a_stream_that_breaks_off_ends_with_a_stop_without_id() {
+    fn a_stream_that_ends_early_ends_with_a_stop_without_id() {
         let frame = Frame::shutting_down();
         assert!(frame.is_stop() && !frame.is_through(FrameId { sequence: u64::MAX, part: u32::MAX }));
         check(
             "event: turn_stop\ndata: {\"stopReason\":\"error\",\"error\":{\"code\":\"shutting_down\",\
-             \"message\":\"the server is shutting down; the turn is kept and can be resumed when it is back\",\
+             \"message\":\"the server is shutting down; the turn is stored and can be resumed after the restart\",\
              \"retryable\":true}}\n\n",
             &frame,
         );

@@ -1,4 +1,4 @@
-//! A segment as one reply: the messages that it generated, and why it stopped.
+//! Collects a segment into one reply: the generated messages and the stop reason. Start with [`Gathered`].
 
 use recount_event::Event;
 
@@ -11,12 +11,12 @@ use crate::wire::{
 #[derive(Debug, Clone)]
 pub struct Gathered {
     projector: Projector,
-    /// The last one is still growing if it is the assistant's.
+    /// The last one is incomplete if it is a message of the assistant.
     messages: Vec<Generated>,
     stop: Option<TurnEvent>,
 }
 
-/// A message that was generated.
+/// A generated message.
 #[derive(Debug, Clone)]
 enum Generated {
     Assistant(Vec<ContentBlock>),
@@ -41,7 +41,7 @@ impl Gathered {
     }
 
     fn frame(&mut self, frame: Frame) {
-        match frame.told {
+        match frame.payload {
             FramePayload::ToolResult { tool_call_id, content } => {
                 self.messages.push(Generated::Tool { tool_call_id, content });
             }
@@ -72,7 +72,7 @@ impl Gathered {
         }
     }
 
-    /// The pictures that have to be put in.
+    /// The unresolved pictures.
     pub fn pictures(&self) -> impl Iterator<Item = &ImageRef> {
         self.messages.iter().flat_map(|message| match message {
             Generated::Assistant(_) => None.into_iter().flatten(),
@@ -94,7 +94,7 @@ impl Gathered {
         })
     }
 
-    /// The reply when the segment cannot be waited for: what there is, and why no more.
+    /// The reply for an incomplete segment: the messages so far, and an error.
     pub fn broken_off(&self, error: TurnError, pictures: &Pictures) -> PostSessionTurnResponse {
         PostSessionTurnResponse {
             stop_reason: StopReason::Error,

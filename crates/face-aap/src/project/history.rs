@@ -1,11 +1,11 @@
-//! A line of a session's history as a message. Seed messages are returned as they were sent, and not by this module.
+//! Projects a line of a session's history to a message. Seed messages are returned as sent, not by this module. Pure.
 
 use recount_run::view::{AnswerBlock, Block, BlockStatus, Line};
 
 use super::{ImageRef, Pictures, UnresolvedContent, input_object, shown};
 use crate::wire::{Content, ContentBlock, HistoryMessage, TextStatus};
 
-/// The line with its pictures. The agent's output is always in blocks; a person's message has its original form.
+/// The line with its pictures. The agent's output is always in blocks; a user's message has its original form.
 pub fn history_message(line: &Line, pictures: &Pictures) -> HistoryMessage {
     match line {
         Line::User { text, blocks: None } => HistoryMessage::User { content: Content::Text(text.clone()) },
@@ -22,7 +22,7 @@ pub fn history_message(line: &Line, pictures: &Pictures) -> HistoryMessage {
     }
 }
 
-/// The pictures that have to be put in.
+/// The unresolved pictures.
 pub fn line_pictures(line: &Line) -> Vec<ImageRef> {
     let content = match line {
         Line::User { blocks: None, .. } | Line::Assistant { .. } => return Vec::new(),

@@ -1,4 +1,4 @@
-//! The ids of frames and turns. Both contain their place, so any server with the store can resolve them.
+//! The ids of frames and turns. Both contain their position, so any server with the store can resolve them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use recount_event::RunId;
 use ulid::Ulid;
 
-/// The place of a frame: its event, and the part of the event's frames. Ascending in a stream.
+/// The position of a frame: its event, and its number among the frames of that event. Ascending in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId {
     pub sequence: u64,
     pub part: u32,
 }
 
-/// Why a text is no [`FrameId`].
+/// The error of an invalid [`FrameId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not the id of a frame (two whole numbers with a dot between, such as 12.0)")]
+#[error("{text:?} is not a frame id (two whole numbers separated by a dot, such as 12.0)")]
 pub struct FrameIdError {
     pub text: String,
 }
@@ -29,7 +29,7 @@ impl fmt::Display for FrameId {
 impl FromStr for FrameId {
     type Err = FrameIdError;
 
-    /// Only the form that is written: one thing has one name.
+    /// Only the canonical form is accepted, so that each frame has one id.
     fn from_str(text: &str) -> Result<Self, FrameIdError> {
         let parts =
             text.split_once('.').and_then(|(sequence, part)| Some((number(sequence)?, number(part)?)));
@@ -45,9 +45,9 @@ pub struct TurnId {
     pub opening: u64,
 }
 
-/// Why a text is no [`TurnId`].
+/// The error of an invalid [`TurnId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not the id of a turn (26 characters, a hyphen and a whole number)")]
+#[error("{text:?} is not a turn id (26 characters, a hyphen and a whole number)")]
 pub struct TurnIdError {
     pub text: String,
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_read_as_they_are_written_and_in_no_other_way() {
+    fn only_canonical_ids_are_accepted() {
         let id = FrameId { sequence: 12, part: 3 };
         assert_eq!(id.to_string(), "12.3");
         assert_eq!("12.3".parse(), Ok(id));

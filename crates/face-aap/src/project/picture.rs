@@ -1,5 +1,5 @@
-//! Content with stored pictures. Events name them by artifact; the protocol knows addresses
-//! only, so the caller that reads the artifacts resolves them.
+//! Content with stored pictures. Events name pictures by artifact and the protocol by URL, so the caller reads the
+//! artifacts and resolves them. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::wire::{Content, ContentBlock};
 
-/// A picture by its artifact.
+/// A reference to a picture by its artifact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageRef {
     pub artifact_id: ForeignId,
@@ -45,7 +45,7 @@ pub enum UnresolvedBlock {
 
 /// A block as events hold it.
 #[derive(Deserialize)]
-struct Kept {
+struct StoredBlock {
     r#type: String,
     text: Option<String>,
     url: Option<String>,
@@ -54,7 +54,7 @@ struct Kept {
 }
 
 impl UnresolvedContent {
-    /// An output as the model saw it: a text, blocks, or anything else as its JSON.
+    /// An output as the model received it: a text, blocks, or other values as JSON.
     pub fn of(output: &Json) -> Self {
         let text = output.text();
         if text.starts_with('"')
@@ -73,7 +73,7 @@ impl UnresolvedContent {
         }
     }
 
-    /// Blocks of a message; kinds that the protocol does not have become text.
+    /// The blocks of a message; kinds that the protocol does not have become text.
     pub fn of_blocks(blocks: &[Json]) -> Self {
         UnresolvedContent::Blocks(
             blocks
@@ -83,7 +83,7 @@ impl UnresolvedContent {
         )
     }
 
-    /// The pictures that it needs.
+    /// The unresolved pictures.
     pub fn pictures(&self) -> impl Iterator<Item = &ImageRef> {
         let pieces = match self {
             UnresolvedContent::Text(_) => &[],
@@ -95,7 +95,7 @@ impl UnresolvedContent {
         })
     }
 
-    /// As it goes out.
+    /// The content with its pictures.
     pub fn with(&self, pictures: &Pictures) -> Content {
         match self {
             UnresolvedContent::Text(text) => Content::Text(text.clone()),
@@ -108,7 +108,7 @@ impl UnresolvedContent {
 
 impl UnresolvedBlock {
     fn of(block: &Json) -> Option<UnresolvedBlock> {
-        let kept: Kept = serde_json::from_str(block.text()).ok()?;
+        let kept: StoredBlock = serde_json::from_str(block.text()).ok()?;
         match kept.r#type.as_str() {
             "text" => kept.text.map(|text| UnresolvedBlock::Block(ContentBlock::text(text))),
             "image" => match (kept.artifact_id, kept.url) {
@@ -123,9 +123,9 @@ impl UnresolvedBlock {
     }
 
     fn words(block: &Json) -> UnresolvedBlock {
-        let kept: Option<Kept> = serde_json::from_str(block.text()).ok();
+        let kept: Option<StoredBlock> = serde_json::from_str(block.text()).ok();
         let text = match kept {
-            Some(Kept { r#type, artifact_id: Some(artifact_id), mime, .. }) => {
+            Some(StoredBlock { r#type, artifact_id: Some(artifact_id), mime, .. }) => {
                 let mime = mime.map(|mime| format!(", {mime}")).unwrap_or_default();
                 format!("[{} {artifact_id}{mime}]", r#type)
             }
@@ -139,7 +139,7 @@ impl UnresolvedBlock {
             UnresolvedBlock::Block(block) => block.clone(),
             UnresolvedBlock::Picture(ImageRef { artifact_id, .. }) => match pictures.0.get(artifact_id) {
                 Some(url) => ContentBlock::Image { url: url.clone() },
-                None => ContentBlock::text(format!("[the picture {artifact_id} is not kept any more]")),
+                None => ContentBlock::text(format!("[image {artifact_id} is no longer stored]")),
             },
         }
     }

@@ -1,9 +1,9 @@
-//! Answers of an application to the calls that wait for it. If a call was answered elsewhere in the meantime, that is
-//! no error: the response reports the outcome.
+//! Submits the answers of an application to open calls. If a call was answered elsewhere in the meantime, the response
+//! reports the outcome; that is not an error. Start with [`answer`].
 
 use recount_engine::{ListQuery, Receipt};
 use recount_event::{Code, ForeignId, Payload, RunId};
-use recount_run::{CallAnswer, CallSaid, Command};
+use recount_run::{CallAnswer, CallResolution, Command};
 
 use super::caller::Face;
 use super::events::events;
@@ -18,7 +18,7 @@ use crate::wire::TurnError;
 /// The outcome of answers.
 pub(super) enum Answered {
     Turn(TurnId),
-    /// The run ended while it waited, by another client, and no message came since.
+    /// Another client ended the run while it waited, and no message followed.
     Ended(TurnError),
 }
 
@@ -27,22 +27,24 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
     let mut answers: Vec<CallAnswer> = answers.into_iter().map(Answer::command).collect();
     let active = turn_setup.face.engine.catalogue().active_run(turn_setup.session).await?;
     if let Some(run) = active {
-        take_back(&turn_setup, run, &mut answers).await?;
+        deny_disabled_tools(&turn_setup, run, &mut answers).await?;
         match submit(&turn_setup, run, answers.clone(), false).await {
             Ok(Some(turn)) => return Ok(Answered::Turn(turn)),
-            // The run continued in the same moment.
+            // The run continued at the same time.
             Ok(None) => {}
             Err(refusal) if is_late(refusal.code) => {}
             Err(refusal) => return Err(refusal),
         }
     }
-    let fates = late::fates(turn_setup.face, turn_setup.session, &ids).await?;
+    let statuses = late::call_statuses(turn_setup.face, turn_setup.session, &ids).await?;
     let (mut elsewhere, mut ended) = (None, None);
-    for (id, fate) in ids.iter().zip(fates) {
-        match fate {
+    for (id, status) in ids.iter().zip(statuses) {
+        match status {
             CallStatus::NeverOpen => return Err(never_open(&turn_setup, id).await?),
             CallStatus::AnsweredHere => {
-                let detail = format!("call {id} was answered before in this session; read its history");
+                let detail = format!(
+                    "call {id} was already answered in this session; read the history of the session"
+                );
                 return Err(Refusal::new(Code::CallNotPending, detail));
             }
             CallStatus::Open { by_client } => {
@@ -56,7 +58,7 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
             CallStatus::Ended { run, why } => {
                 if Some(run) != latest(&turn_setup).await? {
                     let detail = format!(
-                        "the turn that waited for call {id} was given up, and the conversation went on"
+                        "the turn that waited for call {id} was abandoned and the conversation continued"
                     );
                     return Err(Refusal::new(Code::CallNotPending, detail));
                 }
@@ -79,7 +81,7 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
         }
         (None, Some(why)) => Ok(Answered::Ended(why)),
         (None, None) => {
-            let detail = "the calls are no longer open; read the session's history";
+            let detail = "the calls are no longer open; read the history of the session";
             Err(Refusal::new(Code::CallNotPending, detail))
         }
     }
@@ -92,13 +94,13 @@ async fn latest(turn_setup: &TurnSetup<'_>) -> Result<Option<RunId>, Refusal> {
     Ok(runs.first().map(|row| row.id))
 }
 
-/// What a turn disables cannot be allowed by it: overrides hold before permissions do.
-async fn take_back(
+/// Denies permissions for tools that the same turn disables: overrides take precedence.
+async fn deny_disabled_tools(
     turn_setup: &TurnSetup<'_>,
     run: RunId,
     answers: &mut [CallAnswer],
 ) -> Result<(), Refusal> {
-    let is_grant = |answer: &CallAnswer| answer.said == CallSaid::Granted;
+    let is_grant = |answer: &CallAnswer| answer.resolution == CallResolution::Granted;
     if turn_setup.change.overrides.tools.is_none() || !answers.iter().any(is_grant) {
         return Ok(());
     }
@@ -108,7 +110,8 @@ async fn take_back(
         let Some(tool) = tools.get(&answer.tool_call_id) else { continue };
         let is_enabled = setup.tools.iter().flatten().any(|enabled| enabled.name == *tool);
         if !is_enabled && !turn_setup.profile.hidden.contains(tool) {
-            answer.said = CallSaid::Denied { reason: Some(format!("the tool {tool} is not enabled")) };
+            answer.resolution =
+                CallResolution::Denied { reason: Some(format!("the tool {tool} is not enabled")) };
         }
     }
     Ok(())
@@ -120,10 +123,12 @@ fn is_late(code: Code) -> bool {
 
 fn is_permission(answers: &[CallAnswer], id: &ForeignId) -> bool {
     let of = answers.iter().find(|answer| answer.tool_call_id == *id);
-    of.is_some_and(|answer| matches!(answer.said, CallSaid::Granted | CallSaid::Denied { .. }))
+    of.is_some_and(|answer| {
+        matches!(answer.resolution, CallResolution::Granted | CallResolution::Denied { .. })
+    })
 }
 
-/// `None`: there was nothing to write, because other clients have answered everything.
+/// `None` if other clients have answered all calls.
 async fn submit(
     turn_setup: &TurnSetup<'_>,
     run: RunId,
@@ -142,7 +147,7 @@ async fn submit(
     opening(face, run, &receipt).await.map(Some)
 }
 
-/// The turn that begins within what was just appended.
+/// The turn that starts within the events that were just appended.
 pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Result<TurnId, Refusal> {
     let mut from = receipt.first_sequence;
     // Large answers fill a page before it is full.
@@ -154,7 +159,7 @@ pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Resul
             return Ok(TurnId { run, opening: event.sequence });
         }
     }
-    let detail = format!("{run} was answered at {} and did not go on", receipt.first_sequence);
+    let detail = format!("{run} was answered at {} and did not continue", receipt.first_sequence);
     Err(Refusal::new(Code::Internal, detail))
 }
 
@@ -162,9 +167,8 @@ pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Resul
 async fn never_open(turn_setup: &TurnSetup<'_>, id: &ForeignId) -> Result<Refusal, Refusal> {
     let seed = turn_setup.face.engine.catalogue().seed(turn_setup.session).await?;
     if accept::call_ids(&seed).contains(id.as_str()) {
-        let detail = format!(
-            "call {id} is part of the messages that the session was created with; it waits for no answer"
-        );
+        let detail =
+            format!("call {id} is part of the seed messages of the session and does not wait for an answer");
         return Ok(Refusal::new(Code::CallNotFound, detail));
     }
     Ok(no_call(id))

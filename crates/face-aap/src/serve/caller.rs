@@ -1,7 +1,7 @@
 //! The client of a request, and the engine and sessions it may use.
 //!
-//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A request
-//! without one reaches only `/meta`.
+//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A request without one
+//! reaches only `/meta`.
 
 use ::http::request::Parts;
 use axum::extract::FromRequestParts;
@@ -13,7 +13,7 @@ use crate::accept;
 use crate::error::Refusal;
 use crate::limits;
 
-/// What one request works with.
+/// The context of one request.
 pub(super) struct Face {
     pub(super) engine: Engine,
     pub(super) caller: Caller,
@@ -29,7 +29,7 @@ impl FromRequestParts<FaceState> for Face {
                 Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
             }
             None => {
-                let detail = "the request has no token; send authorization: Bearer and a token";
+                let detail = "the request has no token; send `authorization: Bearer TOKEN`";
                 Err(Refusal::new(Code::TokenMissing, detail))
             }
         }
@@ -44,11 +44,11 @@ impl Face {
         }
         let held: Vec<&str> = self.caller.scopes.iter().map(|scope| scope.as_str()).collect();
         let held = if held.is_empty() { "none".to_owned() } else { held.join(", ") };
-        let detail = format!("this needs the scope {}; the token has {held}", scope.as_str());
+        let detail = format!("this request requires the scope {}; the token has {held}", scope.as_str());
         Err(Refusal::new(Code::ScopeMissing, detail))
     }
 
-    /// Refuses to trust a tool for a caller that could not allow its calls one by one.
+    /// Refuses to trust a tool for a caller that could not approve its calls.
     pub(super) fn may_trust(&self, tools: Option<&[ToolRef]>) -> Result<(), Refusal> {
         let Some(trusted) = tools.unwrap_or_default().iter().find(|tool| tool.trust == Some(true)) else {
             return Ok(());
@@ -63,16 +63,17 @@ impl Face {
         })
     }
 
-    /// Refuses to make something outside of what the caller was narrowed to.
-    pub(super) fn may_make(&self) -> Result<(), Refusal> {
+    /// Refuses to create something outside of what the caller is narrowed to.
+    pub(super) fn check_may_create(&self) -> Result<(), Refusal> {
         if self.caller.narrowing.is_none() {
             return Ok(());
         }
-        let detail = "the token is narrowed to some tasks or sessions, which cannot include a new one";
+        let detail = "the token is limited to certain tasks or sessions and cannot create a session; use a token \
+             without that limit";
         Err(Refusal::new(Code::ScopeMissing, detail))
     }
 
-    /// Ids in requests become ids here only where the caller may know of what they name.
+    /// Parses an id, if the caller may see the item.
     pub(super) fn session_id(&self, text: &str) -> Result<SessionId, Refusal> {
         let session = accept::session_id(text)?;
         match self.caller.narrowing.admits(None, Some(session)) {
@@ -100,7 +101,10 @@ impl Face {
     /// A permit for one turn response.
     pub(super) fn place(&self) -> Result<StreamPermit, Refusal> {
         self.places.streams.try_take(&self.engine.instance(), 1).ok_or_else(|| {
-            let detail = format!("{} turns are streamed already; try again shortly", self.places.streams_max);
+            let detail = format!(
+                "the limit of {} streamed turns is reached; try again shortly",
+                self.places.streams_max
+            );
             Refusal { retry_after: Some(limits::STREAMS_RETRY), ..Refusal::new(Code::TooManyStreams, detail) }
         })
     }

@@ -1,5 +1,6 @@
-//! The history of a session: seed messages exactly as sent, then the fold of its runs. And forks: a session
-//! that continues from a place in another one.
+//! Routes for the history of a session and for forks, which copy the beginning of a history into a new session.
+//!
+//! A history has the seed messages exactly as sent, then the messages of the runs. Start with [`messages`].
 
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
@@ -9,7 +10,7 @@ use recount_event::{Code, Json, SessionId};
 use recount_run::view::{Line, Placed};
 
 use super::caller::Face;
-use super::http::{Answer, Ids, body_bytes, json};
+use super::http::{HandlerResult, Ids, body_bytes, json};
 use super::idempotency::{IdempotentRequest, replayed};
 use super::originals::Originals;
 use super::pictures;
@@ -20,7 +21,11 @@ use crate::wire::{
     Content, ContentBlock, HistoryLists, HistoryMessage, HistoryResponse, PostSessionsResponse,
 };
 
-pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn get_history(
+    face: Face,
+    Ids(session): Ids<String>,
+    RawQuery(raw): RawQuery,
+) -> HandlerResult {
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
     let setup = face.setup(session).await?.setup;
@@ -32,7 +37,7 @@ pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(
         Kind::Compacted => (can.history_compacted, "compacted"),
     };
     if !is_declared {
-        let detail = format!("the agent {} offers no {word} history", setup.agent);
+        let detail = format!("the agent {} does not offer {word} history", setup.agent);
         return Err(Refusal::new(Code::HistoryUndeclared, detail));
     }
     let messages = messages(&face, session, kind, &setup.client_tools).await?;
@@ -43,7 +48,7 @@ pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(
     Ok(json(StatusCode::OK, &HistoryResponse { history }))
 }
 
-/// With the originals of open calls of these tools, as far as the caller may read them.
+/// The messages of a session, with the original inputs of open calls of these tools if the caller may read them.
 async fn messages(
     face: &Face,
     session: SessionId,
@@ -52,7 +57,7 @@ async fn messages(
 ) -> Result<Vec<Json>, Refusal> {
     let mut messages = face.engine.catalogue().seed(session).await?;
     if kind == Kind::Compacted {
-        messages = messages.into_iter().filter_map(as_told).collect();
+        messages = messages.into_iter().filter_map(as_seen_by_model).collect();
     }
     let history = face.engine.read().history(session).await?;
     let lines: Vec<Placed> = match kind {
@@ -68,9 +73,9 @@ async fn messages(
         }
     };
     let lines: Vec<&Line> = lines.iter().map(|placed| &placed.line).collect();
-    let wanted = lines.iter().flat_map(|line| line_pictures(line));
-    let pictures = pictures::of(&face.engine, session, wanted.collect::<Vec<_>>()).await?;
-    // Only the run at work has open calls.
+    let needed = lines.iter().flat_map(|line| line_pictures(line));
+    let pictures = pictures::of(&face.engine, session, needed.collect::<Vec<_>>()).await?;
+    // Only the active run has open calls.
     let active = face.engine.catalogue().active_run(session).await?;
     let mut originals = active.map(|run| Originals::new(face, run, client_tools));
     for line in lines {
@@ -83,24 +88,24 @@ async fn messages(
     Ok(messages)
 }
 
-/// A seed message as the model sees it: without thoughts and without texts that are marked as no
-/// part of the answer. `None` when nothing is left.
-fn as_told(message: Json) -> Option<Json> {
+/// A seed message as the model sees it: without thinking, and without texts that have a status. `None` if nothing
+/// remains.
+fn as_seen_by_model(message: Json) -> Option<Json> {
     let Ok(HistoryMessage::Assistant { content: Content::Blocks(blocks) }) =
         serde_json::from_str(message.text())
     else {
         return Some(message);
     };
-    let is_told = |block: &ContentBlock| match block {
+    let is_seen = |block: &ContentBlock| match block {
         ContentBlock::Text { status, .. } => status.is_none(),
         ContentBlock::Thinking { .. } => false,
         ContentBlock::ToolUse { .. } | ContentBlock::Image { .. } => true,
     };
-    if blocks.iter().all(is_told) {
+    if blocks.iter().all(is_seen) {
         return Some(message);
     }
-    let told: Vec<ContentBlock> = blocks.into_iter().filter(is_told).collect();
-    (!told.is_empty()).then(|| sent(&HistoryMessage::Assistant { content: Content::Blocks(told) }))
+    let seen: Vec<ContentBlock> = blocks.into_iter().filter(is_seen).collect();
+    (!seen.is_empty()).then(|| sent(&HistoryMessage::Assistant { content: Content::Blocks(seen) }))
 }
 
 fn is_system(message: &Json) -> bool {
@@ -117,33 +122,34 @@ pub(super) async fn fork_session(
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
     body: Body,
-) -> Answer {
+) -> HandlerResult {
     face.may(Scope::Run)?;
-    face.may_make()?;
+    face.check_may_create()?;
     let session = face.session_id(&session)?;
     face.setup(session).await?;
     let bytes = body_bytes(&headers, body).await?;
-    let asked = accept::fork(&bytes)?;
-    let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(made) = again.made {
-        let session_id = made.session()?.to_string();
+    let fork = accept::fork(&bytes)?;
+    let idempotent = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(created) = idempotent.created {
+        let session_id = created.session()?.to_string();
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let messages = messages(&face, session, Kind::Full, &[]).await?;
     let there_are = messages.len();
-    let at = match asked.at.map(usize::try_from) {
+    let at = match fork.at.map(usize::try_from) {
         None => there_are,
         Some(Ok(at)) if at <= there_are => at,
         Some(_) => {
             let detail = format!(
-                "at is {}, but the history has {there_are} messages; send the number of messages to start the new session with",
-                asked.at.unwrap_or_default()
+                "at is {}, but the history has {there_are} messages; send how many of them to copy into the \
+                 new session",
+                fork.at.unwrap_or_default()
             );
             return Err(Refusal::new(Code::ParameterInvalid, detail));
         }
     };
     let seed = messages.into_iter().take(at).collect();
-    let new = NewFork { title: asked.title, seed };
-    let row = face.engine.write().fork(session, new, again.idempotency.as_ref()).await?;
+    let new = NewFork { title: fork.title, seed };
+    let row = face.engine.write().fork(session, new, idempotent.idempotency.as_ref()).await?;
     Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id.to_string() }))
 }

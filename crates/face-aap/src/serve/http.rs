@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Refusal;
 use crate::limits;
 
-/// The ids in a path. One that is not text names nothing.
+/// The ids in a path. An id that is not text matches nothing.
 pub(super) struct Ids<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> {
@@ -25,12 +25,12 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(ids)) => Ok(Ids(ids)),
-            Err(_) => Err(Refusal::new(Code::RouteNotFound, "the path holds bytes that are not UTF-8")),
+            Err(_) => Err(Refusal::new(Code::RouteNotFound, "the path contains bytes that are not UTF-8")),
         }
     }
 }
 
-pub(super) type Answer = Result<Response, Refusal>;
+pub(super) type HandlerResult = Result<Response, Refusal>;
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     let body = serde_json::to_vec(value).expect("replies hold only values that JSON can represent");
@@ -54,15 +54,15 @@ pub(super) fn empty() -> Response {
     response
 }
 
-/// Reads a JSON body within its limits of size and time. What the headers already rule out is refused before the body
-/// is read.
+/// Reads a JSON body within its limits of size and time. If the headers already exceed a limit, the body is not read.
 pub(super) async fn body_bytes(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
     let max = limits::BODY_BYTES_MAX;
     let too_large =
         || Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes (BODY_BYTES_MAX)"));
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
-        let detail =
-            format!("the body is encoded as {encoding:?}; send it as it is, without content-encoding");
+        let detail = format!(
+            "the body has content-encoding {encoding:?}; send it uncompressed, without content-encoding"
+        );
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
     if body.size_hint().lower() > max as u64 {
@@ -76,12 +76,14 @@ pub(super) async fn body_bytes(headers: &HeaderMap, body: Body) -> Result<Bytes,
             return Err(Refusal::new(Code::BodyTimeout, detail));
         }
         Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large()),
-        Ok(Err(why)) => return Err(Refusal::new(Code::BodyMalformed, format!("the body broke off: {why}"))),
+        Ok(Err(why)) => {
+            return Err(Refusal::new(Code::BodyMalformed, format!("the body ended early: {why}")));
+        }
         Ok(Ok(collected)) => collected.to_bytes(),
     };
     let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     if !bytes.is_empty() && !declared.is_some_and(media::is_json) {
-        let detail = "the body is not declared as JSON; send content-type: application/json";
+        let detail = "the content-type of the body is not JSON; send content-type: application/json";
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
     Ok(bytes)

@@ -1,7 +1,6 @@
 //! `Idempotency-Key`: a repeated request is not executed again; its result is returned again.
 //!
-//! A key is valid for one client and one path, for a day. Refusals are not stored, so that they can be
-//! corrected.
+//! A key is valid for one client and one path, for a day. Refusals are not stored, so that requests can be corrected.
 
 use ::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
@@ -15,12 +14,12 @@ use crate::project::TurnId;
 
 const REPLAYED: &str = "idempotency-replayed";
 
-/// A request that may have been made before.
+/// A request that may have been executed before.
 #[derive(Default)]
 pub(super) struct IdempotentRequest {
     pub(super) idempotency: Option<Once>,
-    /// What it made then.
-    pub(super) made: Option<Made>,
+    /// The item that it created then.
+    pub(super) created: Option<Made>,
     /// Blocks the same request while this is held.
     _under_way: Option<UnderWay>,
 }
@@ -38,12 +37,12 @@ impl IdempotentRequest {
             key: named(&["aap", &face.caller.id, path, key]),
             body: blake3::hash(bytes).to_hex().to_string(),
         };
-        let (under_way, made) = match face.engine.write().take_up(&idempotency).await? {
+        let (under_way, created) = match face.engine.write().take_up(&idempotency).await? {
             Standing::New(under_way) => (Some(under_way), None),
-            Standing::Made(under_way, made) => (Some(under_way), Some(made)),
+            Standing::Made(under_way, created) => (Some(under_way), Some(created)),
             Standing::Answered(answer) => (None, answer.location.as_deref().and_then(turn_of)),
             Standing::Other => {
-                let detail = format!("the key {key:?} was used with another body before; use a new key");
+                let detail = format!("the key {key:?} was already used with another body; send a new key");
                 return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
             }
             Standing::Busy => {
@@ -51,11 +50,11 @@ impl IdempotentRequest {
                 return Err(Refusal::new(Code::IdempotencyInProgress, detail));
             }
         };
-        Ok(IdempotentRequest { idempotency: Some(idempotency), made, _under_way: under_way })
+        Ok(IdempotentRequest { idempotency: Some(idempotency), created, _under_way: under_way })
     }
 }
 
-/// The turn that an answer came too late for, as [`TurnSetup::remember`](super::beginning::TurnSetup::remember) keeps it.
+/// The turn of a late answer, as [`TurnSetup::remember`](super::turn_setup::TurnSetup::remember) stores it.
 fn turn_of(location: &str) -> Option<Made> {
     let turn: TurnId = location.parse().ok()?;
     Some(Made::At(turn.run, turn.opening))
@@ -67,7 +66,7 @@ pub(super) fn replayed(mut response: Response) -> Response {
     response
 }
 
-/// One text of bounded length for several; no two lists of texts share one.
+/// Combines several texts into one of bounded length. Different lists give different texts.
 fn named(texts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for text in texts {

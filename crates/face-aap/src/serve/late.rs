@@ -1,4 +1,4 @@
-//! The outcome of calls that are answered late, read from the log, which is the only record of it.
+//! Reads the outcome of calls that are answered late from the log, which has the only record of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,23 +16,23 @@ use crate::wire::TurnError;
 /// The protocol of an answer.
 pub(super) const VIA: &str = "aap";
 
-/// See the file's head.
+/// The status of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CallStatus {
-    /// No run ever waited for it.
+    /// No run ever waited for the call.
     NeverOpen,
-    /// It is waited for.
+    /// A run waits for the call.
     Open { by_client: bool },
-    /// It was answered through this face.
+    /// The call was answered through this face.
     AnsweredHere,
-    /// Another client settled it, or it timed out: the run continued at this event.
+    /// Another client settled the call, or it timed out: the run continued at this event.
     Elsewhere { run: RunId, reopened: u64 },
     /// The run ended while it waited, for this reason.
     Ended { run: RunId, why: TurnError },
 }
 
-/// One fate for each call.
-pub(super) async fn fates(
+/// One status for each call.
+pub(super) async fn call_statuses(
     face: &Face,
     session: SessionId,
     ids: &[ForeignId],
@@ -49,7 +49,7 @@ pub(super) async fn fates(
         let mut from = row.first_sequence;
         while looked_at < limits::LATE_EVENTS_MAX {
             let page = match events(face, run, from, limits::PAGE_EVENTS).await {
-                // It was erased in the meantime.
+                // The run was erased in the meantime.
                 Err(refusal) if matches!(refusal.code, Code::RunErased | Code::RunNotFound) => break,
                 Err(refusal) => return Err(refusal),
                 Ok(page) if page.is_empty() => break,
@@ -61,7 +61,7 @@ pub(super) async fn fates(
                 from = event.sequence + 1;
             }
         }
-        found.extend(traces.fates(run));
+        found.extend(traces.statuses(run));
     }
     Ok(ids.iter().map(|id| found.remove(id).unwrap_or(CallStatus::NeverOpen)).collect())
 }
@@ -90,18 +90,18 @@ fn ended(code: &str, message: &str, retryable: bool) -> TurnError {
 /// The events of one run about some calls.
 struct Traces {
     ids: BTreeSet<ForeignId>,
-    /// Which call an approval is about.
+    /// The call of each approval.
     approvals: BTreeMap<ForeignId, ForeignId>,
     clients: BTreeSet<ForeignId>,
     traces: BTreeMap<ForeignId, Trace>,
-    /// Where the run continued, in order.
+    /// The events at which the run continued, in order.
     continued: Vec<u64>,
     ended: Option<TurnError>,
 }
 
 #[derive(Default)]
 struct Trace {
-    /// The last stop at which it was open.
+    /// The last stop at which the call was open.
     stop: u64,
     answered: Option<SettledBy>,
 }
@@ -126,8 +126,8 @@ impl Traces {
 
     fn event(&mut self, event: &Event) {
         match event.payload() {
-            Payload::ApprovalRequested(asked) if self.ids.contains(&asked.tool_call_id) => {
-                self.approvals.insert(asked.approval_id.clone(), asked.tool_call_id.clone());
+            Payload::ApprovalRequested(request) if self.ids.contains(&request.tool_call_id) => {
+                self.approvals.insert(request.approval_id.clone(), request.tool_call_id.clone());
             }
             Payload::ToolInvoked(invoked)
                 if invoked.executor == Some(Executor::Client) && self.ids.contains(&invoked.tool_call_id) =>
@@ -170,7 +170,7 @@ impl Traces {
                 self.ended = Some(ended(&failed.code, &failed.message, failed.retriable));
             }
             Payload::RunFinished(_) => {
-                self.ended = Some(ended("cancelled", "another client has taken over", false));
+                self.ended = Some(ended("cancelled", "another client took over", false));
             }
             _ => {}
         }
@@ -188,18 +188,19 @@ impl Traces {
         }
     }
 
-    fn fates(self, run: RunId) -> impl Iterator<Item = (ForeignId, CallStatus)> {
+    fn statuses(self, run: RunId) -> impl Iterator<Item = (ForeignId, CallStatus)> {
         let Traces { clients, traces, continued, ended, .. } = self;
         traces.into_iter().map(move |(id, trace)| {
             let reopened = continued.iter().copied().find(|sequence| *sequence > trace.stop);
-            let fate = match (trace.answered, reopened, &ended) {
+            let status = match (trace.answered, reopened, &ended) {
                 (Some(SettledBy::Ours), ..) => CallStatus::AnsweredHere,
                 (Some(SettledBy::Others), Some(reopened), _) => CallStatus::Elsewhere { run, reopened },
                 (_, _, Some(why)) => CallStatus::Ended { run, why: why.clone() },
-                // Another client answered it, and more is awaited: the response to the rest reports the outcome.
+                // Another client answered the call, and the run waits for more: the response to the rest reports the
+                // outcome.
                 (answered, ..) => CallStatus::Open { by_client: answered.is_none() && clients.contains(&id) },
             };
-            (id, fate)
+            (id, status)
         })
     }
 }

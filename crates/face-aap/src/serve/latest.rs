@@ -1,7 +1,7 @@
 //! Finds the newest turn of a session without its id, for a client that lost it. Entry points: [`turn`]
-//! and [`standing`].
+//! and [`session_state`].
 //!
-//! Only the log has the start of a turn: it is read backwards from the end of the newest run.
+//! The start of a turn is only in the log, which is read backwards from the end of the newest run.
 
 use recount_engine::{ListQuery, RunRow};
 use recount_event::{RunId, SessionId};
@@ -14,22 +14,22 @@ use crate::limits;
 use crate::project::{TurnId, opens_segment};
 use crate::wire::SessionStatus;
 
-/// What a session is doing.
+/// The state of a session.
 pub(super) struct SessionState {
     pub(super) status: SessionStatus,
     /// `None` unless it is running.
     pub(super) running: Option<TurnId>,
 }
 
-pub(super) async fn standing(face: &Face, session: SessionId) -> Result<SessionState, Refusal> {
-    let stands = |status, running| Ok(SessionState { status, running });
+pub(super) async fn session_state(face: &Face, session: SessionId) -> Result<SessionState, Refusal> {
+    let state = |status, running| Ok(SessionState { status, running });
     let Some(run) = face.engine.catalogue().active_run(session).await? else {
-        return stands(SessionStatus::Idle, None);
+        return state(SessionStatus::Idle, None);
     };
     match face.engine.catalogue().run(run).await? {
-        Some(row) if row.status == Status::Waiting.as_str() => stands(SessionStatus::Waiting, None),
-        Some(row) => stands(SessionStatus::Running, last_opening(face, run, &row).await?),
-        None => stands(SessionStatus::Running, None),
+        Some(row) if row.status == Status::Waiting.as_str() => state(SessionStatus::Waiting, None),
+        Some(row) => state(SessionStatus::Running, last_opening(face, run, &row).await?),
+        None => state(SessionStatus::Running, None),
     }
 }
 

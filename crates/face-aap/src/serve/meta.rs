@@ -48,7 +48,7 @@ fn tool(tool: &engine::ToolInfo) -> ToolSpec {
 fn option(option: &engine::AgentOption) -> AgentOption {
     let (kind, default) = match &option.kind {
         engine::OptionKind::Text => (OptionKind::Text, option.default.clone()),
-        // Of an operator's secret, only the existence of a default is shown.
+        // Only the existence of the default of a secret option is shown.
         engine::OptionKind::Secret => (OptionKind::Secret, String::new()),
         engine::OptionKind::Select(options) => {
             (OptionKind::Select { options: options.clone() }, option.default.clone())

@@ -1,7 +1,7 @@
-//! Puts the original input into open calls of client tools, where the log has it masked. It must never do so for a
-//! client that may not act for the session, nor for a call that the server executes. Entry point: [`Originals`].
+//! Restores the original input of open client-tool calls, which the log masks. Entry point: [`Originals`].
 //!
-//! The sealed record is deleted with the event that settles the call, so a settled call stays masked for all clients.
+//! Must not restore it for a client that may not act for the session, nor for a call that the server executes. The
+//! sealed record is deleted with the event that settles the call, so a settled call stays masked for all clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::limits;
 use crate::project::{Frame, FramePayload};
 use crate::wire::{Content, ContentBlock, HistoryMessage, TurnEvent};
 
-/// What a masked byte looks like; input without one was not masked.
+/// The character of a masked byte. Input without it was not masked.
 const MASK: char = '*';
 
 /// The originals that one caller may read in one run.
@@ -22,12 +22,12 @@ pub(super) struct Originals {
     engine: Engine,
     run: RunId,
     may_act: bool,
-    /// The tools that the application carries out now. A turn may have replaced those of an open call.
+    /// The current tools of the application. A turn may have replaced the tools of an open call.
     client_tools: BTreeSet<String>,
     invoked: InvokedCalls,
 }
 
-/// The open calls of a run that were invoked, and whether an application has them, as far as the log was read.
+/// The invoked open calls of the run, and whether an application executes them, as far as the log was read.
 #[derive(Default)]
 struct InvokedCalls {
     with_client: BTreeMap<ForeignId, bool>,
@@ -43,7 +43,7 @@ impl Originals {
     }
 
     pub(super) async fn restore_frame(&mut self, frame: &mut Frame) -> Result<(), Error> {
-        if let FramePayload::Event(TurnEvent::ToolCall { tool_call_id, name, input }) = &mut frame.told {
+        if let FramePayload::Event(TurnEvent::ToolCall { tool_call_id, name, input }) = &mut frame.payload {
             self.restore(tool_call_id, name, input).await?;
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Originals {
         Ok(())
     }
 
-    /// Fails where an original exists and cannot be read: an application must not carry out a call with masked input.
+    /// Fails if an original exists and cannot be read: an application must not execute a call with masked input.
     async fn restore(&mut self, call: &str, name: &str, input: &mut Json) -> Result<(), Error> {
         if !self.may_act || !input.text().contains(MASK) {
             return Ok(());
@@ -72,15 +72,16 @@ impl Originals {
         }
         let original = std::str::from_utf8(&original).ok().and_then(|text| Json::parse(text).ok());
         *input = original.ok_or_else(|| {
-            let message =
-                format!("the original input of call {call} is not JSON; cancel the turn and start another");
+            let message = format!(
+                "the original input of call {call} is not valid JSON; cancel the turn and start another"
+            );
             Error::Failed(Failure { code: Code::StoreCorrupt, message, retry_after: None, damage: None })
         })?;
         Ok(())
     }
 
-    /// Whether an application has the call, or will have it: a call that was not invoked yet is of the tools of its turn,
-    /// which are the ones of now.
+    /// Whether the application executes the call. A call that was not invoked yet uses the tools of its turn, which are
+    /// the current ones.
     async fn is_with_client(&mut self, call: &ForeignId, name: &str) -> Result<bool, Error> {
         self.invoked.read_on(&self.engine, self.run).await?;
         Ok(self.invoked.with_client.get(call).copied().unwrap_or_else(|| self.client_tools.contains(name)))

@@ -1,4 +1,4 @@
-//! Stored pictures, as the addresses that clients know: uploaded ones are returned unchanged.
+//! Resolves stored pictures to the URLs that clients know: uploaded ones are returned unchanged.
 
 use recount_engine::{Engine, Error, FoundArtifact};
 use recount_event::{Code, SessionId};
@@ -7,7 +7,7 @@ use crate::accept::data_url;
 use crate::limits;
 use crate::project::{ImageRef, Pictures};
 
-/// The pictures of a session, within the limit of one reply. Missing ones are left out.
+/// The pictures of a session, within the limit of one reply. Missing ones are omitted.
 pub(super) async fn of(
     engine: &Engine,
     session: SessionId,

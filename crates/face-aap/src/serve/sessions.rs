@@ -1,4 +1,4 @@
-//! Sessions: create, list, show, name, delete.
+//! Routes for sessions: create, list, show, name, delete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use recount_engine::{ListQuery, NewRun, NewSetup, Scope, SessionRow, SetupRow};
 use recount_event::SessionId;
 
 use super::caller::Face;
-use super::http::{Answer, Ids, body_bytes, empty, json};
+use super::http::{HandlerResult, Ids, body_bytes, empty, json};
 use super::idempotency::{IdempotentRequest, replayed};
 use super::latest::{self, SessionState};
 use crate::accept;
@@ -25,23 +25,23 @@ pub(super) async fn create_session(
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
     body: Body,
-) -> Answer {
+) -> HandlerResult {
     face.may(Scope::Run)?;
-    face.may_make()?;
+    face.check_may_create()?;
     let bytes = body_bytes(&headers, body).await?;
-    let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(made) = again.made {
-        let session_id = made.session()?.to_string();
+    let idempotent = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(created) = idempotent.created {
+        let session_id = created.session()?.to_string();
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
     face.may_trust(new.setup.tools.as_deref())?;
     may_work_there(&face, &new)?;
-    let row = face.engine.write().create_setup(new, again.idempotency.as_ref()).await?;
+    let row = face.engine.write().create_setup(new, idempotent.idempotency.as_ref()).await?;
     Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id.to_string() }))
 }
 
-/// Refuses a folder that runs may not work on before there is a session that could never work.
+/// Refuses a forbidden folder before the session is created, because its runs could never start.
 fn may_work_there(face: &Face, new: &NewSetup) -> Result<(), Refusal> {
     if new.setup.workspace.is_none() {
         return Ok(());
@@ -56,16 +56,16 @@ fn may_work_there(face: &Face, new: &NewSetup) -> Result<(), Refusal> {
     })?)
 }
 
-pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     face.may(Scope::Read)?;
-    let asked = accept::listing(raw.as_deref())?;
-    let mut after = asked.after.map(|session| session.to_string());
+    let list_query = accept::listing(raw.as_deref())?;
+    let mut after = list_query.after.map(|session| session.to_string());
     let mut sessions = Vec::new();
     let mut damaged = BTreeSet::new();
     let mut looked_at = 0;
     let mut has_more = true;
-    while has_more && sessions.len() < asked.limit && looked_at < limits::LIST_LOOKED_AT_MAX {
-        let query = ListQuery { after: after.take(), limit: asked.limit - sessions.len(), status: None };
+    while has_more && sessions.len() < list_query.limit && looked_at < limits::LIST_LOOKED_AT_MAX {
+        let query = ListQuery { after: after.take(), limit: list_query.limit - sessions.len(), status: None };
         let listed = face.engine.catalogue().list_setups(&query).await?;
         looked_at += query.limit;
         (after, has_more) = (listed.next, listed.has_more);
@@ -73,22 +73,22 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
         for (row, setup) in listed.items {
             let session = row.id;
             let is_theirs = face.caller.narrowing.admits(None, Some(session));
-            if !is_theirs || asked.agent.as_ref().is_some_and(|agent| *agent != setup.setup.agent) {
+            if !is_theirs || list_query.agent.as_ref().is_some_and(|agent| *agent != setup.setup.agent) {
                 continue;
             }
-            let standing = known(latest::standing(&face, session).await)?;
-            if standing.is_none() {
+            let state = known(latest::session_state(&face, session).await)?;
+            if state.is_none() {
                 damaged.insert(format!("sessions/{session}"));
             }
-            let status = standing.as_ref().map(|standing| standing.status);
-            if asked.status.is_none_or(|wanted| status == Some(wanted)) {
-                let said = known(last_said(&face, session).await)?.flatten();
-                sessions.push(info(row, setup, standing, said));
+            let status = state.as_ref().map(|state| state.status);
+            if list_query.status.is_none_or(|requested| status == Some(requested)) {
+                let last_activity = known(last_activity_at(&face, session).await)?.flatten();
+                sessions.push(info(row, setup, state, last_activity));
             }
         }
     }
     if !face.caller.narrowing.is_none() {
-        // A client that is kept to some sessions learns that there is damage, and no name of another.
+        // A client that is narrowed to some sessions learns that there is damage, but not the ids of other sessions.
         damaged = damaged.iter().filter_map(|row| row.split('/').next()).map(str::to_owned).collect();
     }
     let damaged = damaged.into_iter().collect();
@@ -96,7 +96,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
     Ok(json(StatusCode::OK, &SessionsResponse { sessions, next, damaged }))
 }
 
-/// `None` where what is stored of it is damaged.
+/// `None` if the stored data of the session is damaged.
 fn known<T>(read: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
     match read {
         Err(refusal) if refusal.is_damage() => Ok(None),
@@ -104,7 +104,7 @@ fn known<T>(read: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
     }
 }
 
-pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer {
+pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> HandlerResult {
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
     Ok(json(StatusCode::OK, &shown(&face, session).await?))
@@ -112,8 +112,8 @@ pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer
 
 async fn shown(face: &Face, session: SessionId) -> Result<SessionInfo, Refusal> {
     let (row, setup) = face.session(session).await?;
-    let standing = Some(latest::standing(face, session).await?);
-    let info = info(row, setup, standing, last_said(face, session).await?);
+    let state = Some(latest::session_state(face, session).await?);
+    let info = info(row, setup, state, last_activity_at(face, session).await?);
     Ok(SessionInfo { usage: Some(usage(face, session).await?), ..info })
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn change_session(
     Ids(session): Ids<String>,
     headers: HeaderMap,
     body: Body,
-) -> Answer {
+) -> HandlerResult {
     face.may(Scope::Run)?;
     let session = face.session_id(&session)?;
     face.setup(session).await?;
@@ -131,7 +131,7 @@ pub(super) async fn change_session(
     Ok(json(StatusCode::OK, &shown(&face, session).await?))
 }
 
-pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {
+pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> HandlerResult {
     face.may(Scope::Run)?;
     let session = face.session_id(&session)?;
     face.setup(session).await?;
@@ -139,14 +139,14 @@ pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Ans
     Ok(empty())
 }
 
-/// When the newest run of a session ended, or began as long as it has not.
-async fn last_said(face: &Face, session: SessionId) -> Result<Option<String>, Refusal> {
+/// When the newest run of a session ended, or started if it has not ended.
+async fn last_activity_at(face: &Face, session: SessionId) -> Result<Option<String>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
     let newest = face.engine.catalogue().list_session_runs(session, &query).await?.items.pop();
     Ok(newest.map(|run| run.ended_at.or(run.started_at).unwrap_or(run.created_at)))
 }
 
-/// The usage of its runs, added up.
+/// The total usage of its runs.
 async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
     let standing = face.engine.read().session_standing(session).await?;
     Ok(Usage {
@@ -161,10 +161,10 @@ async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
 fn info(
     row: SessionRow,
     setup: SetupRow,
-    standing: Option<SessionState>,
-    last_said: Option<String>,
+    state: Option<SessionState>,
+    last_activity_at: Option<String>,
 ) -> SessionInfo {
-    let (status, running) = standing.map(|standing| (standing.status, standing.running)).unzip();
+    let (status, running) = state.map(|state| (state.status, state.running)).unzip();
     let SetupRow { setup, updated_at, .. } = setup;
     let mut options: BTreeMap<String, String> = setup.options;
     options.extend(setup.secrets.into_iter().map(|name| (name, accept::PLACEHOLDER.to_owned())));
@@ -196,8 +196,8 @@ fn info(
             copy_ignored: Some(chosen.copy_ignored).filter(|copied| *copied),
         }),
         created_at: Some(row.created_at),
-        // Times are written so that a later one is a greater text.
-        updated_at: Some(updated_at).max(last_said),
+        // Times are in a format that sorts as text.
+        updated_at: Some(updated_at).max(last_activity_at),
         status,
         running_turn_id: running.flatten().map(|turn| turn.to_string()),
         usage: None,

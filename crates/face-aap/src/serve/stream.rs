@@ -1,4 +1,5 @@
-//! Sends a turn: frame by frame, or whole when it has stopped. A client that disconnects changes nothing: the turn goes on.
+//! Sends a turn: as a stream of frames, or as one reply when it has stopped. The turn continues when the client
+//! disconnects. Start with [`streamed`] and [`whole`].
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -32,11 +33,11 @@ pub(super) struct TurnStreamRequest {
     /// The last frame that the client has.
     pub(super) last: Option<FrameId>,
     pub(super) place: StreamPermit,
-    /// Of calls that this reader is to carry out.
+    /// The original inputs of the calls that this reader executes.
     pub(super) originals: Originals,
 }
 
-/// Ends when a stream must, with its last frame.
+/// Resolves with the last frame when a stream must end.
 type End = Pin<Box<dyn Future<Output = Frame> + Send>>;
 
 fn end(face: &Face) -> End {
@@ -47,7 +48,7 @@ fn end(face: &Face) -> End {
             () = shutdown.requested() => Frame::shutting_down(),
             () = caller.revoked() => Frame::broken_off(TurnError {
                 code: Code::TokenInvalid.to_string(),
-                message: "the token or ticket of this stream was revoked; the turn goes on".into(),
+                message: "the token or ticket of this stream was revoked; the turn continues".into(),
                 retryable: false,
             }),
         }
@@ -56,13 +57,13 @@ fn end(face: &Face) -> End {
 
 /// The same for a reply in one piece.
 fn error_of(last: Frame) -> Option<TurnError> {
-    match last.told {
+    match last.payload {
         FramePayload::Event(TurnEvent::TurnStop { error, .. }) => error,
         _ => None,
     }
 }
 
-/// Why a stream of a turn breaks off.
+/// The error of a stream that ends before its turn.
 fn broken(error: Error) -> TurnError {
     match error.code() {
         // Its session was deleted, which cancels its active run.
@@ -78,7 +79,7 @@ fn broken(error: Error) -> TurnError {
     }
 }
 
-/// The log of the run ended before the turn did, which only happens to a damaged one.
+/// The log of the run ended before the turn. Only a damaged log does.
 fn cut_short(turn: TurnId) -> TurnError {
     TurnError {
         code: Code::Internal.to_string(),
@@ -110,10 +111,10 @@ struct Open {
 /// A turn as a stream.
 pub(super) async fn streamed(
     face: &Face,
-    telling: TurnStreamRequest,
+    request: TurnStreamRequest,
     mode: Mode,
 ) -> Result<Response, Refusal> {
-    let TurnStreamRequest { session, turn, last, place, originals } = telling;
+    let TurnStreamRequest { session, turn, last, place, originals } = request;
     let open = Open {
         engine: face.engine.clone(),
         session,
@@ -137,13 +138,13 @@ pub(super) async fn streamed(
     Ok(response)
 }
 
-/// The response where no turn follows: another client ended the waiting run.
+/// The response without a turn: another client ended the waiting run.
 pub(super) fn over(why: TurnError, mode: StreamMode) -> Response {
     if mode == StreamMode::None {
         let reply = Gathered::new(0).broken_off(why, &Pictures::default());
         return json(StatusCode::OK, &reply);
     }
-    let start = Frame { id: None, told: FramePayload::Event(TurnEvent::TurnStart {}) };
+    let start = Frame { id: None, payload: FramePayload::Event(TurnEvent::TurnStart {}) };
     let mut out = BytesMut::new();
     for frame in [start, Frame::broken_off(why)] {
         frame.write(&Pictures::default(), &mut out);
@@ -161,7 +162,7 @@ fn event_stream(body: Body) -> Response {
 }
 
 impl Open {
-    /// What goes out at once: all that is ready.
+    /// Everything that is ready to send.
     async fn next(&mut self) -> Option<Bytes> {
         let mut out = BytesMut::new();
         while out.is_empty() {
@@ -219,9 +220,9 @@ impl Open {
 
 // ---- whole ---------------------------------------------------------------------------------------
 
-/// A turn as one reply, once it has stopped. Errors until then are in the reply, as they would be in a stream.
-pub(super) async fn whole(face: &Face, telling: TurnStreamRequest) -> Result<Response, Refusal> {
-    let TurnStreamRequest { session, turn, place, mut originals, .. } = telling;
+/// A turn as one reply, sent when it has stopped. Errors before that are in the reply, as in a stream.
+pub(super) async fn whole(face: &Face, request: TurnStreamRequest) -> Result<Response, Refusal> {
+    let TurnStreamRequest { session, turn, place, mut originals, .. } = request;
     let mut events = follow(&face.engine, turn).await?;
     let mut gathered = Gathered::new(turn.opening);
     let mut end = end(face);

@@ -1,4 +1,4 @@
-//! The parameters of a new turn. See [`TurnSetup`].
+//! The parameters of a new turn. Start with [`TurnSetup`].
 
 use recount_engine::{Answering, KeptAnswer, Profile, Receipt, SetupRow};
 use recount_event::{RunId, SessionId};
@@ -10,7 +10,7 @@ use crate::accept::Change;
 use crate::error::Refusal;
 use crate::project::TurnId;
 
-/// A turn that is to begin: where, of which agent, with what.
+/// A turn that is about to start: its session, agent and changes.
 pub(super) struct TurnSetup<'a> {
     pub(super) face: &'a Face,
     pub(super) session: SessionId,
@@ -18,11 +18,11 @@ pub(super) struct TurnSetup<'a> {
     pub(super) profile: &'a Profile,
     pub(super) change: Change,
     pub(super) traceparent: Option<String>,
-    pub(super) again: &'a IdempotentRequest,
+    pub(super) idempotent: &'a IdempotentRequest,
 }
 
 impl TurnSetup<'_> {
-    /// Submits an answer to what a run waits for, with what changes from here on. `None`: there was nothing to write.
+    /// Submits an answer to a waiting run, with the changes of this turn. `None`: there was nothing to write.
     pub(super) async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Refusal> {
         let answering = Answering {
             session: self.session,
@@ -31,16 +31,20 @@ impl TurnSetup<'_> {
             before: Some(self.row.clone()),
             overrides: self.change.overrides.clone(),
         };
-        Ok(self.face.engine.write().answer(answering, self.again.idempotency.as_ref()).await?)
+        Ok(self.face.engine.write().answer(answering, self.idempotent.idempotency.as_ref()).await?)
     }
 
     /// Records the turn of a late answer, which appends nothing that could record it. If this fails, the turn is
     /// looked up again.
     pub(super) async fn remember(&self, turn: TurnId) {
-        let Some(idempotency) = &self.again.idempotency else { return };
+        let Some(idempotency) = &self.idempotent.idempotency else { return };
         let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
         if let Err(why) = self.face.engine.write().keep_answer(idempotency, answer).await {
-            tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is looked at again");
+            tracing::warn!(
+                %turn,
+                %why,
+                "the idempotency key of an answer was not stored; a retry of the request is processed again"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Turns: their input, and the response with their output.
+//! Routes for turns: create, follow, show, cancel. Start with [`create_turn`].
 
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
@@ -12,12 +12,12 @@ use serde::Serialize;
 use super::answers::Answered;
 use super::caller::Face;
 use super::events::events;
-use super::http::{Answer, Ids, body_bytes, empty, json};
+use super::http::{HandlerResult, Ids, body_bytes, empty, json};
 use super::idempotency::{IdempotentRequest, replayed};
 use super::originals::Originals;
 use super::stream::{TurnStreamRequest, over, streamed, whole};
 use super::turn_setup::TurnSetup;
-use super::{answers, latest, pictures, say};
+use super::{answers, latest, pictures, user_message};
 use crate::accept::{self, CallResponse, TurnInput};
 use crate::error::Refusal;
 use crate::limits;
@@ -33,30 +33,31 @@ pub(super) async fn create_turn(
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
     body: Body,
-) -> Answer {
+) -> HandlerResult {
     face.may(Scope::Run)?;
     let session = face.session_id(&session)?;
     let row = face.setup(session).await?;
     let place = face.place()?;
     let bytes = body_bytes(&headers, body).await?;
-    let request: PostSessionTurnRequest = accept::body(&bytes)?;
-    let mode = request.stream;
-    let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(turn) = again.made.as_ref().and_then(made) {
+    let turn_request: PostSessionTurnRequest = accept::body(&bytes)?;
+    let mode = turn_request.stream;
+    let idempotent = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(turn) = idempotent.created.as_ref().and_then(earlier_turn) {
         let originals = Originals::new(&face, turn.run, &row.setup.client_tools);
-        let telling = TurnStreamRequest { session, turn, last: None, place, originals };
-        return Ok(replayed(respond(&face, telling, mode).await?));
+        let request = TurnStreamRequest { session, turn, last: None, place, originals };
+        return Ok(replayed(respond(&face, request, mode).await?));
     }
     let profile = face.profile(&row.setup.agent)?;
-    let accept::Turn { change, asked, .. } = accept::turn(request, &row.setup, profile)?;
+    let accept::Turn { change, input, .. } = accept::turn(turn_request, &row.setup, profile)?;
     face.may_trust(change.overrides.tools.as_deref())?;
     let client_tools = change.setup.client_tools.clone();
     let traceparent = accept::traceparent(headers.get("traceparent"));
-    let turn_setup = TurnSetup { face: &face, session, row, profile, change, traceparent, again: &again };
-    let turn = match asked {
-        TurnInput::Message(said) => say::message(turn_setup, said).await?,
+    let turn_setup =
+        TurnSetup { face: &face, session, row, profile, change, traceparent, idempotent: &idempotent };
+    let turn = match input {
+        TurnInput::Message(content) => user_message::message(turn_setup, content).await?,
         TurnInput::Answers(answers) => {
-            if answers.iter().any(|answer| answer.said == CallResponse::Granted) {
+            if answers.iter().any(|answer| answer.response == CallResponse::Granted) {
                 face.may(Scope::Approve)?;
             }
             match answers::answer(turn_setup, answers).await? {
@@ -65,37 +66,36 @@ pub(super) async fn create_turn(
             }
         }
     };
-    drop(again);
+    drop(idempotent);
     let originals = Originals::new(&face, turn.run, &client_tools);
     respond(&face, TurnStreamRequest { session, turn, last: None, place, originals }, mode).await
 }
 
-async fn respond(face: &Face, telling: TurnStreamRequest, mode: StreamMode) -> Result<Response, Refusal> {
+async fn respond(face: &Face, request: TurnStreamRequest, mode: StreamMode) -> Result<Response, Refusal> {
     match mode {
-        StreamMode::None => whole(face, telling).await,
-        StreamMode::Message => streamed(face, telling, Mode::Message).await,
-        StreamMode::Delta => streamed(face, telling, Mode::Delta).await,
+        StreamMode::None => whole(face, request).await,
+        StreamMode::Message => streamed(face, request, Mode::Message).await,
+        StreamMode::Delta => streamed(face, request, Mode::Delta).await,
     }
 }
 
-/// The turn that an earlier request started: by its run if it started one, or by the event at which its answer continued a
-/// run.
-fn made(made: &Made) -> Option<TurnId> {
-    match made {
+/// The turn that an earlier request started: its run, or the event at which its answer continued a run.
+fn earlier_turn(created: &Made) -> Option<TurnId> {
+    match created {
         Made::Run(run) => Some(TurnId { run: *run, opening: 0 }),
         Made::At(run, opening) => Some(TurnId { run: *run, opening: *opening }),
         Made::Task(_) | Made::Session(_) | Made::Artifact(_) | Made::Pruned { .. } => None,
     }
 }
 
-// ---- turns that were made before -------------------------------------------------------------------
+// ---- existing turns -------------------------------------------------------------------------------
 
 pub(super) async fn watch_turn(
     face: Face,
     Ids((session, turn)): Ids<(String, String)>,
     RawQuery(raw): RawQuery,
     headers: HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
     let setup = face.setup(session).await?.setup;
@@ -137,8 +137,8 @@ struct TurnState {
 const RUNNING: &str = "running";
 const STOPPED: &str = "stopped";
 
-/// What was generated so far, whole blocks of it, and why it stopped if it did.
-pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> Answer {
+/// The whole blocks that the turn has generated so far, and why it stopped if it did.
+pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> HandlerResult {
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
     let setup = face.setup(session).await?.setup;
@@ -190,16 +190,16 @@ impl TurnState {
     }
 }
 
-/// Stops a running turn, or abandons what the last turn of a run waits for. A turn that is over stays as it
-/// is: a repeated request gets the same answer.
-pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> Answer {
+/// Stops a running turn, or abandons the waiting of the last turn of a run. A stopped turn does not change: a repeated
+/// request gets the same response.
+pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> HandlerResult {
     face.may(Scope::Run)?;
     let session = face.session_id(&session)?;
     face.setup(session).await?;
     let turn = find(&face, session, &turn).await?;
     let is_last = match stop_of(&face, turn).await? {
         None => true,
-        Some(stop) => !goes_on(&face, turn.run, stop + 1).await?,
+        Some(stop) => !has_later_turn(&face, turn.run, stop + 1).await?,
     };
     if is_last {
         let reason = format!("cancelled by {}", face.caller.name);
@@ -213,7 +213,7 @@ pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, S
     Ok(json(StatusCode::OK, &TurnState::only(turn.to_string(), STOPPED)))
 }
 
-/// What there is of a turn.
+/// Collects a turn as far as it is in the log.
 async fn gathered(face: &Face, turn: TurnId) -> Result<Gathered, Refusal> {
     let mut gathered = Gathered::new(turn.opening);
     let mut from = turn.opening;
@@ -247,8 +247,8 @@ async fn stop_of(face: &Face, turn: TurnId) -> Result<Option<u64>, Refusal> {
     }
 }
 
-/// Whether another turn begins in a run from some event on. What others answer in the meantime begins none.
-async fn goes_on(face: &Face, run: RunId, mut from: u64) -> Result<bool, Refusal> {
+/// Whether another turn of the run starts at or after an event. Answers of other clients start none.
+async fn has_later_turn(face: &Face, run: RunId, mut from: u64) -> Result<bool, Refusal> {
     loop {
         let page = events(face, run, from, limits::PAGE_EVENTS).await?;
         let Some(last) = page.last() else { return Ok(false) };
@@ -280,12 +280,12 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
     }
 }
 
-/// Whether a client with this frame has the whole turn. Refuses a frame that is not part of the turn in this mode:
-/// resuming from it could leave something out.
+/// Whether a client with this frame has the whole turn. Refuses a frame that is not part of the turn in this mode,
+/// because resuming from it could skip frames.
 async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
     let tail = face.engine.read().tail(turn.run).await?.unwrap_or(0);
     if last.sequence >= tail {
-        let detail = format!("the frame {last} was never sent; send the id of the last frame");
+        let detail = format!("the frame {last} was never sent; send the id of the last received frame");
         return Err(Refusal::new(Code::CursorAhead, detail));
     }
     let mut projector = Projector::new(mode, turn.opening);
@@ -305,7 +305,8 @@ async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result
         from = end + 1;
     }
     let detail = format!(
-        "the frame {last} is not part of turn {turn} in this mode; send the id of the last frame, in the same mode as before"
+        "the frame {last} is not part of turn {turn} in this mode; send the id of the last received frame \
+         and the same mode"
     );
     Err(Refusal::new(Code::CursorForeign, detail))
 }

@@ -1,4 +1,4 @@
-//! The events of a turn's stream. The name is next to the data, never in it.
+//! The events of a turn's stream. The event name is next to the data, never in it.
 
 use recount_event::Json;
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ pub enum TurnEvent {
     TurnStart {},
     TextDelta {
         delta: String,
-        /// Ours: so many characters (Unicode code points) of the text before this piece, and the piece itself, are no
-        /// part of the answer.
+        /// Ours: the number of characters (Unicode code points) before this piece that are retracted. The piece itself
+        /// is a note, not part of the answer.
         #[serde(skip_serializing_if = "Option::is_none")]
         retracts: Option<u64>,
     },
     ThinkingDelta {
         delta: String,
-        /// Ours, as of a text.
+        /// Ours, as for text.
         #[serde(skip_serializing_if = "Option::is_none")]
         retracts: Option<u64>,
     },
@@ -41,7 +41,7 @@ pub enum TurnEvent {
         name: String,
         input: Json,
     },
-    /// Of a server's tool.
+    /// For tools of the server.
     ToolResult {
         tool_call_id: String,
         content: Content,
@@ -58,7 +58,7 @@ pub enum TurnEvent {
     },
 }
 
-/// The data of any event, before its name is believed.
+/// The data of any event, before its name is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Flat {
@@ -78,7 +78,7 @@ struct Flat {
 }
 
 impl TurnEvent {
-    /// As the stream names it.
+    /// Its name in the stream.
     pub fn name(&self) -> &'static str {
         match self {
             TurnEvent::TurnStart {} => "turn_start",
@@ -92,7 +92,7 @@ impl TurnEvent {
         }
     }
 
-    /// Reads an event; `None` when its name is of another release.
+    /// Reads an event; `None` for an unknown name, from another release.
     pub fn read(name: &str, data: &str) -> Result<Option<TurnEvent>, Unreadable> {
         let flat: Flat = super::read_text(data)?;
         let missing =

@@ -1,7 +1,7 @@
 //! Messages and their blocks.
 //!
-//! They are read by hand from flat objects rather than from tagged ones, so that a wrong type is refused with its
-//! place and a tool's input keeps its text.
+//! They are parsed from flat objects instead of serde-tagged enums, so that a wrong type is refused with its path and
+//! the input of a tool keeps its text.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value and the text it was read from.
+/// A value and the text it was parsed from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AsSent<T> {
     value: T,
@@ -22,7 +22,7 @@ impl<T> AsSent<T> {
         &self.value
     }
 
-    /// Exactly as it was sent, but for white space.
+    /// The text exactly as sent, except for white space.
     pub fn json(&self) -> &Json {
         &self.text
     }
@@ -33,7 +33,7 @@ impl<T> AsSent<T> {
 }
 
 impl<T: Serialize> AsSent<T> {
-    /// A value that is to be sent.
+    /// A value to send.
     pub fn of(value: T) -> Result<Self, serde_json::Error> {
         let text = Json::of(&value)?;
         Ok(AsSent { value, text })
@@ -41,7 +41,7 @@ impl<T: Serialize> AsSent<T> {
 }
 
 impl<T: de::DeserializeOwned> AsSent<T> {
-    /// A value that was sent before, and kept.
+    /// A stored value that was sent before.
     pub fn parse(text: Json) -> Result<Self, super::Unreadable> {
         let value = super::read_text(text.text())?;
         Ok(AsSent { value, text })
@@ -63,10 +63,10 @@ impl<'de, T: de::DeserializeOwned> Deserialize<'de> for AsSent<T> {
     }
 }
 
-/// The text of what must be an object.
+/// The text of an object.
 pub(super) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
     let json = Json::deserialize(deserializer)?;
-    if json.text().starts_with('{') { Ok(json) } else { Err(de::Error::custom("an object is expected")) }
+    if json.text().starts_with('{') { Ok(json) } else { Err(de::Error::custom("expected an object")) }
 }
 
 /// The content of a message: one text, or blocks.
@@ -76,13 +76,13 @@ pub enum Content {
     Blocks(Vec<ContentBlock>),
 }
 
-/// Why a text is no part of the agent's answer.
+/// Why a text is not part of the agent's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextStatus {
-    /// The turn ended before the answer was complete.
+    /// The turn ended before the response was complete.
     Aborted,
-    /// The attempt failed, and another answer took its place.
+    /// The attempt failed, and another response replaced it.
     Abandoned,
 }
 
@@ -125,7 +125,7 @@ pub enum ApplicationMessage {
         tool_call_id: String,
         content: Content,
     },
-    /// Whether a call of a server's tool may be carried out.
+    /// Whether a call of a server's tool may be executed.
     ToolPermission {
         tool_call_id: String,
         granted: bool,
@@ -134,7 +134,7 @@ pub enum ApplicationMessage {
 }
 
 impl Content {
-    /// All of it that is text, joined by line feeds.
+    /// All its text, joined by line feeds.
     pub fn text(&self) -> String {
         match self {
             Content::Text(text) => text.clone(),
@@ -148,7 +148,7 @@ impl Content {
         }
     }
 
-    /// Its blocks; a text is one.
+    /// Its blocks; a plain text is one block.
     pub fn into_blocks(self) -> Vec<ContentBlock> {
         match self {
             Content::Text(text) => vec![ContentBlock::text(text)],
@@ -199,7 +199,7 @@ impl<'de> Deserialize<'de> for Content {
 }
 
 impl ContentBlock {
-    /// A text that counts.
+    /// A text without a status.
     pub fn text(text: String) -> Self {
         ContentBlock::Text { text, status: None }
     }
@@ -245,12 +245,12 @@ struct FlatBlock {
     name: Option<String>,
     input: Option<Json>,
     url: Option<String>,
-    /// A word of another server's is passed over.
+    /// An unknown status of another server is ignored.
     status: Option<Json>,
 }
 
 fn needed<T, E: de::Error>(value: Option<T>, field: &'static str, of: &str) -> Result<T, E> {
-    value.ok_or_else(|| de::Error::custom(format_args!("{field} is missing beside {of:?}")))
+    value.ok_or_else(|| de::Error::custom(format_args!("{field} is missing for type {of:?}")))
 }
 
 impl<'de> Deserialize<'de> for ContentBlock {
@@ -275,7 +275,7 @@ impl<'de> Deserialize<'de> for ContentBlock {
             }
             of @ "image" => Ok(ContentBlock::Image { url: needed(flat.url, "url", of)? }),
             other => Err(de::Error::custom(format_args!(
-                "type is {other:?} and must be text, thinking, tool_use or image"
+                "type is {other:?}; it must be text, thinking, tool_use or image"
             ))),
         }
     }
@@ -361,7 +361,7 @@ impl<'de> Deserialize<'de> for HistoryMessage {
                 content: needed(flat.content, "content", of)?,
             }),
             other => Err(de::Error::custom(format_args!(
-                "role is {other:?} and must be system, user, assistant or tool"
+                "role is {other:?}; it must be system, user, assistant or tool"
             ))),
         }
     }
@@ -382,7 +382,7 @@ impl<'de> Deserialize<'de> for ApplicationMessage {
                 reason: flat.reason,
             }),
             other => Err(de::Error::custom(format_args!(
-                "role is {other:?} and must be user, tool or tool_permission"
+                "role is {other:?}; it must be user, tool or tool_permission"
             ))),
         }
     }

@@ -3,7 +3,7 @@
 use recount_event::Json;
 use serde::{Deserialize, Serialize};
 
-/// The version of the protocol that is spoken here.
+/// The supported version of the protocol.
 pub const VERSION: u8 = 3;
 
 /// See [`VERSION`].
@@ -19,13 +19,13 @@ impl MetaResponse {
     }
 }
 
-/// An agent as applications see it.
+/// An agent, for applications.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentInfo {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Semantic.
+    /// A semantic version.
     pub version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -38,7 +38,7 @@ pub struct AgentInfo {
     pub capabilities: Option<Capabilities>,
 }
 
-/// Something that a session may choose. Values are texts, always.
+/// An option of a session. Values are always text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOption {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub struct AgentOption {
     pub title: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What holds while nothing was chosen.
+    /// The value without a choice.
     pub default: String,
 }
 
@@ -64,7 +64,7 @@ pub enum OptionKind {
     },
 }
 
-/// A capability; present means yes: `{}`.
+/// A capability; present means supported: `{}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present {}
 
@@ -74,7 +74,7 @@ impl Present {
     }
 }
 
-/// What an agent can do; what is missing it cannot.
+/// The capabilities of an agent; a missing one is not supported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ pub struct ApplicationCapability {
 /// See [`Capabilities::workspace`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceCapability {
-    /// The agent has a folder of its own where a session names none.
+    /// The agent has its own folder for sessions that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<Present>,
 }

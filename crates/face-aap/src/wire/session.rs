@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{AsSent, HistoryMessage, ToolSpec, Usage};
 
-/// A tool of the server that is to be enabled.
+/// A tool of the server to enable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerToolRef {
     pub name: String,
-    /// Whether it may be called without asking first; absent means no.
+    /// Whether it may be called without approval; absent means no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<bool>,
 }
 
-/// An agent and what was chosen of it.
+/// An agent with the chosen tools and options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentConfig {
     pub name: String,
@@ -26,7 +26,7 @@ pub struct AgentConfig {
     pub options: Option<BTreeMap<String, String>>,
 }
 
-/// What changes of an agent's configuration from a turn on. Lists are replaced, options merged.
+/// The changes of an agent's configuration from a turn on. Lists are replaced, options merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOverrides {
     /// Not part of the protocol: an agent cannot be changed. Read so that an attempt gets a clear refusal.
@@ -48,7 +48,7 @@ pub struct PostSessionsRequest {
     /// Tools of the application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
-    /// Ours: a name for people.
+    /// Ours: a display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Ours: the folder that the session works on.
@@ -56,11 +56,11 @@ pub struct PostSessionsRequest {
     pub workspace: Option<SessionWorkspace>,
 }
 
-/// A folder of the server's machine, in place of the one that the agent has.
+/// A folder of the server's machine, instead of the agent's folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionWorkspace {
-    /// From the root on.
+    /// An absolute path.
     pub path: String,
     /// `clone`, which is the default, or `in_place`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,13 +76,13 @@ pub struct PostSessionsResponse {
     pub session_id: String,
 }
 
-/// What a session does at the moment.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStatus {
     Idle,
     Running,
-    /// For an answer.
+    /// Waits for an answer.
     Waiting,
 }
 
@@ -109,7 +109,7 @@ pub struct SessionInfo {
     pub tools: Option<Vec<ToolSpec>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What was sent when the session was created.
+    /// The tools that were sent when the session was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<SessionWorkspace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,10 +118,10 @@ pub struct SessionInfo {
     pub updated_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<SessionStatus>,
-    /// While the session is running: what its turn is called.
+    /// While the session is running: the id of its turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_turn_id: Option<String>,
-    /// Of all its turns.
+    /// The total of all its turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
@@ -130,10 +130,10 @@ pub struct SessionInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionsResponse {
     pub sessions: Vec<SessionInfo>,
-    /// To be sent as `after`; absent at the end.
+    /// Send it as `after`; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Ours: sessions of which something stored is damaged. They are left out, or lack their status.
+    /// Ours: sessions with damaged stored data. They are omitted, or lack their status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Which bodies are read and which refused, and that both directions agree.
+//! Tests which bodies are accepted and refused, and that both directions agree.
 
 use recount_event::Json;
 use serde::Serialize;
@@ -14,7 +14,7 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(text: &s
 
 /// P-001 to P-004.
 #[test]
-fn agents_are_worded_as_the_protocol_words_them() {
+fn agents_are_encoded_as_the_protocol_defines() {
     let meta: MetaResponse = check(
         r#"{"version":3,"agents":[{"name":"clerk","title":"Clerk","version":"1.0.0","description":"files","tools":[{"name":"read_file","description":"reads","parameters":{"type":"object"}}],"options":[{"type":"text","name":"tone","default":""},{"type":"secret","name":"key","title":"Key","default":""},{"type":"select","options":["a","b"],"name":"model","description":"which","default":"a"}],"capabilities":{"history":{"compacted":{},"full":{}},"stream":{"delta":{},"message":{},"none":{}},"application":{"tools":{}},"image":{"data":{}}}}]}"#,
     );
@@ -45,7 +45,7 @@ fn requests_are_read_and_written_alike() {
 
 /// P-066: seed messages are returned exactly as they were sent.
 #[test]
-fn what_is_seeded_keeps_its_text() {
+fn seed_messages_keep_their_text() {
     let messages = [
         r#"{"role":"system","content":"be kind"}"#,
         r#"{"content":"hi","role":"user","of_a_later_client":[1,2.50]}"#,
@@ -79,13 +79,13 @@ fn a_refusal_names_the_place() {
     for (why, expected) in [
         (turn(""), "body: invalid JSON"),
         (turn("{"), "body: invalid JSON"),
-        (turn("[[],\"none\"]"), "body: an object is expected"),
-        (turn("null"), "body: an object is expected"),
+        (turn("[[],\"none\"]"), "body: expected an object"),
+        (turn("null"), "body: expected an object"),
         (turn(r#"{"messages":[],"messages":[]}"#), "body: invalid JSON"),
         (turn("{}"), "body: missing field `messages`"),
         (turn(r#"{"messages":"hi"}"#), "messages: invalid type: string \"hi\", expected a sequence"),
         (turn(r#"{"messages":[1]}"#), "messages[0]: invalid type: integer `1`"),
-        (turn(r#"{"messages":[{"role":"user"}]}"#), "messages[0]: content is missing beside \"user\""),
+        (turn(r#"{"messages":[{"role":"user"}]}"#), "messages[0]: content is missing for type \"user\""),
         (turn(r#"{"messages":[{"content":"x"}]}"#), "messages[0]: missing field `role`"),
         (turn(r#"{"messages":[{"role":"system","content":"x"}]}"#), "messages[0]: role is \"system\""),
         (
@@ -94,7 +94,7 @@ fn a_refusal_names_the_place() {
         ),
         (
             turn(r#"{"messages":[{"role":"user","content":[{"type":"text","text":null}]}]}"#),
-            "messages[0].content[0]: text is missing beside \"text\"",
+            "messages[0].content[0]: text is missing for type \"text\"",
         ),
         (
             turn(r#"{"messages":[{"role":"user","content":[{"type":"text","text":[]}]}]}"#),
@@ -106,7 +106,7 @@ fn a_refusal_names_the_place() {
         ),
         (
             turn(r#"{"messages":[{"role":"tool","content":"x"}]}"#),
-            "messages[0]: toolCallId is missing beside \"tool\"",
+            "messages[0]: toolCallId is missing for type \"tool\"",
         ),
         (
             turn(r#"{"messages":[{"role":"tool_permission","toolCallId":"c","granted":"yes"}]}"#),
@@ -119,7 +119,7 @@ fn a_refusal_names_the_place() {
         ),
         (
             turn(r#"{"messages":[],"tools":[{"name":"f","description":"d","parameters":"x"}]}"#),
-            "tools[0].parameters: an object is expected",
+            "tools[0].parameters: expected an object",
         ),
         (
             turn(r#"{"messages":[],"tools":[{"name":"f","parameters":{}}]}"#),
@@ -146,7 +146,7 @@ fn a_refusal_names_the_place() {
 }
 
 #[test]
-fn nothing_that_is_sent_nests_too_deep_to_be_read() {
+fn responses_are_never_nested_too_deeply_to_parse() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for body in [
         format!(r#"{{"messages":{deep}}}"#),

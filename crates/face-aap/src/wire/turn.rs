@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentOverrides, ApplicationMessage, HistoryMessage, ToolSpec, Usage};
 
-/// How a turn is answered.
+/// The response mode of a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamMode {
@@ -49,7 +49,7 @@ pub struct TurnError {
     /// Stable, lower case.
     pub code: String,
     pub message: String,
-    /// Whether the same turn, sent again, may end well.
+    /// Whether the same turn may succeed if it is repeated.
     pub retryable: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Awaiting {
     pub question: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<Json>>,
-    /// Why the agent gives the work away.
+    /// The reason of the handoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,22 +86,22 @@ impl Awaiting {
     }
 }
 
-/// What is waited for. Permissions and results have a stop reason of their own.
+/// The kind of answer that is awaited. Permissions and results have their own stop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AwaitingKind {
     /// The next user message is the answer.
     Clarification,
-    /// A takeover is needed.
+    /// A handoff waits to be taken.
     Handoff,
 }
 
-/// The reply to a turn that is answered in one piece: what it generated, and why it stopped.
+/// The reply to a turn in one piece: the generated messages and the stop reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PostSessionTurnResponse {
     pub stop_reason: StopReason,
-    /// Of the assistant and of tools.
+    /// Messages of the assistant and of tools.
     pub messages: Vec<HistoryMessage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

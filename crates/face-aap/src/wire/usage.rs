@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Ours: what a turn, or a session, used.
+/// Ours: the usage of a turn or a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// Of the input, what the provider had read before.
+    /// The part of the input that the provider had cached.
     pub cached_input_tokens: u64,
     /// Missing when the model's price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

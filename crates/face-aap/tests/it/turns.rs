@@ -1,9 +1,8 @@
-//! What applications are told of runs: streams that an independent reader takes and folds as clients do, and
-//! transcripts of every story.
+//! Tests of projected turns: streams that an independent reader folds as clients do, and transcripts of every story.
 
 mod checker;
+mod projected;
 mod properties;
 mod reader;
 mod table;
-mod told;
 mod transcripts;

@@ -1,6 +1,6 @@
-//! One call of a tool as the editor sees it: what it is called, its kind, the files it is about, and what came of it.
+//! Projects one tool call for the editor: its title, kind, files and result. Pure.
 //!
-//! Pure. It must not know events beyond the outcome of a call. Look at [`Call`].
+//! Must not depend on events other than the outcome of a call. Start with [`Call`].
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ pub(super) struct Call {
     /// Absolute paths.
     locations: Vec<String>,
     status: &'static str,
-    /// Content that stays: diffs, and words about them.
+    /// Permanent content: diffs and texts about them.
     content: Vec<Value>,
-    /// The beginning of what a running command printed.
+    /// The beginning of the output of a running command.
     output: String,
     output_is_cut: bool,
-    /// What came of it, in words.
+    /// The result as text.
     result: String,
 }
 
@@ -87,14 +87,14 @@ impl Call {
         &self.id
     }
 
-    /// The first update about it.
+    /// The first update of the call.
     pub(super) fn opening(&self) -> Value {
         let mut update = self.shown();
         update["sessionUpdate"] = json!("tool_call");
         update
     }
 
-    /// All that is known of it now.
+    /// The complete current state of the call.
     pub(super) fn shown(&self) -> Value {
         let mut shown = json!({
             "toolCallId": self.id,
@@ -141,8 +141,8 @@ impl Call {
         let mut words: Vec<String> = output.into_iter().collect();
         if let Some(error) = &ended.error {
             let code = ended.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
-            let is_said = words.iter().any(|word| word.contains(error.as_str()));
-            if !is_said {
+            let is_included = words.iter().any(|word| word.contains(error.as_str()));
+            if !is_included {
                 words.push(format!("{error}{code}"));
             }
         }
@@ -153,7 +153,7 @@ impl Call {
             words.push("The command was interrupted; output after this may be missing.".to_owned());
         }
         if let Some(artifact) = &ended.result_artifact_id {
-            words.push(format!("The complete output is the artifact {}.", artifact.as_str()));
+            words.push(format!("The complete output is in the artifact {}.", artifact.as_str()));
         }
         self.finish(if is_completed { "completed" } else { "failed" }, &words.join("\n"))
     }
@@ -166,7 +166,7 @@ impl Call {
         self.update(&json!({ "status": status, "content": self.content_now() }))
     }
 
-    /// Output of a running command: its beginning is shown as it comes.
+    /// Adds output of a running command. Only its beginning is shown.
     pub(super) fn output(&mut self, piece: &str) -> Option<Value> {
         if self.output_is_cut || piece.is_empty() {
             return None;
@@ -178,7 +178,7 @@ impl Call {
         Some(self.update_content())
     }
 
-    /// Adds what stays in the content.
+    /// Adds permanent content.
     pub(super) fn add(&mut self, content: Value) {
         self.content.push(content);
     }
@@ -187,7 +187,7 @@ impl Call {
         self.update(&json!({ "content": self.content_now() }))
     }
 
-    /// What stays, and then the result, or the output so far.
+    /// The permanent content, then the result, or the output so far.
     fn content_now(&self) -> Vec<Value> {
         let mut content = self.content.clone();
         if !self.result.is_empty() {
@@ -214,12 +214,12 @@ fn kind(name: &str) -> &'static str {
     }
 }
 
-/// What a call is about, from its input.
+/// The subject of a call, from its input.
 fn subject(input: &Value) -> Option<String> {
     let keys = ["command", "pattern", "path", "url", "query", "prompt", "reason"];
-    let said = keys.iter().find_map(|key| input.get(key).and_then(Value::as_str)).map(str::to_owned);
+    let value = keys.iter().find_map(|key| input.get(key).and_then(Value::as_str)).map(str::to_owned);
     let words = |args: &Vec<Value>| args.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-    said.or_else(|| input.get("args").and_then(Value::as_array).map(words))
+    value.or_else(|| input.get("args").and_then(Value::as_array).map(words))
 }
 
 fn title(name: &str, subject: Option<&str>) -> String {

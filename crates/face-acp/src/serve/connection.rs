@@ -1,6 +1,7 @@
-//! One editor: what is written to it, what it was asked, and what is in progress.
+//! The connection to one editor: output, pending requests, and work in progress.
 //!
-//! All on one task, so nothing here is locked but the output. It must not know sessions' rules. Look at [`Connection`].
+//! Everything runs on one task, so only the output has a lock. Must not depend on the rules of sessions. Start with
+//! [`Connection`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,9 +23,9 @@ use crate::accept::{EditorInfo, SessionFolder};
 use crate::error::{INVALID_REQUEST, RpcError};
 use crate::{limits, rpc};
 
-type Answer = Result<Value, RpcError>;
+type RpcResult = Result<Value, RpcError>;
 
-/// An editor that has introduced itself, and the agent that it drives.
+/// An initialized editor and its agent.
 pub(super) struct Introduced {
     pub(super) editor: EditorInfo,
     pub(super) agent: AgentInfo,
@@ -37,11 +38,11 @@ pub(super) struct Connection {
     pub(super) options: Options,
     note: Box<dyn Fn(&str)>,
     output: Mutex<Box<dyn AsyncWrite + Unpin>>,
-    is_gone: Cell<bool>,
+    is_disconnected: Cell<bool>,
     introduced: RefCell<Option<Rc<Introduced>>>,
-    /// Requests to the editor that wait for its answer.
-    asked: RefCell<HashMap<u64, oneshot::Sender<Answer>>>,
-    last_asked: Cell<u64>,
+    /// Requests to the editor without a response.
+    pending_requests: RefCell<HashMap<u64, oneshot::Sender<RpcResult>>>,
+    last_request_id: Cell<u64>,
     sessions: RefCell<HashMap<String, Rc<Session>>>,
     spawned: RefCell<Vec<LocalBoxFuture<'static, ()>>>,
     wake: Notify,
@@ -72,10 +73,10 @@ impl Connection {
             options,
             note,
             output: Mutex::new(output),
-            is_gone: Cell::new(false),
+            is_disconnected: Cell::new(false),
             introduced: RefCell::new(None),
-            asked: RefCell::default(),
-            last_asked: Cell::new(0),
+            pending_requests: RefCell::default(),
+            last_request_id: Cell::new(0),
             sessions: RefCell::default(),
             spawned: RefCell::default(),
             wake: Notify::new(),
@@ -87,11 +88,11 @@ impl Connection {
         (self.note)(words);
     }
 
-    /// Says which MCP servers of the editor a session goes without.
+    /// Reports the MCP servers of the editor that a session does not use.
     pub(super) fn leave_out(&self, folder: &SessionFolder) {
         if !folder.left_out.is_empty() {
             let names = folder.left_out.join(", ");
-            self.note(&format!("the session is opened without these MCP servers of the editor: {names}"));
+            self.note(&format!("the session does not use these MCP servers of the editor: {names}"));
         }
     }
 
@@ -119,9 +120,9 @@ impl Connection {
         self.requests.get()
     }
 
-    /// Whether the editor takes nothing any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.is_gone.get()
+    /// Whether the output to the editor is closed.
+    pub(super) fn is_disconnected(&self) -> bool {
+        self.is_disconnected.get()
     }
 
     // Messages to the editor.
@@ -135,12 +136,12 @@ impl Connection {
             failed => failed,
         };
         if written.is_err() {
-            self.is_gone.set(true);
+            self.is_disconnected.set(true);
             self.wake.notify_one();
         }
     }
 
-    pub(super) async fn answer(&self, id: &Value, answer: Answer) {
+    pub(super) async fn answer(&self, id: &Value, answer: RpcResult) {
         let message = match &answer {
             Ok(result) => rpc::result(id, result),
             Err(error) => rpc::error(id, error),
@@ -153,31 +154,36 @@ impl Connection {
         self.send(&rpc::notification("session/update", &params)).await;
     }
 
-    /// Sends a request and waits for its answer; `register` gets its id. One that is withdrawn fails.
-    pub(super) async fn ask(&self, method: &str, params: &Value, register: impl FnOnce(u64)) -> Answer {
-        let id = self.last_asked.get() + 1;
-        self.last_asked.set(id);
+    /// Sends a request and waits for the response; `register` gets its id. A withdrawn request fails.
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        params: &Value,
+        register: impl FnOnce(u64),
+    ) -> RpcResult {
+        let id = self.last_request_id.get() + 1;
+        self.last_request_id.set(id);
         let (send, receive) = oneshot::channel();
-        self.asked.borrow_mut().insert(id, send);
+        self.pending_requests.borrow_mut().insert(id, send);
         register(id);
         self.send(&rpc::request(id, method, params)).await;
         receive.await.unwrap_or_else(|_| Err(RpcError::new(REQUEST_CANCELLED, "the request was withdrawn")))
     }
 
-    /// Withdraws a request, if it still waits.
+    /// Withdraws a request that has no response.
     pub(super) async fn withdraw(&self, id: u64) {
-        let waits = self.asked.borrow_mut().remove(&id).is_some();
+        let waits = self.pending_requests.borrow_mut().remove(&id).is_some();
         if waits {
             self.send(&rpc::notification("$/cancel_request", &json!({ "requestId": id }))).await;
         }
     }
 
-    /// An answer of the editor. One to a request that was withdrawn, or never sent, is passed over.
-    pub(super) fn answered(&self, id: &Value, answer: Answer) {
-        let asked = id.as_u64().and_then(|id| self.asked.borrow_mut().remove(&id));
-        if let Some(asked) = asked {
-            // What asked may have ended.
-            drop(asked.send(answer));
+    /// Takes a response of the editor. A response to a withdrawn or unknown request is ignored.
+    pub(super) fn answered(&self, id: &Value, answer: RpcResult) {
+        let pending = id.as_u64().and_then(|id| self.pending_requests.borrow_mut().remove(&id));
+        if let Some(pending) = pending {
+            // The requesting task may have ended.
+            drop(pending.send(answer));
         }
     }
 
@@ -206,7 +212,7 @@ impl Connection {
         self.sessions.borrow().values().cloned().collect()
     }
 
-    /// Refuses another session than `id` where too many are open.
+    /// Refuses a session other than `id` if too many are open.
     pub(super) fn has_room(&self, id: Option<&str>) -> Result<(), RpcError> {
         let sessions = self.sessions.borrow();
         let is_open = id.is_some_and(|id| sessions.contains_key(id));
@@ -214,12 +220,15 @@ impl Connection {
             true => Ok(()),
             false => Err(RpcError::new(
                 INVALID_REQUEST,
-                format!("{} sessions are open; close one with session/close", sessions.len()),
+                format!(
+                    "the limit of {} open sessions is reached; close one with session/close",
+                    sessions.len()
+                ),
             )),
         }
     }
 
-    /// The session that was open under the same id is the answer.
+    /// Returns the session that was open with the same id.
     pub(super) fn open(&self, session: Rc<Session>) -> Option<Rc<Session>> {
         self.sessions.borrow_mut().insert(session.id.clone(), session)
     }
@@ -230,7 +239,7 @@ impl Connection {
 
     // Calls of the server.
 
-    /// Repeats a call while the server does not answer, up to the limit. Only for calls that may be repeated.
+    /// Repeats a call while the server does not respond, up to the limit. Only for idempotent calls.
     pub(super) async fn patiently<T>(
         &self,
         call: impl AsyncFn() -> Result<T, ClientError>,

@@ -1,6 +1,6 @@
-//! The methods of ACP: which is done by what, and those that need a call or two of the server.
+//! Dispatches the methods of ACP, and handles those that need only a call or two of the server.
 //!
-//! It must not know runs. Look at [`request`] and [`notified`].
+//! Must not depend on runs. Start with [`request`] and [`notified`].
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::offer::{self, Mode};
 
 type Answer = Result<Value, RpcError>;
 
-/// Does what a request asks for. `None`: it is answered elsewhere.
+/// Executes a request. `None`: the response is sent elsewhere.
 pub(super) async fn request(
     this: &Rc<Connection>,
     id: &Value,
@@ -31,7 +31,7 @@ pub(super) async fn request(
         "initialize" => initialize(this, params).await,
         "authenticate" => Err(RpcError::new(
             INVALID_REQUEST,
-            "this agent has no ways to authenticate; start it with a token",
+            "this agent has no authentication methods; start it with --token or RECOUNT_TOKEN",
         )),
         "session/new" => new(this, params).await,
         "session/list" => list(this, params).await,
@@ -62,7 +62,7 @@ pub(super) fn notified(this: &Rc<Connection>, method: &str, params: &Value) {
             };
             this.sessions().into_iter().find(is_its_prompt)
         }),
-        // Notifications get no answer, not even a refusal.
+        // Notifications get no response, not even an error.
         _ => None,
     };
     if let Some(session) = session {
@@ -77,11 +77,11 @@ async fn initialize(this: &Connection, params: &Value) -> Answer {
     let Some(agent) = meta.agents.iter().find(|agent| agent.name == *name).cloned() else {
         let known: Vec<&str> = meta.agents.iter().map(|agent| agent.name.as_str()).collect();
         let known = match known.is_empty() {
-            true => "it has none; set models.default or an [agents] table in its configuration".to_owned(),
-            false => format!("it has {}", known.join(", ")),
+            true => "no agents are configured; set models.default or [agents] on the server".to_owned(),
+            false => format!("available agents: {}", known.join(", ")),
         };
         let (name, url) = (shortened(name), this.client.base_url());
-        return Err(RpcError::params(format!("the server at {url} has no agent {name:?}; {known}")));
+        return Err(RpcError::params(format!("unknown agent {name:?} on the server at {url}; {known}")));
     };
     for (name, value) in &this.options.options {
         let is_known = agent.options.iter().any(|option| option.name == *name && !option.is_select());
@@ -102,7 +102,8 @@ async fn new(this: &Connection, params: &Value) -> Answer {
     let url = this.client.base_url();
     if !is_on_this_machine(url) {
         return Err(RpcError::params(format!(
-            "the server at {url} is on another machine, where {:?} is another folder; use a server on this machine",
+            "the server at {url} runs on another machine and cannot use the folder {:?} of this one; use a \
+             server on this machine",
             shortened(&folder.cwd)
         )));
     }
@@ -118,7 +119,7 @@ async fn new(this: &Connection, params: &Value) -> Answer {
     };
     let mut new = session(Mode::Policy);
     let session_id = match this.aap.create_session(&new).await {
-        // To trust a tool needs the scope approve. Without it every call is asked about, and others answer.
+        // Trusting a tool needs the scope `approve`. Without it every call needs an approval, which others give.
         Err(AapError::Refused { code: Some(code), .. }) if code == "scope_missing" => {
             new = session(Mode::Ask);
             this.aap.create_session(&new).await?
@@ -152,7 +153,7 @@ async fn list(this: &Connection, params: &Value) -> Answer {
     })
 }
 
-/// A session in the list: only those that work on a folder that was named, because an editor opens them in it.
+/// A session for the list: only sessions with a known folder, because an editor opens them in it.
 fn shown(this: &Connection, info: &SessionInfo, cwd: Option<&str>) -> Option<Value> {
     let folder = accept::trimmed(&info.workspace.as_ref()?.path);
     if info.agent.name != this.options.agent || cwd.is_some_and(|cwd| cwd != folder) {
@@ -184,7 +185,7 @@ async fn delete(this: &Connection, params: &Value) -> Answer {
     Ok(json!({}))
 }
 
-/// Cancels what the session does, and forgets it here. The server keeps it.
+/// Cancels the work of the session and closes it here. The server keeps the session.
 async fn close(this: &Rc<Connection>, params: &Value) -> Answer {
     this.introduced()?;
     let session = this.session(&accept::session(params)?)?;
@@ -192,7 +193,7 @@ async fn close(this: &Rc<Connection>, params: &Value) -> Answer {
     if let Some(run) = session.cancel() {
         turn::cancel_run(this, &run).await?;
     }
-    // A prompt in progress is answered with the end of its run.
+    // A prompt in progress is answered when its run ends.
     if let Some(following) = session.following().filter(|_| is_answered) {
         following.stop();
     }

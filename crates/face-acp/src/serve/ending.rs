@@ -1,21 +1,21 @@
-//! The answer to a prompt: when its run ends, or waits for the user's next message.
+//! Answers the prompt in progress when its run ends, or waits for the user's next message.
 //!
-//! It must not know events. Look at [`answer`].
+//! Must not depend on events. Start with [`answer`].
 
 use serde_json::json;
 
 use super::connection::Connection;
 use super::session::{Following, Prompting, Session};
 use crate::error::{INTERNAL_ERROR, RpcError};
-use crate::project::{Ending, Used};
+use crate::project::{Ending, TokenUsage};
 
-/// Answers the prompt in progress, if it is about this run.
+/// Answers the prompt in progress, if it belongs to this run.
 pub(super) async fn answer(
     this: &Connection,
     session: &Session,
     run: &str,
     ending: &Ending,
-    used: Used,
+    used: TokenUsage,
 ) -> bool {
     if session.prompting().is_none_or(|prompting| prompting.run.as_deref() != Some(run)) {
         return false;
@@ -32,7 +32,7 @@ pub(super) async fn answer(
             return true;
         }
     };
-    let Used { input_tokens, output_tokens, cost_micros_usd } = used;
+    let TokenUsage { input_tokens, output_tokens, cost_micros_usd } = used;
     let result = json!({
         "stopReason": reason,
         "usage": {
@@ -46,7 +46,7 @@ pub(super) async fn answer(
     true
 }
 
-/// Answers the prompt in progress with an error, if it is about this run.
+/// Answers the prompt in progress with an error, if it belongs to this run.
 pub(super) async fn fail(this: &Connection, session: &Session, run: &str, error: RpcError) {
     if session.prompting().is_some_and(|prompting| prompting.run.as_deref() == Some(run))
         && let Some(prompting) = session.end_prompt()
@@ -55,9 +55,9 @@ pub(super) async fn fail(this: &Connection, session: &Session, run: &str, error:
     }
 }
 
-/// A run that waits for the user's next message ends the prompt in progress; the run does not end.
+/// Answers the prompt in progress if its run waits for the user's next message. The run does not end.
 pub(super) async fn end_if_waiting(this: &Connection, session: &Session, following: &Following) {
-    if session.waits_for_words(following) {
+    if session.waits_for_message(following) {
         let used = following.projector.borrow().used();
         answer(this, session, &following.run, &Ending::Stopped("end_turn"), used).await;
     }

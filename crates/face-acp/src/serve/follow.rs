@@ -1,10 +1,10 @@
-//! Follows a run from the log and passes on what its events are to the editor, each once, over restarts of the server.
+//! Follows a run and sends its updates to the editor, each once, across restarts of the server.
 //!
-//! It must not know which message the run answers. Look at [`begin`].
+//! Must not depend on the message that the run answers. Start with [`begin`].
 
 use std::rc::Rc;
 
-use recount_client::{Source, Told, Until};
+use recount_client::{Source, TailItem, Until};
 use recount_event::codec;
 use serde_json::Value;
 
@@ -41,16 +41,16 @@ async fn follow(
     let mut attempt = 1;
     loop {
         let mut tail = this.client.tail(Source::Run(following.run.clone()), after, Until::Ended);
-        while let Some(told) = tail.next().await {
-            let why = match told {
-                Ok(Told::Event { cursor, envelope }) => {
+        while let Some(item) = tail.next().await {
+            let why = match item {
+                Ok(TailItem::Event { cursor, envelope }) => {
                     (after, attempt) = (Some(cursor), 1);
-                    if event(this, session, following, &envelope).await {
+                    if send_event(this, session, following, &envelope).await {
                         return;
                     }
                     continue;
                 }
-                Ok(Told::Gap { first, last }) => {
+                Ok(TailItem::Gap { first, last }) => {
                     missing(
                         this,
                         session,
@@ -60,18 +60,16 @@ async fn follow(
                     .await;
                     continue;
                 }
-                Ok(Told::Damaged(range)) => {
+                Ok(TailItem::Damaged(range)) => {
                     let (first, last) = (range.first_sequence.unwrap_or(0), range.last_sequence.unwrap_or(0));
                     let words =
                         format!("Events {first} to {last} of the run are damaged and cannot be shown.");
                     missing(this, session, following, &words).await;
                     continue;
                 }
-                Ok(Told::CaughtUp { .. }) => continue,
-                Ok(Told::Disconnected { reason, .. }) => {
-                    this.note(&format!(
-                        "the connection to the server broke ({reason}); following goes on when it is back"
-                    ));
+                Ok(TailItem::CaughtUp { .. }) => continue,
+                Ok(TailItem::Disconnected { reason, .. }) => {
+                    this.note(&format!("the connection to the server was lost ({reason}); reconnecting"));
                     continue;
                 }
                 Err(why) => why,
@@ -86,14 +84,14 @@ async fn follow(
         if attempt == 1 {
             let error = RpcError::new(
                 INTERNAL_ERROR,
-                format!("the events of {} end without its ending", following.run),
+                format!("the event stream of {} ended before the run ended", following.run),
             );
             return lost(this, session, following, error).await;
         }
     }
 }
 
-/// The run cannot be followed further; what becomes of it is in the log.
+/// Reports that the run can no longer be followed. Its outcome is in the log.
 async fn lost(this: &Connection, session: &Session, following: &Following, error: RpcError) {
     let ending =
         Ending::Failed { code: "unreachable".to_owned(), message: error.message.clone(), retriable: true };
@@ -108,8 +106,8 @@ async fn missing(this: &Connection, session: &Session, following: &Following, wo
     }
 }
 
-/// Passes on one event. Whether the run has ended.
-async fn event(
+/// Sends the updates of one event. Returns whether the run has ended.
+async fn send_event(
     this: &Rc<Connection>,
     session: &Rc<Session>,
     following: &Rc<Following>,
@@ -126,7 +124,7 @@ async fn event(
     for step in steps {
         match step {
             Step::Update(update) => this.update(&session.id, &update).await,
-            Step::Ask(prompt) => prompts::ask(this, session, following, prompt, false),
+            Step::Prompt(prompt) => prompts::forward(this, session, following, prompt, false),
             Step::Settled { prompt } => settled(this, session, &prompt).await,
             Step::Patch { call, artifact, path } => {
                 let updates = patch(this, following, [&call, &artifact, &path]).await;
@@ -145,8 +143,8 @@ async fn event(
 }
 
 async fn settled(this: &Connection, session: &Session, prompt: &str) {
-    session.settled(prompt);
-    if let Some(request) = session.asked(prompt) {
+    session.settle(prompt);
+    if let Some(request) = session.take_request(prompt) {
         this.withdraw(request).await;
     }
 }
@@ -180,8 +178,8 @@ pub(super) async fn patch(this: &Connection, following: &Following, names: [&str
         .collect()
 }
 
-/// Asks again what is open, after the editor has come back.
-pub(super) fn ask_again(
+/// Forwards the open prompts again, after the editor has reconnected.
+pub(super) fn forward_open_prompts(
     this: &Rc<Connection>,
     session: &Rc<Session>,
     following: &Rc<Following>,
@@ -189,6 +187,6 @@ pub(super) fn ask_again(
 ) {
     let open: Vec<OpenPrompt> = following.projector.borrow().open().to_vec();
     for prompt in open {
-        prompts::ask(this, session, following, prompt, is_shown);
+        prompts::forward(this, session, following, prompt, is_shown);
     }
 }

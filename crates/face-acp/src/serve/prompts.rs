@@ -1,6 +1,6 @@
-//! Asks the editor about an open prompt, and gives its answer to the server. The first valid answer of any face wins.
+//! Forwards open prompts to the editor and submits its answers to the server. The first valid answer of any face wins.
 //!
-//! It must not know how a run is followed. Look at [`ask`].
+//! Must not depend on how a run is followed. Start with [`forward`].
 
 use std::rc::Rc;
 
@@ -14,11 +14,11 @@ use serde_json::value::RawValue;
 use super::connection::Connection;
 use super::ending;
 use super::session::{Following, Session};
-use crate::ask::{self, Decision};
+use crate::editor_prompt::{self, Decision};
 use crate::project::{OpenPrompt, Step};
 
-/// Asks about a prompt. `is_shown`: a question is in the replay already.
-pub(super) fn ask(
+/// Forwards a prompt. `is_shown`: the replay has shown the question.
+pub(super) fn forward(
     this: &Rc<Connection>,
     session: &Rc<Session>,
     following: &Rc<Following>,
@@ -31,8 +31,8 @@ pub(super) fn ask(
             return;
         }
         match &prompt {
-            OpenPrompt::Clarification(asked) => {
-                question(&this, &session, &following, &prompt, asked, is_shown).await
+            OpenPrompt::Clarification(clarification) => {
+                question(&this, &session, &following, &prompt, clarification, is_shown).await
             }
             OpenPrompt::Approval(_) | OpenPrompt::Handoff(_) => {
                 permission(&this, &session, &following, &prompt).await;
@@ -46,27 +46,34 @@ fn is_open(following: &Following, prompt: &OpenPrompt) -> bool {
 }
 
 async fn permission(this: &Connection, session: &Session, following: &Following, prompt: &OpenPrompt) {
-    let params = ask::permission(&session.id, prompt, &following.projector.borrow());
+    let params = editor_prompt::permission(&session.id, prompt, &following.projector.borrow());
     let Some(params) = params else { return };
     let id = prompt.id().as_str();
-    let answer = this.ask("session/request_permission", &params, |request| session.asks(id, request)).await;
-    if session.asked(id).is_none() {
-        // It was decided elsewhere, and withdrawn.
+    let answer = this
+        .request("session/request_permission", &params, |request| session.register_request(id, request))
+        .await;
+    if session.take_request(id).is_none() {
+        // The prompt was decided elsewhere and the request withdrawn.
         return;
     }
     let decision = match answer {
-        Ok(answer) => ask::decision(&answer),
+        Ok(answer) => editor_prompt::decision(&answer),
         Err(why) => {
-            this.note(&format!("the editor did not answer for {id}: {} ({})", why.message, why.code));
+            this.note(&format!(
+                "the editor did not answer the request for {id}: {} ({})",
+                why.message, why.code
+            ));
             None
         }
     };
     match decision {
         Some(decision) => {
-            let told = decide(this, prompt, decision).await;
-            report(this, session, following, id, told).await;
+            let submitted = decide(this, prompt, decision).await;
+            report(this, session, following, id, submitted).await;
         }
-        None => this.note(&format!("{id} stays open; it can be answered on any face")),
+        None => this.note(&format!(
+            "{id} stays open; answer it with recount approve, in the console or in another client"
+        )),
     }
 }
 
@@ -91,22 +98,21 @@ async fn decide(this: &Connection, prompt: &OpenPrompt, decision: Decision) -> R
     }
 }
 
-/// An answer that came too late changes nothing. One that the server refuses is shown.
+/// Shows the error of an answer that the server refused. A late answer is ignored.
 async fn report(
     this: &Connection,
     session: &Session,
     following: &Following,
     id: &str,
-    told: Result<(), ClientError>,
+    submitted: Result<(), ClientError>,
 ) {
-    let Err(why) = told else { return };
+    let Err(why) = submitted else { return };
     let is_late = why.code().is_some_and(|code| code.ends_with("_not_pending") || code == "run_ended");
     if is_late {
         return;
     }
-    let words = format!(
-        "The answer for {id} was not accepted: {why}. It can be given with recount approve or in the console."
-    );
+    let words =
+        format!("The answer to {id} was not accepted: {why}. Answer with recount approve or in the console.");
     let note = following.projector.borrow().note(&words);
     if let Step::Update(update) = note {
         this.update(&session.id, &update).await;
@@ -118,34 +124,36 @@ async fn question(
     session: &Session,
     following: &Following,
     prompt: &OpenPrompt,
-    asked: &clarification::Requested,
+    clarification: &clarification::Requested,
     is_shown: bool,
 ) {
     let id = prompt.id().as_str();
     let has_forms = this.introduced().is_ok_and(|introduced| introduced.editor.has_forms);
     if has_forms {
-        let params = ask::form(&session.id, asked);
-        let answer = this.ask("elicitation/create", &params, |request| session.asks(id, request)).await;
-        if session.asked(id).is_none() {
+        let params = editor_prompt::form(&session.id, clarification);
+        let answer = this
+            .request("elicitation/create", &params, |request| session.register_request(id, request))
+            .await;
+        if session.take_request(id).is_none() {
             return;
         }
-        let reply = answer.ok().and_then(|answer| ask::reply(asked, &answer));
+        let reply = answer.ok().and_then(|answer| editor_prompt::reply(clarification, &answer));
         if let Some(reply) = reply.and_then(|reply| RawValue::from_string(reply).ok()) {
-            let told = this.patiently(async || {
+            let submitted = this.patiently(async || {
                 let answer = AnswerClarification { response: reply.clone() };
                 this.client.answer_clarification(id, &answer).await
             });
-            let told = told.await.map(drop);
-            return report(this, session, following, id, told).await;
+            let submitted = submitted.await.map(drop);
+            return report(this, session, following, id, submitted).await;
         }
         if !is_open(following, prompt) {
             return;
         }
     }
-    // The next message is the answer, also where a form was not filled in.
-    session.asks_in_words(id);
+    // The next message is the answer, also if a form was not filled in.
+    session.expect_text_answer(id);
     if !is_shown {
-        let step = following.projector.borrow().question(asked);
+        let step = following.projector.borrow().question(clarification);
         if let Step::Update(update) = step {
             this.update(&session.id, &update).await;
         }

@@ -1,6 +1,6 @@
-//! Messages of the editor, one a line, of bounded length.
+//! Reads messages of the editor, one per line, with a limit of length.
 //!
-//! It must not know JSON. Look at [`Reader::next`].
+//! Must not depend on JSON. Start with [`Reader::next`].
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -9,14 +9,14 @@ use crate::limits;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
-    /// Longer than a message may be; it was skipped.
+    /// A message above the limit; it was skipped.
     TooLong,
 }
 
 pub(super) struct Reader<R> {
     input: R,
     buffer: Vec<u8>,
-    /// Bytes of the buffer in which no line ends.
+    /// Bytes of the buffer without a line end.
     searched: usize,
     is_skipping: bool,
     is_over: bool,
@@ -27,7 +27,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Reader { input, buffer: Vec::new(), searched: 0, is_skipping: false, is_over: false }
     }
 
-    /// The next line; `None` at the end. May be dropped at its await without losing anything.
+    /// The next line; `None` at the end. Cancel-safe.
     pub(super) async fn next(&mut self) -> std::io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.line() {
@@ -39,7 +39,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             self.buffer.reserve(limits::READ_BYTES);
             if self.input.read_buf(&mut self.buffer).await? == 0 {
                 self.is_over = true;
-                // A last line without an end is a line.
+                // A last line without a line end counts as a line.
                 if !self.buffer.is_empty() {
                     self.buffer.push(b'\n');
                 }

@@ -1,6 +1,6 @@
-//! Opens a session again: replays its runs from the log, then follows the one that is active and asks what is open in it.
+//! Reopens a session: replays its runs from the log, then follows the active run and forwards its open prompts.
 //!
-//! It must not know prompts of the editor. Look at [`reopen`].
+//! Must not depend on prompts of the editor. Start with [`reopen`].
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::error::{INVALID_REQUEST, RpcError};
 use crate::limits;
 use crate::project::{Projector, Step};
 
-/// A session of this agent, as the server has it.
+/// A session of this agent, from the server.
 pub(super) async fn found(this: &Connection, id: &str) -> Result<SessionInfo, RpcError> {
     let info = match this.aap.session(id).await {
         Err(why) if matches!(why.status(), Some(400 | 404 | 410)) => {
@@ -29,13 +29,14 @@ pub(super) async fn found(this: &Connection, id: &str) -> Result<SessionInfo, Rp
     let (theirs, ours) = (&info.agent.name, &this.options.agent);
     if theirs != ours {
         return Err(RpcError::params(format!(
-            "session {id} belongs to the agent {theirs}, and this program is {ours}"
+            "session {id} belongs to the agent {theirs}, but this program runs the agent {ours}; start it \
+             with --agent {theirs}"
         )));
     }
     Ok(info)
 }
 
-/// Answers the request itself, after the replay and before what follows it.
+/// Sends the response itself, after the replay and before the updates that follow.
 pub(super) async fn reopen(
     this: &Rc<Connection>,
     request: &Value,
@@ -50,7 +51,7 @@ pub(super) async fn reopen(
     if works_in.as_ref().is_some_and(|works_in| *works_in != folder.cwd) {
         let works_in = works_in.unwrap_or_default();
         return Err(RpcError::params(format!(
-            "session {id} works in {works_in:?}, which cannot be changed, and cwd is {:?}; send {works_in:?}",
+            "session {id} works in {works_in:?}, but cwd is {:?}; send cwd {works_in:?}",
             crate::error::shortened(&folder.cwd)
         )));
     }
@@ -75,18 +76,18 @@ pub(super) async fn reopen(
     if let Some((following, after)) = active {
         following.projector.borrow_mut().go_live();
         follow::begin(this, &session, following.clone(), after);
-        follow::ask_again(this, &session, &following, is_load);
+        follow::forward_open_prompts(this, &session, &following, is_load);
     }
     Ok(())
 }
 
-/// A prompt in progress is answered by what follows its run, so that is not replaced.
+/// The followed run answers a prompt in progress, so it is not replaced.
 fn is_idle(this: &Connection, id: &str) -> Result<(), RpcError> {
     let is_prompting = this.session(id).is_ok_and(|session| session.prompting().is_some());
     match is_prompting {
         true => Err(RpcError::new(
             INVALID_REQUEST,
-            format!("a prompt of session {id} is in progress; cancel it first"),
+            format!("a prompt of session {id} is in progress; send session/cancel first"),
         )),
         false => Ok(()),
     }
@@ -105,7 +106,7 @@ async fn runs(this: &Connection, session: &str) -> Result<Vec<String>, RpcError>
             if page.has_more {
                 let most = limits::REPLAYED_RUNS_MAX;
                 this.note(&format!(
-                    "session {session} has more than {most} runs; only the newest are replayed"
+                    "session {session} has more than {most} runs; only the newest {most} are replayed"
                 ));
             }
             runs.truncate(limits::REPLAYED_RUNS_MAX);
@@ -115,7 +116,7 @@ async fn runs(this: &Connection, session: &str) -> Result<Vec<String>, RpcError>
     }
 }
 
-/// Replays one run as far as it is now. The last event is what following continues after.
+/// Replays one run up to now. Returns the last event, after which following continues.
 async fn replay(
     this: &Connection,
     session: &Session,
@@ -155,7 +156,7 @@ async fn replay(
     }
 }
 
-/// Passes on what follows from an event, if the editor is to have a replay.
+/// Sends the updates of an event, if the editor requested a replay.
 async fn show(this: &Connection, session: &Session, following: &Following, is_shown: bool, steps: Vec<Step>) {
     for step in steps {
         if let Step::Ended(ending) = &step {
@@ -175,8 +176,8 @@ async fn show(this: &Connection, session: &Session, following: &Following, is_sh
                     this.update(&session.id, &update).await;
                 }
             }
-            // What is open is asked after the replay.
-            Step::Ask(_) | Step::Settled { .. } => {}
+            // Open prompts are forwarded after the replay.
+            Step::Prompt(_) | Step::Settled { .. } => {}
         }
     }
 }

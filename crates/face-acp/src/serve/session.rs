@@ -1,6 +1,6 @@
-//! A session that the editor has open, and the run of it that is followed.
+//! A session that the editor has open, and its followed run.
 //!
-//! It must not know messages or the server. Look at [`Session`] and [`Following`].
+//! Must not depend on messages or the server. Start with [`Session`] and [`Following`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,32 +16,32 @@ use crate::project::{Ending, OpenPrompt, Projector};
 pub(super) struct Session {
     pub(super) id: String,
     pub(super) mode: Cell<Mode>,
-    /// The mode that the server has for it.
+    /// The mode that the server has stored.
     stored_mode: Cell<Mode>,
-    /// Values of the agent's options, and those of them that the server does not have yet.
+    /// Values of the agent's options, and those that the server has not stored yet.
     values: RefCell<BTreeMap<String, String>>,
     changed: RefCell<BTreeMap<String, String>>,
     pub(super) is_titled: Cell<bool>,
     prompting: RefCell<Option<Prompting>>,
     following: RefCell<Option<Rc<Following>>>,
-    /// Requests to the editor by the prompt that they ask about.
-    asks: RefCell<HashMap<String, u64>>,
-    /// Questions that were asked in words: the next prompt answers the first one.
-    in_words: RefCell<BTreeSet<String>>,
+    /// Requests to the editor, by their prompt.
+    requests: RefCell<HashMap<String, u64>>,
+    /// Questions that were shown as text: the next message answers the first one.
+    text_questions: RefCell<BTreeSet<String>>,
     /// The question that the prompt in progress answers.
     answering: RefCell<Option<String>>,
 }
 
-/// A `session/prompt` that is not answered yet.
+/// A `session/prompt` without a response.
 #[derive(Debug, Clone)]
 pub(super) struct Prompting {
     pub(super) request: Value,
-    /// The run that it started or continued, once that is known.
+    /// The run that it started or continued, if known.
     pub(super) run: Option<String>,
     pub(super) is_cancelled: bool,
 }
 
-/// A run whose events are passed on to the editor.
+/// A run whose updates are sent to the editor.
 pub(super) struct Following {
     pub(super) run: String,
     pub(super) projector: RefCell<Projector>,
@@ -80,13 +80,13 @@ impl Session {
             is_titled: Cell::new(info.title.is_some()),
             prompting: RefCell::new(None),
             following: RefCell::new(None),
-            asks: RefCell::default(),
-            in_words: RefCell::default(),
+            requests: RefCell::default(),
+            text_questions: RefCell::default(),
             answering: RefCell::new(None),
         }
     }
 
-    /// Its modes and options, as answers show them.
+    /// Its modes and options, in the form of responses.
     pub(super) fn shown(&self, agent: &AgentInfo) -> Value {
         json!({ "modes": offer::modes(self.mode.get()), "configOptions": self.config_options(agent) })
     }
@@ -100,7 +100,7 @@ impl Session {
         self.changed.borrow_mut().insert(name.to_owned(), value.to_owned());
     }
 
-    /// What the next turn changes in the session.
+    /// The changes of the session in the next turn.
     pub(super) fn overrides(&self, agent: &AgentInfo) -> Option<Overrides> {
         let mode = self.mode.get();
         let tools = if mode == self.stored_mode.get() { None } else { mode.tools(agent) };
@@ -108,7 +108,7 @@ impl Session {
         (tools.is_some() || options.is_some()).then_some(Overrides { tools, options })
     }
 
-    /// The server has these choices now; others may have been made since they were sent.
+    /// Marks these choices as stored by the server; others may have been made since they were sent.
     pub(super) fn stored(&self, mode: Mode, sent: &BTreeMap<String, String>) {
         self.stored_mode.set(mode);
         self.changed.borrow_mut().retain(|name, value| sent.get(name) != Some(value));
@@ -116,14 +116,14 @@ impl Session {
 
     // The prompt in progress.
 
-    /// Refused with `false` if one is in progress.
+    /// Returns `false` if a prompt is in progress.
     pub(super) fn begin_prompt(&self, request: &Value) -> bool {
         let mut prompting = self.prompting.borrow_mut();
         if prompting.is_some() {
             return false;
         }
         *prompting = Some(Prompting { request: request.clone(), run: None, is_cancelled: false });
-        *self.answering.borrow_mut() = self.question_in_words();
+        *self.answering.borrow_mut() = self.open_text_question();
         true
     }
 
@@ -143,7 +143,7 @@ impl Session {
         self.prompting.borrow_mut().take()
     }
 
-    /// Marks the prompt in progress as cancelled. The run to cancel is the answer, as far as one is known.
+    /// Marks the prompt in progress as cancelled. Returns the run to cancel, if it is known.
     pub(super) fn cancel(&self) -> Option<String> {
         let mut prompting = self.prompting.borrow_mut();
         let of_prompt = prompting.as_mut().map(|prompting| {
@@ -167,41 +167,41 @@ impl Session {
 
     // Prompts.
 
-    pub(super) fn asks(&self, prompt: &str, request: u64) {
-        self.asks.borrow_mut().insert(prompt.to_owned(), request);
+    pub(super) fn register_request(&self, prompt: &str, request: u64) {
+        self.requests.borrow_mut().insert(prompt.to_owned(), request);
     }
 
-    /// The request that asks about a prompt, if there is one. It asks no longer.
-    pub(super) fn asked(&self, prompt: &str) -> Option<u64> {
-        self.asks.borrow_mut().remove(prompt)
+    /// Removes and returns the request to the editor about a prompt.
+    pub(super) fn take_request(&self, prompt: &str) -> Option<u64> {
+        self.requests.borrow_mut().remove(prompt)
     }
 
-    pub(super) fn asks_in_words(&self, prompt: &str) {
-        self.in_words.borrow_mut().insert(prompt.to_owned());
+    pub(super) fn expect_text_answer(&self, prompt: &str) {
+        self.text_questions.borrow_mut().insert(prompt.to_owned());
     }
 
-    pub(super) fn settled(&self, prompt: &str) {
-        self.in_words.borrow_mut().remove(prompt);
+    pub(super) fn settle(&self, prompt: &str) {
+        self.text_questions.borrow_mut().remove(prompt);
         self.answering.borrow_mut().take_if(|answering| answering == prompt);
     }
 
-    /// The first open question that was asked in words.
-    fn question_in_words(&self) -> Option<String> {
+    /// The first open question that the next message answers.
+    fn open_text_question(&self) -> Option<String> {
         let following = self.following()?;
         let projector = following.projector.borrow();
-        let in_words = self.in_words.borrow();
+        let text_questions = self.text_questions.borrow();
         let mut open = projector.open().iter().map(|open| open.id().as_str().to_owned());
-        open.find(|open| in_words.contains(open))
+        open.find(|open| text_questions.contains(open))
     }
 
-    /// Whether a run does nothing before the user's next message: it waits, and all it waits for was asked in words.
-    pub(super) fn waits_for_words(&self, following: &Following) -> bool {
+    /// Whether a run waits, and only for questions that the next message answers.
+    pub(super) fn waits_for_message(&self, following: &Following) -> bool {
         let projector = following.projector.borrow();
-        let (in_words, answering) = (self.in_words.borrow(), self.answering.borrow());
-        let in_words = |open: &OpenPrompt| {
+        let (text_questions, answering) = (self.text_questions.borrow(), self.answering.borrow());
+        let awaits_text = |open: &OpenPrompt| {
             let id = open.id().as_str();
-            in_words.contains(id) && answering.as_deref() != Some(id)
+            text_questions.contains(id) && answering.as_deref() != Some(id)
         };
-        projector.is_waiting() && !projector.open().is_empty() && projector.open().iter().all(in_words)
+        projector.is_waiting() && !projector.open().is_empty() && projector.open().iter().all(awaits_text)
     }
 }

@@ -1,6 +1,6 @@
-//! A prompt: sends it to the server, which starts a run or continues one that asked, and cancels that run.
+//! Handles `session/prompt`: sends it to the server, which starts or continues a run; and cancels that run.
 //!
-//! It must not know events. Look at [`prompt`] and [`cancel`].
+//! Must not depend on events. Start with [`prompt`] and [`cancel`].
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,17 +18,18 @@ use crate::error::{INTERNAL_ERROR, INVALID_REQUEST, RpcError};
 use crate::project::{Projector, call};
 use crate::{accept, limits, offer};
 
-/// Begins what `session/prompt` asks for. It is answered when the run ends or asks in words; an error is the answer.
+/// Starts the turn of `session/prompt`. The response is sent when the run ends or asks a question; an error is sent at
+/// once.
 pub(super) async fn prompt(this: &Rc<Connection>, id: &Value, params: &Value) -> Result<(), RpcError> {
     let introduced = this.introduced()?;
-    let asked = accept::prompt(params, offer::takes_images(&introduced.agent))?;
-    let session = this.session(&asked.session)?;
+    let request = accept::prompt(params, offer::takes_images(&introduced.agent))?;
+    let session = this.session(&request.session)?;
     if !session.begin_prompt(id) {
-        let why = "a prompt of this session is in progress; wait for its answer, or send session/cancel";
+        let why = "a prompt of this session is in progress; wait for its response, or send session/cancel";
         return Err(RpcError::new(INVALID_REQUEST, why));
     }
-    match send(this, &session, asked.content).await {
-        Ok(run) => started(this, &session, &run, &asked.text).await,
+    match send(this, &session, request.content).await {
+        Ok(run) => started(this, &session, &run, &request.text).await,
         Err(error) => {
             let prompting = session.end_prompt();
             if prompting.is_some_and(|prompting| prompting.is_cancelled) {
@@ -41,7 +42,7 @@ pub(super) async fn prompt(this: &Rc<Connection>, id: &Value, params: &Value) ->
     Ok(())
 }
 
-/// Sends the message as a turn, once, however often it has to be sent. The run that answers is the answer.
+/// Sends the message as a turn, once, with retries. Returns the run.
 async fn send(
     this: &Connection,
     session: &Session,
@@ -64,10 +65,10 @@ async fn send(
         }
     };
     session.stored(mode, &sent);
-    // A turn is named by its run and the event that it begins with.
+    // The id of a turn is its run and the sequence of its first event.
     let run = turn.id().and_then(|id| id.rsplit_once('-')).map(|(run, _)| format!("run_{run}"));
     run.ok_or_else(|| {
-        RpcError::new(INTERNAL_ERROR, "the server began a turn without a name; it is of another release")
+        RpcError::new(INTERNAL_ERROR, "the server started a turn without an id; it has another version")
     })
 }
 
@@ -79,7 +80,7 @@ fn may_have_started(why: &AapError) -> bool {
     }
 }
 
-/// The run of a prompt is known: it is followed, and cancelled if that was asked for meanwhile.
+/// Follows the run of a prompt, or cancels it if a cancellation was requested in the meantime.
 async fn started(this: &Rc<Connection>, session: &Rc<Session>, run: &str, text: &str) {
     session.prompt_runs(run);
     if session.prompting().is_some_and(|prompting| prompting.is_cancelled) {
@@ -89,9 +90,9 @@ async fn started(this: &Rc<Connection>, session: &Rc<Session>, run: &str, text: 
         entitle(this, session, text).await;
     }
     match session.following().filter(|following| following.run == run) {
-        // It asked a question in words, and goes on.
+        // The run asked a question and continues.
         Some(following) => {
-            // Taken out first: others change it while the answer is on its way.
+            // Taken out first, because others change it while the response is sent.
             let how = following.ending.borrow().clone();
             match how {
                 Some(how) => {
@@ -108,7 +109,7 @@ async fn started(this: &Rc<Connection>, session: &Rc<Session>, run: &str, text: 
     }
 }
 
-/// Names a session by its first message.
+/// Sets the title of a session from its first message.
 async fn entitle(this: &Connection, session: &Session, text: &str) {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     let title = call::shortened(line.trim());
@@ -120,17 +121,17 @@ async fn entitle(this: &Connection, session: &Session, text: &str) {
             this.update(&session.id, &json!({ "sessionUpdate": "session_info_update", "title": title }))
                 .await;
         }
-        Err(why) => this.note(&format!("the session {} has no title: {why}", session.id)),
+        Err(why) => this.note(&format!("the title of session {} could not be set: {why}", session.id)),
     }
 }
 
-/// `session/cancel`: what the session does now is cancelled. The end of the run is the answer.
+/// `session/cancel`: cancels what the session does now. The prompt is answered when the run ends.
 pub(super) fn cancel(this: &Rc<Connection>, session: &Session) {
     let Some(run) = session.cancel() else { return };
     let (this, request) = (this.clone(), this.begin());
     this.clone().spawn(async move {
         if let Err(why) = cancel_run(&this, &run).await {
-            this.note(&format!("the run {run} could not be cancelled: {}", why.message));
+            this.note(&format!("run {run} could not be cancelled: {}", why.message));
         }
         drop(request);
     });

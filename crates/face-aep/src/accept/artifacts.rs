@@ -1,4 +1,4 @@
-//! Accepts requests for artifacts: names, kinds, byte ranges.
+//! Validates requests for artifacts: ids, kinds and byte ranges. Pure.
 
 use recount_event::{Code, ForeignId};
 
@@ -9,39 +9,42 @@ pub(crate) fn artifact_id(text: &str) -> Accepted<ForeignId> {
     ForeignId::parse(text).map_err(|_| no_artifact(shortened(text)))
 }
 
-/// Nothing is called so.
+/// The refusal for an unknown artifact.
 pub(crate) fn no_artifact(id: &str) -> Refusal {
-    Refusal::new(Code::ArtifactNotFound, format!("there is no artifact {id:?}"))
+    Refusal::new(Code::ArtifactNotFound, format!("artifact {id:?} not found"))
 }
 
-/// One of a few words.
-pub(crate) fn word<'a>(name: &str, said: Option<&'a str>, known: &[&str]) -> Accepted<Option<&'a str>> {
-    match said {
+/// Validates a parameter that takes one of a few values.
+pub(crate) fn word<'a>(name: &str, text: Option<&'a str>, known: &[&str]) -> Accepted<Option<&'a str>> {
+    match text {
         Some(text) if !known.contains(&text) => Err(Refusal::new(
             Code::ParameterInvalid,
             format!("{name} is {:?}; send one of {}", shortened(text), known.join(", ")),
         )),
-        said => Ok(said),
+        text => Ok(text),
     }
 }
 
-/// A word that a list is filtered by, whatever it is.
-pub(crate) fn short(name: &str, said: Option<&str>) -> Accepted<Option<String>> {
-    at_most(recount_api::query::TEXT_MAX, name, said)
+/// Validates a free text that filters a list.
+pub(crate) fn short(name: &str, text: Option<&str>) -> Accepted<Option<String>> {
+    at_most(recount_api::query::TEXT_MAX, name, text)
 }
 
-/// A text of so many characters.
-pub(crate) fn at_most(most: usize, name: &str, said: Option<&str>) -> Accepted<Option<String>> {
-    match said {
+/// Validates a text of at most `most` characters.
+pub(crate) fn at_most(most: usize, name: &str, text: Option<&str>) -> Accepted<Option<String>> {
+    match text {
         Some(text) if text.chars().count() > most => Err(Refusal::new(
             Code::ParameterInvalid,
-            format!("{name} is {:?} and more; send at most {most} characters", shortened(text)),
+            format!(
+                "{name} begins with {:?} and is too long; send at most {most} characters",
+                shortened(text)
+            ),
         )),
-        said => Ok(said.map(str::to_owned)),
+        text => Ok(text.map(str::to_owned)),
     }
 }
 
-/// Which bytes are wanted of something that has so many.
+/// The requested bytes of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Range {
     All,
@@ -50,17 +53,17 @@ pub(crate) enum Range {
         first: u64,
         last: u64,
     },
-    /// None that there are.
+    /// Past the end of the artifact.
     Beyond,
 }
 
-/// What cannot be read, and several ranges at once, count for nothing: then all bytes come.
+/// Parses a `Range` header. An invalid header, or one with several ranges, selects all bytes.
 pub(crate) fn range(header: Option<&str>, size: u64) -> Range {
     let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else { return Range::All };
     let Some((from, to)) = spec.trim().split_once('-') else { return Range::All };
     let (from, to) = (from.trim(), to.trim());
     let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // So many that none are left out.
+        // A number that does not fit is larger than every artifact.
         true => Some(text.parse::<u64>().unwrap_or(u64::MAX)),
         false => None,
     };
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn ranges() {
         let part = |first, last| Range::Part { first, last };
-        for (said, wanted) in [
+        for (header, expected) in [
             ("bytes=0-9", part(0, 9)),
             ("bytes=0-0", part(0, 0)),
             ("bytes=90-", part(90, 99)),
@@ -107,7 +110,7 @@ mod tests {
             ("lines=0-1", Range::All),
             ("", Range::All),
         ] {
-            assert_eq!(range(Some(said), 100), wanted, "{said}");
+            assert_eq!(range(Some(header), 100), expected, "{header}");
         }
         assert_eq!(range(None, 100), Range::All);
         assert_eq!(range(Some("bytes=0-"), 0), Range::Beyond);

@@ -1,6 +1,6 @@
-//! Whether a client wants a response compressed, from its `Accept-Encoding`. It must not know what is served.
+//! Chooses the compression of a response by its `Accept-Encoding`. Must not depend on the content. Pure.
 
-/// Whether gzip is accepted, and not liked less than the bytes as they are. What cannot be read accepts nothing.
+/// Whether gzip is accepted with at least the weight of identity. An invalid header accepts nothing.
 pub(crate) fn prefers_gzip<'a>(headers: impl Iterator<Item = &'a str>) -> bool {
     let (mut gzip, mut identity, mut others) = (None, None, None);
     for coding in headers.flat_map(|text| text.split(',')) {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wants_gzip() {
+    fn gzip_is_chosen_by_weight() {
         for yes in [
             "gzip",
             "GZIP",

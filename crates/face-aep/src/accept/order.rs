@@ -1,6 +1,6 @@
-//! Accepts the configuration of an own run: which field is allowed for which kind, and which values.
+//! Validates the configuration of an own run: which fields each kind of run allows, and their values. Pure.
 //!
-//! Look at [`order`]. Whether a model, tool or folder exists is not known here; the performer checks it.
+//! Must not check whether a model, tool or folder exists: the performer does. Start with [`order`].
 
 use recount_api::request::{self, Attachment};
 use recount_engine::{FileOrder, Order};
@@ -21,23 +21,23 @@ const LOOP: &[RunKind] = &[RunKind::AgentLoop];
 const COMMANDS: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git];
 const OWN: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git, RunKind::File];
 
-/// The options of a requested run, as far as the request has them.
+/// The options of a requested run. Missing options are `None`.
 #[derive(Debug, Default)]
 pub(crate) struct RunOptions {
     pub(crate) order: Order,
     pub(crate) model: Option<String>,
     pub(crate) workspace_mode: Option<String>,
-    /// Artifacts that are still to be looked up.
+    /// The artifacts to look up.
     pub(crate) attachments: Vec<(ForeignId, Option<String>)>,
-    /// Whether network access was given at all.
+    /// Network access, if the request sets it.
     pub(crate) network: Option<bool>,
-    /// The agent that the run is to be made by.
+    /// The agent that the run uses.
     pub(crate) agent: Option<Picked>,
 }
 
 impl RunOptions {
-    /// Fills in what the request leaves open.
-    pub(crate) fn by_template(&mut self, queued: &mut Queued, template: (Queued, Order)) {
+    /// Fills in the options that the request does not set from the configuration of an agent.
+    pub(crate) fn apply_template(&mut self, queued: &mut Queued, template: (Queued, Order)) {
         let (by, then) = template;
         queued.agent = by.agent;
         if self.model.is_none() {
@@ -73,7 +73,7 @@ fn refused(detail: String) -> Refusal {
     Refusal::new(Code::OrderRefused, detail)
 }
 
-/// The fields that are present, each with the kinds that allow it.
+/// The options, whether each is present, and the kinds that allow it.
 fn given_fields(order: &request::RunConfig) -> [(&'static str, bool, &'static [RunKind]); 19] {
     [
         ("model", order.model.is_some(), LOOP),
@@ -103,101 +103,106 @@ fn named(kinds: &[RunKind]) -> String {
     names.join(", ")
 }
 
-/// Without a kind there is no run that these could be for.
-pub(crate) fn no_order(order: &request::RunConfig) -> Accepted<()> {
+/// Refuses run options that were sent without a kind.
+pub(crate) fn refuse_run_config(order: &request::RunConfig) -> Accepted<()> {
     match given_fields(order).iter().find(|(_, is_there, _)| *is_there) {
-        Some((name, ..)) => Err(refused(format!("{name} needs kind; send the kind of the first run"))),
+        Some((name, ..)) => Err(refused(format!("{name} requires kind; send the kind of the first run"))),
         None => Ok(()),
     }
 }
 
-/// The configuration of a run of this kind.
-pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::RunConfig) -> Accepted<RunOptions> {
-    for (name, is_there, kinds) in given_fields(&asked) {
+/// Validates the configuration of a run of this kind.
+pub(crate) fn order(kind: RunKind, queued: &Queued, config: request::RunConfig) -> Accepted<RunOptions> {
+    for (name, is_there, kinds) in given_fields(&config) {
         if is_there && !kinds.contains(&kind) {
             let (kinds, kind) = (named(kinds), kind.as_str());
             return Err(refused(format!(
-                "{name} is allowed only for runs of kind {kinds}, and this one is of kind {kind}; leave it out"
+                "{name} is allowed only for runs of kind {kinds}, and this run is of kind {kind}; leave it \
+                 out"
             )));
         }
     }
     match kind {
         RunKind::AgentLoop => {
-            let is_asked = queued.request_text.as_ref().is_some_and(|text| !text.trim().is_empty());
-            needed("request_text", kind, is_asked || asked.resume.is_some())?;
+            let has_request = queued.request_text.as_ref().is_some_and(|text| !text.trim().is_empty());
+            require("request_text", kind, has_request || config.resume.is_some())?;
         }
         RunKind::Shell => {
-            needed("command", kind, asked.command.as_ref().is_some_and(|c| !c.trim().is_empty()))?
+            require("command", kind, config.command.as_ref().is_some_and(|c| !c.trim().is_empty()))?
         }
-        RunKind::Git => needed("args", kind, asked.args.as_ref().is_some_and(|args| !args.is_empty()))?,
-        RunKind::File => needed("file", kind, asked.file.is_some())?,
+        RunKind::Git => require("args", kind, config.args.as_ref().is_some_and(|args| !args.is_empty()))?,
+        RunKind::File => require("file", kind, config.file.is_some())?,
         RunKind::External => {}
     }
-    if asked.from_sequence.is_some() && asked.resume.is_none() {
-        return Err(refused("from_sequence needs resume; send both, or leave it out".to_owned()));
+    if config.from_sequence.is_some() && config.resume.is_none() {
+        return Err(refused("from_sequence requires resume; send both, or leave it out".to_owned()));
     }
-    settled(asked)
+    parse_fields(config)
 }
 
-fn needed(name: &str, kind: RunKind, is_there: bool) -> Accepted<()> {
+fn require(name: &str, kind: RunKind, is_there: bool) -> Accepted<()> {
     let kind = kind.as_str();
-    if is_there { Ok(()) } else { Err(refused(format!("a run of kind {kind} needs {name}; send it"))) }
+    if is_there { Ok(()) } else { Err(refused(format!("a run of kind {kind} requires {name}; send it"))) }
 }
 
-/// Each field for itself.
-fn settled(asked: request::RunConfig) -> Accepted<RunOptions> {
-    let workspace = asked.workspace.map(folder).transpose()?;
+/// Validates each field on its own.
+fn parse_fields(config: request::RunConfig) -> Accepted<RunOptions> {
+    let workspace = config.workspace.map(folder).transpose()?;
     let workspace_mode =
-        asked.workspace_mode.map(|mode| one_of("workspace_mode", mode, &MODES)).transpose()?;
+        config.workspace_mode.map(|mode| one_of("workspace_mode", mode, &MODES)).transpose()?;
     if workspace_mode.as_deref() == Some("in_place") && workspace.is_none() {
-        return Err(refused("workspace_mode in_place needs workspace; name the folder".to_owned()));
+        return Err(refused(
+            "workspace_mode in_place requires workspace; send the path of the folder".to_owned(),
+        ));
     }
     let order = Order {
-        system: text("system", asked.system)?,
-        workspace_instructions: asked.workspace_instructions,
-        tools: asked
+        system: text("system", config.system)?,
+        workspace_instructions: config.workspace_instructions,
+        tools: config
             .tools
             .map(|tools| list("tools", tools, limits::TOOLS_MAX, limits::NAME_BYTES_MAX))
             .transpose()?,
-        max_turns: number("max_turns", asked.max_turns, limits::TURNS_MAX)?,
-        budget_turns: number("budget_turns", asked.budget_turns, limits::TURNS_MAX)?,
-        max_output_tokens: number("max_output_tokens", asked.max_output_tokens, limits::OUTPUT_TOKENS_MAX)?,
+        max_turns: number("max_turns", config.max_turns, limits::TURNS_MAX)?,
+        budget_turns: number("budget_turns", config.budget_turns, limits::TURNS_MAX)?,
+        max_output_tokens: number("max_output_tokens", config.max_output_tokens, limits::OUTPUT_TOKENS_MAX)?,
         workspace_source: workspace,
-        copy_ignored: asked.copy_ignored.unwrap_or(false),
-        network: asked.network.unwrap_or(false),
-        timeout_seconds: number("timeout_seconds", asked.timeout_seconds, limits::TIMEOUT_SECONDS_MAX)?,
-        output_bytes_max: number("output_bytes_max", asked.output_bytes_max, limits::OUTPUT_BYTES_MAX)?,
-        command: text("command", plain("command", asked.command)?)?,
-        args: asked
+        copy_ignored: config.copy_ignored.unwrap_or(false),
+        network: config.network.unwrap_or(false),
+        timeout_seconds: number("timeout_seconds", config.timeout_seconds, limits::TIMEOUT_SECONDS_MAX)?,
+        output_bytes_max: number("output_bytes_max", config.output_bytes_max, limits::OUTPUT_BYTES_MAX)?,
+        command: text("command", plain("command", config.command)?)?,
+        args: config
             .args
             .map(|args| list("args", args, limits::ARGS_MAX, limits::ARG_BYTES_MAX))
             .transpose()?,
-        file: asked.file.map(file).transpose()?,
+        file: config.file.map(file).transpose()?,
         ..Order::default()
     };
-    let attachments = attachments(asked.attachments)?;
+    let attachments = attachments(config.attachments)?;
     Ok(RunOptions {
         order,
-        model: bounded("model", asked.model, limits::NAME_BYTES_MAX)?,
+        model: bounded("model", config.model, limits::NAME_BYTES_MAX)?,
         workspace_mode,
         attachments,
-        network: asked.network,
+        network: config.network,
         agent: None,
     })
 }
 
-/// The artifacts that come with a request, each with what its file was called.
-pub(crate) fn attachments(said: Option<Vec<Attachment>>) -> Accepted<Vec<(ForeignId, Option<String>)>> {
-    let said = said.unwrap_or_default();
-    if said.len() > limits::ATTACHMENTS_MAX {
-        return Err(too_many("attachments", said.len(), limits::ATTACHMENTS_MAX));
+/// Validates the attachments of a request: artifact ids, each with the name of its file.
+pub(crate) fn attachments(
+    attachments: Option<Vec<Attachment>>,
+) -> Accepted<Vec<(ForeignId, Option<String>)>> {
+    let attachments = attachments.unwrap_or_default();
+    if attachments.len() > limits::ATTACHMENTS_MAX {
+        return Err(too_many("attachments", attachments.len(), limits::ATTACHMENTS_MAX));
     }
-    said.into_iter().map(attachment).collect()
+    attachments.into_iter().map(attachment).collect()
 }
 
 fn attachment(one: Attachment) -> Accepted<(ForeignId, Option<String>)> {
     let id = ForeignId::parse(&one.artifact_id).map_err(|_| {
-        refused(format!("attachments: {:?} is not the id of an artifact", shortened(&one.artifact_id)))
+        refused(format!("attachments: {:?} is not an artifact id", shortened(&one.artifact_id)))
     })?;
     Ok((id, bounded("attachments.name", one.name, limits::PATH_BYTES_MAX)?))
 }
@@ -208,22 +213,22 @@ fn folder(path: String) -> Accepted<String> {
         Refusal::new(Code::WorkspaceRefused, format!("workspace is {shown:?}, which {why}"))
     };
     if !path.starts_with('/') {
-        return Err(refused("is not absolute; send the whole path"));
+        return Err(refused("is not absolute; send an absolute path"));
     }
     if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
-        return Err(refused("cannot be the path of a folder"));
+        return Err(refused("is not a valid path"));
     }
     Ok(path)
 }
 
-fn file(asked: request::FileOrder) -> Accepted<FileOrder> {
-    let malformed = |why: String| refused(format!("file.input is refused: {why}"));
-    let compact = door::compact(asked.input.get()).map_err(|why| malformed(why.to_string()))?;
+fn file(order: request::FileOrder) -> Accepted<FileOrder> {
+    let malformed = |why: String| refused(format!("file.input is not valid: {why}"));
+    let compact = door::compact(order.input.get()).map_err(|why| malformed(why.to_string()))?;
     if !compact.starts_with('{') {
-        return Err(malformed("it is no object".to_owned()));
+        return Err(malformed("it is not an object".to_owned()));
     }
     let input = Json::parse(&compact).map_err(|why| malformed(why.to_string()))?;
-    Ok(FileOrder { tool: one_of("file.tool", asked.tool, &FILE_TOOLS)?, input })
+    Ok(FileOrder { tool: one_of("file.tool", order.tool, &FILE_TOOLS)?, input })
 }
 
 fn one_of(name: &str, word: String, known: &[&str]) -> Accepted<String> {
@@ -233,7 +238,7 @@ fn one_of(name: &str, word: String, known: &[&str]) -> Accepted<String> {
     Err(refused(format!("{name} is {:?}; send one of {}", shortened(&word), known.join(", "))))
 }
 
-/// A number from 1 to a bound.
+/// Validates a number from 1 to a limit.
 pub(crate) fn number<N: Copy + Into<u64>>(name: &str, number: Option<N>, most: u64) -> Accepted<Option<N>> {
     match number.map(Into::into) {
         Some(0) => Err(refused(format!("{name} is 0; send at least 1, or leave it out"))),
@@ -244,7 +249,7 @@ pub(crate) fn number<N: Copy + Into<u64>>(name: &str, number: Option<N>, most: u
     }
 }
 
-/// A text of bounded length.
+/// Validates a text of limited length.
 pub(crate) fn bounded(name: &str, text: Option<String>, most: usize) -> Accepted<Option<String>> {
     match text {
         Some(text) if text.len() > most => {
@@ -255,12 +260,10 @@ pub(crate) fn bounded(name: &str, text: Option<String>, most: usize) -> Accepted
     }
 }
 
-/// A text that a program can take as an argument.
+/// Validates a text that can be an argument of a program.
 fn plain(name: &str, text: Option<String>) -> Accepted<Option<String>> {
     match text {
-        Some(text) if text.contains('\0') => {
-            Err(refused(format!("{name} contains a zero byte, which no program accepts")))
-        }
+        Some(text) if text.contains('\0') => Err(refused(format!("{name} contains a NUL byte; remove it"))),
         text => Ok(text),
     }
 }

@@ -1,6 +1,6 @@
-//! A configured agent as the template of a run, with the tools and options that a request picks. See [`template`].
+//! Creates the configuration of a run from a configured agent, with the tools and options that a request picks. Pure.
 //!
-//! It must not know which agents exist, or the rest of the request.
+//! Must not depend on the list of agents or on the rest of the request. Start with [`template`].
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{Accepted, shortened};
 use crate::error::Refusal;
 use crate::limits;
 
-/// An agent by its name, and what was chosen of it.
+/// The name of an agent, with the chosen tools and options.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Picked {
     pub(crate) name: String,
@@ -30,14 +30,15 @@ impl From<Unacceptable> for Refusal {
 pub(crate) fn picked(agent: AgentName) -> Accepted<Picked> {
     let AgentName { name, version, tools, options } = agent;
     if version.is_some() {
-        let detail = "agent.version is allowed only for kind external; an agent of this server has its own version, leave it out";
+        let detail = "agent.version is allowed only for runs of kind external; leave it out, agents of this server \
+             have a version already";
         return Err(Refusal::new(Code::OrderRefused, detail));
     }
-    let (tools_said, options_said) =
+    let (tools_count, options_count) =
         (tools.as_ref().map_or(0, Vec::len), options.as_ref().map_or(0, BTreeMap::len));
-    for (what, said) in [("agent.tools", tools_said), ("agent.options", options_said)] {
-        if said > limits::TOOLS_MAX {
-            let detail = format!("{what} has {said} entries; send at most {}", limits::TOOLS_MAX);
+    for (what, count) in [("agent.tools", tools_count), ("agent.options", options_count)] {
+        if count > limits::TOOLS_MAX {
+            let detail = format!("{what} has {count} entries; send at most {}", limits::TOOLS_MAX);
             return Err(Refusal::new(Code::LimitReached, detail));
         }
     }
@@ -46,15 +47,15 @@ pub(crate) fn picked(agent: AgentName) -> Accepted<Picked> {
     Ok(Picked { name, tools, options: options.unwrap_or_default() })
 }
 
-/// The configuration of an agent with the given choices. Without chosen tools it has all of its own, and only the policy
-/// decides which calls need approval: a client that starts a run could answer, too.
+/// The configuration of an agent with the given choices. Without chosen tools it has all its tools, and only the policy
+/// decides which calls need approval: a client that starts a run could approve them itself.
 pub(crate) fn template(profile: &Profile, picked: &Picked) -> Accepted<(Queued, Order)> {
     let is_secret =
         |name: &&String| profile.option(name).is_some_and(|option| option.kind == OptionKind::Secret);
     if let Some(secret) = picked.options.keys().find(is_secret) {
         let detail = format!(
-            "the option {:?} of {} is secret, and would be in the log of the run; create a session with it over the face \
-             for applications, and send messages to that session",
+            "the option {:?} of {} is secret and must not be stored in the log of a run; create a session \
+             with it over AAP and send messages to that session",
             shortened(secret),
             profile.name
         );
@@ -119,21 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn what_the_request_says_wins_over_the_agent() {
+    fn options_of_the_request_override_the_agent() {
         let picked = pick(r#"{"name":"clerk","options":{"language":"Dutch"}}"#);
-        let made = template(&profile(), &picked).unwrap();
-        let (mut wanted, mut queued) =
+        let configured = template(&profile(), &picked).unwrap();
+        let (mut options, mut queued) =
             (RunOptions::default(), Queued::new(recount_event::family::run::RunKind::AgentLoop));
-        wanted.by_template(&mut queued, made.clone());
+        options.apply_template(&mut queued, configured.clone());
         assert_eq!(queued.agent.as_ref().map(|agent| agent.name.as_str()), Some("clerk"));
-        assert_eq!(wanted.model.as_deref(), Some("local/a"));
-        assert_eq!(wanted.order.system.as_deref(), Some("Speak Dutch."));
-        assert_eq!(wanted.order.tools, Some(vec!["grep".into(), "read_file".into(), "todo_write".into()]));
-        assert_eq!((wanted.order.ask_first.len(), wanted.order.max_turns), (0, Some(9)));
-        assert_eq!(wanted.order.workspace_source.as_deref(), Some("/srv"));
-        assert!(wanted.order.network);
+        assert_eq!(options.model.as_deref(), Some("local/a"));
+        assert_eq!(options.order.system.as_deref(), Some("Speak Dutch."));
+        assert_eq!(options.order.tools, Some(vec!["grep".into(), "read_file".into(), "todo_write".into()]));
+        assert_eq!((options.order.ask_first.len(), options.order.max_turns), (0, Some(9)));
+        assert_eq!(options.order.workspace_source.as_deref(), Some("/srv"));
+        assert!(options.order.network);
 
-        let mut wanted = RunOptions {
+        let mut options = RunOptions {
             model: Some("b".into()),
             workspace_mode: Some("clone".into()),
             network: Some(false),
@@ -145,10 +146,10 @@ mod tests {
             },
             ..RunOptions::default()
         };
-        wanted.by_template(&mut queued, made);
-        assert_eq!((wanted.model.as_deref(), wanted.order.system.as_deref()), (Some("b"), Some("No.")));
-        assert_eq!((wanted.order.tools, wanted.order.max_turns), (Some(vec!["grep".into()]), Some(1)));
-        assert_eq!((wanted.order.workspace_source, wanted.order.network), (None, false));
+        options.apply_template(&mut queued, configured);
+        assert_eq!((options.model.as_deref(), options.order.system.as_deref()), (Some("b"), Some("No.")));
+        assert_eq!((options.order.tools, options.order.max_turns), (Some(vec!["grep".into()]), Some(1)));
+        assert_eq!((options.order.workspace_source, options.order.network), (None, false));
     }
 
     #[test]
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_chosen_here() {
+    fn invalid_choices_of_an_agent_are_refused() {
         let why = template(&profile(), &pick(r#"{"name":"clerk","options":{"key":"k"}}"#)).unwrap_err();
         assert!(why.code == Code::OptionInvalid && why.detail.contains("session"), "{}", why.detail);
         let why =

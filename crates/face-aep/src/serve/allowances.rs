@@ -8,21 +8,21 @@ use recount_engine::AllowanceFilter;
 use recount_event::Code;
 
 use super::Face;
-use super::http::{Answer, Ids, Query, json, page};
+use super::http::{HandlerResult, Ids, Query, json, page};
 use super::prompts::reaches;
 use crate::error::Refusal;
 use crate::{accept, project};
 
-pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> Answer {
-    let asked = Query::parse(raw.as_deref());
-    let query = asked.list(Some("allow_"))?;
+pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
+    let parameters = Query::parse(raw.as_deref());
+    let query = parameters.list(Some("allow_"))?;
     let filter = AllowanceFilter {
-        scope: accept::allowance_scope(asked.get(query::SCOPE))?,
-        run: match asked.get(query::RUN_ID) {
+        scope: accept::allowance_scope(parameters.get(query::SCOPE))?,
+        run: match parameters.get(query::RUN_ID) {
             Some(run) => Some(accept::run_id(run)?),
             None => None,
         },
-        session: match asked.get(query::SESSION_ID) {
+        session: match parameters.get(query::SESSION_ID) {
             Some(session) => Some(accept::session_id(session)?),
             None => None,
         },
@@ -36,12 +36,12 @@ pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> Answ
     ))
 }
 
-pub(super) async fn take_back_allowance(face: Face, Ids(id): Ids<String>) -> Answer {
-    let missing = || Refusal::new(Code::AllowanceNotFound, format!("there is no allowance {id:?}"));
+pub(super) async fn take_back_allowance(face: Face, Ids(id): Ids<String>) -> HandlerResult {
+    let missing = || Refusal::new(Code::AllowanceNotFound, format!("allowance {id:?} not found"));
     let allowance = accept::allowance_id(&id).ok_or_else(missing)?;
     let row = face.engine.catalogue().allowance(&allowance).await?.ok_or_else(missing)?;
     let is_seen = face.caller.narrowing.admits(row.task_id, row.session_id);
-    // A narrowed token must not take from others what reaches further than it does.
+    // A narrowed token must not revoke allowances with a wider scope than its own.
     if !is_seen || !reaches(&face, row.session_id, row.scope) {
         return Err(missing());
     }

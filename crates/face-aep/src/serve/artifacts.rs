@@ -1,4 +1,4 @@
-//! Artifacts: list, show, pin, delete.
+//! Routes for artifacts: list, show, pin, delete.
 
 use ::http::StatusCode;
 use axum::extract::RawQuery;
@@ -8,11 +8,11 @@ use recount_engine::{ArtifactFilter, FoundArtifact, UploadRow};
 use recount_event::{Code, EventId, ForeignId};
 
 use super::Face;
-use super::http::{Answer, Ids, Query, json, page};
+use super::http::{HandlerResult, Ids, Query, json, page};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     let query = Query::parse(raw.as_deref());
     let run = match query.get(query::RUN_ID) {
         Some(run) => Some(face.run_id(run).await?),
@@ -33,7 +33,11 @@ pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Answe
     list(&face, &query, ArtifactFilter { run, task, ..ArtifactFilter::default() }).await
 }
 
-pub(super) async fn list_run_artifacts(face: Face, Ids(run): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_run_artifacts(
+    face: Face,
+    Ids(run): Ids<String>,
+    RawQuery(raw): RawQuery,
+) -> HandlerResult {
     let run = face.run_id(&run).await?;
     if face.engine.catalogue().run(run).await?.is_none() {
         return Err(face.engine.catalogue().missing_run(run).await.into());
@@ -42,7 +46,7 @@ pub(super) async fn list_run_artifacts(face: Face, Ids(run): Ids<String>, RawQue
     list(&face, &query, ArtifactFilter { run: Some(run), ..ArtifactFilter::default() }).await
 }
 
-async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
+async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> HandlerResult {
     let page_of = query.list(Some(EventId::PREFIX))?;
     let filter = ArtifactFilter {
         kind: accept::short(query::KIND, query.get(query::KIND))?,
@@ -54,7 +58,7 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
     Ok(page(face, shown, (listed.next, listed.has_more), listed.damaged))
 }
 
-/// The first that is called so and that the caller may know of.
+/// The first artifact with this id that the caller may see.
 pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<FoundArtifact, Refusal> {
     for found in face.engine.read().artifacts_called(id).await? {
         let seen = match &found {
@@ -65,18 +69,18 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<FoundArtifact, 
             return Ok(found);
         }
     }
-    // An artifact deleted with its run is reported only to clients that could see the run; narrowed tokens cannot see an
-    // erased one.
+    // An artifact deleted with its run is reported only to clients that could see the run; narrowed tokens cannot see
+    // an erased one.
     match face.engine.read().run_of_gone_artifact(id).await? {
         Some(run) if !face.sees_run(run).await? => Err(accept::no_artifact(id.as_str())),
         Some(_) => Err(face.engine.read().missing_artifact(id).await.into()),
-        // What no run had used is known to all who are not narrowed, also when it is gone.
+        // An upload that no run used is visible to all tokens that are not narrowed, even after it was deleted.
         None if face.caller.narrowing.is_none() => Err(face.engine.read().missing_artifact(id).await.into()),
         None => Err(accept::no_artifact(id.as_str())),
     }
 }
 
-pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
+pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> HandlerResult {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
     let is_small = row.size_bytes().is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
@@ -94,21 +98,21 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
     Ok(json(StatusCode::OK, &One::new("artifact", project::found_artifact(row, diff))))
 }
 
-pub(super) async fn pin_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
+pub(super) async fn pin_artifact(face: Face, Ids(id): Ids<String>) -> HandlerResult {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
     face.engine.admin().pin_artifact(&row, &face.caller.name).await?;
     shown(&face, &id).await
 }
 
-pub(super) async fn unpin_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
+pub(super) async fn unpin_artifact(face: Face, Ids(id): Ids<String>) -> HandlerResult {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
     face.engine.admin().unpin_artifact(&row).await?;
     shown(&face, &id).await
 }
 
-pub(super) async fn delete_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
+pub(super) async fn delete_artifact(face: Face, Ids(id): Ids<String>) -> HandlerResult {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
     let deletion = face.engine.admin().delete_artifact(&row, &face.caller.name).await?;
@@ -116,12 +120,12 @@ pub(super) async fn delete_artifact(face: Face, Ids(id): Ids<String>) -> Answer 
         FoundArtifact::OfRun(row) => Some(row.run_id.to_string()),
         FoundArtifact::Upload(_) => None,
     };
-    let gone =
+    let deleted =
         reply::ArtifactGone { artifact_id: id.to_string(), run_id, bytes_removed: deletion.bytes_removed };
-    Ok(json(StatusCode::OK, &One::new("deleted", gone)))
+    Ok(json(StatusCode::OK, &One::new("deleted", deleted)))
 }
 
-async fn shown(face: &Face, id: &ForeignId) -> Answer {
+async fn shown(face: &Face, id: &ForeignId) -> HandlerResult {
     let row = found(face, id).await?;
     Ok(json(StatusCode::OK, &One::new("artifact", project::found_artifact(row, None))))
 }

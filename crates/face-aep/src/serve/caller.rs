@@ -1,7 +1,7 @@
 //! The client of a request, and the engine and runs it may use.
 //!
-//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A
-//! request without one is refused.
+//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A request without one is
+//! refused.
 
 use std::fmt::Debug;
 
@@ -26,13 +26,13 @@ impl FromRequestParts<FaceState> for Face {
             Some(Visitor { engine, caller }) => {
                 Ok(Face { engine: engine.clone(), caller: caller.clone(), face_state: face_state.clone() })
             }
-            None => Err(nobody()),
+            None => Err(token_missing()),
         }
     }
 }
 
-fn nobody() -> Refusal {
-    Refusal::new(Code::TokenMissing, "the request has no token; send authorization: Bearer and a token")
+fn token_missing() -> Refusal {
+    Refusal::new(Code::TokenMissing, "the request has no token; send `authorization: Bearer TOKEN`")
 }
 
 /// A layer on each route: passes only clients with one of its scopes.
@@ -41,15 +41,15 @@ pub(super) async fn allow<Name: Debug>(
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(visitor) = request.extensions().get::<Visitor>() else { return nobody().into_response() };
+    let Some(visitor) = request.extensions().get::<Visitor>() else { return token_missing().into_response() };
     let caller = &visitor.caller;
     if route.scopes.iter().any(|scope| caller.may(accept::scope(*scope))) {
         let response = next.run(request).await;
         if let Some(refusal) = response.extensions().get::<Refusal>() {
-            // The table is what is published, so it must be whole.
+            // The published table must be complete.
             debug_assert!(
                 route.codes().contains(&refusal.code),
-                "{:?} answers {}, which its row in crates/api/src/routes.rs does not say: {}",
+                "{:?} returns {}, which its row in crates/api/src/routes.rs does not list: {}",
                 route.name,
                 refusal.code,
                 refusal.detail
@@ -64,22 +64,24 @@ pub(super) async fn allow<Name: Debug>(
 fn scope_missing(caller: &Caller, wanted: &str) -> Refusal {
     let held: Vec<&str> = caller.scopes.iter().map(|scope| scope.as_str()).collect();
     let held = if held.is_empty() { "none".to_owned() } else { held.join(", ") };
-    Refusal::new(Code::ScopeMissing, format!("this needs the scope {wanted}; the token has {held}"))
+    Refusal::new(
+        Code::ScopeMissing,
+        format!("this request requires the scope {wanted}; the token has {held}"),
+    )
 }
 
-/// Ids in requests become ids here only where the caller may know of what they name: what is not theirs is
-/// not there.
+/// Parses an id, if the caller may see the item. Other items are not found.
 impl Face {
     pub(super) async fn run_id(&self, text: &str) -> Result<RunId, Refusal> {
         let run = accept::run_id(text)?;
         if self.sees_run(run).await? {
             return Ok(run);
         }
-        // The same words as for one that never was.
-        Err(Refusal::new(Code::RunNotFound, format!("there is no run {run}")))
+        // The same message as for an item that never existed.
+        Err(Refusal::new(Code::RunNotFound, format!("run {run} not found")))
     }
 
-    /// Whether the caller may know of a run.
+    /// Whether the caller may see a run.
     pub(super) async fn sees_run(&self, run: RunId) -> Result<bool, Refusal> {
         if self.caller.narrowing.is_none() {
             return Ok(true);
@@ -93,7 +95,7 @@ impl Face {
         if self.caller.narrowing.admits(Some(task), None) {
             return Ok(task);
         }
-        Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}")))
+        Err(Refusal::new(Code::TaskNotFound, format!("task {task} not found")))
     }
 
     pub(super) fn session_id(&self, text: &str) -> Result<SessionId, Refusal> {
@@ -101,21 +103,21 @@ impl Face {
         if self.caller.narrowing.admits(None, Some(session)) {
             return Ok(session);
         }
-        Err(Refusal::new(Code::SessionNotFound, format!("there is no session {session}")))
+        Err(Refusal::new(Code::SessionNotFound, format!("session {session} not found")))
     }
 
-    /// Refuses to make something outside of what the caller was narrowed to.
-    pub(super) fn may_make_in(
+    /// Refuses to create something outside of what the caller is narrowed to.
+    pub(super) fn check_may_create_in(
         &self,
         task: Option<TaskId>,
         session: Option<SessionId>,
     ) -> Result<(), Refusal> {
         match task {
             _ if self.caller.narrowing.admits(task, session) => Ok(()),
-            Some(task) => Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))),
+            Some(task) => Err(Refusal::new(Code::TaskNotFound, format!("task {task} not found"))),
             None => Err(Refusal::new(
                 Code::ScopeMissing,
-                "the token is narrowed to some tasks or sessions, which do not include this; name one of them",
+                "the token is limited to certain tasks or sessions; name one of them",
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! Changes of runs in their workspace copies: list, show, apply.
+//! Routes for changes of runs in their workspace copies: list, show, apply.
 
 use ::http::StatusCode;
 use axum::extract::Request;
@@ -8,15 +8,15 @@ use recount_engine::{ApplyTo, WorkspaceChanges};
 use recount_event::RunId;
 
 use super::Face;
-use super::http::{Answer, Ids, body_bytes, json};
+use super::http::{HandlerResult, Ids, body_bytes, json};
 use crate::{accept, limits, project};
 
-pub(super) async fn get_run_changes(face: Face, Ids(run): Ids<String>) -> Answer {
+pub(super) async fn get_run_changes(face: Face, Ids(run): Ids<String>) -> HandlerResult {
     let run = face.run_id(&run).await?;
     Ok(answer(run, face.engine.work().workspace_changes(run, &face.caller.narrowing).await?))
 }
 
-pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ApplyRun = accept::body_or_default(&bytes)?;

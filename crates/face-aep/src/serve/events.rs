@@ -1,4 +1,4 @@
-//! Events: append, read as a page, read as a stream; of one run and of all.
+//! Routes for events of one run and of all runs: append, read as a page, read as a stream.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::body::Body;
@@ -16,13 +16,13 @@ use recount_transport::{RequestId, sse};
 use recount_world::Kind;
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, json, json_bytes};
+use super::http::{HandlerResult, Ids, Query, body_bytes, json, json_bytes};
 use super::runs::run_of_task;
 use crate::error::Refusal;
 use crate::stream::{self, Cursor};
 use crate::{accept, limits, project};
 
-pub(super) async fn append_run_events(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+pub(super) async fn append_run_events(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
     let run = face.run_id(&run).await?;
     append(&face, run, request).await
 }
@@ -31,12 +31,12 @@ pub(super) async fn append_task_run_events(
     face: Face,
     Ids((task, run)): Ids<(String, String)>,
     request: Request,
-) -> Answer {
+) -> HandlerResult {
     let run = run_of_task(&face, &task, &run).await?;
     append(&face, run, request).await
 }
 
-async fn append(face: &Face, run: RunId, request: Request) -> Answer {
+async fn append(face: &Face, run: RunId, request: Request) -> HandlerResult {
     let bytes = body_bytes(request, limits::BATCH_BODY_BYTES_MAX).await?;
     let request: AppendEvents = accept::body(&bytes)?;
     let (triple, drafts) = accept::batch(request)?;
@@ -49,12 +49,12 @@ async fn append(face: &Face, run: RunId, request: Request) -> Answer {
     Ok(json(StatusCode::OK, &One::new("receipt", reply)))
 }
 
-/// A request to read events.
+/// A validated request to read events.
 struct Reading {
     stream: bool,
     after: Option<u64>,
     /// Whether the cursor came as `Last-Event-ID`, that is, from a reconnecting reader.
-    again: bool,
+    is_reconnect: bool,
     limit: usize,
 }
 
@@ -82,7 +82,7 @@ fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Re
     Ok(Reading {
         stream,
         after: accept::cursor(last_id, query.get(parameter))?,
-        again: last_id.is_some_and(|id| !id.is_empty()),
+        is_reconnect: last_id.is_some_and(|id| !id.is_empty()),
         limit: accept::limit(query.get(query::LIMIT), query::EVENTS_LIMIT_DEFAULT, query::EVENTS_LIMIT_MAX)?,
     })
 }
@@ -93,7 +93,7 @@ pub(super) async fn read_run_events(
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     let run = face.run_id(&run).await?;
     read_run(&face, run, raw, &id, &headers).await
 }
@@ -104,7 +104,7 @@ pub(super) async fn read_task_run_events(
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     let run = run_of_task(&face, &task, &run).await?;
     read_run(&face, run, raw, &id, &headers).await
 }
@@ -115,7 +115,7 @@ async fn read_run(
     raw: Option<String>,
     id: &RequestId,
     headers: &HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
     if !reading.stream {
         let (envelopes, has_more) = match face.engine.read().read_run(run, reading.after, reading.limit).await
@@ -132,15 +132,15 @@ async fn read_run(
                 return Ok(events_page(&[], last, has_more, gap));
             }
         };
-        let wanted = reading.after.map_or(0, |after| after + 1);
-        let gone = match envelopes.first() {
-            Some((first, _)) if *first > wanted => Some(project::gap(wanted, first - 1)),
+        let first_requested = reading.after.map_or(0, |after| after + 1);
+        let pruned = match envelopes.first() {
+            Some((first, _)) if *first > first_requested => Some(project::gap(first_requested, first - 1)),
             _ => None,
         };
-        return Ok(events_page(&envelopes, reading.after, has_more, gone));
+        return Ok(events_page(&envelopes, reading.after, has_more, pruned));
     }
     let subscription = face.engine.read().follow_run(run, reading.after).await?;
-    if reading.again && nothing_can_follow(face, run, reading.after).await? {
+    if reading.is_reconnect && nothing_can_follow(face, run, reading.after).await? {
         // Stops a browser from reconnecting.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -161,7 +161,7 @@ pub(super) async fn read_feed(
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
     let sieve = sieve(&face, raw.as_deref())?;
     if reading.stream {
@@ -187,14 +187,14 @@ pub(super) async fn read_feed(
     Ok(json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, gap)))
 }
 
-/// What is wanted of the feed, within what the caller may see.
+/// The filter of the feed, restricted to what the caller may see.
 fn sieve(face: &Face, raw: Option<&str>) -> Result<Sieve, Refusal> {
     let query = Query::parse(raw);
     let sieve = accept::sieve(|name| query.get(name))?;
     Ok(Sieve { within: face.caller.narrowing.clone(), ..sieve })
 }
 
-async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &RequestId) -> Answer {
+async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &RequestId) -> HandlerResult {
     let subscription = match sieve.is_open() {
         true => face.engine.read().follow_feed(after).await?,
         false => face.engine.read().follow_feed_of(after, sieve).await?,
@@ -202,13 +202,13 @@ async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &Request
     event_stream(face, subscription, Cursor::Position, id)
 }
 
-/// Like any read, but `after_position=latest` is the current end of the feed.
+/// A read of the feed. `after_position=latest` is the current end of the feed.
 async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Result<Reading, Refusal> {
     if Query::parse(raw).get(query::AFTER_POSITION) != Some(query::LATEST) {
         return reading(headers, raw, query::AFTER_POSITION);
     }
     let reading = reading(headers, raw, "")?;
-    if reading.again {
+    if reading.is_reconnect {
         return Ok(reading);
     }
     let latest = face.engine.read().last_position().await?;
@@ -221,7 +221,7 @@ pub(super) async fn stream_feed(
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     mut headers: HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     headers.insert(header::ACCEPT, HeaderValue::from_static(sse::MEDIA_TYPE));
     let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
     let sieve = sieve(&face, raw.as_deref())?;
@@ -239,7 +239,7 @@ fn events_page(
     json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more, gap))
 }
 
-/// A cursor as pages give it; -1 before the first event.
+/// A cursor in the form of pages; -1 is before the first event.
 fn cursor_or_none(cursor: Option<u64>) -> i64 {
     cursor.map_or(-1, |cursor| i64::try_from(cursor).unwrap_or(i64::MAX))
 }
@@ -249,13 +249,16 @@ fn event_stream(
     subscription: recount_engine::Subscription,
     cursor: Cursor,
     RequestId(id): &RequestId,
-) -> Answer {
+) -> HandlerResult {
     let Some(place) = face.face_state.streams.try_take(&face.engine.instance(), 1) else {
         return Err(Refusal {
             retry_after: Some(limits::STREAMS_RETRY),
             ..Refusal::new(
                 Code::TooManyStreams,
-                format!("{} streams are open already", face.face_state.streams_max),
+                format!(
+                    "the limit of {} open streams is reached; close one or try again later",
+                    face.face_state.streams_max
+                ),
             )
         });
     };
@@ -263,7 +266,8 @@ fn event_stream(
     let mut caller = face.caller.clone();
     let over = async move {
         tokio::select! {
-            () = shutdown.requested() => "the server is shutting down; reconnect with the last id",
+            () = shutdown.requested() =>
+                "the server is shutting down; reconnect with the id of the last event",
             () = caller.revoked() => "the token or ticket of this stream was revoked",
         }
     };

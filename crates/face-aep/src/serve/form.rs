@@ -1,5 +1,6 @@
-//! A `multipart/form-data` body with one file. The body is in memory, and everything in it is bounded. It must not know
-//! what becomes of the file. Entry point: [`read`].
+//! Reads a `multipart/form-data` body with one file. The body is in memory, and all its parts have limits.
+//!
+//! Must not depend on the use of the file. Entry point: [`read`].
 
 use std::convert::Infallible;
 
@@ -12,11 +13,11 @@ use recount_event::Code;
 use crate::error::Refusal;
 use crate::limits;
 
-/// What a form holds.
+/// The fields of a form.
 #[derive(Debug, Default)]
 pub(super) struct FileForm {
     pub(super) bytes: Bytes,
-    /// Of the file's part.
+    /// The media type and file name of the file's part.
     pub(super) mime: Option<String>,
     pub(super) file_name: Option<String>,
     pub(super) kind: Option<String>,
@@ -29,10 +30,10 @@ pub(super) fn is_form(content_type: &str) -> bool {
     media_type.trim().eq_ignore_ascii_case("multipart/form-data")
 }
 
-/// Reads a form. A field of another name is refused, because it would be lost.
+/// Reads a form. An unknown field is refused, because it would be lost.
 pub(super) async fn read(content_type: &str, body: Bytes) -> Result<FileForm, Refusal> {
     let boundary = multer::parse_boundary(content_type).map_err(|_| {
-        malformed("the content-type of the form names no boundary; send it as your HTTP client writes it")
+        malformed("the content-type of the form has no boundary; let your HTTP client set the header")
     })?;
     let size = SizeLimit::new().whole_stream(body.len() as u64);
     let whole = stream::iter([Ok::<_, Infallible>(body)]);
@@ -49,9 +50,8 @@ pub(super) async fn read(content_type: &str, body: Bytes) -> Result<FileForm, Re
             field.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if header_bytes > limits::FORM_HEADER_BYTES_MAX {
             let most = limits::FORM_HEADER_BYTES_MAX;
-            let detail = format!(
-                "part {parts} of the form has {header_bytes} bytes of headers; at most {most} are read"
-            );
+            let detail =
+                format!("part {parts} of the form has {header_bytes} bytes of headers; the limit is {most}");
             return Err(malformed(detail));
         }
         let name = field.name().unwrap_or_default().to_owned();
@@ -71,13 +71,13 @@ pub(super) async fn read(content_type: &str, body: Bytes) -> Result<FileForm, Re
             other => {
                 let other: String = other.chars().take(40).collect();
                 let detail =
-                    format!("the form has a field {other:?}; send file, and if you like kind and name");
+                    format!("the form has an unknown field {other:?}; known fields: file, kind, name");
                 return Err(malformed(detail));
             }
         }
     }
     if !has_file {
-        return Err(malformed("the form has no field file; send the bytes as a part of that name"));
+        return Err(malformed("the form has no field file; send the bytes in a part with that name"));
     }
     Ok(found)
 }
@@ -97,7 +97,7 @@ fn text(value: &http::HeaderValue) -> Option<&str> {
 }
 
 fn broken(why: multer::Error) -> Refusal {
-    malformed(format!("the form cannot be read: {why}; send it as your HTTP client writes it"))
+    malformed(format!("the form cannot be parsed: {why}; send multipart/form-data"))
 }
 
 fn malformed(detail: impl Into<String>) -> Refusal {
@@ -139,24 +139,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_such_form_is_refused_with_what_to_do() {
+    async fn invalid_forms_are_refused_with_advice() {
         let file = || named("file", "x");
         let many: Vec<String> = (0..=limits::FORM_PARTS_MAX).map(|_| named("kind", "")).collect();
         let long = "h".repeat(limits::FORM_HEADER_BYTES_MAX);
         let heavy = part(&format!("Content-Disposition: form-data; name=\"file\"\r\nX-Long: {long}"), "x");
-        for (parts, said) in [
+        for (parts, detail) in [
             (vec![], "no field file"),
             (vec![named("kind", "file")], "no field file"),
             (vec![file(), file()], "the field file twice"),
             (vec![named("name", "a"), named("name", "b"), file()], "the field name twice"),
-            (vec![file(), named("run_id", "x")], "a field \"run_id\""),
+            (vec![file(), named("run_id", "x")], "an unknown field \"run_id\""),
             (vec![named("name", &"n".repeat(limits::FORM_FIELD_BYTES_MAX + 1))], "send at most"),
             (vec![heavy], "bytes of headers"),
             (many, "the field kind twice"),
         ] {
             let refusal = reading(&parts).await.unwrap_err();
-            assert_eq!(refusal.code, Code::BodyMalformed, "{said}");
-            assert!(refusal.detail.contains(said), "{said}: {}", refusal.detail);
+            assert_eq!(refusal.code, Code::BodyMalformed, "{detail}");
+            assert!(refusal.detail.contains(detail), "{detail}: {}", refusal.detail);
         }
         for (content_type, body) in [
             ("multipart/form-data", "--Xy--"),

@@ -20,7 +20,7 @@ use super::Face;
 use crate::error::Refusal;
 use crate::{accept, limits};
 
-/// The ids in a path. One that is not text names nothing.
+/// The ids in a path. An id that is not text matches nothing.
 pub(super) struct Ids<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> {
@@ -29,12 +29,12 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(ids)) => Ok(Ids(ids)),
-            Err(_) => Err(Refusal::new(Code::RouteNotFound, "the path holds bytes that are not UTF-8")),
+            Err(_) => Err(Refusal::new(Code::RouteNotFound, "the path contains bytes that are not UTF-8")),
         }
     }
 }
 
-pub(super) type Answer = Result<Response, Refusal>;
+pub(super) type HandlerResult = Result<Response, Refusal>;
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     json_bytes(status, written(value).into())
@@ -57,23 +57,22 @@ pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {
 pub(super) struct BodyType {
     pub(super) is: fn(&str) -> bool,
     pub(super) otherwise: &'static str,
-    /// What to do about a body that is too large.
+    /// The advice for a body that is too large.
     pub(super) too_large: &'static str,
 }
 
 const JSON: BodyType = BodyType {
     is: media::is_json,
-    otherwise: "the body is not declared as JSON; send content-type: application/json",
+    otherwise: "the content-type of the body is not JSON; send content-type: application/json",
     too_large: "send smaller batches",
 };
 
-/// Reads a JSON body within its bounds of size and time.
+/// Reads a JSON body within its limits of size and time.
 pub(super) async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Refusal> {
     body_of_type(request, max, &JSON).await
 }
 
-/// Reads a body within its limits of size and time. What the headers already rule out is refused before the body
-/// is read.
+/// Reads a body within its limits of size and time. If the headers already exceed a limit, the body is not read.
 pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType) -> Result<Bytes, Refusal> {
     let declared = request
         .headers()
@@ -106,7 +105,9 @@ pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType
             ));
         }
         Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large()),
-        Ok(Err(why)) => return Err(Refusal::new(Code::BodyMalformed, format!("the body broke off: {why}"))),
+        Ok(Err(why)) => {
+            return Err(Refusal::new(Code::BodyMalformed, format!("the body ended early: {why}")));
+        }
         Ok(Ok(collected)) => collected.to_bytes(),
     };
     if !bytes.is_empty() && !declared {
@@ -115,10 +116,11 @@ pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType
     Ok(bytes)
 }
 
-/// Refuses a compressed body: a small one could unfold to any size.
+/// Refuses a compressed body, because a small one can expand to any size.
 pub fn encoded(headers: &HeaderMap) -> Option<Refusal> {
     let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity")?;
-    let detail = format!("the body is encoded as {encoding:?}; send it as it is, without content-encoding");
+    let detail =
+        format!("the body has content-encoding {encoding:?}; send it uncompressed, without content-encoding");
     Some(Refusal::new(Code::MediaTypeUnsupported, detail))
 }
 
@@ -142,7 +144,7 @@ impl Query {
         accept::run_filter(|name| self.get(name), statuses)
     }
 
-    /// Of a list that its index can filter.
+    /// The filter of a list that its index supports.
     pub(super) fn list_by_status(
         &self,
         prefix: Option<&str>,
@@ -157,8 +159,8 @@ impl Query {
     }
 }
 
-/// A page of a list, its cursor, and its damaged rows: clients that see only a part of the items get
-/// the kind of row, and not its owner.
+/// A page of a list, with its cursor and its damaged rows. Clients that see only a part of the items get the kind of a
+/// damaged row, but not its owner.
 pub(super) fn page<T: Serialize>(
     face: &Face,
     shown: Vec<T>,

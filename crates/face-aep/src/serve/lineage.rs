@@ -1,6 +1,6 @@
-//! Runs that come after an ended run: retry, resume, continue, and retry from a turn.
+//! Routes that create a run from an ended run: retry, resume, continue, and retry from a turn.
 //!
-//! What may be resumed, and from where, the engine decides. Look at [`resumed`].
+//! Must not decide what can be resumed, or from where: the engine does. Start with [`create_resumed_run`].
 
 use axum::extract::Request;
 use bytes::Bytes;
@@ -10,35 +10,35 @@ use recount_event::family::run::RunKind;
 use recount_event::{Code, ForeignId, RunId};
 
 use super::Face;
-use super::http::{Answer, Ids, body_bytes};
+use super::http::{HandlerResult, Ids, body_bytes};
 use super::once::IdempotentRequest;
-use super::runs::{answer_made, show_made};
+use super::runs::{create_run_response, show_created_run};
 use crate::error::Refusal;
 use crate::{accept, limits};
 
-/// A request about an ended run, before its body is looked at.
-struct Asked {
+/// A request about an ended run, before its body is parsed.
+struct EndedRunRequest {
     run: RunId,
     trace: Option<String>,
-    again: IdempotentRequest,
+    idempotent: IdempotentRequest,
 }
 
-impl Asked {
-    /// Gives the bytes of the body beside it.
+impl EndedRunRequest {
+    /// Also returns the bytes of the body.
     async fn read(
         face: &Face,
         run: &str,
-        again: IdempotentRequest,
+        idempotent: IdempotentRequest,
         request: Request,
-    ) -> Result<(Asked, Bytes), Refusal> {
+    ) -> Result<(EndedRunRequest, Bytes), Refusal> {
         let trace = accept::traceparent(request.headers().get("traceparent"));
         let run = face.run_id(run).await?;
         let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-        Ok((Asked { run, trace, again }, bytes))
+        Ok((EndedRunRequest { run, trace, idempotent }, bytes))
     }
 }
 
-/// What is to be otherwise in the new run.
+/// The differences of the new run from the ended one.
 #[derive(Default)]
 struct Changes {
     model: Option<String>,
@@ -47,31 +47,31 @@ struct Changes {
     attachments: Vec<(ForeignId, Option<String>)>,
 }
 
-pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(&face, made).await;
+pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        return show_created_run(&face, created).await;
     }
-    let (asked, bytes) = Asked::read(&face, &run, again, request).await?;
+    let (ended, bytes) = EndedRunRequest::read(&face, &run, idempotent, request).await?;
     let request: RetryRun = accept::body_or_default(&bytes)?;
-    let past = face.engine.write().past(asked.run).await?;
-    face.may_order(past.queued.kind)?;
+    let past = face.engine.write().past(ended.run).await?;
+    face.check_may_start(past.queued.kind)?;
     let mut new = past.again()?;
     if let Some(model) = accept::bounded("model", request.model, limits::NAME_BYTES_MAX)? {
-        only_of_a_loop(past.queued.kind, "model")?;
+        require_agent_loop(past.queued.kind, "model")?;
         (new.queued.model, new.queued.provider) = (Some(model), None);
     }
     new.queued.requested_by = Some(face.caller.name.clone());
-    new.queued.traceparent = asked.trace;
-    answer_made(&face, new, asked.again).await
+    new.queued.traceparent = ended.trace;
+    create_run_response(&face, new, ended.idempotent).await
 }
 
-pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(&face, made).await;
+pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        return show_created_run(&face, created).await;
     }
-    let (asked, bytes) = Asked::read(&face, &run, again, request).await?;
+    let (ended, bytes) = EndedRunRequest::read(&face, &run, idempotent, request).await?;
     let request: ResumeRun = accept::body_or_default(&bytes)?;
     let from = match (request.checkpoint_id, accept::number(request.from_sequence)?) {
         (Some(_), Some(_)) => {
@@ -80,7 +80,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
         }
         (Some(id), None) => ResumeFrom::Checkpoint(checkpoint(&id)?),
         (None, Some(sequence)) => ResumeFrom::Sequence(sequence),
-        // More words follow on all that was said.
+        // A new request continues the whole conversation.
         (None, None) if request.request_text.is_some() => ResumeFrom::End,
         (None, None) => ResumeFrom::Settled,
     };
@@ -90,18 +90,18 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
         max_turns: request.max_turns,
         attachments: Vec::new(),
     };
-    resumed(&face, asked, from, changes).await
+    create_resumed_run(&face, ended, from, changes).await
 }
 
-pub(super) async fn continue_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(&face, made).await;
+pub(super) async fn continue_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        return show_created_run(&face, created).await;
     }
-    let (asked, bytes) = Asked::read(&face, &run, again, request).await?;
+    let (ended, bytes) = EndedRunRequest::read(&face, &run, idempotent, request).await?;
     let request: ContinueRun = accept::body(&bytes)?;
     if request.prompt.trim().is_empty() {
-        return Err(Refusal::new(Code::OrderRefused, "prompt is empty; say what the agent is to do next"));
+        return Err(Refusal::new(Code::OrderRefused, "prompt is empty; send what the agent should do next"));
     }
     let changes = Changes {
         model: request.model,
@@ -109,45 +109,54 @@ pub(super) async fn continue_run(face: Face, Ids(run): Ids<String>, request: Req
         max_turns: request.max_turns,
         attachments: accept::attachments(request.attachments)?,
     };
-    resumed(&face, asked, ResumeFrom::End, changes).await
+    create_resumed_run(&face, ended, ResumeFrom::End, changes).await
 }
 
-pub(super) async fn retry_run_from_turn(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(&face, made).await;
+pub(super) async fn retry_run_from_turn(
+    face: Face,
+    Ids(run): Ids<String>,
+    request: Request,
+) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        return show_created_run(&face, created).await;
     }
-    let (asked, bytes) = Asked::read(&face, &run, again, request).await?;
+    let (ended, bytes) = EndedRunRequest::read(&face, &run, idempotent, request).await?;
     let request: RetryRunFromTurn = accept::body(&bytes)?;
     let from = ResumeFrom::BeforeTurn(request.turn_index);
     let changes = Changes { model: request.model, max_turns: request.max_turns, ..Changes::default() };
-    resumed(&face, asked, from, changes).await
+    create_resumed_run(&face, ended, from, changes).await
 }
 
-/// Makes the run that goes on from an ended one.
-async fn resumed(face: &Face, asked: Asked, from: ResumeFrom, changes: Changes) -> Answer {
-    let past: Past = face.engine.write().past(asked.run).await?;
+/// Creates the run that continues an ended one.
+async fn create_resumed_run(
+    face: &Face,
+    ended: EndedRunRequest,
+    from: ResumeFrom,
+    changes: Changes,
+) -> HandlerResult {
+    let past: Past = face.engine.write().past(ended.run).await?;
     if past.queued.kind != RunKind::AgentLoop {
-        let (run, kind) = (asked.run, past.queued.kind.as_str());
+        let (run, kind) = (ended.run, past.queued.kind.as_str());
         let detail = format!("{run} is of kind {kind}, which cannot be resumed; retry it");
         return Err(Refusal::new(Code::OrderRefused, detail));
     }
-    face.may_order(past.queued.kind)?;
+    face.check_may_start(past.queued.kind)?;
     let place = face.engine.write().resume_place(&past, &from).await?;
     let mut new = past.resumed(place)?;
     if let Some(model) = accept::bounded("model", changes.model, limits::NAME_BYTES_MAX)? {
         (new.queued.model, new.queued.provider) = (Some(model), None);
     }
     new.queued.request_text = changes.request_text;
-    // What came with the earlier request is in the conversation already.
-    let attachments = face.attached(changes.attachments).await?;
+    // Earlier attachments are in the conversation already.
+    let attachments = face.resolve_attachments(changes.attachments).await?;
     let order = past.order()?;
     let max_turns = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)?.or(order.max_turns);
     let order = Order { attachments, max_turns, branch: from.branch(), ..order };
     new.queued.config = Some(order.written());
     new.queued.requested_by = Some(face.caller.name.clone());
-    new.queued.traceparent = asked.trace;
-    answer_made(face, new, asked.again).await
+    new.queued.traceparent = ended.trace;
+    create_run_response(face, new, ended.idempotent).await
 }
 
 fn checkpoint(id: &str) -> Result<ForeignId, Refusal> {
@@ -157,14 +166,14 @@ fn checkpoint(id: &str) -> Result<ForeignId, Refusal> {
     })
 }
 
-/// Options that only agent loops have.
-fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
+/// Refuses an option that only agent loops have.
+fn require_agent_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
     if kind == RunKind::AgentLoop {
         return Ok(());
     }
     let kind = kind.as_str();
     let detail = format!(
-        "{name} is allowed only for runs of kind agent_loop, and this one is of kind {kind}; leave it out"
+        "{name} is allowed only for runs of kind agent_loop, and this run is of kind {kind}; leave it out"
     );
     Err(Refusal::new(Code::OrderRefused, detail))
 }

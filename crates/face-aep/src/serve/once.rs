@@ -1,9 +1,9 @@
 //! `Idempotency-Key`: a repeated request is not executed again; its response is returned again.
 //!
-//! A key is valid for one client and one path, for a day. Refusals are not stored, so that they can be
-//! corrected. Batches of events have numbers of their own and need none.
+//! A key is valid for one client and one path, for a day. Refusals are not stored, so that requests can be corrected.
+//! Batches of events have sequence numbers and need no key.
 //!
-//! A handler takes an [`IdempotentRequest`] and does nothing before it has checked `made`.
+//! A handler takes an [`IdempotentRequest`] and must check `created` first.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::body::{Body, to_bytes};
@@ -23,15 +23,15 @@ use crate::error::Refusal;
 use crate::{accept, limits};
 
 pub(super) const KEY: &str = "idempotency-key";
-/// A header of answers to requests that were repeated.
+/// The header of replayed responses.
 pub const REPLAYED: &str = "idempotency-replayed";
 
-/// What a handler that makes something goes by; in the extensions of its request.
+/// The idempotency key of a request and its earlier result; in the extensions of the request.
 #[derive(Clone, Default)]
 pub(super) struct IdempotentRequest {
     pub(super) once: Option<Once>,
-    /// What the request made before.
-    pub(super) made: Option<Made>,
+    /// The item that the request created before.
+    pub(super) created: Option<Made>,
 }
 
 impl IdempotentRequest {
@@ -39,8 +39,8 @@ impl IdempotentRequest {
         request.extensions().get::<IdempotentRequest>().cloned().unwrap_or_default()
     }
 
-    /// Has a run do what a prompt or an operator wants of it, unless the same request did it before. With a key the
-    /// answer is kept in the append that does it, as `word` makes it; otherwise the caller shows what there is now.
+    /// Submits a command to a run, unless the same request did before. With a key the response is stored in the append
+    /// of the command, as `word` encodes it. `None`: the caller responds with the current state.
     pub(super) async fn submit(
         self,
         face: &Face,
@@ -49,13 +49,13 @@ impl IdempotentRequest {
         word: impl FnOnce(&CommandOutcome) -> Option<Vec<u8>> + Send + 'static,
     ) -> Result<Option<Response>, Refusal> {
         match self {
-            IdempotentRequest { made: Some(_), .. } => Ok(None),
+            IdempotentRequest { created: Some(_), .. } => Ok(None),
             IdempotentRequest { once: None, .. } => {
                 face.engine.write().submit(run, command).await?;
                 Ok(None)
             }
             IdempotentRequest { once: Some(once), .. } => {
-                let word = Box::new(|outcome: &CommandOutcome| kept(word(outcome)?));
+                let word = Box::new(|outcome: &CommandOutcome| stored_response(word(outcome)?));
                 let answer =
                     face.engine.write().submit_keyed(run, command, KeyedReply { once, word }).await?;
                 Ok(answer.map(answered))
@@ -64,20 +64,20 @@ impl IdempotentRequest {
     }
 }
 
-/// That the answer is kept already; in the extensions of a response.
+/// Marks a response that is stored already; in its extensions.
 #[derive(Clone)]
-struct Kept;
+struct ResponseStored;
 
-/// An answer that is not too large to be kept.
-pub(super) fn kept(body: Vec<u8>) -> Option<KeptAnswer> {
+/// A response that is small enough to store.
+pub(super) fn stored_response(body: Vec<u8>) -> Option<KeptAnswer> {
     let body = String::from_utf8(body).ok().filter(|body| body.len() <= limits::KEPT_ANSWER_BYTES_MAX)?;
     Some(KeptAnswer { status: StatusCode::OK.as_u16(), location: None, body })
 }
 
-/// The stored response of a request, kept in the append that executed it.
+/// The stored response of a request, from the append that executed it.
 fn answered(answer: KeptAnswer) -> Response {
     let mut response = response_of(answer);
-    response.extensions_mut().insert(Kept);
+    response.extensions_mut().insert(ResponseStored);
     response
 }
 
@@ -91,21 +91,21 @@ pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Reques
     }
 }
 
-/// A request with a key that is to be done now, or was done without being answered.
+/// A request with a key that has to be executed, or was executed without a stored response.
 pub(super) struct KeyedRequest {
     pub(super) once: Once,
-    pub(super) made: Option<Made>,
-    /// Nobody else does it while this is held.
+    pub(super) created: Option<Made>,
+    /// Blocks the same request while this is held.
     _under_way: UnderWay,
 }
 
-/// What a key says of a request.
+/// The state of a key.
 pub(super) enum KeyFound {
     ToDo(Box<KeyedRequest>),
     Answered(Response),
 }
 
-/// Looks a key up for a request that is otherwise told apart by its path and the digest of what was sent.
+/// Looks up a key. The path and the digest of the body distinguish requests.
 pub(super) async fn look_up(
     (engine, caller): (&Engine, &Caller),
     (method, path): (&str, &str),
@@ -114,12 +114,12 @@ pub(super) async fn look_up(
 ) -> Result<KeyFound, Refusal> {
     let key = accept::idempotency_key(key)?;
     let once = Once { key: named(&[&caller.id, method, path, key]), body: digest };
-    let (under_way, made) = match engine.write().take_up(&once).await? {
+    let (under_way, created) = match engine.write().take_up(&once).await? {
         Standing::New(under_way) => (under_way, None),
-        Standing::Made(under_way, made) => (under_way, Some(made)),
+        Standing::Made(under_way, created) => (under_way, Some(created)),
         Standing::Answered(answer) => return Ok(KeyFound::Answered(replayed(answer))),
         Standing::Other => {
-            let detail = format!("the key {key:?} was used with another body before; use a new key");
+            let detail = format!("the key {key:?} was already used with another body; send a new key");
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
         }
         Standing::Busy => {
@@ -127,14 +127,14 @@ pub(super) async fn look_up(
             return Err(Refusal::new(Code::IdempotencyInProgress, detail));
         }
     };
-    Ok(KeyFound::ToDo(Box::new(KeyedRequest { once, made, _under_way: under_way })))
+    Ok(KeyFound::ToDo(Box::new(KeyedRequest { once, created, _under_way: under_way })))
 }
 
 impl KeyedRequest {
-    /// Keeps the answer, unless it is a refusal, is kept already, or is too large.
+    /// Stores the response, unless it is a refusal, is stored already, or is too large.
     pub(super) async fn answer(self, engine: &Engine, response: Response) -> Result<Response, Refusal> {
         let (parts, body) = response.into_parts();
-        let is_kept = parts.extensions.get::<Kept>().is_some();
+        let is_kept = parts.extensions.get::<ResponseStored>().is_some();
         let done = parts.extensions.get::<Refusal>().is_none() && parts.status.is_success() && !is_kept;
         let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
         if done && body.len() <= limits::KEPT_ANSWER_BYTES_MAX {
@@ -147,7 +147,7 @@ impl KeyedRequest {
             engine.write().keep_answer(&self.once, answer).await?;
         }
         let mut response = Response::from_parts(parts, Body::from(body));
-        if self.made.is_some() {
+        if self.created.is_some() {
             response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         }
         Ok(response)
@@ -161,7 +161,7 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
     };
     let path = request.uri().path().to_owned();
     let (parts, body) = request.into_parts();
-    // Read here as the handler would, and passed on unchanged.
+    // Read with the limits of the handler, and passed on unchanged.
     let mut copy = Request::new(body);
     *copy.headers_mut() = parts.headers.clone();
     let bytes = body_bytes(copy, limits::BODY_BYTES_MAX).await?;
@@ -171,13 +171,13 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
         KeyFound::Answered(answer) => return Ok(answer),
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    let (once, made) = (Some(keyed.once.clone()), keyed.made.clone());
-    request.extensions_mut().insert(IdempotentRequest { once, made });
+    let (once, created) = (Some(keyed.once.clone()), keyed.created.clone());
+    request.extensions_mut().insert(IdempotentRequest { once, created });
     let response = next.run(request).await;
     keyed.answer(&engine, response).await
 }
 
-/// One text of bounded length for several; no two lists of texts share one.
+/// Combines several texts into one of bounded length. Different lists give different texts.
 pub(super) fn named(texts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for text in texts {

@@ -1,4 +1,4 @@
-//! Own runs: create, and start by a message in a session.
+//! Creates own runs, also for messages in a session, and lists agents and messages. Start with [`Face::prepare_run`].
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -11,39 +11,40 @@ use recount_event::{Code, ForeignId, SessionId};
 
 use super::Face;
 use super::artifacts::found;
-use super::http::{Answer, Ids, Query, body_bytes, json};
+use super::http::{HandlerResult, Ids, Query, body_bytes, json};
 use super::once::IdempotentRequest;
-use super::runs::{answer_made, show_made};
+use super::runs::{create_run_response, show_created_run};
 use crate::accept::{RunOptions, RunRequest};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 impl Face {
-    /// Refuses own runs where no performer is attached, and to clients that may only ingest.
-    pub(super) fn may_order(&self, kind: RunKind) -> Result<(), Refusal> {
+    /// Refuses own runs if no performer is attached or the client may only ingest.
+    pub(super) fn check_may_start(&self, kind: RunKind) -> Result<(), Refusal> {
         if !self.caller.may(Scope::Run) {
             let kind = kind.as_str();
             let needs = format!(
-                "a run of kind {kind} needs the scope run; this token may only create runs of kind external"
+                "a run of kind {kind} requires the scope run; this token may only create runs of kind \
+                 external"
             );
             return Err(Refusal::new(Code::ScopeMissing, needs));
         }
         if !self.engine.work().has_performer() {
             let kind = kind.as_str();
-            let nobody = format!("this server executes no runs of kind {kind}; send kind external");
-            return Err(Refusal::new(Code::KindUnavailable, nobody));
+            let detail = format!("this server does not execute runs of kind {kind}; send kind external");
+            return Err(Refusal::new(Code::KindUnavailable, detail));
         }
         Ok(())
     }
 
-    /// A run to be queued, with its configuration and the items that it names.
-    pub(super) async fn ordered(&self, asked: RunRequest) -> Result<NewRun, Refusal> {
-        let RunRequest { mut new, mut wanted, resume } = asked;
-        self.may_make_in(new.task, new.session)?;
+    /// Resolves everything that a requested run names, and returns the run to queue.
+    pub(super) async fn prepare_run(&self, request: RunRequest) -> Result<NewRun, Refusal> {
+        let RunRequest { mut new, mut options, resume } = request;
+        self.check_may_create_in(new.task, new.session)?;
         if new.queued.driver == Driver::External {
             return Ok(new);
         }
-        self.may_order(new.queued.kind)?;
+        self.check_may_start(new.queued.kind)?;
         if let Some((run, from_sequence)) = resume {
             let past = self.engine.write().past(self.run_id(&run.to_string()).await?).await?;
             if past.queued.kind != RunKind::AgentLoop || (past.task, past.session) != (new.task, new.session)
@@ -57,20 +58,20 @@ impl Face {
             new.queued.workspace_path = past.queued.workspace_path.clone();
             past.precede(&mut new.queued);
         }
-        if let Some(picked) = wanted.agent.take() {
+        if let Some(picked) = options.agent.take() {
             let template = accept::template(self.engine.catalogue().profiles().get(&picked.name)?, &picked)?;
-            wanted.by_template(&mut new.queued, template);
+            options.apply_template(&mut new.queued, template);
         }
-        let RunOptions { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
-        order.attachments.extend(self.attached(attachments).await?);
+        let RunOptions { mut order, model, workspace_mode, attachments, network: _, agent: _ } = options;
+        order.attachments.extend(self.resolve_attachments(attachments).await?);
         new.queued.model = model;
         new.queued.workspace_mode = workspace_mode;
         new.queued.config = Some(order.written());
         Ok(new)
     }
 
-    /// What comes with a request, as a run is told of it.
-    pub(super) async fn attached(
+    /// Looks up the attachments of a request.
+    pub(super) async fn resolve_attachments(
         &self,
         named: Vec<(ForeignId, Option<String>)>,
     ) -> Result<Vec<Attached>, Refusal> {
@@ -86,7 +87,11 @@ impl Face {
 
     /// Fills in the missing fields of a message from the last own run of its session: a
     /// conversation continues with the same model, on the same folder.
-    async fn continued(&self, session: SessionId, asked: &mut RunRequest) -> Result<(), Refusal> {
+    async fn inherit_from_last_run(
+        &self,
+        session: SessionId,
+        request: &mut RunRequest,
+    ) -> Result<(), Refusal> {
         let newest = ListQuery { limit: limits::SESSION_RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
         let runs = self.engine.catalogue().list_session_runs(session, &newest).await?.items;
         let is_ours =
@@ -94,15 +99,15 @@ impl Face {
         let Some(last) = runs.iter().find(|row| is_ours(&row.kind, &row.driver)) else { return Ok(()) };
         let Some(before) = self.engine.read().queued(last.id).await? else { return Ok(()) };
         let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
-        asked.new.queued.prior_run_id = Some(last.id.to_string());
-        if asked.new.queued.agent.is_some() {
+        request.new.queued.prior_run_id = Some(last.id.to_string());
+        if request.new.queued.agent.is_some() {
             // The configuration of the session applies.
             return Ok(());
         }
-        let RunOptions { order, model, workspace_mode, network, .. } = &mut asked.wanted;
+        let RunOptions { order, model, workspace_mode, network, .. } = &mut request.options;
         if model.is_none() {
             *model = before.model;
-            asked.new.queued.provider = before.provider;
+            request.new.queued.provider = before.provider;
         }
         order.system = order.system.take().or(then.system);
         order.workspace_instructions = order.workspace_instructions.or(then.workspace_instructions);
@@ -116,10 +121,10 @@ impl Face {
     }
 }
 
-pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(&face, made).await;
+pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        return show_created_run(&face, created).await;
     }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let session = face.session_id(&session)?;
@@ -128,23 +133,27 @@ pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request:
     if face.engine.catalogue().session(session).await?.is_none() {
         return Err(face.engine.catalogue().missing_session(session).await.into());
     }
-    let mut asked = accept::message(request, session, &face.caller.name)?;
+    let mut run = accept::message(request, session, &face.caller.name)?;
     if let Some(row) = face.engine.catalogue().setup(session).await? {
         let profile = face.engine.catalogue().profiles().get(&row.setup.agent)?;
-        asked.wanted.by_template(&mut asked.new.queued, profile.order(&row.setup.choice())?);
+        run.options.apply_template(&mut run.new.queued, profile.order(&row.setup.choice())?);
     }
-    face.continued(session, &mut asked).await?;
-    let mut new = face.ordered(asked).await?;
+    face.inherit_from_last_run(session, &mut run).await?;
+    let mut new = face.prepare_run(run).await?;
     new.queued.traceparent = trace;
-    answer_made(&face, new, again).await
+    create_run_response(&face, new, idempotent).await
 }
 
-pub(super) async fn list_agents(face: Face) -> Answer {
+pub(super) async fn list_agents(face: Face) -> HandlerResult {
     let agents = face.engine.catalogue().profiles().iter().map(project::agent).collect();
     Ok(json(StatusCode::OK, &Page::new(agents, None, false)))
 }
 
-pub(super) async fn list_messages(face: Face, Ids(session): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_messages(
+    face: Face,
+    Ids(session): Ids<String>,
+    RawQuery(raw): RawQuery,
+) -> HandlerResult {
     let session = face.session_id(&session)?;
     if face.engine.catalogue().session(session).await?.is_none() {
         return Err(face.engine.catalogue().missing_session(session).await.into());
@@ -154,6 +163,6 @@ pub(super) async fn list_messages(face: Face, Ids(session): Ids<String>, RawQuer
     let limit = accept::limit(query.get(words::LIMIT), words::LIST_LIMIT_DEFAULT, words::LIST_LIMIT_MAX)?;
     let page = face.engine.read().messages(session, after, limit).await?;
     let next = page.next.map(|(run, sequence)| serde_json::Value::String(format!("{run}:{sequence}")));
-    let told = page.told.into_iter().map(project::message).collect();
-    Ok(json(StatusCode::OK, &Page::new(told, next, page.has_more)))
+    let messages = page.told.into_iter().map(project::message).collect();
+    Ok(json(StatusCode::OK, &Page::new(messages, next, page.has_more)))
 }

@@ -1,4 +1,4 @@
-//! Patches: apply, reject, revert. Each is a run of its own, and the answer waits for its end.
+//! Routes for patches: apply, reject, revert. Each is a run of its own, and the response waits for its end.
 
 use ::http::StatusCode;
 use axum::extract::Request;
@@ -9,43 +9,43 @@ use recount_event::{Code, ForeignId, RunId};
 
 use super::Face;
 use super::artifacts::found;
-use super::http::{Answer, Ids, body_bytes, json};
+use super::http::{HandlerResult, Ids, body_bytes, json};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-pub(super) async fn apply_patch(face: Face, Ids(artifact): Ids<String>, request: Request) -> Answer {
+pub(super) async fn apply_patch(face: Face, Ids(artifact): Ids<String>, request: Request) -> HandlerResult {
     change(&face, &artifact, PatchAction::Apply, request).await
 }
 
-pub(super) async fn reject_patch(face: Face, Ids(artifact): Ids<String>, request: Request) -> Answer {
+pub(super) async fn reject_patch(face: Face, Ids(artifact): Ids<String>, request: Request) -> HandlerResult {
     change(&face, &artifact, PatchAction::Reject, request).await
 }
 
-pub(super) async fn revert_patch(face: Face, Ids(artifact): Ids<String>, request: Request) -> Answer {
+pub(super) async fn revert_patch(face: Face, Ids(artifact): Ids<String>, request: Request) -> HandlerResult {
     change(&face, &artifact, PatchAction::Revert, request).await
 }
 
-async fn change(face: &Face, artifact: &str, action: PatchAction, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+async fn change(face: &Face, artifact: &str, action: PatchAction, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let id = accept::artifact_id(artifact)?;
-    if let Some(made) = &again.made {
-        return outcome(face, &id, made.run()?).await;
+    if let Some(created) = &idempotent.created {
+        return outcome(face, &id, created.run()?).await;
     }
     let traceparent = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    let asked: ChangePatch = accept::body_or_default(&bytes)?;
-    let reason = accept::text("reason", asked.reason)?;
-    // Refused as missing, where the caller may not know of it.
+    let change: ChangePatch = accept::body_or_default(&bytes)?;
+    let reason = accept::text("reason", change.reason)?;
+    // Refused as missing if the caller may not see it.
     found(face, &id).await?;
     let requested_by = face.caller.name.clone();
-    let wanted = PatchRequest { action, artifact: id.clone(), requested_by, reason, traceparent };
-    let run = face.engine.work().order_patch(wanted, &face.caller.narrowing, again.once.as_ref()).await?;
+    let patch = PatchRequest { action, artifact: id.clone(), requested_by, reason, traceparent };
+    let run = face.engine.work().order_patch(patch, &face.caller.narrowing, idempotent.once.as_ref()).await?;
     outcome(face, &id, run).await
 }
 
-/// What has become of it when the run has ended.
-async fn outcome(face: &Face, id: &ForeignId, run: RunId) -> Answer {
+/// The outcome of the patch after the run has ended.
+async fn outcome(face: &Face, id: &ForeignId, run: RunId) -> HandlerResult {
     let row = face.engine.work().patch_run(run).await?;
     if row.has_ended() && row.status != "finished" {
         return Err(failure(row));
@@ -54,13 +54,13 @@ async fn outcome(face: &Face, id: &ForeignId, run: RunId) -> Answer {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
     let of_run =
         ArtifactFilter { run: Some(run), kind: Some("patch".to_owned()), ..ArtifactFilter::default() };
-    let made = face.engine.read().list_artifacts(&query, &of_run, &face.caller.narrowing).await?;
-    let inverse = made.items.into_iter().next().map(|row| project::artifact(row, None));
+    let of_revert = face.engine.read().list_artifacts(&query, &of_run, &face.caller.narrowing).await?;
+    let inverse = of_revert.items.into_iter().next().map(|row| project::artifact(row, None));
     let patch = PatchOutcome { artifact, run_id: run.to_string(), run_status: row.status, inverse };
     Ok(json(StatusCode::OK, &One::new("patch", patch)))
 }
 
-/// What the run failed of, in the words of its ending.
+/// The error of the run, from its ending.
 fn failure(row: RunRow) -> Refusal {
     let known = match row.ending.as_deref().unwrap_or_default() {
         "patch_drift" => Code::PatchDrift,

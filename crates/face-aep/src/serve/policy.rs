@@ -1,4 +1,4 @@
-//! The policy's verdict on calls of other agents. It has no effect on them.
+//! Returns the verdict of the policy on an MCP call of another agent. It has no effect on the call.
 
 use ::http::StatusCode;
 use axum::extract::RawQuery;
@@ -8,7 +8,7 @@ use recount_engine::ForeignMcpCall;
 use recount_event::Code;
 
 use super::Face;
-use super::http::{Answer, Ids, Query, json};
+use super::http::{HandlerResult, Ids, Query, json};
 use crate::error::Refusal;
 use crate::{accept, project};
 
@@ -16,16 +16,16 @@ pub(super) async fn judge_mcp_call(
     face: Face,
     Ids((server, tool)): Ids<(String, String)>,
     RawQuery(raw): RawQuery,
-) -> Answer {
-    let asked = Query::parse(raw.as_deref());
-    let destroys = accept::yes_or_no(query::DESTRUCTIVE, asked.get(query::DESTRUCTIVE))?;
+) -> HandlerResult {
+    let parameters = Query::parse(raw.as_deref());
+    let destroys = accept::yes_or_no(query::DESTRUCTIVE, parameters.get(query::DESTRUCTIVE))?;
     let call = ForeignMcpCall {
         server: accept::mcp_name(query::MCP_SERVER, server)?,
         tool: accept::mcp_name(query::MCP_TOOL, tool)?,
         destroys: destroys == Some(true),
     };
     let verdict = face.engine.work().judge_mcp_call(&call).ok_or_else(|| {
-        Refusal::new(Code::KindUnavailable, "this server executes no runs and has no policy")
+        Refusal::new(Code::KindUnavailable, "this server does not execute runs and has no policy")
     })?;
     Ok(json(StatusCode::OK, &One::new("policy_verdict", project::policy_verdict(verdict))))
 }

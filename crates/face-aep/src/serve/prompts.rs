@@ -1,4 +1,4 @@
-//! Prompts: approvals, questions, handoffs. List, show, answer.
+//! Routes for prompts: list, show and answer approvals, clarifications and handoffs.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -14,12 +14,12 @@ use recount_event::{Code, ForeignId, Json, RunId, SessionId};
 use recount_run::{Command, PromptKind};
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, json, page, written};
+use super::http::{HandlerResult, Ids, Query, body_bytes, json, page, written};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-/// Those of a list that the caller may know of.
+/// The prompts of a list that the caller may see.
 async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> RunId) -> Result<Vec<T>, Refusal> {
     let mut seen = Vec::with_capacity(rows.len());
     for row in rows {
@@ -30,7 +30,7 @@ async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> RunId) -> Result<V
     Ok(seen)
 }
 
-/// One prompt, where there is one and the caller may know of it.
+/// A prompt that exists and that the caller may see.
 async fn found<T>(
     face: &Face,
     kind: PromptKind,
@@ -49,7 +49,7 @@ fn run_of_approval(row: &ApprovalRow) -> RunId {
     row.run_id
 }
 
-pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     let query = Query::parse(raw.as_deref()).list_by_status(None, &APPROVAL_STATUSES)?;
     let listed = face.engine.read().list_approvals(&query).await?;
     let rows = seen(&face, listed.items, run_of_approval).await?;
@@ -74,13 +74,13 @@ fn shown_approval(row: ApprovalRow) -> Response {
     json(StatusCode::OK, &one_approval(row))
 }
 
-pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> Answer {
+pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> HandlerResult {
     let id = accept::prompt_id(PromptKind::Approval, &id)?;
     Ok(shown_approval(approval_row(&face, &id).await?))
 }
 
-pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -97,13 +97,13 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     };
     let id = approval_id.clone();
     let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
+    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
-/// The command that moves a deadline, as the body asks for it.
+/// The command that moves a deadline.
 async fn extension(
     face: &Face,
     kind: PromptKind,
@@ -115,20 +115,20 @@ async fn extension(
     Ok(Command::ExtendPrompt { kind, id: id.clone(), seconds, by: face.caller.name.clone() })
 }
 
-pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
     let row = approval_row(&face, &approval_id).await?;
     let command = extension(&face, PromptKind::Approval, &approval_id, request).await?;
     let id = approval_id.clone();
     let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
+    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
-/// Whether the caller may do all that an allowance of this scope reaches, which was given in a run of this session.
+/// Whether the caller may do everything that an allowance of this scope covers, granted in a run of this session.
 pub(super) fn reaches(face: &Face, session: Option<SessionId>, scope: AllowanceScope) -> bool {
     match scope {
         AllowanceScope::Run => true,
@@ -137,14 +137,15 @@ pub(super) fn reaches(face: &Face, session: Option<SessionId>, scope: AllowanceS
     }
 }
 
-/// Refuses an allowance beyond the caller's own reach: a narrowed token cannot allow more than it covers.
+/// Refuses an allowance with a wider scope than the caller's own: a narrowed token cannot allow more than it covers.
 async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(), Refusal> {
     let row = face.engine.catalogue().run(run).await?;
     if reaches(face, row.and_then(|row| row.session_id), scope) {
         return Ok(());
     }
     let detail = format!(
-        "the token is narrowed to some tasks or sessions, and an allowance for the {scope} reaches further; send a narrower scope"
+        "the token is limited to certain tasks or sessions, and an allowance for the {scope} goes beyond \
+         them; send a narrower scope"
     );
     Err(Refusal::new(Code::ScopeMissing, detail))
 }
@@ -155,7 +156,7 @@ fn run_of_clarification(row: &ClarificationRow) -> RunId {
     row.run_id
 }
 
-pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     let query = Query::parse(raw.as_deref()).list_by_status(None, &CLARIFICATION_STATUSES)?;
     let listed = face.engine.read().list_clarifications(&query).await?;
     let rows = seen(&face, listed.items, run_of_clarification).await?;
@@ -180,13 +181,17 @@ fn shown_clarification(row: ClarificationRow) -> Response {
     json(StatusCode::OK, &one_clarification(row))
 }
 
-pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> Answer {
+pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> HandlerResult {
     let id = accept::prompt_id(PromptKind::Clarification, &id)?;
     Ok(shown_clarification(clarification_row(&face, &id).await?))
 }
 
-pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn answer_clarification(
+    face: Face,
+    Ids(id): Ids<String>,
+    request: Request,
+) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
     let row = clarification_row(&face, &clarification_id).await?;
     let bytes = body_bytes(request, limits::ANSWER_BODY_BYTES_MAX).await?;
@@ -202,14 +207,18 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
     let word = move |left: &CommandOutcome| {
         left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
     };
-    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
+    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
 }
 
-pub(super) async fn extend_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn extend_clarification(
+    face: Face,
+    Ids(id): Ids<String>,
+    request: Request,
+) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
     let row = clarification_row(&face, &clarification_id).await?;
     let command = extension(&face, PromptKind::Clarification, &clarification_id, request).await?;
@@ -217,7 +226,7 @@ pub(super) async fn extend_clarification(face: Face, Ids(id): Ids<String>, reque
     let word = move |left: &CommandOutcome| {
         left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
     };
-    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
+    if let Some(answer) = idempotent.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
@@ -229,7 +238,7 @@ fn run_of_handoff(row: &HandoffRow) -> RunId {
     row.run_id
 }
 
-pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     let query = Query::parse(raw.as_deref()).list_by_status(None, &HANDOFF_STATUSES)?;
     let listed = face.engine.read().list_handoffs(&query).await?;
     let rows = seen(&face, listed.items, run_of_handoff).await?;
@@ -246,32 +255,37 @@ fn one_handoff(row: HandoffRow, packed: Option<Json>) -> One<reply::Handoff> {
     One::new("handoff", project::handoff(row, packed))
 }
 
-async fn shown_handoff(face: &Face, id: &ForeignId) -> Answer {
+async fn shown_handoff(face: &Face, id: &ForeignId) -> HandlerResult {
     let row = handoff_row(face, id).await?;
     let packed = face.engine.read().packed_for(&row).await?;
     Ok(json(StatusCode::OK, &one_handoff(row, packed)))
 }
 
 /// Answers a handoff, and returns it with the answer.
-async fn settle_handoff(face: &Face, id: &ForeignId, again: IdempotentRequest, command: Command) -> Answer {
+async fn settle_handoff(
+    face: &Face,
+    id: &ForeignId,
+    idempotent: IdempotentRequest,
+    command: Command,
+) -> HandlerResult {
     let row = handoff_row(face, id).await?;
     let (run, packed) = (row.run_id, face.engine.read().packed_for(&row).await?);
     let settled = id.clone();
     let word = move |left: &CommandOutcome| {
         left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))
     };
-    match again.submit(face, run, command, word).await? {
+    match idempotent.submit(face, run, command, word).await? {
         Some(answer) => Ok(answer),
         None => shown_handoff(face, id).await,
     }
 }
 
-pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> Answer {
+pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> HandlerResult {
     shown_handoff(&face, &accept::prompt_id(PromptKind::Handoff, &id)?).await
 }
 
-pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -279,11 +293,11 @@ pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, reques
     let comment = accept::text("comment", request.comment)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::AcknowledgeHandoff { handoff_id: id, by, comment };
-    settle_handoff(&face, &handoff_id, again, command).await
+    settle_handoff(&face, &handoff_id, idempotent, command).await
 }
 
-pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -291,13 +305,13 @@ pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Re
     let reason = accept::text("reason", request.reason)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::RejectHandoff { handoff_id: id, by, reason };
-    settle_handoff(&face, &handoff_id, again, command).await
+    settle_handoff(&face, &handoff_id, idempotent, command).await
 }
 
-pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let command = extension(&face, PromptKind::Handoff, &handoff_id, request).await?;
-    settle_handoff(&face, &handoff_id, again, command).await
+    settle_handoff(&face, &handoff_id, idempotent, command).await
 }

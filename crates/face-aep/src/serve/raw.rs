@@ -1,8 +1,8 @@
-//! The bytes of an artifact: whole, in part, or compressed with gzip.
+//! Serves the bytes of an artifact: whole, a byte range, or compressed with gzip.
 //!
-//! They are untrusted, pages and scripts included. They are served under their own type, so that an image can be viewed,
-//! and with headers that let no browser run any of it. A part is always of the bytes as they were kept: a range over
-//! compressed bytes would mean other bytes with each encoder. Entry point: [`read_artifact`].
+//! The bytes are untrusted and may be pages or scripts. They are served with their own media type, so that images can
+//! be viewed, and with headers that stop browsers from running them. A range always counts stored bytes: a range over
+//! compressed bytes would depend on the encoder. Entry point: [`read_artifact`].
 
 use std::io;
 use std::io::Write as _;
@@ -24,29 +24,29 @@ use recount_event::Code;
 
 use super::Face;
 use super::artifacts::found;
-use super::http::{Answer, Ids};
+use super::http::{HandlerResult, Ids};
 use super::tag::is_held;
 use super::transfer::place;
 use crate::error::Refusal;
 use crate::face_state::Permit;
 use crate::{accept, limits};
 
-/// Nothing of it runs and nothing is loaded, whatever its media type.
+/// Stops scripts and loads, whatever the media type.
 const SANDBOX: &str =
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
 
-/// Bytes on their way out. One that fails breaks the connection off, so that no client takes a part for the whole.
+/// The bytes of a response. An error closes the connection, so that no client mistakes a part for the whole.
 type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
-/// Bytes on their way out, piece by piece, so that their place is free when the last has gone.
-struct LeavingBytes {
+/// A body that holds its permit until the last piece was sent.
+struct PermitBody {
     pieces: Pieces,
-    /// How many there are still, if that is known.
+    /// The remaining bytes, if known.
     left: Option<u64>,
     _place: Permit,
 }
 
-impl http_body::Body for LeavingBytes {
+impl http_body::Body for PermitBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -70,10 +70,10 @@ impl http_body::Body for LeavingBytes {
     }
 }
 
-pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: HeaderMap) -> Answer {
+pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: HeaderMap) -> HandlerResult {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
-    // What is read from the log is never in memory whole.
+    // An artifact in the log is never in memory as a whole.
     let held =
         row.size_bytes().map(|size| if row.is_in_log() { size.min(limits::LOGGED_BYTES_HELD) } else { size });
     let place = place(&face, held)?;
@@ -87,16 +87,16 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     let (mut given, ()) = Response::new(()).into_parts();
     guard(&mut given, &row, mime);
 
-    let for_this = headers.get(header::IF_RANGE).is_none_or(|wanted| wanted.as_bytes() == tag.as_bytes());
-    let wanted = headers.get(header::RANGE).filter(|_| for_this).and_then(|range| range.to_str().ok());
-    let range = accept::range(wanted, size);
+    let for_this = headers.get(header::IF_RANGE).is_none_or(|expected| expected.as_bytes() == tag.as_bytes());
+    let requested = headers.get(header::RANGE).filter(|_| for_this).and_then(|range| range.to_str().ok());
+    let range = accept::range(requested, size);
     let may_shrink = is_compressible(mime) && size >= limits::GZIP_BYTES_MIN;
     if may_shrink {
         given.headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
     let encodings = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let shrinks = may_shrink && range == accept::Range::All && accept::prefers_gzip(encodings);
-    // Weak, and so of no use for a part: another encoder may make other bytes of the same.
+    // Weak, so not valid for ranges: another encoder may produce other bytes.
     let shown_tag = if shrinks { format!("W/\"{name}.gzip\"") } else { tag };
     if let Ok(tag) = HeaderValue::from_str(&shown_tag) {
         given.headers.insert(header::ETAG, tag);
@@ -111,15 +111,15 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     let (first, count) = match range {
         accept::Range::All => (0, size),
         accept::Range::Part { first, last } => {
-            if let Ok(said) = HeaderValue::from_str(&format!("bytes {first}-{last}/{size}")) {
-                given.headers.insert(header::CONTENT_RANGE, said);
+            if let Ok(value) = HeaderValue::from_str(&format!("bytes {first}-{last}/{size}")) {
+                given.headers.insert(header::CONTENT_RANGE, value);
             }
             given.status = StatusCode::PARTIAL_CONTENT;
             (first, last - first + 1)
         }
         accept::Range::Beyond => {
-            let asked = wanted.unwrap_or_default();
-            let detail = format!("{asked:?} is beyond the {size} bytes of artifact {id}");
+            let requested = requested.unwrap_or_default();
+            let detail = format!("the range {requested:?} is outside the {size} bytes of artifact {id}");
             return Err(Refusal::new(Code::RangeNotSatisfiable, detail));
         }
     };
@@ -134,10 +134,10 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
         }
         false => (pieces, Some(count)),
     };
-    Ok(Response::from_parts(given, Body::new(LeavingBytes { pieces, left, _place: place })))
+    Ok(Response::from_parts(given, Body::new(PermitBody { pieces, left, _place: place })))
 }
 
-/// The headers that every response with such bytes has.
+/// Adds the headers that every response with artifact bytes has.
 fn guard(given: &mut response::Parts, row: &FoundArtifact, mime: &str) {
     let name = row.name().or(row.path()).unwrap_or(row.id());
     for (header, value) in [
@@ -148,7 +148,7 @@ fn guard(given: &mut response::Parts, row: &FoundArtifact, mime: &str) {
             HeaderValue::from_static("same-origin"),
         ),
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-        // It never changes, but the right to read it may.
+        // The bytes never change, but the permission to read them may.
         (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
         (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
         (header::CONTENT_DISPOSITION, disposition(name, mime)),
@@ -170,7 +170,7 @@ fn in_pieces(bytes: Bytes) -> Pieces {
     stream::unfold(bytes, next).boxed()
 }
 
-/// Bytes as they are read from the log.
+/// Reads the pieces from the log.
 fn logged(pieces: OutputPieces) -> Pieces {
     let next = |mut pieces: OutputPieces| async move {
         let piece = pieces.next().await.map_err(io::Error::other).transpose()?;
@@ -179,7 +179,7 @@ fn logged(pieces: OutputPieces) -> Pieces {
     stream::unfold(pieces, next).boxed()
 }
 
-/// The same compressed, a piece at a time, so that other requests get their turn and the whole is never held.
+/// Compresses one piece at a time, so that other requests can run and the whole is never in memory.
 fn compressed(pieces: Pieces) -> Pieces {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let next = |(mut pieces, encoder): (Pieces, Option<GzEncoder<Vec<u8>>>)| async move {
@@ -203,7 +203,7 @@ fn compressed(pieces: Pieces) -> Pieces {
     stream::unfold((pieces, Some(encoder)), next).boxed()
 }
 
-/// Whether it is worth the work: pictures and archives are compressed already.
+/// Whether compression helps: images and archives are compressed already.
 fn is_compressible(mime: &str) -> bool {
     let mime = mime.split(';').next().unwrap_or_default().trim();
     mime.starts_with("text/") || ["json", "xml", "yaml", "javascript"].iter().any(|end| mime.ends_with(end))
@@ -217,7 +217,7 @@ fn disposition(name: &str, mime: &str) -> HeaderValue {
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let plain: String = name.chars().take(100).map(safe).collect();
-    let mut said = format!("{how}; filename=\"{plain}\"");
+    let mut value = format!("{how}; filename=\"{plain}\"");
     if plain != name {
         let whole: String = name.chars().take(100).collect();
         let encoded: String = whole
@@ -227,9 +227,9 @@ fn disposition(name: &str, mime: &str) -> HeaderValue {
                 byte => format!("%{byte:02X}"),
             })
             .collect();
-        said.push_str(&format!("; filename*=UTF-8''{encoded}"));
+        value.push_str(&format!("; filename*=UTF-8''{encoded}"));
     }
-    HeaderValue::from_str(&said).unwrap_or(HeaderValue::from_static("attachment"))
+    HeaderValue::from_str(&value).unwrap_or(HeaderValue::from_static("attachment"))
 }
 
 #[cfg(test)]
@@ -237,15 +237,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_types_that_would_be_run_are_saved_under_plain_names() {
-        let said = |name: &str, mime: &str| disposition(name, mime).to_str().unwrap().to_owned();
-        assert_eq!(said("a.png", "image/png"), "inline; filename=\"a.png\"");
-        assert_eq!(said("a.html", "text/html"), "attachment; filename=\"a.html\"");
-        assert_eq!(said("a.svg", "image/svg+xml"), "attachment; filename=\"a.svg\"");
+    fn files_that_a_browser_could_run_are_downloaded_under_safe_names() {
+        let header = |name: &str, mime: &str| disposition(name, mime).to_str().unwrap().to_owned();
+        assert_eq!(header("a.png", "image/png"), "inline; filename=\"a.png\"");
+        assert_eq!(header("a.html", "text/html"), "attachment; filename=\"a.html\"");
+        assert_eq!(header("a.svg", "image/svg+xml"), "attachment; filename=\"a.svg\"");
         assert_eq!(
-            said("../../etc/\"x\r\ny", "text/plain"),
+            header("../../etc/\"x\r\ny", "text/plain"),
             "inline; filename=\"_x__y\"; filename*=UTF-8''%22x%0D%0Ay"
         );
-        assert_eq!(said("é", "a/b"), "attachment; filename=\"_\"; filename*=UTF-8''%C3%A9");
+        assert_eq!(header("é", "a/b"), "attachment; filename=\"_\"; filename*=UTF-8''%C3%A9");
     }
 }

@@ -1,4 +1,4 @@
-//! Retention: pins, pruning, and the deletion of tasks.
+//! Routes for retention: pins, pruning, and the deletion of tasks.
 
 use ::http::StatusCode;
 use axum::extract::Request;
@@ -8,44 +8,44 @@ use recount_engine::{KeyedReply, Policy, Pruned, Swept};
 use recount_event::RunId;
 
 use super::Face;
-use super::http::{Answer, Ids, body_bytes, json, written};
-use super::once::{IdempotentRequest, kept};
+use super::http::{HandlerResult, Ids, body_bytes, json, written};
+use super::once::{IdempotentRequest, stored_response};
 use super::runs::show_run;
 use crate::{accept, limits};
 
 /// The reason of a pruning by request.
-const ASKED_FOR: &str = "operator";
+const PRUNED_BY_REQUEST: &str = "operator";
 
-pub(super) async fn delete_task(face: Face, Ids(task): Ids<String>) -> Answer {
+pub(super) async fn delete_task(face: Face, Ids(task): Ids<String>) -> HandlerResult {
     let task = face.task_id(&task)?;
     let runs = face.engine.admin().delete_task(task, &face.caller.name).await?;
     let reply = reply::Deleted { task_id: task.to_string(), runs };
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
 }
 
-pub(super) async fn pin_run(face: Face, Ids(run): Ids<String>) -> Answer {
+pub(super) async fn pin_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
     let run = face.run_id(&run).await?;
     face.engine.admin().pin(run, &face.caller.name).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
-pub(super) async fn unpin_run(face: Face, Ids(run): Ids<String>) -> Answer {
+pub(super) async fn unpin_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
     let run = face.run_id(&run).await?;
     face.engine.admin().unpin(run).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
-pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: PruneRun = accept::body_or_default(&bytes)?;
     let before = accept::number(request.before)?;
-    let pruned = match again.once {
-        None => face.engine.admin().prune(run, before, ASKED_FOR).await?,
+    let pruned = match idempotent.once {
+        None => face.engine.admin().prune(run, before, PRUNED_BY_REQUEST).await?,
         Some(once) => {
-            let word = Box::new(move |pruned: &Pruned| kept(written(&one_pruned(run, pruned))));
-            face.engine.admin().prune_keyed(run, before, ASKED_FOR, KeyedReply { once, word }).await?
+            let word = Box::new(move |pruned: &Pruned| stored_response(written(&one_pruned(run, pruned))));
+            face.engine.admin().prune_keyed(run, before, PRUNED_BY_REQUEST, KeyedReply { once, word }).await?
         }
     };
     Ok(json(StatusCode::OK, &one_pruned(run, &pruned)))
@@ -56,12 +56,16 @@ fn one_pruned(run: RunId, pruned: &Pruned) -> One<reply::Pruned> {
     One::new("pruned", reply::Pruned { run_id: run.to_string(), events, first_sequence })
 }
 
-pub(super) async fn prune(face: Face, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn prune(face: Face, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;
-    let swept = face.engine.admin().sweep_once(&policy, again.once.as_ref(), again.made.as_ref()).await?;
+    let swept = face
+        .engine
+        .admin()
+        .sweep_once(&policy, idempotent.once.as_ref(), idempotent.created.as_ref())
+        .await?;
     let Swept { runs, events, has_more, damaged } = swept;
     let reply = reply::Swept { runs, events, has_more, damaged };
     Ok(json(StatusCode::OK, &One::new("swept", reply)))

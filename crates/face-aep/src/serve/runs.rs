@@ -1,4 +1,4 @@
-//! Runs: create, list, show, cancel, digest.
+//! Routes for runs: create, list, show, cancel, digest.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -10,47 +10,51 @@ use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_run::{CancelledBy, Command};
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
+use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page, written};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-pub(super) async fn create_run(face: Face, request: Request) -> Answer {
+pub(super) async fn create_run(face: Face, request: Request) -> HandlerResult {
     make_run(&face, None, request).await
 }
 
-pub(super) async fn create_task_run(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
+pub(super) async fn create_task_run(face: Face, Ids(task): Ids<String>, request: Request) -> HandlerResult {
     let task = face.task_id(&task)?;
     make_run(&face, Some(task), request).await
 }
 
-async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(face, made).await;
+async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        return show_created_run(face, created).await;
     }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateRun = accept::body(&bytes)?;
-    let asked = accept::new_run(request, task, &face.caller.name)?;
-    let mut new = face.ordered(asked).await?;
+    let request = accept::new_run(request, task, &face.caller.name)?;
+    let mut new = face.prepare_run(request).await?;
     new.queued.traceparent = trace;
-    answer_made(face, new, again).await
+    create_run_response(face, new, idempotent).await
 }
 
-/// Makes the run. What the same request made before is [`show_made`]'s.
-pub(super) async fn answer_made(face: &Face, new: NewRun, again: IdempotentRequest) -> Answer {
-    face.may_make_in(new.task, new.session)?;
-    let run = face.engine.write().create_run_once(new, again.once.as_ref()).await?.0;
+/// Creates the run and responds with it. For a repeated request see [`show_created_run`].
+pub(super) async fn create_run_response(
+    face: &Face,
+    new: NewRun,
+    idempotent: IdempotentRequest,
+) -> HandlerResult {
+    face.check_may_create_in(new.task, new.session)?;
+    let run = face.engine.write().create_run_once(new, idempotent.once.as_ref()).await?.0;
     created_run(face, run).await
 }
 
-/// A run that the same request made before, without a look at anything that may have changed since.
-pub(super) async fn show_made(face: &Face, made: &Made) -> Answer {
-    created_run(face, made.run()?).await
+/// Responds with the run that the same request created before. Checks nothing that may have changed since.
+pub(super) async fn show_created_run(face: &Face, created: &Made) -> HandlerResult {
+    created_run(face, created.run()?).await
 }
 
-async fn created_run(face: &Face, run: RunId) -> Answer {
+async fn created_run(face: &Face, run: RunId) -> HandlerResult {
     let reply = show_run(face, run).await?;
     Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
 }
@@ -65,7 +69,7 @@ pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refu
     }
 }
 
-/// The runs after a run, as far as the caller may know of them.
+/// The runs that continue a run, as far as the caller may see them.
 async fn successors(face: &Face, run: RunId) -> Result<Vec<String>, Refusal> {
     let newest = ListQuery { limit: limits::SUCCESSORS_SHOWN_MAX, ..ListQuery::default() };
     let listed = face.engine.catalogue().list_successors(run, &newest).await?.items;
@@ -74,14 +78,14 @@ async fn successors(face: &Face, run: RunId) -> Result<Vec<String>, Refusal> {
     Ok(known.map(|row| row.id.to_string()).collect())
 }
 
-/// A row with what is no fold.
+/// A run with the values that its row does not have.
 async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
     let pinned = face.engine.catalogue().is_pinned(row.id).await?;
     Ok(project::run(row, pinned, Vec::new()))
 }
 
 /// A page of runs.
-async fn shown_page(face: &Face, listed: Listed<RunRow>) -> Answer {
+async fn shown_page(face: &Face, listed: Listed<RunRow>) -> HandlerResult {
     let mut runs = Vec::with_capacity(listed.items.len());
     for row in listed.items {
         runs.push(shown(face, row).await?);
@@ -89,7 +93,7 @@ async fn shown_page(face: &Face, listed: Listed<RunRow>) -> Answer {
     Ok(page(face, runs, (listed.next, listed.has_more), listed.damaged))
 }
 
-pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     let query = Query::parse(raw.as_deref());
     let (page_of, filter) = (query.list(Some(RunId::PREFIX))?, query.run_filter(&RUN_STATUSES)?);
     match (query.get(query::TASK_ID), query.get(query::SESSION_ID)) {
@@ -108,41 +112,51 @@ pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     shown_page(&face, listed).await
 }
 
-pub(super) async fn runs_of_task(face: &Face, task: TaskId, page_of: ListQuery, filter: RunFilter) -> Answer {
+pub(super) async fn runs_of_task(
+    face: &Face,
+    task: TaskId,
+    page_of: ListQuery,
+    filter: RunFilter,
+) -> HandlerResult {
     filtered_page(face, face.engine.catalogue().list_task_runs(task, &page_of).await?, filter).await
 }
 
-async fn runs_of_session(face: &Face, session: SessionId, page_of: ListQuery, filter: RunFilter) -> Answer {
+async fn runs_of_session(
+    face: &Face,
+    session: SessionId,
+    page_of: ListQuery,
+    filter: RunFilter,
+) -> HandlerResult {
     filtered_page(face, face.engine.catalogue().list_session_runs(session, &page_of).await?, filter).await
 }
 
 /// The index of the runs of a task or session does not hold their status, so a filter shortens pages; the cursor
 /// still advances.
-async fn filtered_page(face: &Face, mut listed: Listed<RunRow>, filter: RunFilter) -> Answer {
+async fn filtered_page(face: &Face, mut listed: Listed<RunRow>, filter: RunFilter) -> HandlerResult {
     listed.items.retain(|row| filter.takes(row));
     shown_page(face, listed).await
 }
 
-/// The run of a path under a task: one of another task does not exist.
+/// The run of a path under a task. A run of another task is not found.
 pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<RunId, Refusal> {
     let (task, run) = (face.task_id(task)?, accept::run_id(run)?);
     let row = face.engine.catalogue().run(run).await?;
     match row {
         Some(row) if row.task_id == Some(task) => Ok(run),
         None => match face.engine.catalogue().tombstone(run).await? {
-            Some(gone) if gone.task_id == Some(task) => Ok(run),
+            Some(tombstone) if tombstone.task_id == Some(task) => Ok(run),
             _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
         },
         _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
     }
 }
 
-pub(super) async fn get_run(face: Face, Ids(run): Ids<String>) -> Answer {
+pub(super) async fn get_run(face: Face, Ids(run): Ids<String>) -> HandlerResult {
     let reply = show_run(&face, face.run_id(&run).await?).await?;
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
 
-pub(super) async fn get_task_run(face: Face, Ids((task, run)): Ids<(String, String)>) -> Answer {
+pub(super) async fn get_task_run(face: Face, Ids((task, run)): Ids<(String, String)>) -> HandlerResult {
     let reply = show_run(&face, run_of_task(&face, &task, &run).await?).await?;
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
@@ -153,7 +167,7 @@ pub(super) fn cancel(request: Cancel) -> Result<Command, Refusal> {
     Ok(Command::Cancel { by: CancelledBy::Operator, reason })
 }
 
-pub(super) async fn cancel_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+pub(super) async fn cancel_run(face: Face, Ids(run): Ids<String>, request: Request) -> HandlerResult {
     let run = face.run_id(&run).await?;
     answer_cancel(&face, run, request).await
 }
@@ -162,26 +176,26 @@ pub(super) async fn cancel_task_run(
     face: Face,
     Ids((task, run)): Ids<(String, String)>,
     request: Request,
-) -> Answer {
+) -> HandlerResult {
     let run = run_of_task(&face, &task, &run).await?;
     answer_cancel(&face, run, request).await
 }
 
-async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+async fn answer_cancel(face: &Face, run: RunId, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
     let pinned = face.engine.catalogue().is_pinned(run).await?;
     let word = move |left: &CommandOutcome| {
         Some(written(&One::new("run", project::run(left.run().clone(), pinned, Vec::new()))))
     };
-    if let Some(answer) = again.submit(face, run, command, word).await? {
+    if let Some(answer) = idempotent.submit(face, run, command, word).await? {
         return Ok(answer);
     }
     Ok(json(StatusCode::OK, &One::new("run", show_run(face, run).await?)))
 }
 
-pub(super) async fn get_run_digest(face: Face, Ids(run): Ids<String>) -> Answer {
+pub(super) async fn get_run_digest(face: Face, Ids(run): Ids<String>) -> HandlerResult {
     let run = face.run_id(&run).await?;
     let digest = face.engine.read().digest(run).await?;
     Ok(json(StatusCode::OK, &One::new("digest", project::digest(run.to_string(), digest))))

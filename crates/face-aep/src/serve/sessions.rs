@@ -1,4 +1,4 @@
-//! Sessions: create, list, show, delete. Their runs are listed with the others.
+//! Routes for sessions: create, list, show, delete. Their runs are listed with all runs.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -8,15 +8,15 @@ use recount_engine::{ListQuery, SessionRow};
 use recount_event::SessionId;
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page};
 use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-pub(super) async fn create_session(face: Face, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        let session = made.session()?;
+pub(super) async fn create_session(face: Face, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        let session = created.session()?;
         return match face.engine.catalogue().session(session).await? {
             Some(row) => created_session(&face, row).await,
             None => Err(face.engine.catalogue().missing_session(session).await.into()),
@@ -24,18 +24,18 @@ pub(super) async fn create_session(face: Face, request: Request) -> Answer {
     }
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateSession = accept::body_or_default(&bytes)?;
-    face.may_make_in(None, None)?;
+    face.check_may_create_in(None, None)?;
     let title = accept::text("title", request.title)?;
-    let row = face.engine.write().create_session_once(title, again.once.as_ref()).await?;
+    let row = face.engine.write().create_session_once(title, idempotent.once.as_ref()).await?;
     created_session(&face, row).await
 }
 
-async fn created_session(face: &Face, row: SessionRow) -> Answer {
+async fn created_session(face: &Face, row: SessionRow) -> HandlerResult {
     let location = format!("/v1/sessions/{}", row.id);
     Ok(created(&location, &One::new("session", show_session(face, row).await?)))
 }
 
-pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     let query = Query::parse(raw.as_deref()).list(Some(SessionId::PREFIX))?;
     let mut listed = face.engine.catalogue().list_sessions(&query).await?;
     listed.items.retain(|row| face.caller.narrowing.admits(None, Some(row.id)));
@@ -54,7 +54,7 @@ async fn show_session(face: &Face, row: SessionRow) -> Result<reply::Session, Re
     Ok(project::session(row, latest, runs))
 }
 
-pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer {
+pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> HandlerResult {
     let session = face.session_id(&session)?;
     match face.engine.catalogue().session(session).await? {
         Some(row) => Ok(json(StatusCode::OK, &One::new("session", show_session(&face, row).await?))),
@@ -62,7 +62,7 @@ pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer
     }
 }
 
-pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {
+pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> HandlerResult {
     let session = face.session_id(&session)?;
     let runs = face.engine.admin().delete_session(session, &face.caller.name).await?;
     let reply = reply::SessionDeleted { session_id: session.to_string(), runs };

@@ -1,4 +1,4 @@
-//! `ETag` of single items: a client that has the current version gets 304 without a body.
+//! `ETag` of single items: a client with the current version gets 304 without a body.
 
 use ::http::{HeaderValue, Method, StatusCode, header};
 use axum::body::{Body, to_bytes};
@@ -8,7 +8,7 @@ use axum::response::Response;
 
 use crate::error::Refusal;
 
-/// Hexadecimal digits of a tag: enough that no two forms of a thing share one.
+/// Hexadecimal digits of a tag, enough to avoid collisions.
 const DIGITS: usize = 32;
 
 /// A layer on routes that show one item.
@@ -34,7 +34,7 @@ pub(super) async fn tag(request: Request, next: Next) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// Whether the client has this form already. Tags that a proxy made weak are the same for reading.
+/// Whether the client has this version. Tags that a proxy made weak are equal for reading.
 pub(super) fn is_held(held: &[HeaderValue], tag: &str) -> bool {
     let lists = held.iter().filter_map(|value| value.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_tags_are_held() {
+    fn tags_are_compared_weakly() {
         let held = |text: &'static str| is_held(&[HeaderValue::from_static(text)], "\"ab\"");
         for yes in ["\"ab\"", "W/\"ab\"", "*", "\"x\", \"ab\""] {
             assert!(held(yes), "{yes}");

@@ -1,4 +1,4 @@
-//! Tasks: create, list, show, cancel.
+//! Routes for tasks: create, list, show, change, cancel.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -10,25 +10,25 @@ use recount_engine::{CommandOutcome, ListQuery, NewTask, Raise};
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
+use super::http::{HandlerResult, Ids, Query, body_bytes, created, json, page, written};
 use super::once::IdempotentRequest;
 use super::runs::{cancel, runs_of_task};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-/// What a task can be.
+/// The statuses of a task.
 const TASK_STATUSES: [&str; 7] = query::TASK_STATUSES;
 
-pub(super) async fn create_task(face: Face, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        let row = task_row(&face, made.task()?).await?;
+pub(super) async fn create_task(face: Face, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
+    if let Some(created) = &idempotent.created {
+        let row = task_row(&face, created.task()?).await?;
         return created_task(&face, row).await;
     }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateTask = accept::body_or_default(&bytes)?;
-    face.may_make_in(None, None)?;
+    face.check_may_create_in(None, None)?;
     let title = accept::text("title", request.title.clone())?;
     let new = NewTask {
         title,
@@ -37,29 +37,29 @@ pub(super) async fn create_task(face: Face, request: Request) -> Answer {
     };
     let first_run = match accept::first_run(request, &face.caller.name)? {
         None => None,
-        Some(asked) => {
-            let mut queued = face.ordered(asked).await?.queued;
+        Some(request) => {
+            let mut queued = face.prepare_run(request).await?.queued;
             queued.traceparent = trace;
             Some(queued)
         }
     };
-    let row = face.engine.write().create_task_once(new, first_run, again.once.as_ref()).await?.0;
+    let row = face.engine.write().create_task_once(new, first_run, idempotent.once.as_ref()).await?.0;
     created_task(&face, row).await
 }
 
-async fn created_task(face: &Face, row: recount_engine::TaskRow) -> Answer {
+async fn created_task(face: &Face, row: recount_engine::TaskRow) -> HandlerResult {
     let location = format!("/v1/tasks/{}", row.id);
     Ok(created(&location, &One::new("task", show_task(face, row).await?)))
 }
 
-pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> HandlerResult {
     let query = Query::parse(raw.as_deref());
     let (mut page_of, filter) = (query.list(Some(TaskId::PREFIX))?, query.run_filter(&TASK_STATUSES)?);
-    let wanted = page_of.limit;
+    let limit = page_of.limit;
     let (mut tasks, mut looked_at, mut damaged) = (Vec::new(), 0, Vec::new());
     loop {
-        // The status of a task is that of its latest run, so each run is read; not too many for one page.
-        page_of.limit = wanted - tasks.len();
+        // The status of a task is that of its latest run, so each run is read, up to a limit for each page.
+        page_of.limit = limit - tasks.len();
         let listed = face.engine.catalogue().list_tasks(&page_of).await?;
         looked_at += listed.items.len();
         damaged.extend(listed.damaged);
@@ -73,7 +73,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
                 tasks.push(task);
             }
         }
-        if tasks.len() == wanted || looked_at >= limits::TASKS_LOOKED_AT_MAX || !listed.has_more {
+        if tasks.len() == limit || looked_at >= limits::TASKS_LOOKED_AT_MAX || !listed.has_more {
             return Ok(page(&face, tasks, (listed.next, listed.has_more), damaged));
         }
         page_of.after = listed.next;
@@ -95,12 +95,12 @@ async fn task_row(face: &Face, task: TaskId) -> Result<recount_engine::TaskRow, 
     }
 }
 
-pub(super) async fn get_task(face: Face, Ids(task): Ids<String>) -> Answer {
+pub(super) async fn get_task(face: Face, Ids(task): Ids<String>) -> HandlerResult {
     let row = task_row(&face, face.task_id(&task)?).await?;
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
-pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
+pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Request) -> HandlerResult {
     let task = face.task_id(&task)?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ChangeTask = accept::body(&bytes)?;
@@ -117,11 +117,11 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
-pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
+pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Request) -> HandlerResult {
+    let idempotent = IdempotentRequest::of(&request);
     let task = face.task_id(&task)?;
     let row = task_row(&face, task).await?;
-    if again.made.is_some() {
+    if idempotent.created.is_some() {
         return Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)));
     }
     let Some(run) = face.engine.catalogue().active_run(task).await? else {
@@ -129,18 +129,22 @@ pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Req
     };
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
-    // No other run can be made for the task before this one has ended.
-    let (as_asked, runs) = (row.clone(), face.engine.catalogue().count_task_runs(task).await?);
+    // The task gets no other run until this one has ended.
+    let (task_row, runs) = (row.clone(), face.engine.catalogue().count_task_runs(task).await?);
     let word = move |left: &CommandOutcome| {
-        Some(written(&One::new("task", project::task(as_asked, Some(left.run().clone()), runs))))
+        Some(written(&One::new("task", project::task(task_row, Some(left.run().clone()), runs))))
     };
-    if let Some(answer) = again.submit(&face, run, command, word).await? {
+    if let Some(answer) = idempotent.submit(&face, run, command, word).await? {
         return Ok(answer);
     }
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
-pub(super) async fn list_task_runs(face: Face, Ids(task): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_task_runs(
+    face: Face,
+    Ids(task): Ids<String>,
+    RawQuery(raw): RawQuery,
+) -> HandlerResult {
     let task = face.task_id(&task)?;
     task_row(&face, task).await?;
     let query = Query::parse(raw.as_deref());

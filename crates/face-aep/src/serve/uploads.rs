@@ -1,5 +1,5 @@
-//! Uploads: bytes that are sent in for a run, as they are or as the file of a form. With an `Idempotency-Key` the same
-//! upload, sent again, is not kept twice.
+//! Uploads an artifact for a run, as the body or as the file of a form. With an `Idempotency-Key` a repeated upload is
+//! stored once.
 
 use ::http::header;
 use axum::extract::Request;
@@ -12,7 +12,7 @@ use recount_event::{Code, ForeignId};
 use super::Face;
 use super::artifacts::found;
 use super::form::{self, FileForm};
-use super::http::{Answer, BodyType, Query, body_of_type, created};
+use super::http::{BodyType, HandlerResult, Query, body_of_type, created};
 use super::once::{KEY, KeyFound, look_up, named};
 use super::transfer::place;
 use crate::error::Refusal;
@@ -24,10 +24,10 @@ const ANY: BodyType = BodyType {
     too_large: "send a smaller file",
 };
 
-/// What the bytes of a form are of when it does not say.
+/// The media type of a file in a form without a content type.
 const BYTES_OF_ANY_TYPE: &str = "application/octet-stream";
 
-pub(super) async fn upload_artifact(face: Face, request: Request) -> Answer {
+pub(super) async fn upload_artifact(face: Face, request: Request) -> HandlerResult {
     let key = request.headers().get(KEY).cloned();
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     let _place = place(&face, http_body::Body::size_hint(request.body()).exact())?;
@@ -39,18 +39,18 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> Answer {
         KeyFound::ToDo(keyed) => keyed,
         KeyFound::Answered(answer) => return Ok(answer),
     };
-    let response = match &keyed.made {
-        Some(made) => shown(&face, made.artifact()?).await?,
+    let response = match &keyed.created {
+        Some(created) => shown(&face, created.artifact()?).await?,
         None => keep(&face, upload, Some(&keyed.once)).await?,
     };
     keyed.answer(&face.engine, response).await
 }
 
-/// What is sent in, whichever way.
+/// Reads the uploaded file from the body or from a form.
 async fn read(face: &Face, request: Request) -> Result<Upload, Refusal> {
     let query = Query::parse(request.uri().query());
-    let said = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let content_type = said
+    let header = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = header
         .filter(|mime| (ANY.is)(mime) && mime.contains('/'))
         .ok_or_else(|| Refusal::new(Code::MediaTypeUnsupported, ANY.otherwise))?
         .to_owned();
@@ -66,7 +66,7 @@ async fn read(face: &Face, request: Request) -> Result<Upload, Refusal> {
         },
     };
     if form.bytes.is_empty() {
-        return Err(Refusal::new(Code::BodyMalformed, "the body is empty; send the bytes to be kept"));
+        return Err(Refusal::new(Code::BodyMalformed, "the body is empty; send the content of the artifact"));
     }
     let mime = form.mime.unwrap_or_else(|| BYTES_OF_ANY_TYPE.to_owned());
     if !(ANY.is)(&mime) || !mime.contains('/') {
@@ -85,13 +85,14 @@ async fn read(face: &Face, request: Request) -> Result<Upload, Refusal> {
     })
 }
 
-/// What tells two uploads with one key apart: what is kept of them, because every form has another boundary.
+/// The digest that distinguishes two uploads with one key. It covers only stored content, because every form has
+/// another boundary.
 fn digest(upload: &Upload) -> String {
     let bytes = blake3::hash(&upload.bytes).to_hex();
     named(&[&upload.kind, &upload.mime, upload.name.as_deref().unwrap_or_default(), &bytes])
 }
 
-async fn keep(face: &Face, upload: Upload, once: Option<&Once>) -> Answer {
+async fn keep(face: &Face, upload: Upload, once: Option<&Once>) -> HandlerResult {
     let row = face.engine.write().upload_once(upload, once).await?;
     shown(face, &row.id).await
 }

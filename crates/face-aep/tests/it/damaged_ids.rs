@@ -1,4 +1,4 @@
-//! Rows whose ids cannot be read are faults of the store, whatever the client asked for.
+//! Tests that rows with unreadable ids are reported as damage of the store by every route.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ async fn rewrite(stage: &Stage, space: &str, key: &str, place: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_id_that_is_damaged_in_a_row_is_not_the_clients_mistake() {
+async fn a_damaged_run_id_in_a_row_is_reported_as_damage() {
     let stage = Stage::set(FaceState::new(limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     stage.append(&run, 0, ASK).await;

@@ -1,5 +1,5 @@
-//! `Idempotency-Key` and crashes: a process that dies at any append of a request, before or after it is durable, and
-//! the request sent again to the next process. What is answered then is what the first answer would have been.
+//! Tests `Idempotency-Key` across crashes: a process dies at any append of a request, before or after it is durable.
+//! The next process must return the response that the first one would have returned.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use tower::ServiceExt as _;
 
 const START_MS: u64 = 1_800_000_000_000;
 
-/// How long a request is waited for whose append is never answered. The clock is the test's own.
-const GIVEN_UP: Duration = Duration::from_secs(2);
+/// How long a test waits for a request whose append never completes. The clock is paused.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What outlives a process, and the process.
-struct House {
+/// A server process, and the disk that outlives it.
+struct Server {
     disk: Arc<Disk>,
-    lives: u64,
+    starts: u64,
     process: Process,
 }
 
@@ -34,7 +34,7 @@ struct Process {
     router: Router,
 }
 
-/// All of an answer that a client acts on.
+/// The parts of a response that a client acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reply {
     status: StatusCode,
@@ -55,11 +55,11 @@ impl Process {
     }
 }
 
-impl House {
-    async fn new() -> House {
+impl Server {
+    async fn new() -> Server {
         let disk = Disk::new();
         let process = Process::start(&disk, 0, START_MS).await;
-        House { disk, lives: 1, process }
+        Server { disk, starts: 1, process }
     }
 
     async fn post(&self, target: &str, key: Option<&str>, body: &str) -> Reply {
@@ -85,11 +85,11 @@ impl House {
     async fn id(&self, target: &str, body: &str) -> String {
         let reply = self.post(target, None, body).await;
         assert!(reply.status.is_success(), "{target}: {}", reply.body);
-        let said: Value = serde_json::from_str(&reply.body).unwrap();
-        said["data"]["id"].as_str().unwrap().to_owned()
+        let value: Value = serde_json::from_str(&reply.body).unwrap();
+        value["data"]["id"].as_str().unwrap().to_owned()
     }
 
-    async fn tell(&self, run: &str, events: &str) {
+    async fn append_events(&self, run: &str, events: &str) {
         let body = format!(r#"{{"producer":{{"id":"p","epoch":0,"seq":0}},"events":[{events}]}}"#);
         let reply = self.post(&format!("/v1/runs/{run}/events"), None, &body).await;
         assert_eq!(reply.status, 200, "{}", reply.body);
@@ -103,33 +103,33 @@ impl House {
     async fn crash_until(&mut self, now_ms: u64) {
         self.process.store.cut();
         self.process.engine.world().tasks.end_all(Duration::ZERO).await;
-        self.process = Process::start(&self.disk, self.lives, now_ms).await;
-        self.lives += 1;
+        self.process = Process::start(&self.disk, self.starts, now_ms).await;
+        self.starts += 1;
     }
 
-    /// A task whose run asks for everything that can be asked for, and two runs that are over.
-    async fn furnished() -> (House, Names) {
-        let house = House::new().await;
-        let task = house.id("/v1/tasks", r#"{"title":"t"}"#).await;
-        let run = house.id(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
-        let asks = r#"
+    /// A server with a run that has a prompt of every kind, and with two ended runs.
+    async fn with_prompts() -> (Server, Names) {
+        let server = Server::new().await;
+        let task = server.id("/v1/tasks", r#"{"title":"t"}"#).await;
+        let run = server.id(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
+        let prompts = r#"
             {"type":"run.started","data":{}},
             {"type":"approval.requested","data":{"approval_id":"a","tool_call_id":"c","kind":"shell","summary":"ls",
              "timeout_seconds":600,"default_decision":"reject"}},
             {"type":"clarification.requested","data":{"clarification_id":"q","question":"which?","timeout_seconds":600}},
             {"type":"handoff.requested","data":{"handoff_id":"h","reason":"hard","target_kind":"escalation_queue",
              "target_uri":"queue:x","summary_terse":"help","packaged_context":{"b":1, "a":2}}}"#;
-        house.tell(&run, asks).await;
+        server.append_events(&run, prompts).await;
         let mut over = Vec::new();
         for _ in 0..2 {
-            let ended = house.id("/v1/runs", r#"{"kind":"external"}"#).await;
+            let ended = server.id("/v1/runs", r#"{"kind":"external"}"#).await;
             let story = r#"{"type":"run.started","data":{}},{"type":"user.message","data":{"text":"x"}},
                 {"type":"run.finished","data":{"final_status":"ok"}}"#;
-            house.tell(&ended, story).await;
+            server.append_events(&ended, story).await;
             over.push(ended);
         }
         let over = over.remove(0);
-        (house, Names { task, run, over })
+        (server, Names { task, run, over })
     }
 }
 
@@ -140,7 +140,7 @@ struct Names {
 }
 
 impl Names {
-    /// What every route is asked that takes a key, and needs no worker.
+    /// A request to each route that takes a key and needs no worker.
     fn requests(&self) -> Vec<(String, &'static str)> {
         let Names { task, run, over } = self;
         vec![
@@ -161,93 +161,97 @@ impl Names {
     }
 }
 
-/// A process dies in the middle of a request, at the append with this number.
-async fn dies_at(number: usize, append: usize, lands: bool) -> (House, Option<Reply>, oneshot::Sender<()>) {
-    let (mut house, names) = House::furnished().await;
+/// Crashes the process in the middle of a request, at the append with this number.
+async fn crash_at(
+    number: usize,
+    append: usize,
+    is_durable: bool,
+) -> (Server, Option<Reply>, oneshot::Sender<()>) {
+    let (mut server, names) = Server::with_prompts().await;
     let (target, body) = names.requests().swap_remove(number);
-    let mut fates: Vec<AppendFault> = (0..append).map(|_| AppendFault::Pass).collect();
+    let mut faults: Vec<AppendFault> = (0..append).map(|_| AppendFault::Pass).collect();
     let (go, held) = oneshot::channel();
-    fates.push(if lands { AppendFault::NeverAnswer } else { AppendFault::Hold(held) });
-    house.process.store.next_appends(fates);
-    let first = tokio::time::timeout(GIVEN_UP, house.post(&target, Some("k"), body)).await.ok();
-    house.crash().await;
-    // What is held would land if the last part were dropped.
-    (house, first, go)
+    faults.push(if is_durable { AppendFault::NeverAnswer } else { AppendFault::Hold(held) });
+    server.process.store.next_appends(faults);
+    let first = tokio::time::timeout(REPLY_TIMEOUT, server.post(&target, Some("k"), body)).await.ok();
+    server.crash().await;
+    // A held append would become durable if the sender were dropped.
+    (server, first, go)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_sent_again_after_a_crash_is_answered_as_it_would_have_been() {
-    let (_, names) = House::furnished().await;
+async fn a_request_repeated_after_a_crash_gets_the_original_response() {
+    let (_, names) = Server::with_prompts().await;
     for number in 0..names.requests().len() {
-        let (house, names) = House::furnished().await;
+        let (server, names) = Server::with_prompts().await;
         let (target, body) = names.requests().swap_remove(number);
-        // The same world in which nothing dies: ids and times are the same.
-        let expected = house.post(&target, Some("k"), body).await;
+        // The same world without a crash: ids and times are the same.
+        let expected = server.post(&target, Some("k"), body).await;
         assert!(expected.status.is_success() && !expected.replayed, "{target}: {expected:?}");
-        let mut deaths = 0;
+        let mut crashes = 0;
         loop {
-            let (house, first, _held) = dies_at(number, deaths, true).await;
-            // Others are not idle in the meantime.
+            let (server, first, _held) = crash_at(number, crashes, true).await;
+            // Other clients send requests in the meantime.
             for _ in 0..2 {
-                house.id("/v1/runs", r#"{"kind":"external"}"#).await;
+                server.id("/v1/runs", r#"{"kind":"external"}"#).await;
             }
-            let again = house.post(&target, Some("k"), body).await;
-            assert_eq!(again, Reply { replayed: true, ..expected.clone() }, "{target}, append {deaths}");
-            let third = house.post(&target, Some("k"), body).await;
-            assert_eq!(third, again, "{target}, append {deaths}");
+            let again = server.post(&target, Some("k"), body).await;
+            assert_eq!(again, Reply { replayed: true, ..expected.clone() }, "{target}, append {crashes}");
+            let third = server.post(&target, Some("k"), body).await;
+            assert_eq!(third, again, "{target}, append {crashes}");
             if let Some(first) = first {
                 assert_eq!(first, expected, "{target}");
                 break;
             }
-            deaths += 1;
+            crashes += 1;
         }
-        assert!(deaths > 0, "{target} appends something");
-        println!("{target}: {deaths} places to die at");
-        for append in 0..deaths {
-            let (house, _, _held) = dies_at(number, append, false).await;
-            let again = house.post(&target, Some("k"), body).await;
+        assert!(crashes > 0, "{target} appends something");
+        println!("{target}: {crashes} crash points");
+        for append in 0..crashes {
+            let (server, _, _held) = crash_at(number, append, false).await;
+            let again = server.post(&target, Some("k"), body).await;
             assert_eq!(again.status, expected.status, "{target}, before append {append}: {}", again.body);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_forgotten_with_a_deletion_is_not_given_twice() {
-    let (house, names) = House::furnished().await;
-    let other = house.id("/v1/tasks", r#"{"title":"goes"}"#).await;
-    // A cancellation ends what the others answer, so it stands alone.
+async fn a_response_that_a_deletion_removed_is_not_executed_twice() {
+    let (server, names) = Server::with_prompts().await;
+    let other = server.id("/v1/tasks", r#"{"title":"goes"}"#).await;
+    // A cancellation would end the run of the other requests, so it is left out.
     let requests = names.requests();
     let answers = [&requests[0], &requests[1], &requests[2]];
     let mut first = Vec::new();
     for (target, body) in answers {
-        first.push(house.post(target, Some("k"), body).await);
+        first.push(server.post(target, Some("k"), body).await);
     }
-    let kept = house.disk.rows_of("record.once").await;
+    let kept = server.disk.rows_of("record.once").await;
     assert!(kept.iter().all(|row| row.contains("answer")), "{kept:?}");
-    house.process.engine.admin().delete_task(other.parse().unwrap(), "operator").await.unwrap();
-    let left = house.disk.rows_of("record.once").await;
+    server.process.engine.admin().delete_task(other.parse().unwrap(), "operator").await.unwrap();
+    let left = server.disk.rows_of("record.once").await;
     assert!(left.len() == 3 && !left.iter().any(|row| row.contains("answer")), "{left:?}");
     for ((target, body), first) in answers.into_iter().zip(first) {
-        let again = house.post(target, Some("k"), body).await;
+        let again = server.post(target, Some("k"), body).await;
         assert_eq!(again, Reply { replayed: true, ..first }, "{target}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_forgotten_after_their_day() {
-    let (mut house, names) = House::furnished().await;
+async fn keys_expire_after_a_day() {
+    let (mut server, names) = Server::with_prompts().await;
     let requests = names.requests();
     for (target, body) in &requests[..5] {
-        house.post(target, Some("k"), body).await;
+        server.post(target, Some("k"), body).await;
     }
-    let kept = house.disk.rows_of("record.once").await.len();
+    let kept = server.disk.rows_of("record.once").await.len();
     assert!(kept >= 4, "{kept}");
-    assert_eq!(house.disk.rows_of("record.once_due").await.len(), kept);
+    assert_eq!(server.disk.rows_of("record.once_due").await.len(), kept);
     let day = u64::try_from(recount_engine::limits::ONCE_LIFE.as_millis()).unwrap();
-    house.crash_until(START_MS + day + 1).await;
-    let reply = house.post("/v1/sessions", Some("next"), "{}").await;
+    server.crash_until(START_MS + day + 1).await;
+    let reply = server.post("/v1/sessions", Some("next"), "{}").await;
     assert_eq!(reply.status, 201);
     for space in ["record.once", "record.once_due"] {
-        assert_eq!(house.disk.rows_of(space).await.len(), 1, "{space}: only the new one");
+        assert_eq!(server.disk.rows_of(space).await.len(), 1, "{space}: only the new one");
     }
 }

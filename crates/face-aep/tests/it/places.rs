@@ -7,7 +7,7 @@ use recount_face_aep::FaceState;
 use crate::stage::{Stage, json, piece};
 
 #[tokio::test]
-async fn streams_beyond_the_bound_are_told_to_come_again() {
+async fn streams_beyond_the_limit_get_a_retry_time() {
     let stage = Stage::set(FaceState::new(2)).await;
     let run = stage.new_run().await;
     let target = format!("/v1/runs/{run}/events");
@@ -34,7 +34,7 @@ async fn streams_beyond_the_bound_are_told_to_come_again() {
         let problem = json(reply).await;
         assert_eq!((&problem["code"], &problem["retryable"]), (&"too_many_streams".into(), &true.into()));
     }
-    // Reading in bulk goes on, and a place that is free can be taken.
+    // Reading pages still works, and a released permit can be taken.
     let reply = stage.ask(Method::GET, &target, "*/*", Body::empty()).await;
     assert_eq!(reply.status(), 200);
     drop(first);
@@ -51,7 +51,7 @@ async fn streams_beyond_the_bound_are_told_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_reads_holds_back_nobody() {
+async fn an_unread_stream_does_not_delay_others() {
     let stage = Stage::set(FaceState::new(recount_face_aep::limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     let unread = stage.stream(&format!("/v1/runs/{run}/events")).await;
@@ -61,18 +61,18 @@ async fn a_stream_that_nobody_reads_holds_back_nobody() {
     }
     // It was four times too slow for the live list, and still misses nothing.
     let mut body = unread.into_body();
-    let mut told = String::new();
-    while !told.contains("event: caught_up") {
-        told.push_str(&piece(&mut body).await.unwrap());
+    let mut received = String::new();
+    while !received.contains("event: caught_up") {
+        received.push_str(&piece(&mut body).await.unwrap());
     }
     let ids: Vec<u64> =
-        told.lines().filter_map(|line| line.strip_prefix("id: ")).map(|id| id.parse().unwrap()).collect();
+        received.lines().filter_map(|line| line.strip_prefix("id: ")).map(|id| id.parse().unwrap()).collect();
     assert_eq!(ids, (0..=20).collect::<Vec<u64>>());
     assert_eq!(stage.engine.admin().awake(), 1);
 }
 
 #[tokio::test]
-async fn a_tenant_that_holds_all_streams_keeps_no_other_from_its_own() {
+async fn a_tenant_with_all_streams_does_not_block_other_tenants() {
     let own = recount_face_aep::limits::STREAMS_OWN_MAX;
     let places = FaceState::new(own + 2);
     let greedy = Stage::set(places.clone()).await;

@@ -13,7 +13,7 @@ use crate::stage::{Stage, json, piece};
 const NOTE: &str = r#"{"type":"user.message","data":{"text":"hi"}}"#;
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
+async fn a_quiet_stream_sends_a_heartbeat_every_fifteen_seconds() {
     let stage = Stage::set(FaceState::new(limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     for target in [format!("/v1/runs/{run}/events"), "/v1/events/stream".to_owned()] {
@@ -30,12 +30,12 @@ async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
                 "{waited:?}"
             );
         }
-        // It is still a stream: what happens is told at once, and the quiet is measured anew.
+        // The stream still works: events are sent at once, and the heartbeat interval starts again.
         tokio::time::advance(Duration::from_secs(10)).await;
         let began = recount_world::moment();
         let seq = u64::from(!target.contains("runs"));
-        let (told, ()) = tokio::join!(piece(&mut body), stage.append(&run, seq, NOTE));
-        assert!(told.unwrap().starts_with("id: "));
+        let (received, ()) = tokio::join!(piece(&mut body), stage.append(&run, seq, NOTE));
+        assert!(received.unwrap().starts_with("id: "));
         assert!(began.elapsed() < Duration::from_millis(5), "{:?}", began.elapsed());
         assert_eq!(piece(&mut body).await.unwrap(), ":\n\n");
         assert!(began.elapsed() >= Duration::from_secs(14), "{:?}", began.elapsed());
@@ -43,11 +43,11 @@ async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_given_up() {
+async fn a_body_that_does_not_arrive_times_out() {
     let stage = Stage::set(FaceState::new(limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     for target in ["/v1/tasks".to_owned(), "/v1/runs".into(), format!("/v1/runs/{run}/events")] {
-        // A byte every ten seconds keeps nobody waiting either: the whole body has its time.
+        // A byte every ten seconds does not extend the limit, which applies to the whole body.
         for every in [None, Some(Duration::from_secs(10))] {
             let drops = stream::unfold((), move |()| async move {
                 match every {
@@ -72,7 +72,7 @@ async fn a_body_that_does_not_come_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_no_body() {
+async fn an_incomplete_body_is_refused() {
     let stage = Stage::set(FaceState::new(limits::STREAMS_MAX)).await;
     let pieces: [Result<Bytes, std::io::Error>; 2] =
         [Ok(Bytes::from_static(b"{\"kind\":")), Err(std::io::ErrorKind::ConnectionReset.into())];

@@ -1,4 +1,4 @@
-//! The face over a store in memory, asked without a connection.
+//! The face over a store in memory, called without a connection.
 
 use std::sync::Arc;
 

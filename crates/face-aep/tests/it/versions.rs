@@ -31,7 +31,7 @@ const fn route(name: Second, path: &'static str, query: &'static [terms::Paramet
         method: "GET",
         path,
         scopes: &[Scope::Read],
-        does: "Stands for a later version.",
+        does: "Represents a later version.",
         query,
         body: terms::NOTHING,
         gives: &[],
@@ -43,7 +43,7 @@ fn handler(name: Second, filter: MethodFilter) -> MethodRouter<()> {
     match name {
         Second::ListRuns => on(filter, async || r#"{"runs":{"by_id":{}}}"#),
         Second::ListPlaces => on(filter, async || r#"{"places":[]}"#),
-        Second::RefuseAll => on(filter, async || Refusal::new(Code::TaskBusy, "the second one says no")),
+        Second::RefuseAll => on(filter, async || Refusal::new(Code::TaskBusy, "the second version refuses")),
     }
 }
 
@@ -55,7 +55,7 @@ async fn text(stage: &Stage, target: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_second_version_stands_beside_the_first() {
+async fn a_second_version_is_served_beside_the_first() {
     let places = FaceState::new(4);
     let stage = Stage::of(|| recount_face_aep::router(places).nest("/v2", mount(TABLE, handler))).await;
     let run = stage.new_run().await;
@@ -65,7 +65,7 @@ async fn a_second_version_stands_beside_the_first() {
     }
     assert_eq!(text(&stage, "/v2/runs").await, (200, r#"{"runs":{"by_id":{}}}"#.to_owned()));
     assert_eq!(text(&stage, "/v2/places").await, (200, r#"{"places":[]}"#.to_owned()));
-    // What is of one is not of the other, and both say no in the same words.
+    // Routes of one version do not exist in the other, and both refuse with the same message.
     for (target, status, code) in [
         ("/v1/places", 404, "route_not_found"),
         ("/v2/tasks", 404, "route_not_found"),

@@ -66,7 +66,7 @@ impl StoredChunk<'_> {
             return Ok(());
         }
         Err(corrupt(format!(
-            "the sealed records from sequence {} on do not fit their chain",
+            "the sealed records from sequence {} on do not match their chain",
             self.first_sequence
         )))
     }
@@ -259,7 +259,7 @@ fn chunk_of<'r>(
     let chunk = stored_chunk(row)?;
     if chunk.stream != tail.id {
         return Err(corrupt(format!(
-            "a chunk of stream number {} is found as one of number {}",
+            "a chunk of stream number {} is stored for stream number {}",
             chunk.stream, tail.id
         )));
     }
@@ -357,7 +357,7 @@ pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk
         };
         if sum.is_some_and(|sum| sum != columns.sum()) {
             return Err(corrupt(format!(
-                "chunk {id} (from sequence {first_sequence} on) does not fit its checksum"
+                "chunk {id} (from sequence {first_sequence} on) does not match its checksum"
             )));
         }
     }
@@ -380,6 +380,7 @@ pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk
         });
     }
     Err(corrupt(format!(
-        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; check the store with `recount verify --data`"
+        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not match its index; \
+         check the store with `recount verify --data`"
     )))
 }

@@ -53,7 +53,7 @@ pub(crate) fn feed_from(
         "WHERE first_position >= coalesce((SELECT max(first_position) FROM feed WHERE first_position <= ?1), 0)
         ORDER BY first_position"
     );
-    let context = "reading which record is at which position";
+    let context = "reading the positions of records";
     let mut statement = connection.prepare_cached(sql).context(context)?;
     let mut rows = statement.query([int(position)]).context(context)?;
     while let Some(row) = rows.next().context(context)? {
@@ -65,7 +65,7 @@ pub(crate) fn feed_from(
 }
 
 pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
-    let context = "reading which record is at which position";
+    let context = "reading the positions of records";
     let (first, last) = (number(row, 0).context(context)?, number(row, 1).context(context)?);
     let sum: Option<i64> = row.get(3).context(context)?;
     let spans = row.get_ref(2).context(context)?.as_blob().ok();
@@ -92,7 +92,7 @@ pub(crate) fn feed_after(connection: &Connection, position: u64) -> Result<Optio
 
 /// The last position that is sealed; 0 when none is.
 pub(crate) fn last_sealed(connection: &Connection) -> Result<u64, Fault> {
-    let context = "reading where the sealed part ends";
+    let context = "reading the end of the sealed part";
     let mut statement =
         connection.prepare_cached(feed_columns!("ORDER BY first_position DESC LIMIT 1")).context(context)?;
     let mut rows = statement.query([]).context(context)?;

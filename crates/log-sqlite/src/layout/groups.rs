@@ -44,7 +44,7 @@ impl StoredGroup<'_> {
             return Ok(());
         }
         let (first, last) = (self.first_position, self.last_position());
-        Err(corrupt(format!("the records at positions {first} to {last} were changed on the disk")))
+        Err(corrupt(format!("the records at positions {first} to {last} were changed on disk")))
     }
 }
 
@@ -109,7 +109,8 @@ pub(crate) fn group_at<T>(
     match rows.next().context(context)? {
         Some(row) => look(stored_group(row)?),
         None => Err(corrupt(format!(
-            "the records at positions from {first_position} on are missing; check the store with `recount verify --data`"
+            "the records from position {first_position} on are missing; check the store with `recount verify \
+             --data`"
         ))),
     }
 }
@@ -130,7 +131,8 @@ pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup
         return Ok(StoredGroup { first_position, slots, index, joined });
     }
     Err(corrupt(format!(
-        "the records at positions from {first_position} on do not fit their index; check the store with `recount verify --data`"
+        "the records from position {first_position} on do not match their index; check the store with \
+         `recount verify --data`"
     )))
 }
 

@@ -50,7 +50,7 @@ pub(super) fn rebuild(
 ) -> Result<(), Fault> {
     let folder = Folder::take(to)?;
     if folder.database().exists() {
-        let message = format!("{} holds a store already; choose a new folder", to.display());
+        let message = format!("{} already contains a store; choose a new folder", to.display());
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
     folder.make_database()?;
@@ -67,7 +67,7 @@ pub(super) fn rebuild(
     make_database_at(&stage)?;
     stage_records(salvage, &connection, &stage, streams)?;
     let written = write(salvage, &connection, streams, choose);
-    connection.execute_batch("DETACH stage").context("closing what was staged")?;
+    connection.execute_batch("DETACH stage").context("closing the staged records")?;
     std::fs::remove_file(&stage).context(&format!("removing {}", stage.display()))?;
     written?;
     Folder::sync(&folder)?;
@@ -114,7 +114,7 @@ fn write(
     streams: &[Stream],
     choose: &dyn Fn(SalvagedRow<'_>) -> bool,
 ) -> Result<(), Fault> {
-    let context = "writing what was salvaged";
+    let context = "writing the salvaged records";
     connection.execute_batch("BEGIN IMMEDIATE").context(context)?;
     for (number, stream) in (1_i64..).zip(streams) {
         layout::insert_stream(connection, &stream.key, number).context(context)?;
@@ -130,7 +130,7 @@ fn write(
     for stream in streams.iter().filter(|stream| !stream.erased) {
         let written = layout::stream_tail(connection, &stream.key).context(context)?;
         if written.is_none_or(|tail| (tail.next_sequence, tail.head) != (stream.end, stream.head)) {
-            return Err(corrupt(format!("stream {} was not written as it was read", stream.key)));
+            return Err(corrupt(format!("stream {} was written differently from what was read", stream.key)));
         }
     }
     connection.execute_batch("COMMIT").context(context)
@@ -156,7 +156,7 @@ fn first_tail(id: i64, stream: &Stream) -> StreamTail {
 
 /// Writes all staged records in the order of their positions.
 fn write_records(connection: &Connection) -> Result<(), Fault> {
-    let context = "writing what was salvaged";
+    let context = "writing the salvaged records";
     let mut all = Totals::default();
     let mut land = |mut window: Window<'_>| -> Result<(), Fault> {
         window.pieces(&mut |piece| {

@@ -35,7 +35,8 @@ pub(super) fn settle(
     let unwritten = matches!(error, rusqlite::Error::SqliteFailure(failure, _)
         if failure.code == ErrorCode::DiskFull || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE);
     if !buried && !unwritten {
-        fault.message += "; should the machine stop before the next append succeeds, this one may be found to have happened";
+        fault.message +=
+            "; if the machine stops before the next append succeeds, this append may still take effect";
         fault.retry = Retry::Maybe;
     }
     Err(fault)

@@ -70,7 +70,7 @@ fn a_backup_that_broke_off_is_refused_wherever_it_broke_off() {
             std::fs::copy(blob, target).unwrap();
         }
         let fault = SqliteStore::open(SqliteOptions::new(&half)).err().unwrap();
-        assert!(fault.message.contains("is a backup that was not finished"), "step {step}: {fault}");
+        assert!(fault.message.contains("is an unfinished backup"), "step {step}: {fault}");
     }
 }
 
@@ -80,16 +80,16 @@ fn a_backup_that_lost_a_file_is_refused() {
     let blob = files(&to.join("blobs")).pop().unwrap();
     let aside = place.path().join("aside");
     std::fs::rename(&blob, &aside).unwrap();
-    refused(&to, "is a backup with 4 blobs, but 3 are there");
+    refused(&to, "should have 4 blobs, but it has 3");
     std::fs::rename(&aside, &blob).unwrap();
     let database = to.join("recount.db");
     let bytes = std::fs::read(&database).unwrap();
     std::fs::write(&database, &bytes[..bytes.len() - 4096]).unwrap();
-    refused(&to, "is a backup with a database of");
+    refused(&to, "the database of the backup");
     std::fs::write(&database, &bytes).unwrap();
     close(open(&to));
     std::fs::remove_file(&database).unwrap();
-    refused(&to, "but 0 are there");
+    refused(&to, "but it has 0");
 }
 
 /// What a restored store does with its blobs is its own affair.
@@ -112,7 +112,7 @@ fn what_is_no_whole_store_is_refused() {
     let data = place.path().join("data");
     std::fs::rename(data.join("blobs"), place.path().join("blobs")).unwrap();
     let fault = SqliteStore::open(SqliteOptions::new(&data)).err().unwrap();
-    assert!(fault.message.contains("is not a whole store"), "{fault}");
+    assert!(fault.message.contains("is not a complete store"), "{fault}");
     assert!(!data.join("blobs").exists(), "nothing was made");
     std::fs::remove_file(data.join("recount.db")).unwrap();
     let fault = SqliteStore::open(SqliteOptions::new(&data)).err().unwrap();
@@ -128,6 +128,6 @@ fn a_damaged_store_is_not_copied() {
     bytes[place + 2] ^= 1;
     std::fs::write(data.join("recount.db"), bytes).unwrap();
     let fault = copy(&data, &to).unwrap_err();
-    assert!(fault.message.starts_with("the store is damaged, so no backup was made: "), "{fault}");
+    assert!(fault.message.starts_with("the store is damaged, so no backup was created: "), "{fault}");
     assert!(!to.exists(), "nothing is left of it");
 }

@@ -362,7 +362,7 @@ fn a_folder_that_is_held_or_holds_nothing_is_refused() {
     close(store);
     let empty = scratch();
     let fault = Salvage::read(empty.path(), &claim).err().unwrap();
-    assert!(fault.message.contains("holds no store"), "{fault}");
+    assert!(fault.message.contains("contains no store"), "{fault}");
     std::fs::write(empty.path().join("recount.db"), vec![7; 3 * PAGE]).unwrap();
     assert_eq!(Salvage::read(empty.path(), &claim).err().unwrap().kind, FaultKind::Corrupt);
 }

@@ -306,7 +306,7 @@ fn a_backup_is_a_store_as_it_was_at_one_moment() {
     let to = folder.path().join("copies").join("first");
     block_on(store.backup(to.clone())).unwrap();
     let fault = block_on(store.backup(to.clone())).unwrap_err();
-    assert!(fault.message.contains("exists already"), "{fault}");
+    assert!(fault.message.contains("already exists"), "{fault}");
     let copy = open(&to);
     assert_eq!(whole(&copy), before);
     assert_eq!(block_on(copy.blob(&blob)), Ok(Some(Bytes::from_static(b"a blob"))));

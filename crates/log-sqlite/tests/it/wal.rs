@@ -174,7 +174,7 @@ fn what_is_missing_is_told_and_kept() {
     for words in [
         format!("is damaged at frame {}", length / FRAME / 2 + 1),
         format!("the {missing} events at positions {} to {} are missing", last + 1, killed.feed.len()),
-        format!("of {RUNS} runs or more (run_"),
+        format!("of at least {RUNS} runs (run_"),
         "`recount salvage`".to_owned(),
     ] {
         assert!(fault.message.contains(&words), "{words:?}: {fault}");

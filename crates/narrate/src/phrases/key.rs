@@ -1,8 +1,8 @@
-//! The names of all phrases, and what is put into each. A catalogue that lacks one does not pass the tests.
+//! The names and arguments of all phrases. The tests fail if a catalogue lacks one.
 
 macro_rules! phrases {
     ($( $key:ident = $name:literal ( $( $put:ident ),* ); )*) => {
-        /// Something that the narrator says in its own words.
+        /// A text of the narrator itself.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum PhraseKey { $( $key, )* }
 
@@ -17,7 +17,7 @@ macro_rules! phrases {
         impl PhraseKey {
             pub(super) const ALL: &[PhraseKey] = &[$( PhraseKey::$key, )*];
 
-            /// What may be put into it.
+            /// The names of its arguments.
             pub(super) fn puts(self) -> &'static [&'static str] {
                 match self { $( PhraseKey::$key => &[$( stringify!($put), )*], )* }
             }
@@ -71,13 +71,13 @@ phrases! {
     Answered = "answered" (answer);
     AnsweredYes = "answered-yes" ();
     AnsweredNo = "answered-no" ();
-    AskedForTime = "asked-for-time" (time);
+    TimeRequested = "asked-for-time" (time);
     NothingHappened = "nothing-happened" ();
     NoRunActive = "no-run-active" ();
     RunEnded = "run-ended" ();
     RunsActive = "runs-active" (count);
     NotStarted = "not-started" ();
-    RunSays = "run-says" (run, text);
+    RunText = "run-says" (run, text);
     PromptOpen = "prompt-open" (left);
     PromptsOpen = "prompts-open" (count, left);
     CutShort = "cut-short" (count);
@@ -93,7 +93,7 @@ phrases! {
     LevelDetailed = "level-detailed" ();
     CancelRun = "cancel-run" ();
     CancelRunOf = "cancel-run-of" (run);
-    CancelAsked = "cancel-asked" ();
+    CancelRequested = "cancel-asked" ();
     NotCancelled = "not-cancelled" ();
     EndedAlready = "ended-already" ();
     NothingToCancel = "nothing-to-cancel" ();

@@ -1,13 +1,13 @@
-//! Where speech-dispatcher listens: [`SsipAddress`], in the order in which its own clients search. Pure.
+//! Finds the address of speech-dispatcher: [`SsipAddress`], in the order that its own clients use. Pure.
 
 use std::path::PathBuf;
 
 use super::error::SsipError;
 
-/// The port of `inet_socket` where none is named.
+/// The default port of `inet_socket`.
 const PORT: u16 = 6560;
 
-/// A place to connect to.
+/// An address to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SsipAddress {
     Unix(PathBuf),

@@ -18,7 +18,7 @@ use crate::utterance::Utterance;
 trait SpeechSocket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> SpeechSocket for S {}
 
-/// What became of an utterance, with the id that [`SsipClient::speak`] gave.
+/// The outcome of an utterance, with the id that [`SsipClient::speak`] returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpeechEvent {
     Began(String),
@@ -27,7 +27,7 @@ pub enum SpeechEvent {
     Cancelled(String),
 }
 
-/// How speech sounds.
+/// Voice settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VoiceSettings {
     /// From -100 to 100; `None` leaves the user's own setting.
@@ -38,14 +38,14 @@ pub struct VoiceSettings {
 pub struct SsipClient {
     socket: Box<dyn SpeechSocket>,
     decoder: SsipDecoder,
-    /// Notifications that came while a reply was awaited.
+    /// Notifications that arrived while a reply was awaited.
     events: VecDeque<SpeechEvent>,
     language: String,
     priority: &'static str,
 }
 
 impl SsipClient {
-    /// Connects to the user's speech-dispatcher. Where none runs and none is named by `SPEECHD_ADDRESS`, it is started.
+    /// Connects to the user's speech-dispatcher. If none runs and `SPEECHD_ADDRESS` names none, it is started.
     pub async fn find(
         variable: impl Fn(&str) -> Option<String>,
         settings: VoiceSettings,
@@ -55,7 +55,7 @@ impl SsipClient {
         match (SsipClient::open(&address, settings).await, &address) {
             (Err(SsipError::Unreachable { .. }), SsipAddress::Unix(path)) if !is_named => {
                 if let Some(folder) = path.parent() {
-                    // Where it cannot be made, the start fails, which is reported.
+                    // If the folder cannot be created, the start fails and reports it.
                     tokio::fs::create_dir_all(folder).await.ok();
                 }
                 start(path).await;
@@ -102,7 +102,7 @@ impl SsipClient {
         for notification in ["BEGIN", "END", "CANCEL"] {
             client.command(&format!("SET SELF NOTIFICATION {notification} ON")).await?;
         }
-        // Texts are spoken as they are: a `<` is no markup.
+        // Texts are spoken literally: `<` is not markup.
         client.command("SET SELF SSML_MODE OFF").await?;
         if let Some(rate) = settings.rate {
             client.command(&format!("SET SELF RATE {}", rate.clamp(-100, 100))).await?;
@@ -110,11 +110,11 @@ impl SsipClient {
         Ok(client)
     }
 
-    /// Hands over an utterance. Answers its id, which events name.
+    /// Sends an utterance. Returns its id, which events name.
     pub async fn speak(&mut self, utterance: &Utterance) -> Result<String, SsipError> {
         let language = codec::word(&utterance.language);
         if language != self.language && !language.is_empty() {
-            // A language without a voice is no reason to be silent.
+            // A language without a voice is spoken with the default voice.
             match self.command(&format!("SET SELF LANGUAGE {language}")).await {
                 Ok(_) | Err(SsipError::Refused { .. }) => self.language = language,
                 Err(why) => return Err(why),
@@ -128,15 +128,15 @@ impl SsipClient {
         self.command("SPEAK").await?;
         let reply = self.exchange("SPEAK", codec::data(&utterance.text)).await?;
         let id = reply.message_id().map(str::to_owned);
-        id.ok_or_else(|| SsipError::Protocol(format!("the reply {reply:?} names no message")))
+        id.ok_or_else(|| SsipError::Protocol(format!("the reply {reply:?} has no message id")))
     }
 
-    /// Stops what this client speaks, and discards what it sent.
+    /// Stops the current utterance and discards waiting ones of this client.
     pub async fn cancel(&mut self) -> Result<(), SsipError> {
         self.command("CANCEL SELF").await.map(drop)
     }
 
-    /// The next event. Nothing is lost if the future is dropped.
+    /// The next event. Cancel-safe.
     pub async fn next(&mut self) -> Result<SpeechEvent, SsipError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -147,7 +147,7 @@ impl SsipClient {
         }
     }
 
-    /// Ends the connection; what is still spoken is stopped.
+    /// Ends the connection and stops speech.
     pub async fn close(mut self) -> Result<(), SsipError> {
         self.cancel().await?;
         self.command("QUIT").await.map(drop)

@@ -1,16 +1,16 @@
-//! The lines of SSIP, the protocol of speech-dispatcher: commands out, replies and notifications in. Pure.
+//! The lines of SSIP, the protocol of speech-dispatcher: encodes commands, decodes replies and notifications. Pure.
 //!
-//! Lines end in CR LF. A reply is lines `NNN-text` and a last one `NNN text`; codes from 700 on are notifications, which
-//! come at any time.
+//! Lines end in CR LF. A reply is lines `NNN-text` and a last one `NNN text`. Codes from 700 on are notifications,
+//! which may come at any time.
 
 use super::error::SsipError;
 use crate::limits;
 
-/// What the server sent: a whole reply, or a whole notification.
+/// A complete reply or notification of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SsipReply {
     pub(super) code: u16,
-    /// The text of each line, without its code. The last one is for people.
+    /// The text of each line, without its code. The last one is for display.
     pub(super) lines: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ impl SsipReply {
         (200..300).contains(&self.code)
     }
 
-    /// Of a notification and of the reply to a message: the message's id.
+    /// The message id of a notification, or of the reply to a message.
     pub(super) fn message_id(&self) -> Option<&str> {
         self.lines.first().filter(|_| self.lines.len() > 1).map(String::as_str)
     }
@@ -33,7 +33,7 @@ impl SsipReply {
     }
 }
 
-/// Puts replies together from bytes as they come.
+/// Assembles replies from received bytes.
 #[derive(Debug, Default)]
 pub(super) struct SsipDecoder {
     bytes: Vec<u8>,
@@ -45,12 +45,13 @@ impl SsipDecoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole reply or notification.
+    /// The next complete reply or notification.
     pub(super) fn next(&mut self) -> Result<Option<SsipReply>, SsipError> {
         while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.bytes.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned();
-            let refused = || SsipError::Protocol(format!("the line {line:?} has no code of three digits"));
+            let refused =
+                || SsipError::Protocol(format!("the line {line:?} does not begin with a three-digit code"));
             let (code, rest) = line.split_at_checked(3).ok_or_else(refused)?;
             let code: u16 = code.parse().map_err(|_| refused())?;
             if let Some(text) = rest.strip_prefix('-') {
@@ -73,12 +74,12 @@ impl SsipDecoder {
     }
 }
 
-/// A parameter that is one word: anything else would be another command.
+/// A parameter without white space, which would start another command.
 pub(super) fn word(text: &str) -> String {
     text.chars().filter(|character| character.is_ascii_graphic()).take(limits::SSIP_WORD_CHARS_MAX).collect()
 }
 
-/// A text to speak as the lines that follow `SPEAK`, with the line that ends them.
+/// Encodes a text as the lines after `SPEAK`, with the final line.
 pub(super) fn data(text: &str) -> String {
     let mut data = String::with_capacity(text.len() + 8);
     for line in text.lines() {
@@ -93,7 +94,7 @@ pub(super) fn data(text: &str) -> String {
     data
 }
 
-/// Without what speech cannot say: controls, and the marks that isolate directions of writing.
+/// Removes control characters and direction isolates.
 fn spoken(text: &str) -> String {
     let is_mark = |character| matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let kept = text.chars().filter(|character| !is_mark(*character));
@@ -134,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused_and_nothing_grows_without_bound() {
+    fn invalid_replies_are_refused_and_buffers_are_bounded() {
         for bad in [&b"hello\r\n"[..], b"\r\n", b"20x OK\r\n", "2é OK\r\n".as_bytes()] {
-            assert!(replies(&[bad]).unwrap_err().to_string().contains("code of three digits"), "{bad:?}");
+            assert!(replies(&[bad]).unwrap_err().to_string().contains("three-digit code"), "{bad:?}");
         }
         let long = vec![b'2'; limits::SSIP_LINE_BYTES_MAX + 1];
         assert!(replies(&[&long]).unwrap_err().to_string().contains("longer than"));
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_where_they_end_and_hold_no_command() {
+    fn texts_are_escaped_and_cannot_contain_commands() {
         for (text, expected) in [
             ("Hello.", "Hello.\r\n.\r\n"),
             (".", "..\r\n.\r\n"),

@@ -1,11 +1,11 @@
-//! Starts speech-dispatcher where it does not run, as its own clients do: [`start`].
+//! Starts speech-dispatcher if it is not running, as its own clients do: [`start`].
 
 use std::path::Path;
 use std::process::Stdio;
 
 use crate::limits;
 
-/// Starts the service for this user at a socket. Whether it reports success; it goes on in the background.
+/// Starts the service of this user at a socket, in the background. Returns whether it reported success.
 pub(super) async fn start(socket: &Path) -> bool {
     let mut command = tokio::process::Command::new("speech-dispatcher");
     command

@@ -55,7 +55,8 @@ async fn an_utterance_that_is_cancelled_ends_at_once() {
 async fn a_service_that_is_missing_or_ends_is_reported() {
     let nowhere = SsipAddress::Unix("/nowhere/speechd.sock".into());
     let why = SsipClient::open(&nowhere, VoiceSettings::default()).await.err().unwrap();
-    assert!(why.to_string().starts_with("no speech-dispatcher answers at /nowhere/speechd.sock: "), "{why}");
+    let begin = "no response from speech-dispatcher at /nowhere/speechd.sock: ";
+    assert!(why.to_string().starts_with(begin), "{why}");
 
     let dispatcher = Dispatcher::start("dummy", "0");
     let mut client = client(&dispatcher).await;

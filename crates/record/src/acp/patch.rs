@@ -1,4 +1,4 @@
-//! Makes patches of the changes that tool calls show as old and new text. See [`Patch`].
+//! Creates patches from the changes that tool calls show as old and new text. See [`Patch`].
 
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 
@@ -17,7 +17,7 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// The change from `old`, or from no file, to `new`. Texts with too many lines are told as removed and added whole,
+    /// The change from `old`, or from no file, to `new`. Texts with too many lines become removed and added whole,
     /// which is longer and just as right.
     pub(super) fn of(call: &str, path: &str, old: Option<&str>, new: &str) -> Self {
         let before: Vec<&str> = old.unwrap_or("").split_inclusive('\n').collect();

@@ -1,10 +1,10 @@
-//! Permission requests: their options, and what an answer to one says.
+//! Permission requests: their options, and the decision in a response.
 
 use serde_json::{Value, json};
 
 use crate::recording::{Decided, Elsewhere};
 
-/// What a person of Recount decided.
+/// The decision of a person in Recount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     Approve { always: bool },
@@ -34,9 +34,8 @@ impl Options {
         Options(params["options"].as_array().into_iter().flatten().map(read).collect())
     }
 
-    /// The result that carries a choice to the agent. A choice that lasts goes to an option that lasts only where the
-    /// person said so, and an option of the other duration is taken where there is no better one. `None` where no option
-    /// says it.
+    /// The result that carries a choice to the agent. A lasting option is selected only for a lasting
+    /// choice; an option of the other duration is used if there is no better one. `None`: no option matches.
     pub fn result(&self, choice: Choice) -> Option<Value> {
         let kinds = match choice {
             Choice::Approve { always: true } => ["allow_always", "allow_once"],
@@ -47,7 +46,7 @@ impl Options {
         Some(json!({ "outcome": { "outcome": "selected", "optionId": option.id } }))
     }
 
-    /// What the editor's answer says, as a decision that was made there.
+    /// The editor's response, as a decision made elsewhere.
     pub(super) fn elsewhere(&self, response: &Value) -> Elsewhere {
         let by = "editor";
         let outcome = &response["result"]["outcome"];
@@ -55,15 +54,12 @@ impl Options {
             return Elsewhere::undecided(by, "the editor cancelled the request");
         }
         let Some(id) = outcome["optionId"].as_str() else {
-            return Elsewhere::undecided(by, "the editor did not answer with one of the options");
+            return Elsewhere::undecided(by, "the editor returned none of the options");
         };
         let Some(option) = self.0.iter().find(|option| option.id == id) else {
-            return Elsewhere::undecided(
-                by,
-                "the editor answered with an option that the agent did not offer",
-            );
+            return Elsewhere::undecided(by, "the editor returned an option that the agent did not offer");
         };
-        let comment = format!("the option chosen in the editor is {:?} ({})", option.name, option.kind);
+        let comment = format!("the editor selected the option {:?} ({})", option.name, option.kind);
         let decided = match &*option.kind {
             "allow_once" | "allow_always" => Decided::Approved,
             "reject_once" | "reject_always" => Decided::Rejected,
@@ -84,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_goes_to_the_option_that_says_it() {
+    fn a_decision_selects_the_matching_option() {
         let id = |options: &Options, choice| {
             options.result(choice).map(|result| result["outcome"]["optionId"].clone())
         };
@@ -99,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_was_decided() {
+    fn an_answer_has_the_decision() {
         let all = options(&["allow_once", "reject_once"]);
         let decided = |response: Value| all.elsewhere(&response).decided;
         let selected = |id: &str| json!({"result": {"outcome": {"outcome": "selected", "optionId": id}}});

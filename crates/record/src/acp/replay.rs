@@ -1,4 +1,4 @@
-//! Makes the `session/update` notifications that show a recorded run again. See [`Replay`].
+//! Creates the `session/update` notifications that replay a recorded run. See [`Replay`].
 //!
 //! It must not show what the record does not have.
 

@@ -1,4 +1,4 @@
-//! What is known of one tool call, put together from its messages.
+//! The state of one tool call, merged from its messages.
 
 use serde_json::{Map, Value, json};
 
@@ -20,15 +20,15 @@ pub(super) struct ToolCall {
     /// Fields of its messages for which no event has a place, together.
     rest: Map<String, Value>,
     rest_bytes: usize,
-    told_rest: Map<String, Value>,
+    recorded_rest: Map<String, Value>,
     /// The call is in the record.
-    pub(super) is_told: bool,
-    pub(super) told_input: Option<Value>,
+    pub(super) is_recorded: bool,
+    pub(super) recorded_input: Option<Value>,
     /// Its permission was refused.
     pub(super) is_denied: bool,
 }
 
-/// What a command of the agent's own terminal printed. Agents send it beside the call, in `_meta`.
+/// The output of a command in the agent's own terminal. Agents send it in `_meta` of the call.
 #[derive(Debug, Default)]
 struct TerminalOutput {
     text: String,
@@ -138,12 +138,12 @@ impl ToolCall {
         }
     }
 
-    /// The fields without a place, if they are others than when this was asked last.
+    /// The fields without a typed event, if they changed since the last call of this function.
     pub(super) fn take_rest(&mut self) -> Option<Map<String, Value>> {
-        if self.rest == self.told_rest {
+        if self.rest == self.recorded_rest {
             return None;
         }
-        self.told_rest.clone_from(&self.rest);
+        self.recorded_rest.clone_from(&self.rest);
         Some(self.rest.clone())
     }
 

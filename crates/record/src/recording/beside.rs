@@ -1,4 +1,4 @@
-//! What occurs beside the model's own calls: requests to the client, lists of things to do, patches.
+//! Records what is not a call of the model: requests to the client, todo lists, patches.
 
 use serde_json::{Map, Value};
 
@@ -34,7 +34,7 @@ pub struct PatchFacts {
 }
 
 impl Recording {
-    /// The agent asks its client for something: a call that no model proposed and that the client carries out.
+    /// The agent sends its client a request: a call that no model proposed and that the client executes.
     pub fn client_call(&mut self, foreign_id: &str, name: &str, input: &Value, summary: &str) {
         let id = map_id(foreign_id);
         if self.ended || self.calls.contains_key(&id) || self.over.get(key(&id)).is_some() {

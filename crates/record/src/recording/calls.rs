@@ -14,7 +14,7 @@ use crate::limits;
 pub(super) struct OpenCall {
     pub(super) name: String,
     pub(super) invoked: bool,
-    /// A person or a deadline said no in Recount.
+    /// A person refused it in Recount, or its deadline passed.
     pub(super) denied: bool,
     /// The input as it is kept, to find the call by it.
     pub(super) input: Value,
@@ -85,14 +85,14 @@ impl Recording {
     /// that a permission without an id is about. The id is the mapped one, which maps to itself.
     pub fn find_call(&self, name: &str, input: &Value) -> Option<String> {
         let (input, _) = keep(input, limits::VALUE_BYTES_MAX);
-        let asked = |id: &str| self.prompts.values().any(|prompt| prompt.call == id);
+        let has_prompt = |id: &str| self.prompts.values().any(|prompt| prompt.call == id);
         let fits =
             |call: &OpenCall| !call.invoked && !call.denied && call.name == name && call.input == input;
-        self.calls.iter().find(|(id, call)| fits(call) && !asked(id)).map(|(id, _)| id.clone())
+        self.calls.iter().find(|(id, call)| fits(call) && !has_prompt(id)).map(|(id, _)| id.clone())
     }
 
     /// The open approval of a call of a tool with this input.
-    pub fn find_asked(&self, name: &str, input: &Value) -> Option<String> {
+    pub fn find_approval(&self, name: &str, input: &Value) -> Option<String> {
         let (input, _) = keep(input, limits::VALUE_BYTES_MAX);
         let fits = |id: &str| self.calls.get(id).is_some_and(|call| call.name == name && call.input == input);
         self.prompts.iter().find(|(_, prompt)| fits(&prompt.call)).map(|(id, _)| id.clone())
@@ -153,7 +153,7 @@ impl Recording {
                     ) => known,
                     _ => "denied",
                 };
-                self.refuse(&id, code, outcome.error.as_deref().unwrap_or("the call was not carried out"));
+                self.refuse(&id, code, outcome.error.as_deref().unwrap_or("the call was not executed"));
                 self.over.insert(key(&id), outcome.how);
             }
             _ if denied => {
@@ -221,7 +221,7 @@ impl Recording {
     /// Settles what is open at the end: what became of it was not seen.
     pub(super) fn close_calls(&mut self, why: &str) {
         for id in self.open_calls() {
-            let unseen = format!("{why} before an outcome of the call was seen");
+            let unseen = format!("{why} before the outcome of the call was reported");
             let by = self.source.agent.clone();
             self.withdraw_for(&id, Elsewhere::undecided(&by, why));
             match self.calls.get(&id) {

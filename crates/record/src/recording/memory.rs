@@ -1,4 +1,4 @@
-//! Remembers short keys within a bound.
+//! A map of short keys with a size limit.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Permissions: asked of Recount's faces, answered there, or withdrawn because they were decided elsewhere.
+//! Permissions: requested through Recount's faces, answered there, or withdrawn because they were decided elsewhere.
 
 use super::Recording;
 use super::reports::{Answer, Decided, Elsewhere, Prompt};
@@ -15,7 +15,7 @@ pub(super) struct OpenPrompt {
 
 impl Recording {
     /// Asks for a permission. `None` if that is not possible: the call is carried out already, over or denied, it is
-    /// asked about already, or there are too many. Then a note is recorded, and the agent's own dialog decides.
+    /// has a request already, or there are too many. Then a note is recorded, and the agent's own dialog decides.
     pub fn prompt(&mut self, prompt: Prompt) -> Option<String> {
         if self.ended {
             return None;
@@ -23,11 +23,11 @@ impl Recording {
         let call_id = map_id(&prompt.call.foreign_id);
         let approval_id = map_id(&prompt.approval_id);
         self.call(prompt.call);
-        let asked = self.prompts.values().any(|open| open.call == call_id);
+        let has_prompt = self.prompts.values().any(|open| open.call == call_id);
         let full = self.prompts.len() >= limits::PROMPTS_OPEN_MAX || self.prompts_seen >= limits::PROMPTS_MAX;
         let call = self.calls.get(&call_id).filter(|call| !call.invoked && !call.denied);
         let is_new = !self.prompts.contains_key(&approval_id);
-        let Some(call) = call.filter(|_| !asked && !full && is_new) else {
+        let Some(call) = call.filter(|_| !has_prompt && !full && is_new) else {
             let body = serde_json::json!({ "tool_call_id": call_id, "summary": short(&prompt.summary, limits::SENTENCE_BYTES_MAX) });
             self.note("permission_not_asked", &body);
             return None;
@@ -63,11 +63,11 @@ impl Recording {
         Some(approval_id)
     }
 
-    /// Whether a permission can be asked for this call: it is not carried out, over or denied, and not asked about yet.
-    pub fn can_be_asked_about(&self, foreign_id: &str) -> bool {
+    /// Whether a permission can be requested for this call: it is not executed, settled or denied, and has no request.
+    pub fn can_request_permission(&self, foreign_id: &str) -> bool {
         let id = map_id(foreign_id);
-        let asked = self.prompts.values().any(|open| open.call == id);
-        !asked && self.calls.get(&id).is_some_and(|call| !call.invoked && !call.denied)
+        let has_prompt = self.prompts.values().any(|open| open.call == id);
+        !has_prompt && self.calls.get(&id).is_some_and(|call| !call.invoked && !call.denied)
     }
 
     /// Whether an approval waits for an answer.
@@ -95,7 +95,7 @@ impl Recording {
         if let Some(call) = self.calls.get_mut(&prompt.call) {
             call.denied = true;
             let message = match answer {
-                Answer::TimedOut => "nobody answered in time",
+                Answer::TimedOut => "the approval request timed out",
                 _ => "denied in Recount",
             };
             let code = if answer == Answer::TimedOut { "timed_out" } else { "denied" };

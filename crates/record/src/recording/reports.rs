@@ -1,4 +1,4 @@
-//! What is reported to a recording of calls and permissions.
+//! Inputs of a recording: calls and permissions.
 
 use serde_json::Value;
 
@@ -24,11 +24,11 @@ pub enum How {
     Failed,
     Cancelled,
     TimedOut,
-    /// It was not carried out, because a person or a rule said no.
+    /// It was not carried out, because a person or a rule refused it.
     Refused,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub how: How,
@@ -46,7 +46,7 @@ impl Outcome {
     }
 }
 
-/// A permission that the agent asks for.
+/// A permission that the agent requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prompt {
     /// Unique among all approvals of the server, such as `appr_` and a ULID.
@@ -55,7 +55,7 @@ pub struct Prompt {
     pub call: CallStart,
     /// One line for people.
     pub summary: String,
-    /// What a person reads before deciding, and its kind: `command`, `diff` or `input`.
+    /// The text that a person reads before the decision, and its kind: `command`, `diff` or `input`.
     pub preview: Option<(&'static str, String)>,
     /// `low`, `medium` or `high`.
     pub risk_level: Option<&'static str>,
@@ -63,7 +63,7 @@ pub struct Prompt {
     pub timeout_seconds: Option<u64>,
 }
 
-/// What a face of Recount answered.
+/// The answer from a face of Recount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Approved,
@@ -92,7 +92,7 @@ pub struct Elsewhere {
 
 impl Elsewhere {
     pub fn approved(by: &str) -> Self {
-        let comment = "the agent went on with the call, which was approved outside Recount".into();
+        let comment = "the agent continued with the call, which was approved outside Recount".into();
         Elsewhere { by: by.to_owned(), decided: Decided::Approved, comment }
     }
 

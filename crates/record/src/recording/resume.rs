@@ -1,4 +1,4 @@
-//! Rebuilds a recording from the events of its run, so that a restarted recorder goes on.
+//! Rebuilds a recording from the events of its run, so that a restarted recorder continues it.
 
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl Recording {
             "tool.cancelled" => self.saw_call_over(call, How::Cancelled),
             "tool.timed_out" => self.saw_call_over(call, How::TimedOut),
             "tool.refused" => self.saw_call_over(call, How::Refused),
-            "approval.requested" => self.saw_asked(text("approval_id"), call),
+            "approval.requested" => self.saw_request(text("approval_id"), call),
             "approval.resolved" => self.saw_answer(text("approval_id"), data),
             "approval.timed_out" => self.saw_answer(text("approval_id"), data),
             extension if extension.starts_with("ext.") => {
@@ -105,7 +105,7 @@ impl Recording {
         }
     }
 
-    fn saw_asked(&mut self, id: Option<&str>, call: Option<&str>) {
+    fn saw_request(&mut self, id: Option<&str>, call: Option<&str>) {
         let (Some(id), Some(call)) = (id, call) else { return };
         self.prompts_seen += 1;
         self.is_new(&format!("approval {id}"));
@@ -125,7 +125,7 @@ impl Recording {
         }
     }
 
-    /// Takes an answer that [`Recording::saw`] is told of as an event, and settles the call that it denies.
+    /// Takes an answer that [`Recording::saw`] receives as an event, and settles the call that it denies.
     pub fn saw_resolved(&mut self, kind: &str, data: &Value) {
         let word = |name: &str| data.get(name).and_then(Value::as_str);
         let Some(id) = word("approval_id") else { return };

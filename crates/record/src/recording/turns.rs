@@ -9,14 +9,14 @@ use crate::ids::{key, map_id};
 use crate::kept::{cut, short};
 use crate::limits;
 
-/// What is known of a turn when it starts.
+/// The facts of a turn at its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TurnStart {
     pub model: Option<String>,
     pub provider: Option<String>,
 }
 
-/// What is known of a turn when it ends.
+/// The facts of a turn at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TurnEnd {
     /// `end_turn`, `error`, `max_tokens`, `refusal` or `tool_use`; anything else is `end_turn`.
@@ -24,7 +24,7 @@ pub struct TurnEnd {
     pub usage: Option<Usage>,
 }
 
-/// What a turn used, as far as the source knows it.
+/// The usage of a turn, as far as the source has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub input_tokens: Option<u64>,
@@ -43,7 +43,7 @@ pub(super) struct Turns {
     over: Memory<u64>,
 }
 
-/// What the turns of the run used so far, as far as the source knows it.
+/// The usage of all turns so far, as far as the source has it.
 #[derive(Debug, Default)]
 struct Used {
     input_tokens: u64,
@@ -207,7 +207,7 @@ impl Recording {
                 self.append(name, number, start);
             }
             if is_more {
-                // What waits goes on waiting in the next block.
+                // Waiting pieces continue to wait in the next block.
                 let waits = self.block(name).map(|block| {
                     (
                         std::mem::take(&mut block.held),
@@ -305,7 +305,7 @@ impl Recording {
                 let is_over = std::mem::take(&mut block.held).is_empty();
                 block.held_bytes = 0;
                 if !is_over {
-                    self.gap("piece_lost", &format!("pieces after the last one of the text {name}"));
+                    self.gap("piece_lost", &format!("pieces after the last piece of the text {name}"));
                 }
                 return self.close_text(name, false);
             }
@@ -355,7 +355,7 @@ impl Recording {
         self.raw_text("text", text, None);
     }
 
-    // What is rebuilt from the events of the run.
+    // Rebuilding from the events of the run.
 
     pub(super) fn saw_turn_started(&mut self, index: u64) {
         self.turns.next_index = self.turns.next_index.max(index.saturating_add(1));

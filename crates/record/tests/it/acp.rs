@@ -1,10 +1,10 @@
-//! Tool calls as agents that others make send them: what one message leaves open and the next one tells.
+//! Tool calls in several messages, as third-party agents send them: the next message completes the previous one.
 
 use recount_record::acp::{AcpStep, PromptRecording, source};
 use serde_json::{Value, json};
 
 /// The events of a prompt in which the agent sends these updates, after the beginning of the run.
-fn told(updates: &[Value]) -> Vec<(String, Value)> {
+fn record(updates: &[Value]) -> Vec<(String, Value)> {
     let prompt = json!([{"type": "text", "text": "go on"}]);
     let mut recording = PromptRecording::begin(&source(None, 1), "/p", "s-1", &prompt);
     recording.drain();
@@ -41,7 +41,7 @@ fn call(fields: &Value) -> Value {
 
 #[test]
 fn input_that_comes_in_parts_is_recorded_when_the_call_begins() {
-    let events = told(&[
+    let events = record(&[
         call(&json!({"sessionUpdate": "tool_call", "title": "bash", "kind": "execute", "status": "pending",
             "rawInput": {"cwd": "/p"}})),
         call(
@@ -58,7 +58,7 @@ fn input_that_comes_in_parts_is_recorded_when_the_call_begins() {
 }
 
 #[test]
-fn a_permission_tells_the_rest_of_its_calls_input() {
+fn a_permission_has_the_rest_of_its_calls_input() {
     let prompt = json!([{"type": "text", "text": "go on"}]);
     let mut recording = PromptRecording::begin(&source(None, 1), "/p", "s-1", &prompt);
     recording.update(&call(
@@ -67,16 +67,16 @@ fn a_permission_tells_the_rest_of_its_calls_input() {
     assert!(recording.has_waiting());
     let about = json!({"toolCallId": "c-1", "title": "ls -l", "rawInput": {"command": "ls -l"}});
     let options = json!([{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]);
-    let asked =
+    let request =
         recording.permission("7", &json!({"toolCall": about, "options": options}), Some("appr-1"), None);
-    assert!(asked.is_some() && !recording.has_waiting());
+    assert!(request.is_some() && !recording.has_waiting());
     let events = drafts(&mut recording);
     assert_eq!(one(&events, "assistant.tool_call_proposed")["input"], json!({"command": "ls -l"}));
     assert_eq!(one(&events, "approval.requested")["tool_call_id"], "c-1");
 }
 
 #[test]
-fn a_pending_call_that_is_settled_is_recorded_as_far_as_it_is_known_and_its_input_once_it_is_there() {
+fn a_pending_call_is_recorded_as_known_and_its_input_when_it_arrives() {
     let prompt = json!([{"type": "text", "text": "go on"}]);
     let mut recording = PromptRecording::begin(&source(None, 1), "/p", "s-1", &prompt);
     recording.update(&call(
@@ -90,7 +90,7 @@ fn a_pending_call_that_is_settled_is_recorded_as_far_as_it_is_known_and_its_inpu
 }
 
 #[test]
-fn what_a_terminal_of_the_agent_printed_is_the_output() {
+fn the_output_of_a_terminal_of_the_agent_is_the_output_of_the_call() {
     let begin = json!({"sessionUpdate": "tool_call", "status": "in_progress", "kind": "execute", "rawInput": {"command": "ls"},
         "content": [{"type": "terminal", "terminalId": "c-1"}], "_meta": {"terminal_info": {"terminal_id": "c-1"}}});
     let piece =
@@ -105,11 +105,11 @@ fn what_a_terminal_of_the_agent_printed_is_the_output() {
         [piece("terminal_output", "one\n"), piece("terminal_output", "one\ntwo\n")],
     ] {
         let updates = [vec![call(&begin)], pieces.to_vec(), vec![end.clone()]].concat();
-        assert_eq!(one(&told(&updates), "tool.completed")["output"], whole);
+        assert_eq!(one(&record(&updates), "tool.completed")["output"], whole);
     }
-    // A long output is cut, and says so.
+    // A long output is cut, with a note.
     let long = "x".repeat(300_000);
-    let events = told(&[
+    let events = record(&[
         call(&begin),
         piece("terminal_output_delta", &long),
         piece("terminal_output_delta", "y"),
@@ -120,9 +120,9 @@ fn what_a_terminal_of_the_agent_printed_is_the_output() {
 }
 
 #[test]
-fn fields_without_a_place_are_kept_once() {
+fn fields_without_a_typed_event_are_recorded_once() {
     let place = json!([{"path": "/p/a.rs", "line": 3}]);
-    let events = told(&[
+    let events = record(&[
         call(
             &json!({"sessionUpdate": "tool_call", "status": "pending", "rawInput": {"path": "a.rs"}, "locations": []}),
         ),

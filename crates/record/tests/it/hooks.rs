@@ -64,7 +64,7 @@ fn bodies_become_typed_events_and_their_other_fields_stay() {
 }
 
 #[test]
-fn what_is_no_hook_is_said_to_be_none() {
+fn a_body_that_is_not_a_hook_is_refused() {
     let read = |agent: &str, body: Value| hooks::read(agent, "Stop", body).map(|hook| hook.event);
     assert_eq!(read("cursor", json!({"session_id": "s"})), Err(Unreadable::UnknownAgent));
     assert_eq!(read("claude", json!([1])), Err(Unreadable::NotAnObject));

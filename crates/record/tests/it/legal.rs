@@ -135,7 +135,7 @@ fn how(n: u8) -> How {
 fn plays(acts: &[Act]) -> Run {
     let mut run = Run::new();
     let mut recording = Recording::begin(&source());
-    let mut asked = 0;
+    let mut approvals = 0;
     for act in acts {
         match act {
             Act::User(id, text) => recording.user((*id > 0).then(|| foreign(*id)).as_deref(), text),
@@ -163,9 +163,9 @@ fn plays(acts: &[Act]) -> Run {
             Act::Raw(n) => recording.raw("SomeEvent", &json!({"n": n}), (*n > 0).then_some("key")),
             Act::Gap => recording.gap("server_away", "anything"),
             Act::Ask(id, n) => {
-                asked += 1;
+                approvals += 1;
                 let prompt = Prompt {
-                    approval_id: format!("appr_{asked}"),
+                    approval_id: format!("appr_{approvals}"),
                     call: start(*id, *n),
                     summary: "may I".into(),
                     preview: Some(("command", "\u{1}".repeat(if *n > 240 { 90_000 } else { 1 }))),
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn what_comes_twice_is_recorded_once(acts in acts()) {
+    fn repeated_acts_are_recorded_once(acts in acts()) {
         // Acts that have a name of their own; the others mean something new each time.
         let named: Vec<Act> = acts
             .into_iter()
@@ -249,7 +249,7 @@ proptest! {
 }
 
 #[test]
-fn pieces_out_of_order_are_put_in_order_and_a_lost_one_is_said() {
+fn pieces_are_put_in_order_and_a_lost_one_is_reported() {
     let texts = |acts: &[Act]| -> Vec<String> {
         let run = plays(acts);
         run.data()
@@ -271,7 +271,7 @@ fn pieces_out_of_order_are_put_in_order_and_a_lost_one_is_said() {
 }
 
 #[test]
-fn a_call_that_runs_withdraws_its_approval_and_one_that_was_denied_and_runs_all_the_same_is_told() {
+fn a_running_call_withdraws_its_approval_and_a_denied_call_that_runs_is_reported() {
     let types = |acts: &[Act]| -> Vec<String> {
         let ours = ["run.", "turn.", "ext.recount.source"];
         let all = plays(acts).data().into_iter().map(|(kind, _)| kind);

@@ -85,17 +85,18 @@ fn taken(drafts: &[Draft]) -> Vec<(String, Value)> {
 
 /// The events of a run without the raw ones and those that every run has, each by what is to be compared.
 fn story(run: &[(String, Value)], fields: &[&str]) -> Vec<(String, Vec<Value>)> {
-    let told = run.iter().filter(|(kind, _)| {
+    let events = run.iter().filter(|(kind, _)| {
         let is_raw = kind.starts_with("ext.claude.") || kind.starts_with("ext.codex.");
         !is_raw && !matches!(kind.as_str(), "assistant.text_delta" | "cost.tick")
     });
-    told.map(|(kind, data)| {
-        (kind.clone(), fields.iter().filter_map(|field| data.get(field).cloned()).collect())
-    })
-    .collect()
+    events
+        .map(|(kind, data)| {
+            (kind.clone(), fields.iter().filter_map(|field| data.get(field).cloned()).collect())
+        })
+        .collect()
 }
 
-/// The totals of a run, as the last tick says them.
+/// The totals of a run, as in the last tick.
 fn totals(run: &[(String, Value)]) -> [Value; 4] {
     let tick = &run.iter().rfind(|(kind, _)| kind == "cost.tick").unwrap().1;
     ["cumulative_input_tokens", "cumulative_output_tokens", "cumulative_cost_micros_usd", "unpriced_turns"]
@@ -150,8 +151,8 @@ fn a_session_of_claude_code_is_a_run_for_each_request() {
     let kinds: Vec<&str> = runs[1].iter().map(|(kind, _)| kind.as_str()).collect();
     assert!(kinds.contains(&"ext.recount.gap"), "the picture is missing: {kinds:?}");
     assert!(kinds.contains(&"ext.claude.a_type_of_tomorrow"), "{kinds:?}");
-    let said = runs[1].iter().filter(|(kind, _)| kind == "assistant.text_complete").count();
-    assert_eq!(said, 0, "a sub-agent's words are only in the raw line");
+    let texts = runs[1].iter().filter(|(kind, _)| kind == "assistant.text_complete").count();
+    assert_eq!(texts, 0, "a sub-agent's words are only in the raw line");
     assert_eq!(runs[1].last().unwrap().0, "run.cancelled");
     assert_eq!(runs[1].last().unwrap().1["by"], "operator");
 }
@@ -193,7 +194,7 @@ fn every_line_is_kept_as_it_is_with_the_time_of_the_source() {
         let runs = runs(reader().as_mut(), text);
         let raw: Vec<&Value> = runs.iter().flatten().filter_map(|(_, data)| data.get("raw_text")).collect();
         let mut lines: Vec<&str> = text.lines().collect();
-        // Lines that waited for a run stand before what begins it.
+        // Lines that waited for a run are before its first event.
         lines.retain(|line| raw.iter().any(|kept| kept == line));
         assert_eq!(lines.len(), text.lines().count());
         assert_eq!(raw.len(), lines.len(), "each once");
@@ -203,7 +204,7 @@ fn every_line_is_kept_as_it_is_with_the_time_of_the_source() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_lines_are_reported() {
     for (reader, _) in BOTH {
         for bad in ["{\"type\":\"user\"", "[1]", "null", "{\"a\":1,}"] {
             let line = reader().line(7, bad);
@@ -223,8 +224,8 @@ fn what_cannot_be_read_is_said() {
             (r#"{"type":"response_item","payload":{"type":"x"}}"#, "response_item x"),
         ] {
             let line = reader().line(1, odd);
-            if let Some(said) = line.unknown {
-                assert!(said == unknown || said == odd_type(odd), "{said}");
+            if let Some(text) = line.unknown {
+                assert!(text == unknown || text == odd_type(odd), "{text}");
             } else {
                 assert!(line.steps.is_empty(), "{odd}");
             }

@@ -14,7 +14,7 @@ const GROUPS: &[&[usize]] = &[&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 
 const STRIDE: usize = DIGITS_MIN - 1;
 
 /// Passes every place where such a number is or may be to a closure.
-pub(crate) fn each(window: &Window<'_>, mut tell: impl FnMut(Candidate) -> bool) {
+pub(crate) fn each(window: &Window<'_>, mut visit: impl FnMut(Candidate) -> bool) {
     let bytes = window.bytes;
     let mut at = window.from;
     let mut passed = window.from;
@@ -30,7 +30,7 @@ pub(crate) fn each(window: &Window<'_>, mut tell: impl FnMut(Candidate) -> bool)
             end += 1;
         }
         // A shorter one that has ended holds none.
-        if (end - begin >= DIGITS_MIN || end == bytes.len()) && !within(window, begin, end, &mut tell) {
+        if (end - begin >= DIGITS_MIN || end == bytes.len()) && !within(window, begin, end, &mut visit) {
             return;
         }
         passed = end;
@@ -39,7 +39,7 @@ pub(crate) fn each(window: &Window<'_>, mut tell: impl FnMut(Candidate) -> bool)
     // A short number may continue in the next piece.
     if !window.ended && passed < bytes.len() {
         let begin = first_of(window, bytes.len(), passed);
-        within(window, begin, bytes.len(), &mut tell);
+        within(window, begin, bytes.len(), &mut visit);
     }
 }
 
@@ -58,12 +58,12 @@ fn first_of(window: &Window<'_>, at: usize, least: usize) -> usize {
 }
 
 /// Passes the numbers among these digits to a closure; returns whether to continue.
-fn within(window: &Window<'_>, begin: usize, end: usize, tell: &mut impl FnMut(Candidate) -> bool) -> bool {
+fn within(window: &Window<'_>, begin: usize, end: usize, visit: &mut impl FnMut(Candidate) -> bool) -> bool {
     for at in begin..end {
         let first = window.bytes[at].is_ascii_digit() && (at == 0 || !window.bytes[at - 1].is_ascii_digit());
         if first {
             let verdict = look(window, at);
-            if verdict != Verdict::No && !tell(Candidate { at, named: at, verdict }) {
+            if verdict != Verdict::No && !visit(Candidate { at, named: at, verdict }) {
                 return false;
             }
         }
@@ -73,7 +73,7 @@ fn within(window: &Window<'_>, begin: usize, end: usize, tell: &mut impl FnMut(C
 
 /// The number that begins with this digit.
 fn look(window: &Window<'_>, at: usize) -> Verdict {
-    if !stands_alone_before(window, at) {
+    if !is_separate_before(window, at) {
         return Verdict::No;
     }
     let digit = |byte: u8| byte.is_ascii_digit();
@@ -123,7 +123,7 @@ fn grouped(window: &Window<'_>, at: usize, separator: u8, groups: &[usize]) -> V
     judge(window, at, place)
 }
 
-/// What may become a number, or be one if nothing follows. Its beginning is shown until it looks like one.
+/// A possible number, or one if nothing follows. Its first digits are shown until it looks like one.
 fn open(window: &Window<'_>, at: usize, end: usize) -> Verdict {
     let digits = digits_of(window, at, end);
     if !may_be_given_out(&digits[..digits.len().min(6)]) {
@@ -141,7 +141,7 @@ fn digits_of(window: &Window<'_>, at: usize, end: usize) -> Vec<u8> {
 }
 
 fn judge(window: &Window<'_>, at: usize, end: usize) -> Verdict {
-    if !stands_alone_behind(window, end) {
+    if !is_separate_after(window, end) {
         return Verdict::No;
     }
     let masked = (at..end).any(|place| window.is_masked(place));
@@ -160,7 +160,7 @@ fn judge(window: &Window<'_>, at: usize, end: usize) -> Verdict {
     Verdict::Yes { from: at, to: end, goes_on: false }
 }
 
-fn stands_alone_before(window: &Window<'_>, at: usize) -> bool {
+fn is_separate_before(window: &Window<'_>, at: usize) -> bool {
     let Some(before) = at.checked_sub(1).and_then(|at| window.get(at)) else { return true };
     let earlier = at.checked_sub(2).and_then(|at| window.get(at));
     match before {
@@ -171,10 +171,10 @@ fn stands_alone_before(window: &Window<'_>, at: usize) -> bool {
     }
 }
 
-fn stands_alone_behind(window: &Window<'_>, end: usize) -> bool {
-    let Some(behind) = window.get(end) else { return true };
+fn is_separate_after(window: &Window<'_>, end: usize) -> bool {
+    let Some(after) = window.get(end) else { return true };
     let later = window.get(end + 1);
-    match behind {
+    match after {
         b'.' | b',' => !later.is_some_and(|byte| byte.is_ascii_digit()),
         b'-' => !later.is_some_and(|byte| byte.is_ascii_alphanumeric()),
         b'_' | b'/' | b'%' | b'@' => false,

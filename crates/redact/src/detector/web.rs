@@ -90,8 +90,8 @@ pub(super) fn basic(window: &Window<'_>, hit: Hit) -> Verdict {
         return Verdict::No;
     }
     if !(from..to).any(|at| window.is_masked(at)) {
-        let said = &window.bytes[from..to];
-        let decoded = STANDARD.decode(said).or_else(|_| STANDARD_NO_PAD.decode(said));
+        let encoded = &window.bytes[from..to];
+        let decoded = STANDARD.decode(encoded).or_else(|_| STANDARD_NO_PAD.decode(encoded));
         let is_pair = decoded
             .is_ok_and(|text| text.contains(&b':') && text.iter().all(|byte| (0x20..0x7f).contains(byte)));
         if !is_pair {
@@ -113,23 +113,23 @@ pub(super) fn password(window: &Window<'_>, hit: Hit) -> Verdict {
         return if open { Verdict::Open { from: window.len() } } else { Verdict::No };
     };
     let from = colon + 1;
-    let said = &window.bytes[from..end];
-    // What a template or an example leaves for others to fill in.
-    if matches!(said, [b'$' | b'{' | b'(', ..] | [b'%', b's' | b'(', ..]) {
+    let password = &window.bytes[from..end];
+    // A placeholder of a template or an example.
+    if matches!(password, [b'$' | b'{' | b'(', ..] | [b'%', b's' | b'(', ..]) {
         return Verdict::No;
     }
     if open {
         // Up to five digits are a port.
-        let port = said.len() <= 5 && said.iter().all(u8::is_ascii_digit);
+        let port = password.len() <= 5 && password.iter().all(u8::is_ascii_digit);
         return Verdict::Open { from: if port { window.len() } else { from } };
     }
-    if said.is_empty() || window.get(end) != Some(b'@') {
+    if password.is_empty() || window.get(end) != Some(b'@') {
         return Verdict::No;
     }
     Verdict::Yes { from, to: end, goes_on: false }
 }
 
-/// What may be before the `@` of an address.
+/// Bytes that may be before the `@` of an address.
 fn userinfo(byte: u8) -> bool {
     byte > b' '
         && !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'[' | b'@')

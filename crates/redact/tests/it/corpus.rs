@@ -31,11 +31,11 @@ fn every_secret_is_masked_and_nothing_beside_it() {
         for (before, after) in [("", ""), ("a line\n", "\nanother"), ("(", ")"), ("größe: ", " ünd")] {
             let text = format!("{before}{text}{after}");
             let masked = format!("{before}{masked}{after}");
-            let told = redactor.text(&text);
-            if told != masked {
-                wrong.push(format!("{name}:\n  {masked}\n  {told}"));
+            let output = redactor.text(&text);
+            if output != masked {
+                wrong.push(format!("{name}:\n  {masked}\n  {output}"));
             }
-            assert_eq!(redactor.text(&told), told, "masking twice is masking once");
+            assert_eq!(redactor.text(&output), output, "masking twice is masking once");
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -81,10 +81,10 @@ fn the_same_in_json_whatever_way_it_is_written() {
         let slashed = plain.replace('/', "\\/");
         for token in [plain, slashed, format!("\"{units}\"")] {
             let json = format!(r#"{{"a":[1,{{"b c/d":{token}}}],"e":1.50}}"#);
-            let told = redactor.json(&json, None, &|_| false).unwrap_or_else(|| panic!("{name}: {json}"));
+            let output = redactor.json(&json, None, &|_| false).unwrap_or_else(|| panic!("{name}: {json}"));
             let wanted =
                 format!(r#"{{"a":[1,{{"b c/d":{}}}],"e":1.50}}"#, serde_json::to_string(&masked).unwrap());
-            assert_eq!((told.text, told.paths), (wanted, vec!["/a/1/b c~1d".to_owned()]), "{name}");
+            assert_eq!((output.text, output.paths), (wanted, vec!["/a/1/b c~1d".to_owned()]), "{name}");
         }
     }
     for line in innocent() {
@@ -104,10 +104,10 @@ fn in_pieces_of_every_size_it_comes_out_the_same() {
         for size in 1..=text.chars().count().min(70) {
             let chars: Vec<char> = text.chars().collect();
             let mut stream = StreamRedactor::new(redactor.clone());
-            let mut told: String =
+            let mut output: String =
                 chars.chunks(size).map(|piece| stream.push(&piece.iter().collect::<String>())).collect();
-            told += &stream.finish();
-            assert_eq!(&told, masked, "pieces of {size}");
+            output += &stream.finish();
+            assert_eq!(&output, masked, "pieces of {size}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Texts that come in pieces: held back, whatever the cuts, it comes out as the whole would; not held back, no
-//! more of a secret comes out than the limits say.
+//! more of a secret comes out than the limits allow.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn redactor() -> Arc<Redactor> {
     Arc::new(Redactor::new(known, true))
 }
 
-/// Text, and where in it the secret stands.
+/// Text, and the range of the secret in it.
 fn secrets() -> Vec<(String, std::ops::Range<usize>)> {
     let shaped = TRUE.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let (_, marked) = line.split_once('\t').unwrap();
@@ -59,20 +59,23 @@ fn online(redactor: &Redactor, pieces: &[&str], wakes: bool) -> String {
         if wakes {
             // Nothing is left but the log.
             before = Online::default();
-            before.told(redactor, log.as_bytes());
+            before.add_stored(redactor, log.as_bytes());
         }
         let (spans, next) = redactor.online(&before, piece.as_bytes(), false);
-        let mut told = piece.as_bytes().to_vec();
+        let mut output = piece.as_bytes().to_vec();
         for span in spans {
-            told[span].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b'*');
+            output[span]
+                .iter_mut()
+                .filter(|byte| !matches!(byte, b'\n' | b'\r'))
+                .for_each(|byte| *byte = b'*');
         }
-        log.push_str(std::str::from_utf8(&told).unwrap());
+        log.push_str(std::str::from_utf8(&output).unwrap());
         before = next;
     }
     log
 }
 
-/// The most bytes of a secret that stand in the log side by side.
+/// The longest contiguous part of a secret in the log, in bytes.
 fn shown(log: &str, text: &str, secret: std::ops::Range<usize>) -> usize {
     let same =
         |at: usize| log.as_bytes()[at] == text.as_bytes()[at] && !b"\n\r".contains(&text.as_bytes()[at]);
@@ -87,14 +90,14 @@ fn shown(log: &str, text: &str, secret: std::ops::Range<usize>) -> usize {
 /// What comes out when what is held back is released after some of the pieces: a bit of `releases` for each.
 fn released(redactor: &Arc<Redactor>, pieces: &[&str], releases: u64) -> String {
     let mut stream = StreamRedactor::new(redactor.clone());
-    let mut told = String::new();
+    let mut output = String::new();
     for (number, piece) in pieces.iter().enumerate() {
-        told += &stream.push(piece);
+        output += &stream.push(piece);
         if releases >> (number % 64) & 1 == 1 {
-            told += &stream.release();
+            output += &stream.release();
         }
     }
-    told + &stream.finish()
+    output + &stream.finish()
 }
 
 fn check_released(
@@ -104,10 +107,10 @@ fn check_released(
     pieces: &[&str],
     releases: u64,
 ) {
-    let told = released(redactor, pieces, releases);
-    assert_eq!(told.len(), text.len());
-    let (visible, most) = (shown(&told, text, secret.clone()), shown_max(text, secret.clone()));
-    assert!(visible <= most, "{visible} bytes of {:?} came out: {told:?}", &text[secret]);
+    let output = released(redactor, pieces, releases);
+    assert_eq!(output.len(), text.len());
+    let (visible, most) = (shown(&output, text, secret.clone()), shown_max(text, secret.clone()));
+    assert!(visible <= most, "{visible} bytes of {:?} came out: {output:?}", &text[secret]);
 }
 
 #[test]
@@ -123,7 +126,7 @@ fn released_after_every_byte_no_more_than_the_beginning_of_a_secret_comes_out() 
 
 /// What innocent text begins like a secret with is not kept back for ever.
 #[test]
-fn a_beginning_that_tells_nothing_is_released_and_a_longer_one_is_not() {
+fn a_harmless_prefix_is_released_and_a_longer_one_is_not() {
     for (piece, out) in [
         ("it is s", "it is s"),
         ("sk-", "sk-"),
@@ -134,14 +137,14 @@ fn a_beginning_that_tells_nothing_is_released_and_a_longer_one_is_not() {
         ("sk-ant-api03-abc", "sk-ant-"),
     ] {
         let mut stream = StreamRedactor::new(redactor());
-        let told = stream.push(piece) + &stream.release();
-        assert_eq!(told, out, "{piece}");
+        let output = stream.push(piece) + &stream.release();
+        assert_eq!(output, out, "{piece}");
         assert_eq!(stream.held(), piece.len() - out.len());
         assert_eq!(stream.release(), "");
     }
 }
 
-/// How many bytes of a secret may stand side by side.
+/// The maximum length of a contiguous visible part of a secret.
 fn shown_max(text: &str, secret: std::ops::Range<usize>) -> usize {
     // Of a card with what separates the groups.
     let digits = text.as_bytes()[secret].iter().filter(|byte| byte.is_ascii_digit()).count();
@@ -159,7 +162,7 @@ fn check_online(redactor: &Redactor, text: &str, secret: std::ops::Range<usize>,
 }
 
 #[test]
-fn byte_by_byte_no_more_than_the_beginning_of_a_secret_stands_in_the_log() {
+fn byte_by_byte_no_more_than_the_beginning_of_a_secret_is_in_the_log() {
     let redactor = redactor();
     for (text, secret) in secrets() {
         check_online(&redactor, &text, secret, &one_by_one(&text));
@@ -167,7 +170,7 @@ fn byte_by_byte_no_more_than_the_beginning_of_a_secret_stands_in_the_log() {
 }
 
 #[test]
-fn cut_once_anywhere_no_more_than_the_beginning_of_a_secret_stands_in_the_log() {
+fn cut_once_anywhere_no_more_than_the_beginning_of_a_secret_is_in_the_log() {
     let redactor = redactor();
     for (text, secret) in secrets() {
         for at in 0..text.len() {
@@ -208,18 +211,18 @@ fn a_secret_that_is_longer_than_what_is_kept_is_masked_to_its_end() {
         let pieces: Vec<&str> =
             text.as_bytes().chunks(100).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
         let mut stream = StreamRedactor::new(redactor.clone());
-        let mut told: String = pieces.iter().map(|piece| stream.push(piece)).collect();
-        told += &stream.finish();
-        assert!(told == whole, "held back: {}", difference(&told, &whole));
-        let told = online(&redactor, &pieces, false);
-        assert!(told == whole, "at once: {}", difference(&told, &whole));
+        let mut output: String = pieces.iter().map(|piece| stream.push(piece)).collect();
+        output += &stream.finish();
+        assert!(output == whole, "held back: {}", difference(&output, &whole));
+        let output = online(&redactor, &pieces, false);
+        assert!(output == whole, "at once: {}", difference(&output, &whole));
         let woken = online(&redactor, &pieces[..pieces.len() - 1], false) + pieces[pieces.len() - 1];
         assert!(woken.len() == whole.len());
     }
 }
 
 #[test]
-fn what_begins_within_a_secret_and_ends_behind_it_is_found_whole_and_in_pieces() {
+fn a_secret_that_overlaps_another_is_found_whole_and_in_pieces() {
     let redactor = Arc::new(Redactor::shapes());
     let stripe = format!("rk_live_{}", "li4NJaTqop9b".repeat(8));
     let aws = "wJalrXUtnFEMIbK7MDENGbPxRfiCYEXAMPLE9KEy";
@@ -233,11 +236,11 @@ fn what_begins_within_a_secret_and_ends_behind_it_is_found_whole_and_in_pieces()
     for (text, begins) in cases {
         let whole = redactor.text(&text).into_owned();
         let second = &text[text.len() - 10..];
-        assert!(whole.starts_with(begins) && !whole.contains(second), "{text} is told as {whole}");
+        assert!(whole.starts_with(begins) && !whole.contains(second), "{text} is masked as {whole}");
         let mut stream = StreamRedactor::new(redactor.clone());
-        let mut told: String = one_by_one(&text).into_iter().map(|piece| stream.push(piece)).collect();
-        told += &stream.finish();
-        assert_eq!(told, whole);
+        let mut output: String = one_by_one(&text).into_iter().map(|piece| stream.push(piece)).collect();
+        output += &stream.finish();
+        assert_eq!(output, whole);
     }
 }
 
@@ -277,23 +280,23 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_cuts_what_comes_out_is_the_whole_masked(text in text(), cuts in prop::collection::vec(any::<usize>(), 0..40)) {
+    fn any_cuts_give_the_masked_whole(text in text(), cuts in prop::collection::vec(any::<usize>(), 0..40)) {
         let redactor = redactor();
         let whole = redactor.text(&text).into_owned();
         for pieces in [cut(&text, &cuts), one_by_one(&text)] {
             let mut stream = StreamRedactor::new(redactor.clone());
-            let mut told = String::new();
+            let mut output = String::new();
             for piece in pieces {
-                told += &stream.push(piece);
+                output += &stream.push(piece);
                 prop_assert!(stream.held() <= HOLD_BYTES_MAX);
             }
-            told += &stream.finish();
-            prop_assert_eq!(&told, &whole);
+            output += &stream.finish();
+            prop_assert_eq!(&output, &whole);
         }
     }
 
     #[test]
-    fn whatever_is_released_no_more_than_the_beginning_of_a_secret_comes_out(index in any::<prop::sample::Index>(), before in "[a-z ]{0,9}", after in "[a-z ]{0,9}", cuts in prop::collection::vec(any::<usize>(), 0..20), releases in any::<u64>()) {
+    fn any_releases_show_no_more_than_the_beginning_of_a_secret(index in any::<prop::sample::Index>(), before in "[a-z ]{0,9}", after in "[a-z ]{0,9}", cuts in prop::collection::vec(any::<usize>(), 0..20), releases in any::<u64>()) {
         let secrets = secrets();
         let (text, secret) = &secrets[index.index(secrets.len())];
         let text = format!("{before} {text} {after}");
@@ -302,20 +305,20 @@ proptest! {
     }
 
     #[test]
-    fn what_is_released_changes_nothing_outside_of_secrets(text in text(), cuts in prop::collection::vec(any::<usize>(), 0..40), releases in any::<u64>()) {
+    fn releases_change_nothing_outside_of_secrets(text in text(), cuts in prop::collection::vec(any::<usize>(), 0..40), releases in any::<u64>()) {
         let redactor = redactor();
         let whole = redactor.text(&text).into_owned();
         for pieces in [cut(&text, &cuts), one_by_one(&text)] {
-            let told = released(&redactor, &pieces, releases);
-            prop_assert_eq!(told.len(), text.len());
-            for (at, byte) in told.bytes().enumerate() {
-                prop_assert!(byte == whole.as_bytes()[at] || byte == text.as_bytes()[at], "at {} of {:?}", at, told);
+            let output = released(&redactor, &pieces, releases);
+            prop_assert_eq!(output.len(), text.len());
+            for (at, byte) in output.bytes().enumerate() {
+                prop_assert!(byte == whole.as_bytes()[at] || byte == text.as_bytes()[at], "at {} of {:?}", at, output);
             }
         }
     }
 
     #[test]
-    fn what_is_let_out_at_once_shows_no_more_than_a_beginning(index in any::<prop::sample::Index>(), before in "[a-z ]{0,9}", cuts in prop::collection::vec(any::<usize>(), 0..20)) {
+    fn unbuffered_output_shows_no_more_than_the_beginning_of_a_secret(index in any::<prop::sample::Index>(), before in "[a-z ]{0,9}", cuts in prop::collection::vec(any::<usize>(), 0..20)) {
         let secrets = secrets();
         let (text, secret) = &secrets[index.index(secrets.len())];
         let text = format!("{before} {text}");
@@ -325,15 +328,15 @@ proptest! {
     }
 
     #[test]
-    fn json_of_any_text_says_the_masked_text(text in text()) {
+    fn json_of_any_text_has_the_masked_text(text in text()) {
         let redactor = redactor();
         let json = serde_json::json!({ "n": 1, "t": [text] }).to_string();
-        let wanted = redactor.text(&text).into_owned();
-        let told = redactor.json(&json, None, &|_| false).map_or(json, |masked| masked.text);
-        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-        // The key may tell more than the value alone.
+        let expected = redactor.text(&text).into_owned();
+        let output = redactor.json(&json, None, &|_| false).map_or(json, |masked| masked.text);
+        let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+        // The key may identify a secret that the value alone does not.
         let with_key = redactor.text(&format!("t={text}"))[2..].to_owned();
-        let told = told["t"][0].as_str().unwrap();
-        prop_assert!(told == wanted || told == with_key);
+        let output = output["t"][0].as_str().unwrap();
+        prop_assert!(output == expected || output == with_key);
     }
 }

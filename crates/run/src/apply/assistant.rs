@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recount_event::family::assistant::{TextComplete, TextDelta, ToolCallProposed};
 
-use crate::state::{BlockKind, Call, CallStage, Growing, OpenBlock, State, Turn};
+use crate::state::{BlockKind, Call, CallStage, OpenBlock, SharedText, State, Turn};
 
 fn turn(state: &mut State) -> &mut Turn {
     state.turns.open.as_mut().expect("the model speaks only in an open turn")
@@ -13,7 +13,7 @@ fn turn(state: &mut State) -> &mut Turn {
 pub(super) fn delta(state: &mut State, delta: &TextDelta, kind: BlockKind) {
     let blocks = &mut turn(state).blocks;
     let block =
-        blocks.entry(delta.block_index).or_insert_with(|| OpenBlock { kind, text: Growing::default() });
+        blocks.entry(delta.block_index).or_insert_with(|| OpenBlock { kind, text: SharedText::default() });
     block.text.push(&delta.delta);
 }
 

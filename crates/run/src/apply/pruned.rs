@@ -26,7 +26,7 @@ pub(super) fn fold(state: &mut State, event: &Event) {
     }
 }
 
-/// The events before the marker's last are gone, or are about to go with it.
+/// The events up to the last one that the marker names are deleted, or are deleted with it.
 pub(super) fn marked(state: &mut State, marker: &EventsPruned) {
     state.first_sequence = state.first_sequence.max(marker.last_pruned_sequence.saturating_add(1));
 }

@@ -42,7 +42,7 @@ pub(super) fn settled(state: &mut State, tool_call_id: &ForeignId, how: &str) {
     state.ledger.set(Space::Call, tool_call_id, NameStatus::Over(how.into()));
 }
 
-/// A run was started. What is no running call stays as it is: the event may stand for itself.
+/// A run was started. A call that is not running does not change: the event may have no call of its own.
 pub(super) fn started_child(state: &mut State, started: &ChildStarted) {
     let call = started.tool_call_id.as_ref().and_then(|id| state.calls.get_mut(id));
     if let Some(Call { stage: CallStage::Invoked(invoked), .. }) = call {

@@ -27,7 +27,7 @@ enum Over {
     Denied,
 }
 
-/// What was read of one call that is open.
+/// The facts of one open call.
 #[derive(Default)]
 struct AuditedCall {
     name: Option<Box<str>>,
@@ -51,7 +51,7 @@ struct Proposed {
 struct Process {
     out: u64,
     err: u64,
-    gone: bool,
+    exited: bool,
 }
 
 impl Calls {
@@ -75,7 +75,7 @@ impl Calls {
             .is_some_and(|call| call.answered || (call.approved.is_some() && call.invoked.is_none()))
     }
 
-    /// Whether it is a question or a handoff that was not asked yet.
+    /// Whether it is a question or a handoff that was not requested yet.
     pub(super) fn is_yet_to_ask(&self, id: &str) -> bool {
         self.open.get(id).is_some_and(|call| {
             let asks = call.name.as_deref().is_some_and(|name| crate::ASKING_TOOLS.contains(&name));
@@ -83,7 +83,7 @@ impl Calls {
         })
     }
 
-    pub(super) fn is_more_than_asked_for(&self, id: &str) -> bool {
+    pub(super) fn is_proposed_or_invoked(&self, id: &str) -> bool {
         self.open.get(id).is_some_and(|call| call.proposed.is_some() || call.invoked.is_some())
     }
 
@@ -101,13 +101,13 @@ impl Calls {
     }
 
     /// Whether an approval may be requested for it.
-    pub(super) fn may_be_asked_for(&self, id: &str) -> bool {
+    pub(super) fn can_request_approval(&self, id: &str) -> bool {
         let open = self.open.get(id);
         !self.over.contains_key(id)
             && open.is_none_or(|call| call.invoked.is_none() && call.approved != Some(false))
     }
 
-    pub(super) fn ask_for(&mut self, id: &ForeignId) {
+    pub(super) fn request_approval(&mut self, id: &ForeignId) {
         self.open.entry(id.clone()).or_default().approved = None;
     }
 
@@ -128,7 +128,7 @@ impl Calls {
     pub(super) fn propose(&mut self, proposed: &ToolCallProposed) -> Result<(), Broken> {
         let id = &proposed.tool_call_id;
         if self.open.contains_key(id) || self.over.contains_key(id) {
-            return broken!("call.id", "the id {id} names two calls");
+            return broken!("call.id", "two calls have the id {id}");
         }
         let call = AuditedCall {
             name: Some(proposed.tool_name.as_str().into()),
@@ -151,13 +151,15 @@ impl Calls {
     fn running(&mut self, id: &str) -> Result<&mut AuditedCall, Broken> {
         match self.open.get_mut(id) {
             Some(call) if call.invoked.is_some() => Ok(call),
-            _ => broken!("call.open", "{id} is not running"),
+            _ => broken!("call.open", "call {id} is not running"),
         }
     }
 
     fn agrees(&self, id: &str, name: &str) -> Result<(), Broken> {
         match self.open.get(id).and_then(|call| call.name.as_deref()) {
-            Some(known) if known != name => broken!("call.name", "{id} is called {known} and {name}"),
+            Some(known) if known != name => {
+                broken!("call.name", "call {id} has two tool names, {known} and {name}")
+            }
             _ => Ok(()),
         }
     }
@@ -176,14 +178,16 @@ impl Calls {
     fn chunk(&mut self, chunk: &OutputChunk) -> Result<(), Broken> {
         let id: &str = &chunk.tool_call_id;
         let process = match &mut self.running(id)?.command {
-            Some(process) if !process.gone => process,
-            _ => return broken!("shell.order", "output of {id} where no command runs"),
+            Some(process) if !process.exited => process,
+            _ => return broken!("shell.order", "call {id} has output while no command runs"),
         };
         let bytes = match chunk.encoding {
             None => chunk.data.len(),
             Some(Encoding::Base64) => match STANDARD.decode(&chunk.data) {
                 Ok(bytes) => bytes.len(),
-                Err(why) => return broken!("shell.encoding", "output of {id} is not base64: {why}"),
+                Err(why) => {
+                    return broken!("shell.encoding", "output of call {id} is not valid base64: {why}");
+                }
             },
         };
         let at = match chunk.stream {
@@ -193,7 +197,7 @@ impl Calls {
         if *at != chunk.byte_offset {
             return broken!(
                 "shell.offset",
-                "{} of {id} jumps from {at} to {}",
+                "{} of call {id} continues at byte {}, expected {at}",
                 chunk.stream,
                 chunk.byte_offset
             );
@@ -205,15 +209,15 @@ impl Calls {
     fn exit(&mut self, exited: &Exited) -> Result<(), Broken> {
         let id: &str = &exited.tool_call_id;
         let process = match &mut self.running(id)?.command {
-            Some(process) if !process.gone => process,
-            _ => return broken!("shell.order", "an exit of {id} where no command runs"),
+            Some(process) if !process.exited => process,
+            _ => return broken!("shell.order", "call {id} has an exit while no command runs"),
         };
         let more = exited.stdout_bytes > process.out || exited.stderr_bytes > process.err;
         let less = exited.stdout_bytes < process.out || exited.stderr_bytes < process.err;
         if less || (more && !exited.truncated) {
-            return broken!("shell.sums", "the exit of {id} does not match the recorded output");
+            return broken!("shell.sums", "the exit of call {id} does not match the recorded output");
         }
-        process.gone = true;
+        process.exited = true;
         Ok(())
     }
 }
@@ -227,14 +231,14 @@ impl Reading {
             Payload::ToolRefused(refused) => {
                 let id = &refused.tool_call_id;
                 if calls.is_settled(id) {
-                    return broken!("call.settled_once", "{id} is settled twice");
+                    return broken!("call.settled_once", "call {id} is settled twice");
                 }
                 match calls.open.get(id) {
                     Some(call) if call.invoked.is_some() => {
-                        return broken!("call.refused", "{id} is refused after it was invoked");
+                        return broken!("call.refused", "call {id} is refused after it was invoked");
                     }
                     None if !calls.over.contains_key(id) => {
-                        return broken!("call.refused", "{id} is refused and was never proposed");
+                        return broken!("call.refused", "call {id} is refused but was never proposed");
                     }
                     _ => calls.agrees(id, &refused.tool_name)?,
                 }
@@ -246,12 +250,12 @@ impl Reading {
             | Payload::ToolTimedOut(ended) => {
                 let id = &ended.tool_call_id;
                 if calls.is_settled(id) {
-                    return broken!("call.settled_once", "{id} is settled twice");
+                    return broken!("call.settled_once", "call {id} is settled twice");
                 }
                 calls.does(id, Some(&ended.tool_name))?;
-                let runs = calls.running(id)?.command.as_ref().is_some_and(|process| !process.gone);
+                let runs = calls.running(id)?.command.as_ref().is_some_and(|process| !process.exited);
                 if runs && matches!(payload, Payload::ToolCompleted(_)) {
-                    return broken!("shell.exit", "{id} is completed while its command runs");
+                    return broken!("shell.exit", "call {id} is completed while its command runs");
                 }
                 calls.ends(id, Over::Settled);
             }
@@ -259,7 +263,7 @@ impl Reading {
                 let id: &str = &command.tool_call_id;
                 calls.does(id, command.tool_name.as_deref())?;
                 if calls.running(id)?.command.replace(Process::default()).is_some() {
-                    return broken!("shell.once", "{id} has two commands");
+                    return broken!("shell.once", "call {id} has two commands");
                 }
             }
             Payload::ToolShellOutputChunk(chunk) => calls.chunk(chunk)?,
@@ -274,9 +278,9 @@ impl Reading {
             Payload::ToolEditProposed(change) => calls.does(&change.tool_call_id, None)?,
             Payload::ToolFileWriteProposed(change) => calls.does(&change.tool_call_id, None)?,
             Payload::ToolMultiEditProposed(change) => calls.does(&change.tool_call_id, None)?,
-            Payload::ToolHttpRequested(asked)
-            | Payload::ToolWebFetchRequested(asked)
-            | Payload::ToolWebSearchRequested(asked) => calls.does(&asked.tool_call_id, None)?,
+            Payload::ToolHttpRequested(request)
+            | Payload::ToolWebFetchRequested(request)
+            | Payload::ToolWebSearchRequested(request) => calls.does(&request.tool_call_id, None)?,
             Payload::ToolHttpResponse(got)
             | Payload::ToolWebFetchResponse(got)
             | Payload::ToolWebSearchResponse(got) => calls.does(&got.tool_call_id, None)?,
@@ -299,29 +303,35 @@ impl Reading {
         let id = &invoked.tool_call_id;
         let call = self.calls.open.get(id);
         if call.is_some_and(|call| call.invoked.is_some()) || self.calls.is_settled(id) {
-            return broken!("call.invoked_once", "{id} is invoked a second time");
+            return broken!("call.invoked_once", "call {id} is invoked a second time");
         }
         if self.calls.over.contains_key(id) {
-            return broken!("approval.denied", "{id} is invoked after it was denied");
+            return broken!("approval.denied", "call {id} is invoked after it was denied");
         }
         if self.cost.is_halted() {
-            return broken!("cost.halted", "{id} is invoked after the budget was exceeded");
+            return broken!("cost.halted", "call {id} is invoked after the budget was exceeded");
         }
         if self.people.approves(id) {
-            return broken!("approval.pending", "{id} is invoked before its approval");
+            return broken!("approval.pending", "call {id} is invoked while its approval is pending");
         }
         if call.is_some_and(|call| call.approved == Some(false)) {
-            return broken!("approval.denied", "{id} is invoked after it was denied");
+            return broken!("approval.denied", "call {id} is invoked after it was denied");
         }
         self.calls.agrees(id, &invoked.tool_name)?;
         let proposed_in = call.and_then(|call| call.proposed.as_ref()).map(|proposed| proposed.turn_index);
         if invoked.turn_index.is_some() && invoked.turn_index != proposed_in {
-            return broken!("call.proposed", "{id} is invoked for a turn that did not propose it");
+            return broken!(
+                "call.proposed",
+                "call {id} is invoked with the index of a turn that did not propose it"
+            );
         }
         let dangerous = invoked.irreversible.unwrap_or(false) || invoked.risk_level == Some(RiskLevel::High);
         let approved = call.is_some_and(|call| call.approved == Some(true));
         if dangerous && self.course.is_own() && !approved {
-            return broken!("approval.required", "{id} is dangerous and was not approved");
+            return broken!(
+                "approval.required",
+                "call {id} is irreversible or high-risk and was not approved"
+            );
         }
         let call = self.calls.open.entry(id.clone()).or_default();
         call.invoked = Some(invoked.executor.unwrap_or(Executor::Server));

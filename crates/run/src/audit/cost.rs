@@ -16,11 +16,11 @@ type Figures = [u64; 3];
 #[derive(Default)]
 pub(super) struct CostAudit {
     before: Figures,
-    /// What was used before, and in the completed turns.
+    /// The usage of earlier runs and of completed turns.
     due: Figures,
-    /// What was reported for the turn that is open.
+    /// The usage that was reported for the open turn.
     open: Figures,
-    /// What was reported for the runs that this one started.
+    /// The usage that was reported for the runs that this one started.
     children: Figures,
     ticked: Option<Figures>,
     warnings: BTreeSet<u64>,
@@ -63,10 +63,14 @@ impl CostAudit {
             [tick.cumulative_input_tokens, tick.cumulative_output_tokens, tick.cumulative_cost_micros_usd];
         let falls_below = |floor: &Figures| now.iter().zip(floor).any(|(now, floor)| now < floor);
         if self.ticked.as_ref().is_some_and(falls_below) {
-            return broken!("cost.falls", "the totals fall to {now:?}");
+            return broken!("cost.falls", "the totals decrease to {now:?}");
         }
         if falls_below(&self.before) {
-            return broken!("cost.prior", "the totals {now:?} leave out {:?} of before", self.before);
+            return broken!(
+                "cost.prior",
+                "the totals {now:?} do not include {:?}, the usage of earlier runs",
+                self.before
+            );
         }
         let open =
             [tick.open_turn_input_tokens, tick.open_turn_output_tokens, tick.open_turn_cost_micros_usd]
@@ -75,17 +79,17 @@ impl CostAudit {
             [tick.child_runs_input_tokens, tick.child_runs_output_tokens, tick.child_runs_cost_micros_usd]
                 .map(Option::unwrap_or_default);
         if own && children.iter().zip(self.children).any(|(now, before)| *now < before) {
-            return broken!("cost.falls", "the runs that were started fall to {children:?}");
+            return broken!("cost.falls", "the totals of child runs decrease to {children:?}");
         }
         let mut due = self.due;
         for part in [open, children] {
             due.iter_mut().zip(part).for_each(|(due, part)| *due = due.saturating_add(part));
         }
         if own && now != due {
-            return broken!("cost.sum", "the totals are {now:?} and should be {due:?}");
+            return broken!("cost.sum", "the totals are {now:?}, expected {due:?}");
         }
         if own && !in_turn && open != Figures::default() {
-            return broken!("cost.sum", "the totals have {open:?} of an open turn, but none is open");
+            return broken!("cost.sum", "the totals include {open:?} for an open turn, but no turn is open");
         }
         self.children = children;
         if in_turn {
@@ -97,8 +101,10 @@ impl CostAudit {
         ];
         for (budget, remaining, used) in budgets {
             let right = budget.map(|budget| budget.saturating_sub(used));
-            if right.is_some() && remaining.is_some() && right != remaining {
-                return broken!("cost.remaining", "the budget should have {right:?} left, not {remaining:?}");
+            if let (Some(right), Some(remaining)) = (right, remaining)
+                && right != remaining
+            {
+                return broken!("cost.remaining", "the remaining budget is {remaining}, expected {right}");
             }
         }
         self.ticked = Some(now);
@@ -116,7 +122,7 @@ impl Reading {
             }
             Payload::CostBudgetWarning(warning) => {
                 if !self.cost.warnings.insert(warning.threshold_pct) {
-                    return broken!("cost.warned", "two warnings at {} %", warning.threshold_pct);
+                    return broken!("cost.warned", "a second warning at {} %", warning.threshold_pct);
                 }
             }
             Payload::CostBudgetExceeded(_) => self.cost.halted = true,

@@ -7,7 +7,7 @@ use recount_event::{Event, Payload};
 use super::Reading;
 use crate::rejection::{Broken, broken};
 
-/// What the run has been through.
+/// The phases that the run has passed through.
 #[derive(Default)]
 pub(super) struct Course {
     resumed: bool,
@@ -67,15 +67,15 @@ impl Reading {
             return if fits { Ok(()) } else { broken!("queued.first", "{name} occurs before run.queued") };
         }
         if begins {
-            return broken!("queued.once", "{name} is in the middle of a run");
+            return broken!("queued.once", "{name} occurs in the middle of a run");
         }
         if let Some(ending) = &course.ending {
-            return self.stands_behind(ending, event);
+            return self.fits_after_ending(ending, event);
         }
         if matches!(payload, Payload::GapEventsPruned(_)) {
             return broken!("gap.pruned", "{name} occurs before the ending");
         }
-        if course.starts == 0 && !self.stands_before_start(payload) {
+        if course.starts == 0 && !self.may_precede_start(payload) {
             return broken!("start.first", "{name} occurs before run.started");
         }
         self.respects_the_wait(payload)?;
@@ -83,22 +83,22 @@ impl Reading {
             Payload::RunStarted(_) if course.starts > 0 && !course.abandoned => {
                 broken!("start.again", "run.started occurs again although the worker was not lost")
             }
-            told if is_of_workspace(told) && !course.is_own() => {
-                broken!("workspace.own", "{name} is in an external run")
+            payload if is_of_workspace(payload) && !course.is_own() => {
+                broken!("workspace.own", "{name} occurs in an external run")
             }
             Payload::RunWaiting(waiting) => self.may_wait(&waiting.waits_for),
             Payload::RunContinued(_) if !course.is_own() => {
-                broken!("wait.own", "run.continued is in an external run")
+                broken!("wait.own", "run.continued occurs in an external run")
             }
             Payload::RunContinued(_) if course.waits != Waits::Yes => {
-                broken!("wait.continued", "run.continued occurs where nothing waited")
+                broken!("wait.continued", "run.continued occurs while the run does not wait")
             }
             ending if is_ending(ending) => self.may_end(ending),
             _ => Ok(()),
         }
     }
 
-    /// What the event means for the course.
+    /// Updates the course with the event.
     pub(super) fn moves_course(&mut self, event: &Event) {
         match event.payload() {
             Payload::RunResumedFromEvent(_) => self.course.resumed = true,
@@ -122,12 +122,12 @@ impl Reading {
     pub(super) fn read_headless(&mut self, event: &Event) -> Result<(), Broken> {
         let (payload, name) = (event.payload(), event.type_name());
         if let Some(ending) = &self.course.ending {
-            self.stands_behind(ending, event)?;
+            self.fits_after_ending(ending, event)?;
         } else if matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_))
             // The run that this one continues is unknown. `run.queued` may follow directly.
             && !(event.sequence == 1 && matches!(payload, Payload::RunQueued(_)))
         {
-            return broken!("queued.once", "{name} is in the middle of a run");
+            return broken!("queued.once", "{name} occurs in the middle of a run");
         } else if matches!(payload, Payload::GapEventsPruned(_)) {
             return broken!("gap.pruned", "{name} occurs before the ending");
         }
@@ -144,7 +144,7 @@ impl Reading {
         Ok(())
     }
 
-    fn stands_behind(&self, ending: &str, event: &Event) -> Result<(), Broken> {
+    fn fits_after_ending(&self, ending: &str, event: &Event) -> Result<(), Broken> {
         let name = event.type_name();
         if is_ending(event.payload()) {
             return broken!("ending.once", "{name} occurs after {ending}");
@@ -160,13 +160,17 @@ impl Reading {
         if let Payload::GapEventsPruned(pruned) = event.payload() {
             let (first, last) = (pruned.first_pruned_sequence, pruned.last_pruned_sequence);
             if !(first <= last && last < event.sequence) {
-                return broken!("gap.pruned", "{first} to {last} is no range before {}", event.sequence);
+                return broken!(
+                    "gap.pruned",
+                    "{first} to {last} is not a range of events before {}",
+                    event.sequence
+                );
             }
         }
         Ok(())
     }
 
-    fn stands_before_start(&self, payload: &Payload) -> bool {
+    fn may_precede_start(&self, payload: &Payload) -> bool {
         matches!(
             payload,
             Payload::Opaque(_)
@@ -185,7 +189,10 @@ impl Reading {
                 broken!("wait.quiet", "{name} occurs while the run waits")
             }
             Waits::ForTheRest if !quiet && !matches!(payload, Payload::RunWaiting(_)) => {
-                broken!("wait.regroup", "{name} occurs where run.waiting with the rest should")
+                broken!(
+                    "wait.regroup",
+                    "{name} occurs where run.waiting with the remaining prompts and calls is expected"
+                )
             }
             _ => Ok(()),
         }
@@ -209,7 +216,7 @@ impl Reading {
         }
     }
 
-    /// What people and applications have before them.
+    /// The prompts and calls that people and applications still have to answer.
     fn with_others(&self) -> Vec<WaitsFor> {
         let mut all = self.people.pending();
         all.extend(
@@ -224,27 +231,30 @@ impl Reading {
 
     fn may_wait(&self, named: &[WaitsFor]) -> Result<(), Broken> {
         if !self.course.is_own() {
-            return broken!("wait.own", "run.waiting is in an external run");
+            return broken!("wait.own", "run.waiting occurs in an external run");
         }
         if let Some(turn) = self.turns.open_index() {
-            return broken!("wait.turn", "run.waiting is in the middle of turn {turn}");
+            return broken!("wait.turn", "run.waiting occurs in the middle of turn {turn}");
         }
         for id in self.calls.open() {
             let outside = self.calls.is_with_client(id) || self.people.waits_on(id);
             if !outside && !self.calls.holds_answer(id) && !self.calls.is_yet_to_ask(id) {
-                return broken!("wait.calls", "run.waiting occurs while {id} is still to be done");
+                return broken!(
+                    "wait.calls",
+                    "run.waiting occurs while call {id} is neither settled nor waiting for an answer"
+                );
             }
         }
         let open = self.with_others();
         if open.is_empty() {
-            return broken!("wait.nothing", "run.waiting occurs where nothing is open");
+            return broken!("wait.nothing", "run.waiting occurs while nothing is open");
         }
         let mut named = named.to_vec();
         named.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
         if named != open {
             return broken!(
                 "wait.names",
-                "run.waiting names {} things, and not the {} open ones",
+                "run.waiting does not name exactly what is open: it names {}, open are {}",
                 named.len(),
                 open.len()
             );
@@ -258,10 +268,10 @@ impl Reading {
             return broken!("ending.text_open", "{name} occurs while block {block} of turn {turn} is open");
         }
         if let Some(turn) = self.turns.open_index() {
-            return broken!("ending.turn_open", "{name} is in the middle of turn {turn}");
+            return broken!("ending.turn_open", "{name} occurs in the middle of turn {turn}");
         }
-        if let Some(id) = self.calls.open().find(|id| self.calls.is_more_than_asked_for(id)) {
-            return broken!("ending.call_open", "{name} occurs while {id} is not settled");
+        if let Some(id) = self.calls.open().find(|id| self.calls.is_proposed_or_invoked(id)) {
+            return broken!("ending.call_open", "{name} occurs while call {id} is not settled");
         }
         if let Some(first) = self.people.pending().first() {
             return broken!(
@@ -273,10 +283,10 @@ impl Reading {
         }
         match ending {
             Payload::RunFinished(finished) if self.course.is_own() => match finished.turns {
-                Some(told) if told != self.turns.completed() => {
+                Some(given) if given != self.turns.completed() => {
                     broken!(
                         "ending.turns",
-                        "{told} turns are reported, {} were completed",
+                        "run.finished has turns {given}, but the run completed {}",
                         self.turns.completed()
                     )
                 }

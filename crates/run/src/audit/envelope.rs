@@ -31,13 +31,17 @@ impl Envelopes {
         let of = (event.run_id, event.task_id, event.session_id);
         let wanted = self.wanted();
         if event.sequence != wanted {
-            return broken!("envelope.sequence", "event {} occurs where {wanted} should", event.sequence);
+            return broken!(
+                "envelope.sequence",
+                "event {} occurs where event {wanted} is expected",
+                event.sequence
+            );
         }
         if let Some(last) = &self.last {
             if of != last.of {
                 return broken!(
                     "envelope.ids",
-                    "event {} is of {of:?}, not of {:?}",
+                    "event {} belongs to {of:?}, expected {:?}",
                     event.sequence,
                     last.of
                 );
@@ -45,13 +49,18 @@ impl Envelopes {
             if event.occurred_ms < last.occurred_ms {
                 return broken!(
                     "envelope.time",
-                    "event {} occurred {} ms before the one before it",
+                    "the time of event {} is {} ms before that of the previous event",
                     event.sequence,
                     last.occurred_ms - event.occurred_ms
                 );
             }
             if event.event_id <= last.event_id {
-                return broken!("envelope.event_id", "{} follows {}", event.event_id, last.event_id);
+                return broken!(
+                    "envelope.event_id",
+                    "event id {} is not greater than the previous event id {}",
+                    event.event_id,
+                    last.event_id
+                );
             }
         }
         self.last = Some(Last {

@@ -21,7 +21,7 @@ pub(super) struct People {
 /// Each kind has its own identifiers.
 type Name = (WaitKind, ForeignId);
 
-/// What the outcome of a prompt is held against.
+/// The facts that the outcome of a prompt is checked against.
 #[derive(Default)]
 struct AuditedPrompt {
     call: Option<ForeignId>,
@@ -34,9 +34,9 @@ struct AuditedPrompt {
 }
 
 /// The time allowed counts from the request; without one, the instant named.
-fn deadline(asked_ms: u64, timeout_seconds: Option<u64>, expires_at: Option<&String>) -> Option<u64> {
+fn deadline(requested_ms: u64, timeout_seconds: Option<u64>, expires_at: Option<&String>) -> Option<u64> {
     match (timeout_seconds, expires_at) {
-        (Some(seconds), _) => Some(asked_ms.saturating_add(seconds.saturating_mul(1_000))),
+        (Some(seconds), _) => Some(requested_ms.saturating_add(seconds.saturating_mul(1_000))),
         (None, Some(instant)) => time::parse_ms(instant),
         (None, None) => None,
     }
@@ -50,7 +50,7 @@ impl People {
     fn pending_for(&self, call: &str) -> impl Iterator<Item = WaitKind> {
         self.pending
             .iter()
-            .filter(move |(_, asked)| asked.call.as_deref() == Some(call))
+            .filter(move |(_, prompt)| prompt.call.as_deref() == Some(call))
             .map(|((kind, _), _)| *kind)
     }
 
@@ -66,7 +66,7 @@ impl People {
 
     fn is_new(&self, name: &Name) -> Result<(), Broken> {
         if self.pending.contains_key(name) || self.answered.contains(name) {
-            return broken!("prompt.id", "{} {} is asked twice", name.0, name.1);
+            return broken!("prompt.id", "{} {} is requested twice", name.0, name.1);
         }
         Ok(())
     }
@@ -74,14 +74,14 @@ impl People {
     /// Finds a prompt.
     fn find(&self, name: &Name, call: Option<&ForeignId>) -> Result<&AuditedPrompt, Broken> {
         let (kind, id) = name;
-        let Some(asked) = self.pending.get(name) else {
+        let Some(prompt) = self.pending.get(name) else {
             return broken!("prompt.pending", "{kind} {id} is not pending");
         };
         match call {
-            Some(call) if asked.call.as_ref() != Some(call) => {
-                broken!("prompt.call", "{kind} {id} was not about {call}")
+            Some(call) if prompt.call.as_ref() != Some(call) => {
+                broken!("prompt.call", "{kind} {id} was not requested for call {call}")
             }
-            _ => Ok(asked),
+            _ => Ok(prompt),
         }
     }
 
@@ -96,40 +96,41 @@ impl Reading {
     pub(super) fn read_people(&mut self, payload: &Payload, at_ms: u64) -> Result<bool, Broken> {
         use WaitKind::{Approval, Clarification, Handoff};
         match payload {
-            Payload::ApprovalRequested(asked) => self.ask_approval(asked, at_ms)?,
+            Payload::ApprovalRequested(request) => self.add_approval(request, at_ms)?,
             Payload::ClarificationRequested(question) => {
-                let asked = AuditedPrompt {
+                let prompt = AuditedPrompt {
                     call: question.tool_call_id.clone(),
                     default_response: question.default_response.clone(),
                     deadline: deadline(at_ms, question.timeout_seconds, question.expires_at.as_ref()),
                     ..AuditedPrompt::default()
                 };
-                self.ask_about((Clarification, question.clarification_id.clone()), asked)?;
+                self.add_prompt((Clarification, question.clarification_id.clone()), prompt)?;
             }
-            Payload::HandoffRequested(wanted) => {
-                let asked = AuditedPrompt {
-                    call: wanted.tool_call_id.clone(),
-                    deadline: deadline(at_ms, wanted.timeout_seconds, wanted.expires_at.as_ref()),
+            Payload::HandoffRequested(handoff) => {
+                let prompt = AuditedPrompt {
+                    call: handoff.tool_call_id.clone(),
+                    deadline: deadline(at_ms, handoff.timeout_seconds, handoff.expires_at.as_ref()),
                     ..AuditedPrompt::default()
                 };
-                self.ask_about((Handoff, wanted.handoff_id.clone()), asked)?;
+                self.add_prompt((Handoff, handoff.handoff_id.clone()), prompt)?;
             }
-            Payload::ApprovalResolved(said) => {
-                let name = (Approval, said.approval_id.clone());
-                self.people.find(&name, said.tool_call_id.as_ref())?;
-                let elsewhere = said.decided_elsewhere.is_some();
-                if elsewhere && (self.course.is_own() || said.decision != Decision::Cancelled) {
+            Payload::ApprovalResolved(resolved) => {
+                let name = (Approval, resolved.approval_id.clone());
+                self.people.find(&name, resolved.tool_call_id.as_ref())?;
+                let elsewhere = resolved.decided_elsewhere.is_some();
+                if elsewhere && (self.course.is_own() || resolved.decision != Decision::Cancelled) {
                     return broken!(
                         "approval.elsewhere",
-                        "{} is decided elsewhere, but not withdrawn",
+                        "approval {} has decided_elsewhere, which is only for a cancelled approval of an \
+                         external run",
                         name.1
                     );
                 }
-                if said.leaves_call_open() {
+                if resolved.leaves_call_open() {
                     self.people.pending.remove(&name);
                     self.people.answered.insert(name);
                 } else {
-                    self.has_outcome(name, Some(said.decision == Decision::Approved));
+                    self.has_outcome(name, Some(resolved.decision == Decision::Approved));
                 }
             }
             Payload::ApprovalExtended(more) => {
@@ -148,34 +149,42 @@ impl Reading {
                 let name = (Approval, missed.approval_id.clone());
                 let approves = self.people.find(&name, missed.tool_call_id.as_ref())?.approves_itself;
                 let right = if approves { Decision::Approved } else { Decision::Rejected };
-                if missed.decision.is_some_and(|told| told != right) {
-                    return broken!("approval.decision", "{} times out as what was not its default", name.1);
+                if missed.decision.is_some_and(|given| given != right) {
+                    return broken!(
+                        "approval.decision",
+                        "approval {} timed out with a decision that is not its default",
+                        name.1
+                    );
                 }
                 self.has_outcome(name, Some(approves));
             }
-            Payload::ClarificationAnswered(said) => {
-                let name = (Clarification, said.clarification_id.clone());
-                self.people.find(&name, said.tool_call_id.as_ref())?;
+            Payload::ClarificationAnswered(answered) => {
+                let name = (Clarification, answered.clarification_id.clone());
+                self.people.find(&name, answered.tool_call_id.as_ref())?;
                 self.has_outcome(name, None);
             }
             Payload::ClarificationTimedOut(missed) => {
                 let name = (Clarification, missed.clarification_id.clone());
                 let stated = &self.people.find(&name, missed.tool_call_id.as_ref())?.default_response;
                 let fits = match (missed.applied, &missed.response) {
-                    (Applied::Unavailable, told) => told.is_none(),
+                    (Applied::Unavailable, given) => given.is_none(),
                     (Applied::Default, None) => stated.is_some(),
-                    (Applied::Default, told) => told == stated,
+                    (Applied::Default, given) => given == stated,
                 };
                 if !fits {
-                    return broken!("clarification.default", "{} ends with what was not its default", name.1);
+                    return broken!(
+                        "clarification.default",
+                        "question {} timed out with a response that is not its default",
+                        name.1
+                    );
                 }
                 self.has_outcome(name, None);
             }
-            Payload::HandoffAcknowledged(said) => {
-                self.ends_handoff(&said.handoff_id, said.tool_call_id.as_ref())?;
+            Payload::HandoffAcknowledged(acknowledged) => {
+                self.ends_handoff(&acknowledged.handoff_id, acknowledged.tool_call_id.as_ref())?;
             }
-            Payload::HandoffRejected(said) => {
-                self.ends_handoff(&said.handoff_id, said.tool_call_id.as_ref())?;
+            Payload::HandoffRejected(rejected) => {
+                self.ends_handoff(&rejected.handoff_id, rejected.tool_call_id.as_ref())?;
             }
             Payload::HandoffTimedOut(missed) => {
                 self.ends_handoff(&missed.handoff_id, missed.tool_call_id.as_ref())?;
@@ -185,48 +194,60 @@ impl Reading {
         Ok(true)
     }
 
-    fn ask_approval(&mut self, asked: &approval::Requested, at_ms: u64) -> Result<(), Broken> {
-        let (id, call) = (&asked.approval_id, &asked.tool_call_id);
+    fn add_approval(&mut self, request: &approval::Requested, at_ms: u64) -> Result<(), Broken> {
+        let (id, call) = (&request.approval_id, &request.tool_call_id);
         let name = (WaitKind::Approval, id.clone());
         self.people.is_new(&name)?;
-        if !self.calls.may_be_asked_for(call) {
-            return broken!("approval.call", "{id} asks for {call}, which is past asking");
+        if !self.calls.can_request_approval(call) {
+            return broken!(
+                "approval.call",
+                "approval {id} is requested for call {call}, which was already invoked, denied or settled"
+            );
         }
         if self.people.approves(call) {
-            return broken!("approval.one_pending", "{id} asks for {call}, which another approval does");
+            return broken!(
+                "approval.one_pending",
+                "approval {id} is requested for call {call}, which already has a pending approval"
+            );
         }
-        let approves_itself = asked.default_decision == Some(DefaultDecision::Approve);
-        if approves_itself && asked.is_grave() {
-            return broken!("approval.default", "{id} is grave and approves itself");
+        let approves_itself = request.default_decision == Some(DefaultDecision::Approve);
+        if approves_itself && request.is_grave() {
+            return broken!(
+                "approval.default",
+                "approval {id} is irreversible or high-risk, but its default is to approve"
+            );
         }
-        if let (Some(digest), Some((tool_name, input))) = (&asked.call_digest, self.calls.proposal(call))
+        if let (Some(digest), Some((tool_name, input))) = (&request.call_digest, self.calls.proposal(call))
             && digest.starts_with(CALL_DIGEST_PREFIX)
             && *digest != call_digest(tool_name, input.text())
         {
-            return broken!("approval.digest", "{id} asks for another call than {call} as proposed");
+            return broken!(
+                "approval.digest",
+                "the call_digest of approval {id} does not match call {call} as proposed"
+            );
         }
-        self.calls.ask_for(call);
-        let deadline = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_ref());
-        let asked =
+        self.calls.request_approval(call);
+        let deadline = deadline(at_ms, request.timeout_seconds, request.expires_at.as_ref());
+        let prompt =
             AuditedPrompt { call: Some(call.clone()), approves_itself, deadline, default_response: None };
-        self.people.pending.insert(name, asked);
+        self.people.pending.insert(name, prompt);
         Ok(())
     }
 
-    fn ask_about(&mut self, name: Name, asked: AuditedPrompt) -> Result<(), Broken> {
+    fn add_prompt(&mut self, name: Name, prompt: AuditedPrompt) -> Result<(), Broken> {
         self.people.is_new(&name)?;
-        if let Some(call) = &asked.call {
+        if let Some(call) = &prompt.call {
             if !self.calls.is_open(call) {
                 return broken!(
                     "prompt.call_open",
-                    "{} {} is about {call}, which is not open",
+                    "{} {} names call {call}, which is not open",
                     name.0,
                     name.1
                 );
             }
             self.calls.answer(call, false);
         }
-        self.people.pending.insert(name, asked);
+        self.people.pending.insert(name, prompt);
         Ok(())
     }
 
@@ -244,10 +265,14 @@ impl Reading {
             _ => false,
         };
         if !moves {
-            return broken!("prompt.extension", "{} is extended to {expires_at}, not {seconds} s on", name.1);
+            return broken!(
+                "prompt.extension",
+                "{} is extended to {expires_at}, which is not {seconds} s after its deadline",
+                name.1
+            );
         }
-        if let Some(asked) = self.people.pending.get_mut(&name) {
-            asked.deadline = until;
+        if let Some(prompt) = self.people.pending.get_mut(&name) {
+            prompt.deadline = until;
         }
         Ok(())
     }
@@ -261,7 +286,7 @@ impl Reading {
 
     /// Removes a prompt from the list and passes its outcome to its call.
     fn has_outcome(&mut self, name: Name, approved: Option<bool>) {
-        let call = self.people.pending.remove(&name).and_then(|asked| asked.call);
+        let call = self.people.pending.remove(&name).and_then(|prompt| prompt.call);
         self.people.answered.insert(name);
         match (call, approved) {
             (Some(call), Some(approved)) => self.calls.approve(&call, approved),

@@ -22,11 +22,11 @@ pub(super) struct TurnAudit {
 struct AuditedAttempt {
     index: u64,
     proposals: u64,
-    fate: AttemptFate,
+    status: AttemptStatus,
 }
 
 #[derive(PartialEq, Eq)]
-enum AttemptFate {
+enum AttemptStatus {
     Open,
     Over,
     ToBeRetried,
@@ -39,7 +39,7 @@ enum AuditedBlock {
 
 impl TurnAudit {
     fn open(&self) -> Option<&AuditedAttempt> {
-        self.last.as_ref().filter(|attempt| attempt.fate == AttemptFate::Open)
+        self.last.as_ref().filter(|attempt| attempt.status == AttemptStatus::Open)
     }
 
     pub(super) fn open_index(&self) -> Option<u64> {
@@ -61,17 +61,27 @@ impl TurnAudit {
         if self.open_index() == Some(index) {
             return Ok(());
         }
-        broken!("assistant.turn", "the model speaks in turn {index} while that is not open")
+        broken!("assistant.turn", "an assistant event names turn {index}, which is not open")
     }
 
     fn block(&self, place: (u64, u64), thinks: bool) -> Result<Option<&str>, Broken> {
         self.is_spoken_in(place.0)?;
         match self.blocks.get(&place.1) {
             Some(AuditedBlock::Closed) => {
-                broken!("text.closed", "block {} of turn {} goes on after its end", place.1, place.0)
+                broken!(
+                    "text.closed",
+                    "block {} of turn {} continues after it was completed",
+                    place.1,
+                    place.0
+                )
             }
             Some(AuditedBlock::Open { thinking, .. }) if *thinking != thinks => {
-                broken!("text.kind", "block {} of turn {} changes its kind", place.1, place.0)
+                broken!(
+                    "text.kind",
+                    "block {} of turn {} changes between text and thinking",
+                    place.1,
+                    place.0
+                )
             }
             Some(AuditedBlock::Open { text, .. }) => Ok(Some(text)),
             None => Ok(None),
@@ -95,7 +105,7 @@ impl TurnAudit {
         {
             return broken!(
                 "text.joined",
-                "the text of block {} of turn {} is not its deltas",
+                "the text of block {} of turn {} is not its joined deltas",
                 place.1,
                 place.0
             );
@@ -118,12 +128,16 @@ impl Reading {
             Payload::TurnCompleted(completed) => {
                 self.turn_ends(completed.turn_index, "turn.completed")?;
                 let proposals = self.turns.open().map_or(0, |attempt| attempt.proposals);
-                if completed.tool_calls.is_some_and(|told| told != proposals) {
-                    return broken!("turn.tool_calls", "turn {} had {proposals} calls", completed.turn_index);
+                if completed.tool_calls.is_some_and(|given| given != proposals) {
+                    return broken!(
+                        "turn.tool_calls",
+                        "turn.completed of turn {} has the wrong tool_calls, expected {proposals}",
+                        completed.turn_index
+                    );
                 }
                 self.cost.spend(completed);
                 self.turns.completed += 1;
-                self.close_turn(AttemptFate::Over);
+                self.close_turn(AttemptStatus::Over);
             }
             Payload::TurnFailed(failed) => {
                 self.turn_ends(failed.turn_index, "turn.failed")?;
@@ -133,12 +147,16 @@ impl Reading {
                 if let Some(id) = left {
                     return broken!(
                         "turn.calls_open",
-                        "turn {} fails and leaves {id} open",
+                        "turn {} fails while its proposed call {id} is open",
                         failed.turn_index
                     );
                 }
                 self.cost.fail();
-                self.close_turn(if failed.will_retry { AttemptFate::ToBeRetried } else { AttemptFate::Over });
+                self.close_turn(if failed.will_retry {
+                    AttemptStatus::ToBeRetried
+                } else {
+                    AttemptStatus::Over
+                });
             }
             Payload::AssistantTextDelta(delta) => self.turns.delta(delta, false)?,
             Payload::AssistantThinkingDelta(delta) => self.turns.delta(delta, true)?,
@@ -151,7 +169,7 @@ impl Reading {
                 if self.turns.final_answer {
                     return broken!(
                         "answer.last",
-                        "{} is proposed after the final answer",
+                        "call {} is proposed after the final answer",
                         proposed.tool_call_id
                     );
                 }
@@ -163,7 +181,7 @@ impl Reading {
             Payload::AssistantFinalAnswer(answer) => {
                 self.turns.is_spoken_in(answer.turn_index)?;
                 if std::mem::replace(&mut self.turns.final_answer, true) {
-                    return broken!("answer.once", "a second final answer");
+                    return broken!("answer.once", "assistant.final_answer occurs a second time");
                 }
             }
             _ => return Ok(false),
@@ -176,17 +194,17 @@ impl Reading {
             return broken!("cost.halted", "turn {index} starts after the budget was exceeded");
         }
         if let Some(open) = self.turns.open_index() {
-            return broken!("turn.one_open", "turn {index} starts in the middle of turn {open}");
+            return broken!("turn.one_open", "turn {index} starts while turn {open} is open");
         }
         let last = self.turns.last.as_ref();
-        let again = last.is_some_and(|last| last.index == index && last.fate == AttemptFate::ToBeRetried);
+        let again = last.is_some_and(|last| last.index == index && last.status == AttemptStatus::ToBeRetried);
         if !again {
             if last.is_some_and(|last| index <= last.index) {
                 return broken!("turn.order", "turn {index} starts out of order");
             }
             self.turns.blocks.clear();
         }
-        self.turns.last = Some(AuditedAttempt { index, proposals: 0, fate: AttemptFate::Open });
+        self.turns.last = Some(AuditedAttempt { index, proposals: 0, status: AttemptStatus::Open });
         Ok(())
     }
 
@@ -200,9 +218,9 @@ impl Reading {
         }
     }
 
-    fn close_turn(&mut self, fate: AttemptFate) {
+    fn close_turn(&mut self, status: AttemptStatus) {
         if let Some(attempt) = &mut self.turns.last {
-            attempt.fate = fate;
+            attempt.status = status;
         }
     }
 }

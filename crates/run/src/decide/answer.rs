@@ -9,7 +9,7 @@ use super::settle::{self, HandedOff};
 use crate::rejection::Rejection;
 use crate::state::{NameStatus, Prompt, PromptKind};
 
-/// What the names of allowances begin with.
+/// The prefix of the names of allowances.
 const ALLOWANCE_PREFIX: &str = "allow_";
 
 /// The call that waits for this answer, when the prompt is pending.
@@ -31,7 +31,7 @@ pub(super) fn open<'b>(batch: &'b Batch, kind: PromptKind, id: &ForeignId) -> Re
                 PromptKind::Clarification => Code::ClarificationNotFound,
                 PromptKind::Handoff => Code::HandoffNotFound,
             };
-            Rejection::new(not_found, format!("{name} was never asked in {}", batch.state.run_id))
+            Rejection::new(not_found, format!("{name} does not exist in {}", batch.state.run_id))
         }
     })
 }
@@ -64,7 +64,7 @@ pub(super) fn approval(
     resolved.scope = remember.map(|scope| scope.as_str().to_owned());
     resolved.allowance_id = allowance_id;
     batch.emit(Payload::ApprovalResolved(Box::new(resolved)))?;
-    settle::go_on(batch, &by)
+    settle::continue_run(batch, &by)
 }
 
 /// The name of the allowance that a decision makes, where it may make one. An approval makes at most one, so the name of
@@ -78,31 +78,45 @@ fn may_be_remembered(
     let refused = |why: String| Rejection::new(Code::AllowanceRefused, why);
     let state = &batch.state;
     if !approve {
-        let why = format!("only a yes can be remembered: reject {approval_id} without `remember`");
+        let why = format!("only an approval can be remembered: reject {approval_id} without `remember`");
         return Err(refused(why));
     }
     if !state.is_own() {
-        let why = format!("{approval_id} is asked by an agent that is not ours, which asks on its own terms");
+        let why = format!(
+            "{approval_id} belongs to an external run, whose decisions cannot be remembered: approve it \
+             without `remember`"
+        );
         return Err(refused(why));
     }
-    let Some(asked) = state.approval(approval_id) else {
+    let Some(request) = state.approval(approval_id) else {
         return Err(refused(format!("the request of {approval_id} is unknown")));
     };
-    if asked.is_grave() {
-        let why =
-            format!("{approval_id} is of high risk or cannot be undone, which is asked about every time");
+    if request.is_grave() {
+        let why = format!(
+            "{approval_id} is high-risk or irreversible, so it needs approval every time: approve it without \
+             `remember`"
+        );
         return Err(refused(why));
     }
-    if asked.allowance_digest.is_none() {
-        let why = format!("what {approval_id} would do could not be worked out, so it cannot be known again");
+    if request.allowance_digest.is_none() {
+        let why = format!(
+            "the effect of {approval_id} could not be determined, so the same call cannot be recognized \
+             later: approve it without `remember`"
+        );
         return Err(refused(why));
     }
     if scope == AllowanceScope::Session && state.session_id().is_none() {
-        return Err(refused(format!("{} belongs to no session: send run or workspace", state.run_id)));
+        return Err(refused(format!(
+            "{} belongs to no session: send the scope run or workspace",
+            state.run_id
+        )));
     }
     let unique = approval_id.strip_prefix("appr_").unwrap_or(approval_id);
-    ForeignId::parse(&format!("{ALLOWANCE_PREFIX}{unique}"))
-        .map_err(|_| refused(format!("the id of {approval_id} leaves no room for that of an allowance")))
+    ForeignId::parse(&format!("{ALLOWANCE_PREFIX}{unique}")).map_err(|_| {
+        refused(format!(
+            "{approval_id} is too long to derive an allowance id from it: approve it without `remember`"
+        ))
+    })
 }
 
 pub(super) fn clarification(
@@ -113,7 +127,7 @@ pub(super) fn clarification(
     answered.tool_call_id = pending(batch, PromptKind::Clarification, &answered.clarification_id)?;
     let by = answered.by.clone();
     batch.emit(Payload::ClarificationAnswered(Box::new(answered)))?;
-    settle::go_on_with(batch, &by, config)
+    settle::continue_run_with(batch, &by, config)
 }
 
 pub(super) fn acknowledge(

@@ -3,7 +3,7 @@
 use recount_event::family::assistant::{TextComplete, TextDelta};
 use recount_event::{Json, Payload};
 
-use crate::command::{CallAnswer, CallSaid, Command};
+use crate::command::{CallAnswer, CallResolution, Command};
 use crate::limits;
 use crate::rejection::Rejection;
 use crate::state::{Space, State};
@@ -21,7 +21,7 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
             &[by, comment.as_deref().unwrap_or("")]
         }
         Command::AnswerCalls { answers, by, via, config, .. } => {
-            at_most("limit.batch", "one answer", answers.len(), limits::CALLS_OPEN_MAX, "calls")?;
+            at_most("limit.batch", "the answer", answers.len(), limits::CALLS_OPEN_MAX, "calls")?;
             changed(config.as_ref())?;
             answers.iter().try_for_each(answer)?;
             &[by, via]
@@ -50,13 +50,13 @@ fn changed(config: Option<&Json>) -> Result<(), Rejection> {
 
 /// The answer of an application to one call.
 fn answer(answer: &CallAnswer) -> Result<(), Rejection> {
-    match &answer.said {
-        CallSaid::Granted => Ok(()),
-        CallSaid::Denied { reason } => {
+    match &answer.resolution {
+        CallResolution::Granted => Ok(()),
+        CallResolution::Denied { reason } => {
             let size = reason.as_deref().unwrap_or("").len();
             at_most("limit.words", "a reason", size, limits::WORDS_BYTES_MAX, "bytes")
         }
-        CallSaid::Output { output, text } => {
+        CallResolution::Output { output, text } => {
             // As they will be written down: a text of unusual characters is longer there.
             let quoted = Json::of(text).map_or(usize::MAX, |quoted| quoted.text().len());
             let size = output.text().len().max(quoted);
@@ -72,7 +72,7 @@ fn at_most(rule: &'static str, what: &str, size: usize, max: usize, unit: &str) 
     Ok(())
 }
 
-/// What an event would add to a run.
+/// Checks the limits for what an event adds to a run.
 pub(super) fn event(state: &State, payload: &Payload) -> Result<(), Rejection> {
     match payload {
         Payload::TurnStarted(_) if state.turns.started >= limits::TURNS_MAX => Err(Rejection::limit(
@@ -85,15 +85,18 @@ pub(super) fn event(state: &State, payload: &Payload) -> Result<(), Rejection> {
         }
         Payload::AssistantToolCallProposed(proposed) => one_more_call(state, &proposed.tool_call_id),
         Payload::ToolInvoked(invoked) => one_more_call(state, &invoked.tool_call_id),
-        Payload::ApprovalRequested(asked) => {
-            one_more_call(state, &asked.tool_call_id)?;
+        Payload::ApprovalRequested(request) => {
+            one_more_call(state, &request.tool_call_id)?;
             one_more_prompt(state)
         }
         Payload::ClarificationRequested(_) | Payload::HandoffRequested(_) => one_more_prompt(state),
         Payload::CostBudgetWarning(_) if state.cost.warned.len() >= limits::WARNINGS_MAX => {
             Err(Rejection::limit(
                 "limit.warnings",
-                format!("the run has warned at {} thresholds, the most there may be", limits::WARNINGS_MAX),
+                format!(
+                    "the run has budget warnings at {} thresholds, the maximum: send no more warnings",
+                    limits::WARNINGS_MAX
+                ),
             ))
         }
         _ => Ok(()),
@@ -108,7 +111,7 @@ fn one_more_call(state: &State, tool_call_id: &str) -> Result<(), Rejection> {
         return Err(Rejection::limit(
             "limit.calls_open",
             format!(
-                "{} calls are open, the most there may be: settle some before call {tool_call_id}",
+                "{} calls are open, the maximum: settle one before call {tool_call_id}",
                 limits::CALLS_OPEN_MAX
             ),
         ));
@@ -116,10 +119,7 @@ fn one_more_call(state: &State, tool_call_id: &str) -> Result<(), Rejection> {
     if state.calls_seen >= limits::CALLS_MAX {
         return Err(Rejection::limit(
             "limit.calls",
-            format!(
-                "the run has made {} calls, the most there may be: go on in a new run",
-                limits::CALLS_MAX
-            ),
+            format!("the run has {} calls, the maximum: continue in a new run", limits::CALLS_MAX),
         ));
     }
     Ok(())
@@ -130,7 +130,7 @@ fn one_more_prompt(state: &State) -> Result<(), Rejection> {
         return Err(Rejection::limit(
             "limit.prompts_open",
             format!(
-                "{} approvals, questions and handoffs are pending, the most there may be: wait for some",
+                "{} approvals, questions and handoffs are pending, the maximum: wait until one has an outcome",
                 limits::PROMPTS_OPEN_MAX
             ),
         ));
@@ -138,7 +138,10 @@ fn one_more_prompt(state: &State) -> Result<(), Rejection> {
     if state.prompts_seen >= limits::PROMPTS_MAX {
         return Err(Rejection::limit(
             "limit.prompts",
-            format!("the run has asked {} times, the most it may: go on in a new run", limits::PROMPTS_MAX),
+            format!(
+                "the run has {} approvals, questions and handoffs, the maximum: continue in a new run",
+                limits::PROMPTS_MAX
+            ),
         ));
     }
     Ok(())
@@ -153,7 +156,7 @@ fn piece(state: &State, delta: &TextDelta) -> Result<(), Rejection> {
                 return Err(Rejection::limit(
                     "limit.blocks_open",
                     format!(
-                        "{} blocks are open, the most there may be: complete some before block {}",
+                        "{} blocks are open, the maximum: complete one before block {}",
                         limits::BLOCKS_OPEN_MAX,
                         delta.block_index
                     ),
@@ -181,7 +184,7 @@ fn one_more_block(state: &State) -> Result<(), Rejection> {
         return Err(Rejection::limit(
             "limit.blocks_per_turn",
             format!(
-                "the turn has {} blocks, the most there may be: go on in a new turn",
+                "the turn has {} blocks, the maximum: continue in a new turn",
                 limits::BLOCKS_PER_TURN_MAX
             ),
         ));
@@ -194,7 +197,8 @@ fn text_bytes(block_index: u64, bytes: usize) -> Result<(), Rejection> {
         return Err(Rejection::limit(
             "limit.text_block",
             format!(
-                "block {block_index} would have {bytes} bytes: complete it at {} and go on in a new one",
+                "block {block_index} would have {bytes} bytes: complete it at {} bytes and continue in a new \
+                 block",
                 limits::TEXT_BLOCK_BYTES_MAX
             ),
         ));

@@ -1,4 +1,4 @@
-//! Ends a run in any phase: cancelled, or failed because it cannot go on.
+//! Ends a run in any phase: cancelled, or failed because it cannot continue.
 
 use recount_event::family::run::Failed;
 use recount_event::{Code, Payload};
@@ -16,7 +16,8 @@ pub(super) fn cancel(batch: &mut Batch, by: CancelledBy, reason: &str) -> Result
 /// A report of `run.failed` is refused while anything is open, so a worker that gives a run up does it here.
 pub(super) fn fail(batch: &mut Batch, code: &str, message: &str, retriable: bool) -> Result<(), Rejection> {
     if !batch.state.is_own() {
-        let foreign = format!("{} is driven by its producer: only that can fail it", batch.state.run_id);
+        let foreign =
+            format!("{} is an external run: only its producer can report that it failed", batch.state.run_id);
         return Err(Rejection::new(Code::EventRefused, foreign));
     }
     let by = CancelledBy::System;
@@ -36,8 +37,8 @@ fn close_all(
     what: &str,
 ) -> Result<(), Rejection> {
     if batch.state.is_ended() {
-        let said = batch.state.status().phrase();
-        let over = format!("{} {said}: there is nothing to {what}", batch.state.run_id);
+        let status = batch.state.status().phrase();
+        let over = format!("{} {status}: there is nothing to {what}", batch.state.run_id);
         return Err(Rejection::new(Code::RunEnded, over));
     }
     close::texts(batch)?;

@@ -11,7 +11,7 @@ use super::outcome::{ended, how_far, refusal};
 use crate::rejection::Rejection;
 use crate::state::{Call, CallStage, PromptKind};
 
-/// Why things are closed.
+/// By whom and why open items are closed.
 pub(super) struct CloseReason<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
@@ -49,11 +49,11 @@ pub(super) fn calls_and_prompts(
     Ok(())
 }
 
-/// Why a call is closed, and what is known of it if this server carries it out. A command says by itself that output may be
-/// missing, and a call that started a run or asks a person does nothing else.
+/// Why a call is closed, and what is known of it if this server executes it. A command reports itself that output may
+/// be missing, and a call that started a run or requests an answer does nothing else.
 fn cancelled_call(batch: &Batch, id: &ForeignId, call: &Call, reason: &str) -> String {
     let is_ours = batch.state.is_own() && call.is_with_server();
-    let does_nothing = call.has_child() || call.answer.is_some() || batch.state.asks_for(id);
+    let does_nothing = call.has_child() || call.answer.is_some() || batch.state.has_prompt(id);
     if !is_ours || does_nothing || call.runs_command() {
         return reason.to_owned();
     }

@@ -20,29 +20,29 @@ pub(super) fn extend(
     let prompt = answer::open(batch, kind, &id)?;
     let refused = |why: String| Rejection::new(Code::ExtensionRefused, why);
     let Some(deadline_ms) = prompt.deadline_ms else {
-        return Err(refused(format!("{name} has no deadline: answer it whenever you can")));
+        return Err(refused(format!("{name} has no deadline to extend: answer it at any time")));
     };
     // Its default is about to be applied: the timer only has not come around to it.
     if deadline_ms <= batch.stamp.now_ms {
-        let why = format!("{name} had time until {}, which is over", time::format_ms(deadline_ms));
+        let why = format!("{name} expired at {}", time::format_ms(deadline_ms));
         return Err(Rejection::new(answer::not_pending(kind), why));
     }
     if seconds == 0 {
-        return Err(refused(format!("{name} would be extended by 0 seconds: send at least 1")));
+        return Err(refused(format!("{name} cannot be extended by 0 seconds: send at least 1")));
     }
     if prompt.extensions >= limits::EXTENSIONS_MAX {
         let most = limits::EXTENSIONS_MAX;
-        let why = format!("{name} was extended {most} times, the most there may be: answer it");
+        let why = format!("{name} was extended {most} times, the maximum: answer it");
         return Err(Rejection::limit("limit.extensions", why));
     }
     let left = limits::EXTENSION_SECONDS_MAX.saturating_sub(prompt.extended_seconds);
     if seconds > left {
-        let why = format!("{name} would be extended by {seconds} seconds: send at most {left}");
+        let why = format!("{name} cannot be extended by {seconds} seconds: send at most {left}");
         return Err(Rejection::limit("limit.extension_seconds", why));
     }
     let later_ms = deadline_ms.saturating_add(seconds.saturating_mul(1_000));
     if later_ms > time::LAST_MS {
-        return Err(refused(format!("{name} has time until {deadline_ms} ms, the end of the calendar")));
+        return Err(refused(format!("{name} cannot be extended beyond the year 9999: send fewer seconds")));
     }
     let (tool_call_id, expires_at) = (prompt.tool_call_id().cloned(), time::format_ms(later_ms));
     batch.emit(match kind {

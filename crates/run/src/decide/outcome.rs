@@ -23,12 +23,12 @@ pub(super) fn ended(id: &ForeignId, call: &Call) -> tool::Ended {
 /// comes before the wait for a place, so only a recorded command shows that a call did more than wait.
 pub(super) fn how_far(call: &Call) -> &'static str {
     if call.has_not_started() {
-        return "the call was announced and had not started, so it had no effect";
+        return "the call had not started, so it had no effect";
     }
     match call.stage {
         CallStage::Invoked(Invoked { shell: Some(_), .. }) => {
-            "the call had started, and whether it took effect is not known"
+            "the call had started, and it is unknown whether it took effect"
         }
-        _ => "the call may have started, and whether it took effect is not known",
+        _ => "the call may have started, and it is unknown whether it took effect",
     }
 }

@@ -13,11 +13,11 @@ pub(super) fn prune(batch: &mut Batch, before: Option<u64>, reason: String) -> R
     let state = &batch.state;
     let run = state.run_id;
     let Some(ending) = state.ending_sequence() else {
-        let goes_on = format!("{run} {}: only a run that has ended is pruned", state.status().phrase());
+        let goes_on = format!("{run} {}: only ended runs can be pruned", state.status().phrase());
         return Err(Rejection::new(Code::RunActive, goes_on));
     };
     if let Some(session) = state.session_id {
-        let whole = format!("{run} belongs to {session}, which needs all of it");
+        let whole = format!("{run} belongs to {session}: runs of a session cannot be pruned");
         return Err(Rejection::new(Code::RunInSession, whole));
     }
     // How it ended stays to be read.

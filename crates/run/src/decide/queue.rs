@@ -12,7 +12,7 @@ pub(super) fn queue(
     resumed_from: Option<Box<ResumedFromEvent>>,
 ) -> Result<(), Rejection> {
     if !batch.state.is_blank() {
-        let taken = format!("{} was queued before: choose another id", batch.state.run_id);
+        let taken = format!("{} already exists: choose another id", batch.state.run_id);
         return Err(Rejection::new(Code::IdTaken, taken));
     }
     if let Some(resumed) = resumed_from {

@@ -24,7 +24,7 @@ pub(super) fn append(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reject
     if batch.state.is_ended() {
         return Err(ended(batch));
     }
-    put_all(batch, drafts, may_be_appended, ReportEnding::Withdraws)
+    put_all(batch, drafts, may_be_appended, ReportEnding::WithdrawsPrompts)
 }
 
 pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
@@ -33,27 +33,27 @@ pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reje
         return Err(ended(batch));
     }
     if !batch.state.is_own() {
-        return put_all(batch, drafts, may_be_said_of_others, ReportEnding::AsTold);
+        return put_all(batch, drafts, may_be_reported_of_external, ReportEnding::KeepsPrompts);
     }
     let waited = batch.state.phase == Phase::Waiting;
-    put_all(batch, drafts, may_be_performed, ReportEnding::AsTold)?;
-    if waited { settle::go_on(batch, BY_APPLICATION) } else { Ok(()) }
+    put_all(batch, drafts, may_be_performed, ReportEnding::KeepsPrompts)?;
+    if waited { settle::continue_run(batch, BY_APPLICATION) } else { Ok(()) }
 }
 
 fn ended(batch: &Batch) -> Rejection {
     let state = &batch.state;
-    let over = format!("{} {}: its account is closed", state.run_id, state.status().phrase());
+    let over = format!("{} {}: no more events can be added", state.run_id, state.status().phrase());
     Rejection::new(Code::RunEnded, over)
 }
 
-/// What an ending does to open prompts.
+/// The effect of an ending on open prompts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReportEnding {
     /// Nothing: the reporter withdraws its prompts first.
-    AsTold,
+    KeepsPrompts,
     /// Open prompts are withdrawn directly before it. A producer may not report that itself, and a restarted one
     /// does not know its prompts.
-    Withdraws,
+    WithdrawsPrompts,
 }
 
 fn put_all(
@@ -68,7 +68,7 @@ fn put_all(
             .map_err(Rejection::from)
             .and_then(|()| bounds::event(&batch.state, &draft.payload))
             .and_then(|()| match ending {
-                ReportEnding::Withdraws if is_ending(&draft.payload) => withdraw(batch, &type_name),
+                ReportEnding::WithdrawsPrompts if is_ending(&draft.payload) => withdraw(batch, &type_name),
                 _ => Ok(()),
             })
             .and_then(|()| batch.put(draft))
@@ -100,17 +100,17 @@ fn may_be_appended(payload: &Payload) -> Result<(), Broken> {
             broken!("append.runtime_only", "only this server writes {type_name}: leave it out")
         }
         (Some(row), _) if row.status == Status::Experimental => {
-            broken!("append.experimental_off", "{type_name} is experimental and switched off: leave it out")
+            broken!("append.experimental_off", "{type_name} is experimental and not enabled: leave it out")
         }
         _ => Ok(()),
     }
 }
 
-fn may_be_said_of_others(payload: &Payload) -> Result<(), Broken> {
+fn may_be_reported_of_external(payload: &Payload) -> Result<(), Broken> {
     if !is_gap(payload) {
         return broken!(
             "progress.external",
-            "{} is for the producer of this run to report, not for this server",
+            "only the producer of this external run may report {}",
             payload.type_name()
         );
     }
@@ -134,7 +134,7 @@ fn may_be_performed(payload: &Payload) -> Result<(), Broken> {
     if answers {
         return broken!(
             "progress.answer",
-            "{} answers or extends a prompt: people and timers do that through commands of their own",
+            "{} answers or extends a prompt: use the command for that prompt instead of reporting an event",
             payload.type_name()
         );
     }

@@ -13,12 +13,12 @@ use crate::rejection::Rejection;
 use crate::state::{Answer, ApprovalOutcome, Call, CallStage, Phase};
 
 /// All outcomes are known; the run continues if nothing else is open.
-pub(super) fn go_on(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
-    go_on_with(batch, by, None)
+pub(super) fn continue_run(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
+    continue_run_with(batch, by, None)
 }
 
 /// The same with what changes of the configuration from here on.
-pub(super) fn go_on_with(batch: &mut Batch, by: &str, config: Option<Json>) -> Result<(), Rejection> {
+pub(super) fn continue_run_with(batch: &mut Batch, by: &str, config: Option<Json>) -> Result<(), Rejection> {
     if !batch.state.is_own() {
         return Ok(());
     }
@@ -39,7 +39,7 @@ fn proceed(batch: &mut Batch, by: &str, config: Option<Json>) -> Result<(), Reje
 pub(super) fn held_calls(batch: &mut Batch) -> Result<(), Rejection> {
     for (id, call) in close::in_order(batch) {
         let acts = call.is_held() && call.stage != CallStage::Announced && !call.runs_command();
-        if acts && !batch.state.asks_for(&id) {
+        if acts && !batch.state.has_prompt(&id) {
             held_call(batch, &id, &call)?;
         }
     }
@@ -48,12 +48,12 @@ pub(super) fn held_calls(batch: &mut Batch) -> Result<(), Rejection> {
 
 fn held_call(batch: &mut Batch, id: &ForeignId, call: &Call) -> Result<(), Rejection> {
     if call.stage == CallStage::Proposed {
-        let said = call.verdict.as_ref().map(|verdict| &verdict.said);
-        if let Some((code, message)) = said.and_then(no) {
+        let approval = call.verdict.as_ref().map(|verdict| &verdict.outcome);
+        if let Some((code, message)) = approval.and_then(denial) {
             return batch.emit(refusal(id, call, code, message));
         }
         if batch.state.cost.exceeded {
-            return batch.emit(refusal(id, call, RefusalCode::Budget, "the budget is used up".into()));
+            return batch.emit(refusal(id, call, RefusalCode::Budget, "the budget is exhausted".into()));
         }
         batch.emit(invocation(id, call))?;
     }
@@ -64,8 +64,8 @@ fn held_call(batch: &mut Batch, id: &ForeignId, call: &Call) -> Result<(), Rejec
 }
 
 /// Why a call was denied, and the text for the model.
-fn no(said: &ApprovalOutcome) -> Option<(RefusalCode, String)> {
-    match said {
+fn denial(outcome: &ApprovalOutcome) -> Option<(RefusalCode, String)> {
+    match outcome {
         ApprovalOutcome::Granted => None,
         ApprovalOutcome::Denied { answer: Some(answer), .. } => {
             Some((RefusalCode::Denied, answer.to_string()))
@@ -76,9 +76,11 @@ fn no(said: &ApprovalOutcome) -> Option<(RefusalCode, String)> {
         ApprovalOutcome::Denied { comment: Some(comment), .. } => {
             Some((RefusalCode::Denied, format!("Tool call denied: {comment}")))
         }
-        ApprovalOutcome::Missed => Some((RefusalCode::TimedOut, "nobody approved this call in time".into())),
+        ApprovalOutcome::Missed => {
+            Some((RefusalCode::TimedOut, "the approval request for this call timed out".into()))
+        }
         ApprovalOutcome::Cancelled => {
-            Some((RefusalCode::Cancelled, "the request to approve this call was withdrawn".into()))
+            Some((RefusalCode::Cancelled, "the approval request for this call was withdrawn".into()))
         }
     }
 }
@@ -87,18 +89,18 @@ fn invocation(id: &ForeignId, call: &Call) -> Payload {
     let mut invoked = tool::Invoked::new(id.clone(), call.name().to_owned());
     invoked.turn_index = call.turn_index;
     invoked.executor = Some(Executor::Server);
-    if let Some(asked) = call.granted() {
-        invoked.risk_level = asked.risk_level;
-        invoked.irreversible = irreversible(asked);
-        invoked.args_summary = Some(asked.summary.clone());
+    if let Some(request) = call.granted() {
+        invoked.risk_level = request.risk_level;
+        invoked.irreversible = irreversible(request);
+        invoked.args_summary = Some(request.summary.clone());
     }
     Payload::ToolInvoked(Box::new(invoked))
 }
 
-fn irreversible(asked: &Requested) -> Option<bool> {
-    match asked.reversibility {
+fn irreversible(request: &Requested) -> Option<bool> {
+    match request.reversibility {
         Some(Reversibility::Irreversible) => Some(true),
-        _ => asked.irreversible,
+        _ => request.irreversible,
     }
 }
 
@@ -121,22 +123,22 @@ fn outcome(id: &ForeignId, call: &Call, answer: &Answer) -> Payload {
         }
         Answer::Unanswered => {
             ended.code = Some("unanswered".into());
-            ended.error = Some("nobody answered".into());
+            ended.error = Some("no answer was given".into());
             Payload::ToolTimedOut(Box::new(ended))
         }
-        Answer::NobodyCame => {
+        Answer::TimedOut => {
             ended.code = Some("handoff_timed_out".into());
-            ended.error = Some("nobody took over in time".into());
+            ended.error = Some("the handoff timed out".into());
             Payload::ToolTimedOut(Box::new(ended))
         }
     }
 }
 
-/// What became of a handoff.
+/// The outcome of a handoff.
 pub(super) enum HandedOff {
     Taken,
     NotTaken { reason: Option<String> },
-    NobodyCame,
+    TimedOut,
 }
 
 /// An own run ends after a handoff: everything else open is closed, and the call of the handoff is settled.
@@ -148,7 +150,7 @@ pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(
         HandedOff::Taken => format!("{by} took over"),
         HandedOff::NotTaken { reason: Some(reason) } => format!("{by} did not take over: {reason}"),
         HandedOff::NotTaken { reason: None } => format!("{by} did not take over"),
-        HandedOff::NobodyCame => "nobody took over in time".to_owned(),
+        HandedOff::TimedOut => "the handoff timed out".to_owned(),
     };
     close::texts(batch)?;
     close::calls_and_prompts(batch, &close::CloseReason { by, reason: &reason }, true)?;
@@ -160,7 +162,7 @@ pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(
     batch.emit(match what {
         HandedOff::Taken => finished(batch, "handed_off"),
         HandedOff::NotTaken { .. } => cancelled(batch, CancelledBy::Operator, reason),
-        HandedOff::NobodyCame => failed(batch, "handoff_timed_out", reason),
+        HandedOff::TimedOut => failed(batch, "handoff_timed_out", reason),
     })
 }
 

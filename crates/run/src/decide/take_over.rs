@@ -22,13 +22,13 @@ pub(super) fn take_over(
 ) -> Result<(), Rejection> {
     let state = &batch.state;
     if !state.is_own() {
-        let foreign = format!("{} is driven by its producer: this server cannot take it over", state.run_id);
+        let foreign = format!("{} is an external run: this server cannot take it over", state.run_id);
         return Err(Rejection::new(Code::EventRefused, foreign));
     }
     match state.phase {
         Phase::Running => {}
         Phase::Ended(_) => {
-            let over = format!("{} {}: nothing is left to take over", state.run_id, state.status().phrase());
+            let over = format!("{} {}: there is nothing to take over", state.run_id, state.status().phrase());
             return Err(Rejection::new(Code::RunEnded, over));
         }
         // A run in the queue or waiting holds no worker, so none was lost.
@@ -62,14 +62,14 @@ fn interrupted_call(reason: &str, call: &Call) -> String {
     let how_far = outcome::how_far(call);
     match call.has_not_started() {
         true => format!("interrupted ({reason}): {how_far}"),
-        false => format!("interrupted ({reason}): {how_far}; repeating it may do it twice"),
+        false => format!("interrupted ({reason}): {how_far}; repeating the call may apply it twice"),
     }
 }
 
 fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
     let cut_turn = batch.state.open_turn();
     for (id, call) in close::in_order(batch) {
-        if batch.state.asks_for(&id) || call.has_child() {
+        if batch.state.has_prompt(&id) || call.has_child() {
             continue;
         }
         if call.is_with_server() {
@@ -79,7 +79,7 @@ fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
             batch.emit(Payload::ToolFailed(Box::new(ended)))?;
         } else if call.stage == CallStage::Proposed && cut_turn.is_some() && call.turn_index == cut_turn {
             // The turn will be tried again, and the model will ask again.
-            let message = "the turn that asked for this call was interrupted".to_owned();
+            let message = "the turn that proposed this call was interrupted".to_owned();
             batch.emit(outcome::refusal(&id, &call, RefusalCode::Cancelled, message))?;
         }
     }

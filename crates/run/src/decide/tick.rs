@@ -28,47 +28,47 @@ pub(super) fn tick(batch: &mut Batch) -> Result<(), Rejection> {
     due.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let mut handed_off = false;
     for (_, name, prompt) in &due {
-        handed_off |= matches!(prompt.asked, PromptRequest::Handoff(_));
+        handed_off |= matches!(prompt.request, PromptRequest::Handoff(_));
         let missed = missed(batch, name, prompt);
         batch.emit(missed)?;
     }
     if handed_off {
-        settle::conclude(batch, BY_TIMEOUT, HandedOff::NobodyCame)
+        settle::conclude(batch, BY_TIMEOUT, HandedOff::TimedOut)
     } else {
-        settle::go_on(batch, BY_TIMEOUT)
+        settle::continue_run(batch, BY_TIMEOUT)
     }
 }
 
 fn missed(batch: &Batch, name: &PromptName, prompt: &Prompt) -> Payload {
-    let waited_s = batch.now_ms().saturating_sub(prompt.asked_ms) / 1_000;
+    let waited_s = batch.now_ms().saturating_sub(prompt.requested_ms) / 1_000;
     let tool_call_id = prompt.tool_call_id().cloned();
     let allowed = |seconds: Option<u64>| {
         seconds.map_or(waited_s, |seconds| seconds.saturating_add(prompt.extended_seconds))
     };
-    match &prompt.asked {
-        PromptRequest::Approval(asked) => {
-            let after_seconds = allowed(asked.timeout_seconds);
+    match &prompt.request {
+        PromptRequest::Approval(request) => {
+            let after_seconds = allowed(request.timeout_seconds);
             let mut missed = approval::TimedOut::new(name.id.clone(), after_seconds);
             missed.tool_call_id = tool_call_id;
-            missed.decision = Some(match asked.default_decision {
-                Some(DefaultDecision::Approve) if !asked.is_grave() => Decision::Approved,
+            missed.decision = Some(match request.default_decision {
+                Some(DefaultDecision::Approve) if !request.is_grave() => Decision::Approved,
                 _ => Decision::Rejected,
             });
             missed.by = Some(BY_TIMEOUT.into());
             Payload::ApprovalTimedOut(Box::new(missed))
         }
-        PromptRequest::Clarification(asked) => {
+        PromptRequest::Clarification(request) => {
             let applied =
-                if asked.default_response.is_some() { Applied::Default } else { Applied::Unavailable };
+                if request.default_response.is_some() { Applied::Default } else { Applied::Unavailable };
             let mut missed = clarification::TimedOut::new(name.id.clone(), applied);
             missed.tool_call_id = tool_call_id;
-            missed.response = asked.default_response.clone();
-            missed.after_seconds = Some(allowed(asked.timeout_seconds));
+            missed.response = request.default_response.clone();
+            missed.after_seconds = Some(allowed(request.timeout_seconds));
             missed.by = Some(BY_TIMEOUT.into());
             Payload::ClarificationTimedOut(Box::new(missed))
         }
-        PromptRequest::Handoff(asked) => {
-            let after_seconds = allowed(asked.timeout_seconds);
+        PromptRequest::Handoff(request) => {
+            let after_seconds = allowed(request.timeout_seconds);
             let mut missed = handoff::TimedOut::new(name.id.clone(), after_seconds);
             missed.tool_call_id = tool_call_id;
             Payload::HandoffTimedOut(Box::new(missed))

@@ -9,11 +9,11 @@ fn open_turn(state: &State, index: u64) -> Result<&Turn, Broken> {
     match &state.turns.open {
         Some(turn) if turn.index == index => Ok(turn),
         Some(turn) => {
-            broken!("assistant.turn", "the model speaks in turn {index} while turn {} is open", turn.index)
+            broken!("assistant.turn", "the event names turn {index}, but turn {} is open", turn.index)
         }
         None => broken!(
             "assistant.turn",
-            "the model speaks in turn {index}, which is not open: send turn.started first"
+            "the event names turn {index}, which is not open: send turn.started first"
         ),
     }
 }
@@ -30,7 +30,7 @@ fn open_block(state: &State, turn: u64, index: u64, kind: BlockKind) -> Result<O
     match block {
         Some(block) if block.kind != kind => broken!(
             "text.kind",
-            "block {index} of turn {turn} is {} and goes on as {kind}: use a new block index",
+            "block {index} of turn {turn} is {}, not {kind}: use a new block index",
             block.kind
         ),
         block => Ok(block),
@@ -45,7 +45,7 @@ pub(super) fn complete(state: &State, complete: &TextComplete, kind: BlockKind) 
     match open_block(state, complete.turn_index, complete.block_index, kind)? {
         Some(block) if !block.text.is(&complete.text) => broken!(
             "text.joined",
-            "block {} of turn {} is completed with {} bytes that are not its deltas joined ({} bytes)",
+            "block {} of turn {} is completed with {} bytes that are not its joined deltas ({} bytes)",
             complete.block_index,
             complete.turn_index,
             complete.text.len(),
@@ -62,7 +62,7 @@ pub(super) fn proposed(state: &State, proposed: &ToolCallProposed) -> Result<(),
         return broken!("answer.last", "call {id} is proposed after assistant.final_answer");
     }
     if state.calls.contains_key(id) || state.ledger.get(Space::Call, id).is_some() {
-        return broken!("call.id", "call {id} was there before: use a new id");
+        return broken!("call.id", "call {id} already exists: use a new id");
     }
     Ok(())
 }

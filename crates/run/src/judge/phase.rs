@@ -50,7 +50,8 @@ pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
         Phase::Regrouping if !may_come_while_regrouping(state, payload) => {
             return broken!(
                 "wait.regroup",
-                "{type_name} is not allowed after a run.continued that left something open: send run.waiting first"
+                "{type_name} is not allowed after run.continued while something is still open: send \
+                 run.waiting first"
             );
         }
         _ => {}
@@ -82,7 +83,7 @@ fn after_the_ending(state: &State, payload: &Payload) -> Result<(), Broken> {
         Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => {
             broken!("ending.once", "{type_name} is not allowed in an ended run: leave it out")
         }
-        Payload::GapEventsPruned(pruned) => names_a_past(state, pruned),
+        Payload::GapEventsPruned(pruned) => names_earlier_events(state, pruned),
         Payload::GapWorkspaceRemoved(_) => has_workspaces(state, type_name),
         _ if type_name.starts_with("gap.") => Ok(()),
         _ => broken!("ending.last", "{type_name} is not allowed in an ended run: report it in a new run"),
@@ -96,12 +97,13 @@ fn has_workspaces(state: &State, type_name: &str) -> Result<(), Broken> {
     Ok(())
 }
 
-fn names_a_past(state: &State, pruned: &gap::EventsPruned) -> Result<(), Broken> {
+fn names_earlier_events(state: &State, pruned: &gap::EventsPruned) -> Result<(), Broken> {
     let (first, last) = (pruned.first_pruned_sequence, pruned.last_pruned_sequence);
     if first > last || last >= state.next_sequence {
         return broken!(
             "gap.pruned",
-            "gap.events_pruned names the events {first} to {last} where {} are: name events before it",
+            "gap.events_pruned names events {first} to {last}, but only events before {} exist: name a range \
+             of those",
             state.next_sequence
         );
     }
@@ -188,7 +190,7 @@ fn turns_agree(state: &State, finished: &Finished) -> Result<(), Broken> {
     match finished.turns {
         Some(turns) if state.is_own() && turns != state.turns.completed => broken!(
             "ending.turns",
-            "run.finished counts {turns} turns where {} were completed: count again",
+            "run.finished has turns {turns}, but the run completed {}: correct the number",
             state.turns.completed
         ),
         _ => Ok(()),
@@ -207,7 +209,7 @@ fn begins_to_wait(state: &State, waiting: &Waiting) -> Result<(), Broken> {
         );
     }
     let busy = state.calls.iter().find(|(id, call)| {
-        !(call.is_with_client() || call.is_held() || call.is_yet_to_ask() || state.asks_for(id))
+        !(call.is_with_client() || call.is_held() || call.is_yet_to_ask() || state.has_prompt(id))
     });
     if let Some((id, call)) = busy {
         return broken!(
@@ -223,7 +225,7 @@ fn begins_to_wait(state: &State, waiting: &Waiting) -> Result<(), Broken> {
     if !same(&open, &waiting.waits_for) {
         return broken!(
             "wait.names",
-            "run.waiting names {} where {} is open: name exactly that",
+            "run.waiting names {}, but these are open: {}; name exactly these",
             in_words(&waiting.waits_for),
             in_words(&open)
         );
@@ -247,7 +249,7 @@ fn continues(state: &State) -> Result<(), Broken> {
     if state.phase != Phase::Waiting {
         return broken!(
             "wait.continued",
-            "run.continued is not allowed in a run that does not wait: leave it out"
+            "run.continued is not allowed in a run that is not waiting: leave it out"
         );
     }
     Ok(())

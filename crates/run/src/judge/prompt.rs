@@ -1,4 +1,4 @@
-//! Checks prompts: asked once, answered once, and never granted by a timeout where the risk is high.
+//! Checks prompts: requested once, answered once, and never granted by a timeout if the risk is high.
 
 use recount_event::digest::{CALL_DIGEST_PREFIX, call_digest};
 use recount_event::family::approval::{Decision, DefaultDecision};
@@ -14,36 +14,42 @@ use crate::state::{
 fn unused(state: &State, kind: PromptKind, id: &ForeignId) -> Result<(), Broken> {
     let name = kind.named(id);
     if state.prompts.contains_key(&name) || state.ledger.get(kind.space(), id).is_some() {
-        return broken!("prompt.id", "{name} was asked before: use a new id");
+        return broken!("prompt.id", "{name} already exists: use a new id");
     }
     Ok(())
 }
 
-pub(super) fn approval(state: &State, asked: &approval::Requested) -> Result<(), Broken> {
-    unused(state, PromptKind::Approval, &asked.approval_id)?;
-    let id = &asked.tool_call_id;
+pub(super) fn approval(state: &State, request: &approval::Requested) -> Result<(), Broken> {
+    unused(state, PromptKind::Approval, &request.approval_id)?;
+    let id = &request.tool_call_id;
     let call = state.calls.get(id);
     match call {
         Some(Call { stage: CallStage::Invoked(_), .. }) => {
-            return broken!("approval.call", "an approval is asked for call {id}, which was invoked before");
+            return broken!(
+                "approval.call",
+                "an approval is requested for call {id}, which was already invoked"
+            );
         }
         Some(call)
-            if call.verdict.as_ref().is_some_and(|verdict| verdict.said != ApprovalOutcome::Granted) =>
+            if call.verdict.as_ref().is_some_and(|verdict| verdict.outcome != ApprovalOutcome::Granted) =>
         {
-            return broken!("approval.call", "an approval is asked for call {id}, which was denied before");
+            return broken!(
+                "approval.call",
+                "an approval is requested for call {id}, which was already denied"
+            );
         }
         Some(_) => {}
         None => match state.ledger.get(Space::Call, id) {
             Some(NameStatus::Over(how)) => {
                 return broken!(
                     "approval.call",
-                    "an approval is asked for call {id}, which was settled by {how}"
+                    "an approval is requested for call {id}, which was settled by {how}"
                 );
             }
             Some(NameStatus::Denied) => {
                 return broken!(
                     "approval.call",
-                    "an approval is asked for call {id}, which was denied before"
+                    "an approval is requested for call {id}, which was already denied"
                 );
             }
             None => {}
@@ -52,18 +58,19 @@ pub(super) fn approval(state: &State, asked: &approval::Requested) -> Result<(),
     if state.approval_pending(id) {
         return broken!("approval.one_pending", "call {id} has a pending approval: wait for its outcome");
     }
-    if asked.is_grave() && asked.default_decision == Some(DefaultDecision::Approve) {
+    if request.is_grave() && request.default_decision == Some(DefaultDecision::Approve) {
         return broken!(
             "approval.default",
-            "approval {} is irreversible or of high risk and would approve itself: send default_decision reject",
-            asked.approval_id
+            "approval {} is irreversible or high-risk, so its default cannot be to approve: send \
+             default_decision reject",
+            request.approval_id
         );
     }
-    digest_fits(call, asked)
+    digest_fits(call, request)
 }
 
-fn digest_fits(call: Option<&Call>, asked: &approval::Requested) -> Result<(), Broken> {
-    let Some(digest) = asked.call_digest.as_deref().filter(|digest| digest.starts_with(CALL_DIGEST_PREFIX))
+fn digest_fits(call: Option<&Call>, request: &approval::Requested) -> Result<(), Broken> {
+    let Some(digest) = request.call_digest.as_deref().filter(|digest| digest.starts_with(CALL_DIGEST_PREFIX))
     else {
         return Ok(());
     };
@@ -72,9 +79,10 @@ fn digest_fits(call: Option<&Call>, asked: &approval::Requested) -> Result<(), B
     if digest != right {
         return broken!(
             "approval.digest",
-            "approval {} is bound to {digest}, but call {} is {right}: ask for the call as it was proposed",
-            asked.approval_id,
-            asked.tool_call_id
+            "approval {} has call_digest {digest}, but the digest of call {} is {right}: request approval of \
+             the call as proposed",
+            request.approval_id,
+            request.tool_call_id
         );
     }
     Ok(())
@@ -96,16 +104,16 @@ fn names_open_call(
     }
 }
 
-pub(super) fn clarification(state: &State, asked: &clarification::Requested) -> Result<(), Broken> {
-    let (kind, id) = (PromptKind::Clarification, &asked.clarification_id);
+pub(super) fn clarification(state: &State, request: &clarification::Requested) -> Result<(), Broken> {
+    let (kind, id) = (PromptKind::Clarification, &request.clarification_id);
     unused(state, kind, id)?;
-    names_open_call(state, kind, id, asked.tool_call_id.as_ref())
+    names_open_call(state, kind, id, request.tool_call_id.as_ref())
 }
 
-pub(super) fn handoff(state: &State, asked: &handoff::Requested) -> Result<(), Broken> {
-    let (kind, id) = (PromptKind::Handoff, &asked.handoff_id);
+pub(super) fn handoff(state: &State, request: &handoff::Requested) -> Result<(), Broken> {
+    let (kind, id) = (PromptKind::Handoff, &request.handoff_id);
     unused(state, kind, id)?;
-    names_open_call(state, kind, id, asked.tool_call_id.as_ref())
+    names_open_call(state, kind, id, request.tool_call_id.as_ref())
 }
 
 fn pending<'a>(
@@ -118,12 +126,12 @@ fn pending<'a>(
     let Some(prompt) = state.prompts.get(&name) else {
         return match state.ledger.get(kind.space(), id) {
             Some(NameStatus::Over(how)) => broken!("prompt.pending", "{name} was {how}"),
-            _ => broken!("prompt.pending", "{name} was never asked"),
+            _ => broken!("prompt.pending", "{name} does not exist"),
         };
     };
     match (call, prompt.tool_call_id()) {
-        (Some(told), Some(asked)) if told == asked => Ok(prompt),
-        (Some(told), _) => broken!("prompt.call", "{name} was not asked for call {told}"),
+        (Some(given), Some(requested)) if given == requested => Ok(prompt),
+        (Some(given), _) => broken!("prompt.call", "{name} was not requested for call {given}"),
         (None, _) => Ok(prompt),
     }
 }
@@ -136,13 +144,13 @@ pub(super) fn extended(
 ) -> Result<(), Broken> {
     let name = kind.named(id);
     let Some(before_ms) = pending(state, kind, id, call)?.deadline_ms else {
-        return broken!("prompt.extension", "{name} is extended but has no deadline");
+        return broken!("prompt.extension", "{name} has no deadline to extend");
     };
     let right_ms = before_ms.saturating_add(seconds.saturating_mul(1_000));
     if time::parse_ms(expires_at) != Some(right_ms) || right_ms <= before_ms {
         return broken!(
             "prompt.extension",
-            "{name} is extended to {expires_at:?} where {seconds} seconds after its deadline is {}",
+            "{name} is extended to {expires_at:?}, but {seconds} s after its deadline is {}",
             time::format_ms(right_ms)
         );
     }
@@ -154,7 +162,8 @@ pub(super) fn approval_resolved(state: &State, resolved: &approval::Resolved) ->
     if resolved.decided_elsewhere.is_some() && (state.is_own() || resolved.decision != Decision::Cancelled) {
         return broken!(
             "approval.elsewhere",
-            "approval {} is decided elsewhere, as {}: only the producer of an external run withdraws it so, as cancelled",
+            "approval {} has decided_elsewhere with decision {}: only the producer of an external run may \
+             send it, with decision cancelled",
             resolved.approval_id,
             resolved.decision
         );
@@ -164,15 +173,15 @@ pub(super) fn approval_resolved(state: &State, resolved: &approval::Resolved) ->
 
 pub(super) fn approval_timed_out(state: &State, missed: &approval::TimedOut) -> Result<(), Broken> {
     let prompt = pending(state, PromptKind::Approval, &missed.approval_id, missed.tool_call_id.as_ref())?;
-    let PromptRequest::Approval(asked) = &prompt.asked else { return Ok(()) };
-    let right = match asked.default_decision {
-        Some(DefaultDecision::Approve) if !asked.is_grave() => Decision::Approved,
+    let PromptRequest::Approval(request) = &prompt.request else { return Ok(()) };
+    let right = match request.default_decision {
+        Some(DefaultDecision::Approve) if !request.is_grave() => Decision::Approved,
         _ => Decision::Rejected,
     };
     match missed.decision {
-        Some(told) if told != right => broken!(
+        Some(given) if given != right => broken!(
             "approval.decision",
-            "approval {} timed out with {told}, but its default is {right}",
+            "approval {} timed out with {given}, but its default is {right}",
             missed.approval_id
         ),
         _ => Ok(()),
@@ -190,18 +199,21 @@ pub(super) fn clarification_answered(
 pub(super) fn clarification_timed_out(state: &State, missed: &clarification::TimedOut) -> Result<(), Broken> {
     let id = &missed.clarification_id;
     let prompt = pending(state, PromptKind::Clarification, id, missed.tool_call_id.as_ref())?;
-    let PromptRequest::Clarification(asked) = &prompt.asked else { return Ok(()) };
-    match (missed.applied, &asked.default_response, &missed.response) {
+    let PromptRequest::Clarification(request) = &prompt.request else { return Ok(()) };
+    match (missed.applied, &request.default_response, &missed.response) {
         (Applied::Default, None, _) => {
-            broken!("clarification.default", "question {id} has no default to apply: send unavailable")
+            broken!(
+                "clarification.default",
+                "question {id} has no default response: send applied unavailable"
+            )
         }
-        (Applied::Default, Some(stated), Some(told)) if stated != told => broken!(
+        (Applied::Default, Some(stated), Some(given)) if stated != given => broken!(
             "clarification.default",
-            "question {id} is given up with a response that is not its default: send the default"
+            "question {id} timed out with a response that is not its default: send the default"
         ),
         (Applied::Unavailable, _, Some(_)) => broken!(
             "clarification.default",
-            "question {id} is given up as unavailable with a response: send no response"
+            "question {id} timed out as unavailable, but has a response: send no response"
         ),
         _ => Ok(()),
     }

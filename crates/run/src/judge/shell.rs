@@ -11,7 +11,7 @@ pub(super) fn command(state: &State, command: &Command) -> Result<(), Broken> {
     let id = &command.tool_call_id;
     tool::reports_on(state, id, command.tool_name.as_deref())?;
     if tool::running(state, id)?.1.shell.is_some() {
-        return broken!("shell.once", "call {id} has a command already: use one call per command");
+        return broken!("shell.once", "call {id} already has a command: use one call per command");
     }
     Ok(())
 }
@@ -30,17 +30,17 @@ pub(super) fn chunk(state: &State, chunk: &OutputChunk) -> Result<(), Broken> {
     if chunk.byte_count().is_none() {
         return broken!(
             "shell.encoding",
-            "output of call {id} is declared as base64 and is not valid base64"
+            "output of call {id} is declared as base64 but is not valid base64"
         );
     }
-    let told = match chunk.stream {
+    let sent = match chunk.stream {
         Stream::Stdout => shell.stdout,
         Stream::Stderr => shell.stderr,
     };
-    if chunk.byte_offset != told {
+    if chunk.byte_offset != sent {
         return broken!(
             "shell.offset",
-            "{} of call {id} continues at byte {}, but {told} bytes were sent: send byte_offset {told}",
+            "{} of call {id} continues at byte {}, but {sent} bytes were sent: send byte_offset {sent}",
             chunk.stream,
             chunk.byte_offset
         );
@@ -55,12 +55,12 @@ pub(super) fn exited(state: &State, exited: &Exited) -> Result<(), Broken> {
         (Stream::Stdout, exited.stdout_bytes, shell.stdout),
         (Stream::Stderr, exited.stderr_bytes, shell.stderr),
     ];
-    for (stream, counted, told) in streams {
-        let fits = if exited.truncated { counted >= told } else { counted == told };
+    for (stream, counted, sent) in streams {
+        let fits = if exited.truncated { counted >= sent } else { counted == sent };
         if !fits {
             return broken!(
                 "shell.sums",
-                "the exit of call {id} counts {counted} bytes of {stream}, but {told} were sent"
+                "the exit of call {id} counts {counted} bytes of {stream}, but {sent} were sent"
             );
         }
     }

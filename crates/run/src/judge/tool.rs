@@ -9,7 +9,7 @@ use crate::state::{self, ApprovalOutcome, Call, CallStage, NameStatus, Space, St
 fn same_name(call: &Call, id: &ForeignId, tool_name: &str) -> Result<(), Broken> {
     match &call.tool_name {
         Some(known) if **known != *tool_name => {
-            broken!("call.name", "call {id} is of {known}, not of {tool_name}: send the same tool_name")
+            broken!("call.name", "call {id} has the tool {known}, not {tool_name}: send the same tool_name")
         }
         _ => Ok(()),
     }
@@ -44,7 +44,7 @@ pub(super) fn reports_on(state: &State, id: &ForeignId, tool_name: Option<&str>)
 fn not_settled(state: &State, id: &ForeignId) -> Result<(), Broken> {
     match state.ledger.get(Space::Call, id) {
         Some(NameStatus::Over(how)) => {
-            broken!("call.settled_once", "call {id} was settled by {how}: leave the second outcome out")
+            broken!("call.settled_once", "call {id} was settled by {how}: leave out the second outcome")
         }
         _ => Ok(()),
     }
@@ -55,11 +55,15 @@ pub(super) fn refused(state: &State, refused: &Refused) -> Result<(), Broken> {
     not_settled(state, id)?;
     match state.calls.get(id) {
         Some(Call { stage: CallStage::Invoked(_), .. }) => {
-            broken!("call.refused", "call {id} was invoked: settle it with an outcome of its own")
+            broken!(
+                "call.refused",
+                "call {id} was invoked and cannot be refused: send tool.completed, tool.failed, \
+                 tool.cancelled or tool.timed_out"
+            )
         }
         Some(call) => same_name(call, id, &refused.tool_name),
         None if state.ledger.get(Space::Call, id).is_some() => Ok(()),
-        None => broken!("call.refused", "no call {id} was proposed"),
+        None => broken!("call.refused", "call {id} was never proposed"),
     }
 }
 
@@ -74,18 +78,21 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
             return broken!("call.invoked_once", "call {id} was settled by {how}: use a new id");
         }
         Some(NameStatus::Denied) => {
-            return broken!("approval.denied", "call {id} was denied: it may not run");
+            return broken!("approval.denied", "call {id} was denied and cannot be invoked");
         }
         None => {}
     }
     if state.cost.exceeded {
-        return broken!("cost.halted", "call {id} is invoked after the budget is used up: refuse it");
+        return broken!(
+            "cost.halted",
+            "call {id} cannot be invoked after the budget is exhausted: send tool.refused"
+        );
     }
     if let Some(call) = call {
         if state.approval_pending(id) {
-            return broken!("approval.pending", "call {id} waits for an approval: wait for its outcome");
+            return broken!("approval.pending", "call {id} has a pending approval: wait for its outcome");
         }
-        if call.verdict.as_ref().is_some_and(|verdict| verdict.said != ApprovalOutcome::Granted) {
+        if call.verdict.as_ref().is_some_and(|verdict| verdict.outcome != ApprovalOutcome::Granted) {
             return broken!("approval.denied", "call {id} was denied: send tool.refused");
         }
         same_name(call, id, &invoked.tool_name)?;
@@ -102,7 +109,7 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
     if grave && state.is_own() && call.and_then(Call::granted).is_none() {
         return broken!(
             "approval.required",
-            "call {id} ({}) cannot be undone or is of high risk, and was not approved: request an approval first",
+            "call {id} ({}) is irreversible or high-risk and was not approved: request an approval first",
             invoked.tool_name
         );
     }

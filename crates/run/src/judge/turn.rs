@@ -10,7 +10,7 @@ pub(super) fn started(state: &State, started: &Started) -> Result<(), Broken> {
     if state.cost.exceeded {
         return broken!(
             "cost.halted",
-            "turn {index} is not allowed after the budget is used up: end the run"
+            "turn {index} is not allowed after the budget is exhausted: end the run"
         );
     }
     if let Some(open) = &state.turns.open {
@@ -50,9 +50,9 @@ fn named<'a>(state: &'a State, index: u64, type_name: &str) -> Result<&'a Turn, 
 pub(super) fn completed(state: &State, completed: &Completed) -> Result<(), Broken> {
     let turn = named(state, completed.turn_index, "turn.completed")?;
     match completed.tool_calls {
-        Some(told) if told != turn.proposed => broken!(
+        Some(given) if given != turn.proposed => broken!(
             "turn.tool_calls",
-            "turn.completed has tool_calls {told}, but {} were proposed: correct the number",
+            "turn.completed has tool_calls {given}, but {} were proposed: correct the number",
             turn.proposed
         ),
         _ => Ok(()),
@@ -62,7 +62,7 @@ pub(super) fn completed(state: &State, completed: &Completed) -> Result<(), Brok
 pub(super) fn failed(state: &State, failed: &Failed) -> Result<(), Broken> {
     let turn = named(state, failed.turn_index, "turn.failed")?;
     let left = state.calls.iter().find(|(id, call)| {
-        call.turn_index == Some(turn.index) && call.stage == CallStage::Proposed && !state.asks_for(id)
+        call.turn_index == Some(turn.index) && call.stage == CallStage::Proposed && !state.has_prompt(id)
     });
     match left {
         Some((id, call)) => broken!(

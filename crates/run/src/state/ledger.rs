@@ -21,12 +21,12 @@ pub(crate) enum Space {
     Handoff,
 }
 
-/// What became of a name.
+/// The status of a name that was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameStatus {
     /// A call that was only announced, and was refused by a person; it may still be recorded.
     Denied,
-    /// Settled or answered, in words that go on: "was …".
+    /// Settled or answered. The text completes the sentence "it was …".
     Over(Arc<str>),
 }
 
@@ -71,22 +71,22 @@ impl Ledger {
         }
     }
 
-    /// Writes down, or over, what became of a name.
-    pub(crate) fn set(&mut self, space: Space, text: &str, fate: NameStatus) {
-        set(&mut self.root, hash(space, text), 0, space, text, fate);
+    /// Sets or replaces the status of a name.
+    pub(crate) fn set(&mut self, space: Space, text: &str, status: NameStatus) {
+        set(&mut self.root, hash(space, text), 0, space, text, status);
     }
 }
 
-fn set(node: &mut Node, whole: u64, depth: u32, space: Space, text: &str, fate: NameStatus) {
+fn set(node: &mut Node, whole: u64, depth: u32, space: Space, text: &str, status: NameStatus) {
     match node {
         Node::Branch(links) => {
             let link = links[slot(whole, depth)].get_or_insert_default();
-            set(Arc::make_mut(link), whole, depth + 1, space, text, fate);
+            set(Arc::make_mut(link), whole, depth + 1, space, text, status);
         }
         Node::Leaf(entries) => match find(entries, space, text) {
-            Ok(at) => entries[at].1 = fate,
+            Ok(at) => entries[at].1 = status,
             Err(at) => {
-                entries.insert(at, (Arc::new(Name { space, text: text.into() }), fate));
+                entries.insert(at, (Arc::new(Name { space, text: text.into() }), status));
                 if entries.len() > LEAF_MAX && depth < DEPTH_MAX {
                     split(node, depth);
                 }
@@ -98,8 +98,8 @@ fn set(node: &mut Node, whole: u64, depth: u32, space: Space, text: &str, fate: 
 fn split(node: &mut Node, depth: u32) {
     let Node::Leaf(entries) = std::mem::take(node) else { return };
     let mut parts: [Vec<(Arc<Name>, NameStatus)>; WIDTH] = Default::default();
-    for (name, fate) in entries {
-        parts[slot(hash(name.space, &name.text), depth)].push((name, fate));
+    for (name, status) in entries {
+        parts[slot(hash(name.space, &name.text), depth)].push((name, status));
     }
     let links = parts.map(|part| (!part.is_empty()).then(|| Arc::new(Node::Leaf(part))));
     *node = Node::Branch(Box::new(links));
@@ -113,7 +113,7 @@ fn slot(hash: u64, depth: u32) -> usize {
     (hash >> (depth * BITS)) as usize & (WIDTH - 1)
 }
 
-/// Without a key of the process, because the same names must fall in the same places in every one.
+/// Without a key of the process, because the same names must have the same slots in every process.
 fn hash(space: Space, text: &str) -> u64 {
     XxHash3_64::oneshot_with_seed(space as u64, text.as_bytes())
 }

@@ -7,12 +7,12 @@ const PART_BYTES: usize = 16 << 10;
 
 /// The joined pieces of an open block.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Growing {
+pub(crate) struct SharedText {
     parts: Vec<Arc<String>>,
     bytes: usize,
 }
 
-impl Growing {
+impl SharedText {
     pub(crate) fn push(&mut self, piece: &str) {
         self.bytes += piece.len();
         match self.parts.last_mut() {
@@ -43,7 +43,7 @@ impl Growing {
 }
 
 /// Equal texts are equal, however they were split.
-impl PartialEq for Growing {
+impl PartialEq for SharedText {
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes && self.text() == other.text()
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn joins_compares_and_shares() {
-        let mut text = Growing::default();
+        let mut text = SharedText::default();
         assert!(text.is("") && !text.is("a"));
         let mut whole = String::new();
         for n in 0..100_000 {

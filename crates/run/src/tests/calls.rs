@@ -3,7 +3,7 @@
 use recount_event::Code;
 
 use super::story::{Story, fid, json, progress};
-use crate::{CallAnswer, CallSaid, CancelledBy, Command, Status, Work, limits, outstanding};
+use crate::{CallAnswer, CallResolution, CancelledBy, Command, Status, Work, limits, outstanding};
 
 /// One call waits for leave and one for the application.
 const SUSPENDED: &str = "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask a c\n@client d\n\
@@ -11,25 +11,30 @@ const SUSPENDED: &str = "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask 
 
 const CONTINUED: &str = r#"{"by":"app"}"#;
 
-fn brings(text: &str) -> CallSaid {
-    CallSaid::Output { output: json(&format!("[{{'type':'text','text':'{text}'}}]")), text: text.to_owned() }
+fn brings(text: &str) -> CallResolution {
+    CallResolution::Output {
+        output: json(&format!("[{{'type':'text','text':'{text}'}}]")),
+        text: text.to_owned(),
+    }
 }
 
-fn denies(reason: &str) -> CallSaid {
-    CallSaid::Denied { reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()) }
+fn denies(reason: &str) -> CallResolution {
+    CallResolution::Denied { reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()) }
 }
 
-fn answers(answers: &[(&str, CallSaid)], lenient: bool) -> Command {
-    let answers =
-        answers.iter().map(|(id, said)| CallAnswer { tool_call_id: fid(id), said: said.clone() }).collect();
+fn answers(answers: &[(&str, CallResolution)], lenient: bool) -> Command {
+    let answers = answers
+        .iter()
+        .map(|(id, resolution)| CallAnswer { tool_call_id: fid(id), resolution: resolution.clone() })
+        .collect();
     Command::AnswerCalls { answers, by: "app".into(), via: "aap".into(), config: None, lenient }
 }
 
-fn strictly(all: &[(&str, CallSaid)]) -> Command {
+fn strictly(all: &[(&str, CallResolution)]) -> Command {
     answers(all, false)
 }
 
-fn leniently(all: &[(&str, CallSaid)]) -> Command {
+fn leniently(all: &[(&str, CallResolution)]) -> Command {
     answers(all, true)
 }
 
@@ -38,11 +43,11 @@ fn work(story: &Story) -> Vec<Work> {
 }
 
 #[test]
-fn all_answers_at_once_let_the_run_go_on() {
-    // P-047, P-048, P-049: what is granted runs, what is denied is told, in one append.
-    let by_case: &[(CallSaid, &str, &str, &[&str], &str)] = &[
+fn a_run_continues_when_all_answers_arrive_together() {
+    // P-047, P-048, P-049: in one append, granted calls run and denied calls are reported.
+    let by_case: &[(CallResolution, &str, &str, &[&str], &str)] = &[
         (
-            CallSaid::Granted,
+            CallResolution::Granted,
             "tool.invoked",
             r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"executor":"server","args_summary":"may I"}"#,
             &["RunTool"],
@@ -71,17 +76,17 @@ fn all_answers_at_once_let_the_run_go_on() {
             r#"{"approval_id":"a","decision":"rejected","by":"app","tool_call_id":"c","via":"aap","answer":"Unknown tool: tool"}"#,
         ),
     ];
-    for (said, then, told, owed, resolved) in by_case {
+    for (resolution, then, expected_data, owed, resolved) in by_case {
         for turned in [false, true] {
             let mut story = Story::of(SUSPENDED);
-            let mut all = vec![("d", brings("rain")), ("c", said.clone())];
+            let mut all = vec![("d", brings("rain")), ("c", resolution.clone())];
             let mut expected = vec!["tool.completed", "approval.resolved", "run.continued", then];
             if turned {
                 all.reverse();
                 expected.swap(0, 1);
             }
-            assert_eq!(story.does(strictly(&all)), expected, "{said:?}");
-            assert_eq!(story.last(then), *told);
+            assert_eq!(story.does(strictly(&all)), expected, "{resolution:?}");
+            assert_eq!(story.last(then), *expected_data);
             assert_eq!(story.last("approval.resolved"), *resolved);
             assert_eq!(
                 story.last("tool.completed"),
@@ -90,15 +95,15 @@ fn all_answers_at_once_let_the_run_go_on() {
             assert_eq!(story.last("run.continued"), CONTINUED);
             let work: Vec<String> = work(&story).iter().map(|one| format!("{one:?}")).collect();
             let kinds: Vec<&str> = work.iter().map(|one| one.split(' ').next().unwrap()).collect();
-            assert_eq!(kinds, *owed, "{said:?}");
+            assert_eq!(kinds, *owed, "{resolution:?}");
         }
     }
 }
 
 #[test]
-fn some_answers_are_kept_and_the_run_waits_for_the_rest() {
+fn partial_answers_are_recorded_and_the_run_waits_for_the_rest() {
     // P-050: nothing runs and no model is called before the last answer.
-    for first in [CallSaid::Granted, denies("no")] {
+    for first in [CallResolution::Granted, denies("no")] {
         let mut story = Story::of(SUSPENDED);
         assert_eq!(
             story.does(strictly(&[("c", first.clone())])),
@@ -106,7 +111,7 @@ fn some_answers_are_kept_and_the_run_waits_for_the_rest() {
         );
         assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
         assert_eq!((story.state.status(), work(&story)), (Status::Waiting, vec![]));
-        let last = if first == CallSaid::Granted { "tool.invoked" } else { "tool.refused" };
+        let last = if first == CallResolution::Granted { "tool.invoked" } else { "tool.refused" };
         assert_eq!(story.does(strictly(&[("d", brings("rain"))])), ["tool.completed", "run.continued", last]);
     }
     let mut story = Story::of(SUSPENDED);
@@ -124,10 +129,10 @@ fn some_answers_are_kept_and_the_run_waits_for_the_rest() {
 }
 
 #[test]
-fn what_the_application_changes_stands_where_the_run_goes_on() {
+fn a_changed_configuration_is_in_run_continued() {
     let mut story = Story::of(SUSPENDED);
     let Command::AnswerCalls { answers, by, via, lenient, .. } =
-        strictly(&[("c", CallSaid::Granted), ("d", brings("rain"))])
+        strictly(&[("c", CallResolution::Granted), ("d", brings("rain"))])
     else {
         unreachable!()
     };
@@ -137,11 +142,11 @@ fn what_the_application_changes_stands_where_the_run_goes_on() {
 }
 
 /// What it is, what happened, an answer, and what comes of it when it is left out.
-type Case = (&'static str, String, (&'static str, CallSaid), &'static [&'static str]);
+type Case = (&'static str, String, (&'static str, CallResolution), &'static [&'static str]);
 
 #[test]
-fn what_does_not_wait_for_an_answer_is_refused_or_left_out() {
-    // P-051, P-052: each case is what happened, and what an application then says of call c or d.
+fn an_unexpected_answer_is_refused_or_ignored() {
+    // P-051, P-052: each case is a script, and the answer of an application to call c or d.
     let answered = format!("{SUSPENDED}\n@say a approved");
     let by_case: &[Case] = &[
         (
@@ -165,7 +170,7 @@ fn what_does_not_wait_for_an_answer_is_refused_or_left_out() {
         (
             "never to be allowed",
             "@own\n@turn 0\n@propose c\n@turned 0\n@invoke c".into(),
-            ("c", CallSaid::Granted),
+            ("c", CallResolution::Granted),
             &[],
         ),
         (
@@ -199,19 +204,19 @@ fn what_does_not_wait_for_an_answer_is_refused_or_left_out() {
             &[],
         ),
     ];
-    for (case, text, (id, said), lenient) in by_case {
+    for (case, text, (id, resolution), lenient) in by_case {
         let story = Story::of(text);
-        let no = story.refuses(strictly(&[(id, said.clone())]));
+        let no = story.refuses(strictly(&[(id, resolution.clone())]));
         assert_eq!(no.code, Code::CallNotPending, "{case}");
         assert_eq!(
             no.message,
             format!(
-                "call {id} waits for no answer: it was answered before, or never was the application's to answer"
+                "call {id} expects no answer: it was answered before, or the application does not answer it"
             ),
         );
-        assert_eq!(Story::of(text).does(leniently(&[(id, said.clone())])), **lenient, "{case}");
+        assert_eq!(Story::of(text).does(leniently(&[(id, resolution.clone())])), **lenient, "{case}");
         for command in [strictly, leniently] {
-            let no = story.refuses(command(&[("nobody", said.clone())]));
+            let no = story.refuses(command(&[("nobody", resolution.clone())]));
             assert_eq!(no.code, Code::CallNotFound, "{case}");
         }
     }
@@ -221,30 +226,30 @@ fn what_does_not_wait_for_an_answer_is_refused_or_left_out() {
 fn an_invalid_answer_is_refused_even_when_lenient() {
     for command in [strictly, leniently] {
         let story = Story::of(SUSPENDED);
-        let twice = story.refuses(command(&[("c", CallSaid::Granted), ("c", denies("or not"))]));
+        let twice = story.refuses(command(&[("c", CallResolution::Granted), ("c", denies("or not"))]));
         assert_eq!(twice.code, Code::CallNotPending);
-        assert_eq!(twice.message, "call c is answered twice in one request: send one answer");
-        for said in [CallSaid::Granted, denies("")] {
-            let own = story.refuses(command(&[("c", CallSaid::Granted), ("d", said)]));
+        assert_eq!(twice.message, "call c is answered twice in one request: send one answer per call");
+        for resolution in [CallResolution::Granted, denies("")] {
+            let own = story.refuses(command(&[("c", CallResolution::Granted), ("d", resolution)]));
             assert_eq!(own.code, Code::CallNotPending);
             assert_eq!(
                 own.message,
-                "call d is the application's own to carry out: send its result, not a permission"
+                "call d is executed by the application: send its result, not a permission"
             );
         }
-        let foreign = Story::of("@ext\n@ask a c").refuses(command(&[("c", CallSaid::Granted)]));
+        let foreign = Story::of("@ext\n@ask a c").refuses(command(&[("c", CallResolution::Granted)]));
         assert_eq!(foreign.code, Code::EventRefused);
     }
 }
 
 #[test]
-fn questions_are_asked_behind_the_answers() {
+fn questions_are_requested_after_the_answers() {
     let mut story = Story::of(
         "@own\n@turn 0\n@propose c\nassistant.tool_call_proposed {'turn_index':0,'tool_call_id':'q',\
          'tool_name':'ask_user','input':{}}\n@turned 0\n@ask a c\n@wait approval a",
     );
     assert_eq!(
-        story.does(strictly(&[("c", CallSaid::Granted)])),
+        story.does(strictly(&[("c", CallResolution::Granted)])),
         ["approval.resolved", "run.continued", "tool.invoked"]
     );
     story.does(progress("@complete c\n@question q1 q\n@wait clarification q1"));
@@ -265,14 +270,14 @@ fn questions_are_asked_behind_the_answers() {
         "{}\n@question q1 d\n@wait approval a clarification q1",
         "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask a c"
     ));
-    both.does(strictly(&[("c", CallSaid::Granted)]));
+    both.does(strictly(&[("c", CallResolution::Granted)]));
     assert_eq!(both.last("run.waiting"), r#"{"for":[{"kind":"clarification","id":"q1"}]}"#);
 }
 
 #[test]
-fn a_run_that_answers_were_given_to_in_part_can_be_cancelled() {
+fn a_run_with_partial_answers_can_be_cancelled() {
     let mut story = Story::of(SUSPENDED);
-    story.does(strictly(&[("c", CallSaid::Granted)]));
+    story.does(strictly(&[("c", CallResolution::Granted)]));
     let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
     assert_eq!(story.does(cancel), ["tool.cancelled", "tool.refused", "run.cancelled"]);
 }
@@ -282,7 +287,8 @@ fn answers_have_limits() {
     let story = Story::of(SUSPENDED);
     let long = |bytes: usize| "x".repeat(bytes);
     let many: Vec<String> = (0..=limits::CALLS_OPEN_MAX).map(|n| format!("c{n}")).collect();
-    let too_many: Vec<(&str, CallSaid)> = many.iter().map(|id| (id.as_str(), CallSaid::Granted)).collect();
+    let too_many: Vec<(&str, CallResolution)> =
+        many.iter().map(|id| (id.as_str(), CallResolution::Granted)).collect();
     let config = |bytes: usize| Command::AnswerCalls {
         answers: Vec::new(),
         by: "app".into(),
@@ -297,8 +303,9 @@ fn answers_have_limits() {
         config: None,
         lenient: true,
     };
-    let text = CallSaid::Output { output: json("''"), text: long(limits::OUTPUT_BYTES_MAX) };
-    let odd = CallSaid::Output { output: json("''"), text: "\u{1}".repeat(limits::OUTPUT_BYTES_MAX / 5) };
+    let text = CallResolution::Output { output: json("''"), text: long(limits::OUTPUT_BYTES_MAX) };
+    let odd =
+        CallResolution::Output { output: json("''"), text: "\u{1}".repeat(limits::OUTPUT_BYTES_MAX / 5) };
     let by_case: Vec<(Command, &str)> = vec![
         (strictly(&too_many), "limit.batch"),
         (strictly(&[("d", brings(&long(limits::OUTPUT_BYTES_MAX)))]), "limit.output"),
@@ -314,8 +321,8 @@ fn answers_have_limits() {
         let row = crate::RULES.iter().find(|row| row.id == rule);
         assert!(row.is_some_and(|row| row.at_most.is_some()), "{rule} has no row");
     }
-    // The longest that may be said fits in one event.
-    let most = CallSaid::Output {
+    // The longest answer fits in one event.
+    let most = CallResolution::Output {
         output: json(&format!("'{}'", long(limits::OUTPUT_BYTES_MAX - 2))),
         text: long(limits::OUTPUT_BYTES_MAX - 2),
     };

@@ -65,7 +65,7 @@ fn tool(id: &str) -> Work {
 // --- fail
 
 #[test]
-fn a_run_that_cannot_go_on_fails_with_all_that_is_open() {
+fn a_run_that_cannot_continue_fails_and_closes_everything_open() {
     let fail = || Command::Fail { code: "worker_lost".into(), message: "lost".into(), retriable: true };
     for open in [
         "@own",
@@ -75,8 +75,8 @@ fn a_run_that_cannot_go_on_fails_with_all_that_is_open() {
         SUSPENDED,
     ] {
         let mut story = Story::of(open);
-        let told = story.does(fail());
-        assert_eq!(told.last().map(String::as_str), Some("run.failed"), "{open}: {told:?}");
+        let events = story.does(fail());
+        assert_eq!(events.last().map(String::as_str), Some("run.failed"), "{open}: {events:?}");
         assert!(work(&story).is_empty() && story.state.is_ended(), "{open}");
         let no = story.refuses(fail());
         assert!(no.message.ends_with("there is nothing to fail"), "{}", no.message);
@@ -86,7 +86,7 @@ fn a_run_that_cannot_go_on_fails_with_all_that_is_open() {
 // --- queue and report
 
 #[test]
-fn a_run_begins_once() {
+fn a_run_starts_once() {
     let blank = State::blank(run_id(), None, None);
     let stamp = Stamp { now_ms: T0, entropy: 1 };
     let queue = || {
@@ -106,22 +106,22 @@ fn a_run_begins_once() {
 }
 
 #[test]
-fn what_has_ended_is_told_in_plain_words() {
-    for (ending, said) in [
+fn a_rejection_after_the_ending_states_the_status() {
+    for (ending, phrase) in [
         ("@finished", "has finished"),
         (FAILED, "has failed"),
         ("run.cancelled {'by':'operator','reason':'r'}", "was cancelled"),
     ] {
         let story = Story::of(&format!("@ext\n{ending}"));
         let no = story.refuses(append("@turn 0"));
-        assert_eq!(no.message, format!("{} {said}: its account is closed", run_id()));
+        assert_eq!(no.message, format!("{} {phrase}: no more events can be added", run_id()));
         let no = story.refuses(cancel());
-        assert_eq!(no.message, format!("{} {said}: there is nothing to cancel", run_id()));
+        assert_eq!(no.message, format!("{} {phrase}: there is nothing to cancel", run_id()));
     }
 }
 
 #[test]
-fn places_grow_when_the_clock_steps_back() {
+fn times_and_ids_never_decrease_when_the_clock_steps_back() {
     let mut story = Story::of("@ext");
     story.now_ms = 1_000;
     story.does(append("user.message {'text':'a'}\nuser.message {'text':'b'}"));
@@ -132,7 +132,7 @@ fn places_grow_when_the_clock_steps_back() {
 }
 
 #[test]
-fn what_a_producer_wrote_is_kept_to_the_letter() {
+fn events_of_a_producer_are_stored_unchanged() {
     let data = r#"{"text":"hi","later":[1.0]}"#;
     let draft = Draft { payload: Payload::read("user.message", data).unwrap(), verbatim: Some(data.into()) };
     let events = Story::of("@ext").decide(Command::Append { drafts: vec![draft] }).unwrap();
@@ -140,7 +140,7 @@ fn what_a_producer_wrote_is_kept_to_the_letter() {
 }
 
 #[test]
-fn a_batch_is_taken_as_a_whole_or_not_at_all() {
+fn a_batch_is_accepted_or_rejected_as_a_whole() {
     let story = Story::of("@ext");
     let no = story.refuses(append("@turn 0\n@propose c\n@turned 0\n@complete c"));
     assert_eq!(no.code, Code::EventRefused);
@@ -156,26 +156,26 @@ fn a_batch_is_taken_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_producer_withdraws_its_own_approval_with_what_was_decided_elsewhere() {
+fn a_producer_withdraws_its_approval_with_decided_elsewhere() {
     let withdrawn = |decided: &str| {
         format!(
             "approval.resolved {{'approval_id':'a','decision':'cancelled','by':'editor','decided_elsewhere':'{decided}'}}"
         )
     };
-    for asked in ["@ext\n@ask a c", "@ext\n@turn 0\n@propose c\n@ask a c"] {
+    for requested in ["@ext\n@ask a c", "@ext\n@turn 0\n@propose c\n@ask a c"] {
         for decided in ["approved", "undecided"] {
-            let mut story = Story::of(asked);
+            let mut story = Story::of(requested);
             story.does(append(&withdrawn(decided)));
             assert!(story.state.prompts.is_empty());
             assert_eq!(
                 story.does(append("@ask b c")),
                 ["approval.requested"],
-                "{decided}: it may be asked about again"
+                "{decided}: another approval may be requested"
             );
             story.does(append(&withdrawn(decided).replace("'a'", "'b'")));
             assert_eq!(story.does(append("@invoke c\n@complete c")).len(), 2, "{decided}: it may run");
         }
-        let mut story = Story::of(asked);
+        let mut story = Story::of(requested);
         story.does(append(&withdrawn("rejected")));
         assert_eq!(story.refuses(append("@invoke c")).rule, Some("approval.denied"));
         assert_eq!(
@@ -200,13 +200,13 @@ fn a_producer_withdraws_its_own_approval_with_what_was_decided_elsewhere() {
         let no = Story::of("@ext\n@ask a c").refuses(append(&format!("approval.resolved {data}")));
         assert_eq!(no.rule, Some(rule), "{data}");
     }
-    // What this server executes itself, nobody decides elsewhere.
+    // A call that this server executes cannot be decided elsewhere.
     let no = Story::of("@own\n@ask a c").refuses(progress(&withdrawn("approved")));
     assert_eq!(no.rule, Some("approval.elsewhere"));
 }
 
 #[test]
-fn who_may_report_what() {
+fn each_reporter_may_report_only_its_event_types() {
     assert_eq!(Story::of("@own").refuses(append("@turn 0")).code, Code::RunNotExternal);
     assert_eq!(Story::of("@ext\n@finished").refuses(append("@turn 0")).code, Code::RunEnded);
     assert_eq!(Story::of("@own\n@finished").refuses(progress("@turn 0")).code, Code::RunEnded);
@@ -235,7 +235,7 @@ const FAILED_TURN: &str = "turn.failed {'turn_index':0,'code':'restarted','messa
 const FAILED: &str = "run.failed {'code':'restarted','message':'m','retriable':true}";
 
 #[test]
-fn a_producer_ends_its_run_whatever_people_were_asked() {
+fn a_producer_ends_its_run_although_prompts_are_open() {
     let endings = [
         ("run.finished", "@finished"),
         ("run.failed", FAILED),
@@ -284,7 +284,7 @@ fn a_restarted_producer_closes_its_run_in_one_batch() {
 }
 
 #[test]
-fn what_a_producer_left_undone_stays_its_own() {
+fn an_ending_is_rejected_while_turns_or_calls_are_open() {
     for (left, rule) in [
         ("@ext\n@turn 0\n@ask a c", "ending.turn_open"),
         ("@ext\n@turn 0\n@propose c\n@turned 0\n@ask a c", "ending.call_open"),
@@ -296,7 +296,7 @@ fn what_a_producer_left_undone_stays_its_own() {
     let no = Story::of("@ext\n@ask a c").refuses(append("@finished\nuser.message {'text':'late'}"));
     assert_eq!((no.index, no.rule), (Some(1), Some("ending.last")), "counted as it was sent");
     let no = Story::of("@own\n@ask a c").refuses(progress("@finished"));
-    assert_eq!(no.rule, Some("ending.prompt_open"), "our own performer withdraws what it asked itself");
+    assert_eq!(no.rule, Some("ending.prompt_open"), "our own performer withdraws its own prompts");
 }
 
 // --- answers
@@ -321,7 +321,7 @@ fn nothing_runs_before_the_last_answer() {
 }
 
 #[test]
-fn a_refused_call_is_told_to_the_model() {
+fn a_refused_call_is_reported_to_the_model() {
     let mut story = Story::of(SUSPENDED);
     story.does(progress("@complete d"));
     assert_eq!(story.does(reject("a")), ["approval.resolved", "run.continued", "tool.refused"]);
@@ -344,7 +344,7 @@ fn a_run_that_does_not_wait_acts_at_once() {
 }
 
 #[test]
-fn of_external_runs_only_the_outcome_is_told() {
+fn in_external_runs_only_the_outcome_is_reported() {
     let mut story = Story::of("@ext\n@turn 0\n@propose c\n@turned 0\n@ask a c");
     assert_eq!(story.does(approve("a")), ["approval.resolved"]);
     assert_eq!(work(&story), []);
@@ -374,7 +374,7 @@ fn the_first_answer_wins() {
 }
 
 #[test]
-fn a_question_settles_the_call_that_asked() {
+fn the_answer_to_a_question_settles_its_call() {
     for ask in ["@invoke c\n@question q c", "@question q c"] {
         let mut story =
             Story::of(&format!("@own\n@turn 0\n@propose c\n@turned 0\n{ask}\n@wait clarification q"));
@@ -392,7 +392,7 @@ fn a_question_settles_the_call_that_asked() {
 }
 
 #[test]
-fn a_run_waits_for_leave_before_its_questions_are_asked() {
+fn a_run_waits_for_approvals_before_it_requests_answers() {
     for tool in crate::ASKING_TOOLS {
         let asks = format!(
             "assistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'d','tool_name':'{tool}','input':{{}}}}"
@@ -435,7 +435,7 @@ fn extend(kind: PromptKind, id: &str, seconds: u64) -> Command {
 }
 
 #[test]
-fn more_time_moves_the_deadline_of_a_prompt_and_nothing_else() {
+fn an_extension_moves_the_deadline_of_a_prompt_and_nothing_else() {
     for (kind, id, asks, extended, missed) in [
         (
             PromptKind::Approval,
@@ -467,8 +467,8 @@ fn more_time_moves_the_deadline_of_a_prompt_and_nothing_else() {
         assert_eq!(story.does(extend(kind, id, 60)), [extended], "the run goes on waiting");
         let (_, prompt) = story.state.open_prompts().next().unwrap();
         assert_eq!((prompt.deadline_ms, prompt.extensions()), (Some(before_ms + 60_000), 1));
-        let said = story.last(extended);
-        assert!(said.contains(r#""seconds":60,"by":"ann","tool_call_id":"c"}"#), "{said}");
+        let data = story.last(extended);
+        assert!(data.contains(r#""seconds":60,"by":"ann","tool_call_id":"c"}"#), "{data}");
         story.now_ms = before_ms;
         assert_eq!(story.does(Command::Tick), [""; 0], "its first deadline is over");
         assert_eq!(story.state.status(), Status::Waiting);
@@ -483,19 +483,19 @@ fn more_time_moves_the_deadline_of_a_prompt_and_nothing_else() {
 }
 
 #[test]
-fn time_is_added_only_to_a_deadline_that_is_not_over_and_within_limits() {
+fn a_deadline_is_extended_only_before_it_passes_and_within_limits() {
     use crate::limits::{EXTENSION_SECONDS_MAX, EXTENSIONS_MAX};
     const KIND: PromptKind = PromptKind::Approval;
-    let asked = "@own\n@turn 0\n@propose c\n@turned 0\napproval.requested {'approval_id':'a','tool_call_id':'c',\
+    let requested = "@own\n@turn 0\n@propose c\n@turned 0\napproval.requested {'approval_id':'a','tool_call_id':'c',\
                  'kind':'tool','summary':'s','timeout_seconds':5}\n@wait approval a";
     let refused = |story: &Story, command: Command, code: Code, rule: Option<&str>, words: &str| {
         let no = story.refuses(command);
         assert_eq!((no.code, no.rule), (code, rule), "{}", no.message);
         assert!(no.message.contains(words), "{}", no.message);
     };
-    let mut story = Story::of(asked);
-    refused(&story, extend(KIND, "b", 9), Code::ApprovalNotFound, None, "was never asked");
-    refused(&story, extend(PromptKind::Handoff, "a", 9), Code::HandoffNotFound, None, "was never asked");
+    let mut story = Story::of(requested);
+    refused(&story, extend(KIND, "b", 9), Code::ApprovalNotFound, None, "does not exist");
+    refused(&story, extend(PromptKind::Handoff, "a", 9), Code::HandoffNotFound, None, "does not exist");
     refused(&story, extend(KIND, "a", 0), Code::ExtensionRefused, None, "send at least 1");
     story.does(extend(KIND, "a", EXTENSION_SECONDS_MAX - 1));
     let rule = Some("limit.extension_seconds");
@@ -503,16 +503,16 @@ fn time_is_added_only_to_a_deadline_that_is_not_over_and_within_limits() {
     refused(&story, extend(KIND, "a", u64::MAX), Code::LimitReached, rule, "send at most 1");
     story.does(extend(KIND, "a", 1));
 
-    let mut often = Story::of(asked);
+    let mut often = Story::of(requested);
     for _ in 0..EXTENSIONS_MAX {
         often.does(extend(KIND, "a", 1));
     }
     let rule = Some("limit.extensions");
-    refused(&often, extend(KIND, "a", 1), Code::LimitReached, rule, "the most there may be");
+    refused(&often, extend(KIND, "a", 1), Code::LimitReached, rule, "the maximum");
 
-    let mut late = Story::of(asked);
+    let mut late = Story::of(requested);
     late.now_ms += 5_000;
-    refused(&late, extend(KIND, "a", 9), Code::ApprovalNotPending, None, "which is over");
+    refused(&late, extend(KIND, "a", 9), Code::ApprovalNotPending, None, "expired at");
     late.does(Command::Tick);
     refused(&late, extend(KIND, "a", 9), Code::ApprovalNotPending, None, "by its timeout");
 
@@ -521,7 +521,7 @@ fn time_is_added_only_to_a_deadline_that_is_not_over_and_within_limits() {
 }
 
 #[test]
-fn a_handoff_in_the_middle_closes_what_else_is_open() {
+fn a_handoff_closes_everything_else_that_is_open() {
     let mut story = Story::of(
         "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@client d\n@handoff h c\n@ask a e\n@turn 1\n\
          assistant.text_delta {'turn_index':1,'block_index':0,'delta':'half'}",
@@ -542,7 +542,7 @@ fn a_handoff_in_the_middle_closes_what_else_is_open() {
 }
 
 #[test]
-fn a_command_that_asks_is_not_settled_by_the_answer() {
+fn an_answer_does_not_settle_a_command() {
     let mut story = Story::of("@own\n@invoke c\n@command c\n@question q c");
     assert_eq!(work(&story), []);
     assert_eq!(story.does(answer("q")), ["clarification.answered"]);
@@ -608,7 +608,7 @@ fn a_waiting_or_queued_run_can_be_cancelled() {
 // --- time
 
 #[test]
-fn what_is_due_gets_its_default() {
+fn due_prompts_get_their_default() {
     let ask = |id: &str, more: &str| {
         format!(
             "approval.requested {{'approval_id':'{id}','tool_call_id':'c_{id}','kind':'tool','summary':'s'{more}}}"
@@ -636,18 +636,18 @@ fn what_is_due_gets_its_default() {
     let events =
         ["approval.timed_out", "clarification.timed_out", "clarification.timed_out", "approval.timed_out"];
     assert_eq!(story.does(Command::Tick), events);
-    let said: Vec<String> =
+    let missed: Vec<String> =
         story.events[story.events.len() - 4..].iter().map(|event| event.payload().write()).collect();
     assert_eq!(
-        said[0],
+        missed[0],
         r#"{"approval_id":"b","after_seconds":5,"tool_call_id":"c_b","decision":"rejected","by":"timeout"}"#
     );
     assert_eq!(
-        said[1],
+        missed[1],
         r#"{"clarification_id":"q","applied":"default","response":3,"after_seconds":6,"by":"timeout"}"#
     );
     assert_eq!(
-        said[2],
+        missed[2],
         r#"{"clarification_id":"r","applied":"unavailable","after_seconds":6,"by":"timeout"}"#
     );
     story.now_ms = timers[4].at_ms;
@@ -660,7 +660,7 @@ fn what_is_due_gets_its_default() {
 }
 
 #[test]
-fn a_missed_approval_lets_a_waiting_run_go_on() {
+fn a_timed_out_approval_continues_a_waiting_run() {
     let mut story = Story::of(
         "@own\n@turn 0\n@propose c\n@turned 0\napproval.requested {'approval_id':'a','tool_call_id':'c',\
          'kind':'tool','summary':'s','timeout_seconds':5}\n@wait approval a",
@@ -673,7 +673,7 @@ fn a_missed_approval_lets_a_waiting_run_go_on() {
 // --- takeover
 
 #[test]
-fn a_takeover_tells_what_was_interrupted() {
+fn a_takeover_reports_what_was_interrupted() {
     let mut story = Story::of(
         "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@invoke c\n@client d\n@turn 1\n\
          assistant.tool_call_proposed {'turn_index':1,'tool_call_id':'e','tool_name':'tool','input':{}}\n\
@@ -695,7 +695,7 @@ fn a_takeover_tells_what_was_interrupted() {
     assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
     assert_eq!(
         story.last("tool.failed"),
-        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call may have started, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
+        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call may have started, and it is unknown whether it took effect; repeating the call may apply it twice","code":"interrupted"}"#
     );
     assert!(story.last("turn.failed").contains(r#""will_retry":true"#));
     assert_eq!(story.last("run.started"), r#"{"worker_id":"w2","lease_until":"2026-05-03T10:24:45.000Z"}"#);
@@ -706,7 +706,7 @@ fn a_takeover_tells_what_was_interrupted() {
 
 /// `tool.started` comes before the wait for a place: only the command shows that a call of the shell did something.
 #[test]
-fn a_takeover_and_a_cancellation_say_how_far_a_call_has_come() {
+fn a_takeover_and_a_cancellation_report_how_far_a_call_has_come() {
     let error = |script: &str, command: Command, name: &str| {
         let mut story = Story::of(script);
         story.does(command);
@@ -716,13 +716,15 @@ fn a_takeover_and_a_cancellation_say_how_far_a_call_has_come() {
     let shell = "@own\ntool.invoked {'tool_call_id':'c','tool_name':'sh','kind':'shell','executor':'server'}\n\
                  tool.started {'tool_call_id':'c','tool_name':'sh'}";
     let command = format!("{shell}\n@command c");
-    let unknown = "whether it took effect is not known";
-    let none = "the call was announced and had not started, so it had no effect";
+    let unknown = "it is unknown whether it took effect";
+    let none = "the call had not started, so it had no effect";
     assert_eq!(error(shell, take_over(), "tool.failed"), format!("interrupted (lost): {none}"));
     assert_eq!(error(shell, cancel(), "tool.cancelled"), format!("cancelled (enough): {none}"));
     assert_eq!(
         error(&command, take_over(), "tool.failed"),
-        format!("interrupted (lost): the call had started, and {unknown}; repeating it may do it twice")
+        format!(
+            "interrupted (lost): the call had started, and {unknown}; repeating the call may apply it twice"
+        )
     );
     assert_eq!(error(&command, cancel(), "tool.cancelled"), "enough", "output_incomplete says it");
     let other = "@own\n@invoke c";
@@ -749,8 +751,8 @@ fn a_takeover_leaves_a_call_that_started_a_run_open() {
     };
     let used = story.state.totals().input_tokens;
     assert_eq!(story.refuses(progress(&tick(used, 70))).rule, Some("cost.sum"));
-    let told = story.does(progress(&format!("{}\n@complete c", tick(used + 70, 70))));
-    assert_eq!(told, ["cost.tick", "tool.completed"]);
+    let events = story.does(progress(&format!("{}\n@complete c", tick(used + 70, 70))));
+    assert_eq!(events, ["cost.tick", "tool.completed"]);
     assert_eq!(story.state.child_runs_used().input_tokens, 70);
     assert_eq!(story.state.totals().input_tokens, used + 70, "what runs have used that it started counts");
     assert_eq!(story.refuses(progress(&tick(used + 60, 60))).rule, Some("cost.falls"));
@@ -758,7 +760,7 @@ fn a_takeover_leaves_a_call_that_started_a_run_open() {
 }
 
 #[test]
-fn a_takeover_finds_nothing_where_nothing_was_held() {
+fn a_takeover_appends_nothing_if_no_worker_was_active() {
     for script in [SUSPENDED, "run.queued {'kind':'agent_loop','prior_run_id':null}"] {
         assert_eq!(Story::of(script).does(take_over()), Vec::<String>::new());
     }
@@ -769,7 +771,7 @@ fn a_takeover_finds_nothing_where_nothing_was_held() {
 // --- work
 
 #[test]
-fn what_a_performer_owes() {
+fn outstanding_work_follows_from_the_state() {
     let table: &[(&str, &[Work])] = &[
         ("run.queued {'kind':'shell','prior_run_id':null}", &[Work::Start]),
         ("run.queued {'kind':'shell','prior_run_id':null}\nrun.started {}", &[Work::Start]),
@@ -803,7 +805,7 @@ fn what_a_performer_owes() {
 // --- reading
 
 #[test]
-fn a_summary_says_what_lists_say() {
+fn a_summary_has_the_fields_of_lists() {
     let mut story = Story::of(
         "run.queued {'kind':'agent_loop','title':'Fix it','agent':{'name':'fixer'},'prior_run_id':null,\
          'prior_input_tokens':2}\nrun.started {}\n@turn 0\n@propose c\n\

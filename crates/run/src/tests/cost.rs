@@ -21,23 +21,23 @@ fn copied(state: &State) -> usize {
         + blocks
 }
 
-/// A run with as many settled calls and asked questions as that, and one text under way.
+/// A run with that number of settled calls and answered questions, and one open text.
 fn long_run(calls: u64, text_bytes: usize) -> State {
     let mut story = Story::of("@own");
-    let mut tell = |type_name: &str, data: String| {
+    let mut add = |type_name: &str, data: String| {
         let event = placed(story.state.next_sequence(), payload(type_name, &data));
         apply(&mut story.state, &event);
     };
     for n in 0..calls {
-        tell("tool.invoked", format!("{{'tool_call_id':'call_{n}','tool_name':'t'}}"));
-        tell("clarification.requested", format!("{{'clarification_id':'q{n}','question':'?'}}"));
-        tell("clarification.answered", format!("{{'clarification_id':'q{n}','response':1,'by':'ann'}}"));
-        tell("tool.completed", format!("{{'tool_call_id':'call_{n}','tool_name':'t'}}"));
+        add("tool.invoked", format!("{{'tool_call_id':'call_{n}','tool_name':'t'}}"));
+        add("clarification.requested", format!("{{'clarification_id':'q{n}','question':'?'}}"));
+        add("clarification.answered", format!("{{'clarification_id':'q{n}','response':1,'by':'ann'}}"));
+        add("tool.completed", format!("{{'tool_call_id':'call_{n}','tool_name':'t'}}"));
     }
-    tell("turn.started", "{'turn_index':0}".into());
+    add("turn.started", "{'turn_index':0}".into());
     let piece = "x".repeat(1_000);
     for _ in 0..text_bytes / 1_000 {
-        tell("assistant.text_delta", format!("{{'turn_index':0,'block_index':0,'delta':'{piece}'}}"));
+        add("assistant.text_delta", format!("{{'turn_index':0,'block_index':0,'delta':'{piece}'}}"));
     }
     story.state
 }
@@ -53,7 +53,7 @@ fn a_copy_of_a_long_run_is_as_small_as_one_of_a_short_run() {
 }
 
 #[test]
-fn an_audit_keeps_of_what_is_over_only_its_name() {
+fn an_audit_keeps_only_the_names_of_closed_items() {
     let mut auditor = Auditor::default();
     let mut sequence = 0;
     let mut read = |auditor: &mut Auditor, lines: &str| {
@@ -83,7 +83,7 @@ fn an_audit_keeps_of_what_is_over_only_its_name() {
 }
 
 #[test]
-fn a_batch_shares_what_is_old() {
+fn a_batch_shares_the_old_state() {
     let state = long_run(2_000, 500_000);
     let story = Story { state, events: Vec::new(), now_ms: 0 };
     let events =

@@ -11,7 +11,7 @@ use super::story::{fid, json, payload};
 use crate::apply::apply;
 use crate::judge::judge;
 use crate::state::{BlockKind, Call, CallStage, OpenBlock, Phase, PromptKind, State};
-use crate::{CallAnswer, CallSaid, CancelledBy, Command};
+use crate::{CallAnswer, CallResolution, CancelledBy, Command};
 
 /// The first command of a story.
 pub(super) fn queue(dice: &mut Dice<'_>, own: bool) -> Command {
@@ -119,7 +119,7 @@ fn drafts(dice: &mut Dice<'_>, state: &State) -> Vec<Draft> {
     drafts
 }
 
-/// What an application says of calls, most of which wait for it.
+/// Answers of an application to calls, most of which wait for it.
 fn answers(dice: &mut Dice<'_>, state: &State) -> Command {
     let mut answers: Vec<CallAnswer> = Vec::new();
     let waited_for: Vec<ForeignId> = state
@@ -133,15 +133,15 @@ fn answers(dice: &mut Dice<'_>, state: &State) -> Command {
         let id = id.unwrap_or_else(|| call(dice, state, |_| true).0);
         let call = state.calls.get(&id);
         let own = call.is_some_and(Call::is_with_client);
-        let said = match dice.below(4) {
-            0 | 1 if own => CallSaid::Output { output: json("'o'"), text: "o".into() },
-            0 => CallSaid::Denied { reason: dice.one_in(2).then(|| "why".into()) },
-            1 => CallSaid::Output { output: json("'o'"), text: "o".into() },
-            2 if own && !dice.one_in(6) => CallSaid::Output { output: json("[]"), text: String::new() },
-            _ => CallSaid::Granted,
+        let resolution = match dice.below(4) {
+            0 | 1 if own => CallResolution::Output { output: json("'o'"), text: "o".into() },
+            0 => CallResolution::Denied { reason: dice.one_in(2).then(|| "why".into()) },
+            1 => CallResolution::Output { output: json("'o'"), text: "o".into() },
+            2 if own && !dice.one_in(6) => CallResolution::Output { output: json("[]"), text: String::new() },
+            _ => CallResolution::Granted,
         };
         if dice.one_in(8) || answers.iter().all(|answer| answer.tool_call_id != id) {
-            answers.push(CallAnswer { tool_call_id: id, said });
+            answers.push(CallAnswer { tool_call_id: id, resolution });
         }
     }
     let config = dice.one_in(6).then(|| json("{'tools':[]}"));
@@ -192,7 +192,7 @@ fn turn(dice: &mut Dice<'_>, state: &State) -> u64 {
     }
 }
 
-/// Anything at all that a run may be told.
+/// Any event.
 pub(super) fn draft(dice: &mut Dice<'_>, state: &State) -> Payload {
     if !state.has_started() && !dice.one_in(5) {
         return payload("run.started", "{}");
@@ -219,7 +219,7 @@ pub(super) fn draft(dice: &mut Dice<'_>, state: &State) -> Payload {
     }
     match dice.below(24) {
         0..3 => turn_event(dice, state),
-        3..8 => said(dice, state),
+        3..8 => assistant_event(dice, state),
         8..11 => {
             let (id, call) = call(dice, state, |call| call.stage == CallStage::Proposed);
             invoked(dice, state, &id, call)
@@ -233,9 +233,9 @@ pub(super) fn draft(dice: &mut Dice<'_>, state: &State) -> Payload {
         }
         12..14 => outcome(dice, state),
         14..17 => shell(dice, state),
-        17..19 => asked(dice, state),
+        17..19 => prompt_requested(dice, state),
         19 => waiting(dice, state),
-        20 => told(dice, state),
+        20 => tool_report(dice, state),
         21 => cost(dice, state),
         22 => ending(dice, state),
         _ => rest(dice, state),
@@ -276,7 +276,7 @@ fn turn_event(dice: &mut Dice<'_>, state: &State) -> Payload {
     )
 }
 
-fn said(dice: &mut Dice<'_>, state: &State) -> Payload {
+fn assistant_event(dice: &mut Dice<'_>, state: &State) -> Payload {
     let index = turn(dice, state);
     let open: Vec<(u64, OpenBlock)> = state
         .turns
@@ -353,8 +353,8 @@ fn shell(dice: &mut Dice<'_>, state: &State) -> Payload {
     };
     if dice.below(3) < 2 {
         let stream = dice.pick(Stream::ALL).unwrap_or(Stream::Stdout);
-        let told = if stream == Stream::Stdout { shell.stdout } else { shell.stderr };
-        let at = if dice.one_in(12) { told + 1 } else { told };
+        let sent = if stream == Stream::Stdout { shell.stdout } else { shell.stderr };
+        let at = if dice.one_in(12) { sent + 1 } else { sent };
         let data =
             dice.pick(&["abc", "é", "AAEC','encoding':'base64", "AA','encoding':'base64"]).unwrap_or("");
         let data =
@@ -374,7 +374,7 @@ fn shell(dice: &mut Dice<'_>, state: &State) -> Payload {
     )
 }
 
-fn asked(dice: &mut Dice<'_>, state: &State) -> Payload {
+fn prompt_requested(dice: &mut Dice<'_>, state: &State) -> Payload {
     let fresh = state.prompts_seen;
     let prompt = if dice.one_in(12) { dice.below(4) as u64 } else { fresh };
     let timeout = match dice.below(3) {
@@ -431,7 +431,7 @@ fn waiting(dice: &mut Dice<'_>, state: &State) -> Payload {
     payload("run.waiting", &format!("{{'for':[{}]}}", items.join(",")))
 }
 
-fn told(dice: &mut Dice<'_>, state: &State) -> Payload {
+fn tool_report(dice: &mut Dice<'_>, state: &State) -> Payload {
     let (id, call) = call(dice, state, is_invoked);
     let name = tool(dice, call);
     match dice.below(7) {

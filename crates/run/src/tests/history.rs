@@ -10,8 +10,8 @@ use super::story::{Story, placed_all, script};
 use crate::view::{AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, question};
 use crate::{ASKING_TOOLS, audit};
 
-/// One line, in few words.
-fn told(placed: &Placed) -> String {
+/// A line in short form.
+fn describe(placed: &Placed) -> String {
     let words = match &placed.line {
         Line::User { text, blocks: None } => format!("user {text}"),
         Line::User { text, blocks: Some(blocks) } => {
@@ -50,7 +50,7 @@ fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> History {
 }
 
 fn lines(events: &[Event]) -> Vec<String> {
-    fold(events).full().map(told).collect()
+    fold(events).full().map(describe).collect()
 }
 
 /// The lines of a legal run.
@@ -59,7 +59,7 @@ fn read(text: &str) -> Vec<String> {
 }
 
 /// The text of a block that is complete.
-fn said(block: u64, text: &str) -> String {
+fn text_complete(block: u64, text: &str) -> String {
     format!("assistant.text_complete {{'turn_index':0,'block_index':{block},'text':'{text}'}}")
 }
 
@@ -74,9 +74,9 @@ fn ask_user(id: &str) -> String {
 }
 
 #[test]
-fn a_line_of_the_agent_gathers_until_a_result_or_a_person_or_the_end_of_a_segment() {
+fn a_line_of_the_agent_ends_at_a_result_a_user_message_or_the_end_of_a_segment() {
     // P-032: thoughts, texts and calls as they came.
-    let (think, hi, more) = (thought(0, "hm"), said(1, "hi"), said(2, "more"));
+    let (think, hi, more) = (thought(0, "hm"), text_complete(1, "hi"), text_complete(2, "more"));
     let calls = format!("@own\n@turn 0\n{think}\n{hi}\n@propose c\n@propose d\n@turned 0");
     let by_case: &[(&str, String, &[&str])] = &[
         (
@@ -94,7 +94,7 @@ fn a_line_of_the_agent_gathers_until_a_result_or_a_person_or_the_end_of_a_segmen
             format!("@own\n@turn 0\n{hi}\nuser.message {{'text':'wait'}}\n{more}"),
             &["3 agent hi", "4 user wait", "5 agent more"],
         ),
-        ("an empty text", format!("@own\n@turn 0\n{}\n{}", said(0, ""), thought(1, "")), &[]),
+        ("an empty text", format!("@own\n@turn 0\n{}\n{}", text_complete(0, ""), thought(1, "")), &[]),
         (
             "what the application brings lies outside and stands as it came",
             "@own\n@turn 0\n@propose c\n@turned 0\n@client c\n@wait client_tool c\n\
@@ -114,8 +114,8 @@ fn a_line_of_the_agent_gathers_until_a_result_or_a_person_or_the_end_of_a_segmen
              assistant.text_complete {'turn_index':0,'block_index':0,'text':'hal','aborted':true}\n\
              turn.failed {'turn_index':0,'code':'overloaded','message':'m','will_retry':true}\n@turn 0\n"
                 .to_owned()
-                + &said(1, "hello"),
-            &["7 agent hal (abandoned) | [The answer was cut off here and starts again.] (abandoned) | hello"],
+                + &text_complete(1, "hello"),
+            &["7 agent hal (abandoned) | [The response was cut off here and starts again.] (abandoned) | hello"],
         ),
         (
             "words that nothing took the place of stay aborted",
@@ -137,8 +137,8 @@ fn a_line_of_the_agent_gathers_until_a_result_or_a_person_or_the_end_of_a_segmen
 }
 
 #[test]
-fn a_question_is_the_agents_words_and_its_answer_the_persons() {
-    let asks = format!("@own\n@turn 0\n{}\n{}\n@turned 0\n", said(0, "Well."), ask_user("q"));
+fn a_question_is_a_line_of_the_agent_and_its_answer_one_of_the_user() {
+    let asks = format!("@own\n@turn 0\n{}\n{}\n@turned 0\n", text_complete(0, "Well."), ask_user("q"));
     let question = "clarification.requested {'clarification_id':'q1','tool_call_id':'q','question':'Which?',\
                     'context':'It matters.','choices':['left',{'id':2}],'default_response':'left'}\n\
                     @wait clarification q1\n";
@@ -166,19 +166,19 @@ fn a_question_is_the_agents_words_and_its_answer_the_persons() {
 }
 
 #[test]
-fn a_question_that_stands_behind_others_is_no_words_and_its_answer_is_one_when_only_people_were_waited_for() {
+fn only_a_wait_for_people_alone_makes_a_question_and_its_answer_lines() {
     let both = format!(
         "@own\n@turn 0\n@propose c\n{}\n@turned 0\n@question q1 q\n@ask a c\n@wait approval a clarification q1\n",
         ask_user("q")
     );
     let left = "clarification.answered {'clarification_id':'q1','response':'left','by':'ann'}";
     let call = "3 agent c=tool{'x':1}";
-    // The segment in which it was asked has ended without it, so no stream tells it.
+    // The segment in which it was requested ended without it, so no stream shows it.
     let behind =
         format!("{both}@say a approved\nrun.continued {{'by':'ann'}}\n@wait clarification q1\n{left}");
     assert_eq!(read(&behind), [call, "12 user left"]);
     assert_eq!(read(&format!("{both}{left}")), [call]);
-    // Nor is it told again where the run waits for it again.
+    // It is not shown again where the run waits for it again.
     let again = format!(
         "@own\n@turn 0\n{}\n@turned 0\n@question q1 q\n@wait clarification q1\nrun.continued {{'by':'ann'}}\n\
          @wait clarification q1\n{left}",
@@ -188,7 +188,7 @@ fn a_question_that_stands_behind_others_is_no_words_and_its_answer_is_one_when_o
 }
 
 #[test]
-fn a_handoff_is_the_agents_parting_words() {
+fn the_reason_of_a_handoff_is_a_line_of_the_agent() {
     let text = "@own\n@turn 0\nassistant.tool_call_proposed {'turn_index':0,'tool_call_id':'h',\
                 'tool_name':'hand_off','input':{}}\n@turned 0\n@handoff h1 h\n@wait handoff h1\n\
                 handoff.acknowledged {'handoff_id':'h1','by':'dana'}\nrun.continued {'by':'dana'}\n\
@@ -198,14 +198,15 @@ fn a_handoff_is_the_agents_parting_words() {
 }
 
 #[test]
-fn what_comes_along_joins_the_words_unless_they_name_it() {
+fn attachments_join_the_message_unless_its_blocks_name_them() {
     let sent = |id: &str, kind: &str, mime: &str| {
         format!("user.attachment {{'kind':'{kind}','mime':'{mime}','artifact_id':'{id}'}}")
     };
     let (png, pdf) = (sent("art_1", "image", "image/png"), sent("art_2", "file", "application/pdf"));
     let png_block = "{'type':'image','artifact_id':'art_1','mime':'image/png'}";
     let pdf_block = "{'type':'file','artifact_id':'art_2','mime':'application/pdf'}";
-    let asked = "run.queued {'kind':'agent_loop','prior_run_id':null,'request_text':'look'}\nrun.started {}";
+    let requested =
+        "run.queued {'kind':'agent_loop','prior_run_id':null,'request_text':'look'}\nrun.started {}";
     let by_case: &[(&str, String, &[String])] = &[
         (
             "behind the words",
@@ -228,15 +229,15 @@ fn what_comes_along_joins_the_words_unless_they_name_it() {
         ),
         ("alone", format!("@own\n{png}\n@turn 0"), &[format!("2 user  [{png_block}]")]),
         (
-            "and the request, which nobody wrote down",
-            format!("{asked}\n{png}\n@turn 0"),
+            "with the request, which is not a user.message",
+            format!("{requested}\n{png}\n@turn 0"),
             &[format!("2 user look [{{'type':'text','text':'look'}} {png_block}]")],
         ),
-        ("a request that was written down", format!("{asked}\nuser.message {{'text':'look'}}\n@turn 0"), &[
+        ("a request that is a user.message", format!("{requested}\nuser.message {{'text':'look'}}\n@turn 0"), &[
             "2 user look".into(),
         ]),
         (
-            "a request that nobody began",
+            "a request without a turn",
             "run.queued {'kind':'agent_loop','prior_run_id':null,'request_text':'look'}\n\
              run.cancelled {'by':'operator','reason':'r'}"
                 .into(),
@@ -266,10 +267,12 @@ fn run_of_a_session(n: usize, text: &str) -> Vec<Event> {
 }
 
 #[test]
-fn a_summary_stands_for_what_lies_before_its_place_and_halves_no_call() {
+fn a_summary_replaces_earlier_lines_and_splits_no_call() {
     // P-067.
-    let first =
-        format!("@own\nuser.message {{'text':'one'}}\n@turn 0\n{}\n@turned 0\n@finished", said(0, "1"));
+    let first = format!(
+        "@own\nuser.message {{'text':'one'}}\n@turn 0\n{}\n@turned 0\n@finished",
+        text_complete(0, "1")
+    );
     let compacted = |run: usize, sequence: u64| {
         format!(
             "context.compacted {{'through_run_id':'run_01HZX3Q0M0000000000000000{run}',\
@@ -280,7 +283,7 @@ fn a_summary_stands_for_what_lies_before_its_place_and_halves_no_call() {
         format!(
             "@own\nuser.message {{'text':'two'}}\n@turn 0\n{}\n@propose c\n@propose d\n@turned 0\n\
              @invoke c\n@complete c\n{cut}\n@client d\n@wait client_tool d",
-            said(0, "2")
+            text_complete(0, "2")
         )
     };
     let answered = "@complete d\nrun.continued {'by':'app'}";
@@ -288,7 +291,7 @@ fn a_summary_stands_for_what_lies_before_its_place_and_halves_no_call() {
         ("2 user one", "6 agent 2 | c=tool{'x':1} | d=tool{'x':1}", "9 c -> ", "13 d -> ");
     let all = [one, "4 agent 1", "2 user two", agent, c];
     let by_case: &[(&str, String, Option<&str>, &[&str])] = &[
-        ("a run that was not told", second(&compacted(9, 4)), None, &all),
+        ("a run that is not in this history", second(&compacted(9, 4)), None, &all),
         ("the middle of a run", second(&compacted(1, 3)), Some("they counted to 3"), &all[1..]),
         ("a run", second(&compacted(1, 6)), Some("they counted to 6"), &all[2..]),
         ("a person's words", second(&compacted(2, 2)), Some("they counted to 2"), &all[3..]),
@@ -310,10 +313,10 @@ fn a_summary_stands_for_what_lies_before_its_place_and_halves_no_call() {
         let mut events = run_of_a_session(1, &first);
         events.extend(run_of_a_session(2, text));
         let history = fold(&events);
-        let (told_summary, lines) = history.compacted();
-        assert_eq!(told_summary, *summary, "{case}");
-        assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), *left, "{case}");
-        let full: Vec<String> = history.full().map(told).collect();
+        let (found_summary, lines) = history.compacted();
+        assert_eq!(found_summary, *summary, "{case}");
+        assert_eq!(lines.iter().map(describe).collect::<Vec<_>>(), *left, "{case}");
+        let full: Vec<String> = history.full().map(describe).collect();
         assert_eq!(full[..5], all, "{case}: the full history hides nothing");
         assert_eq!(full.get(5).is_some(), text.ends_with(answered), "{case}");
         assert!(full.get(5).is_none_or(|last| last == d), "{case}");
@@ -321,12 +324,16 @@ fn a_summary_stands_for_what_lies_before_its_place_and_halves_no_call() {
 }
 
 #[test]
-fn a_run_that_broke_off_leaves_its_line_closed() {
+fn the_next_run_closes_the_line_of_an_interrupted_run() {
     let mut history = History::new();
-    run_of_a_session(1, &format!("@own\n@turn 0\n{}", said(0, "1"))).iter().for_each(|e| history.event(e));
+    run_of_a_session(1, &format!("@own\n@turn 0\n{}", text_complete(0, "1")))
+        .iter()
+        .for_each(|e| history.event(e));
     history.next_run();
-    run_of_a_session(2, &format!("@own\n@turn 0\n{}", said(0, "2"))).iter().for_each(|e| history.event(e));
-    assert_eq!(history.full().map(told).collect::<Vec<_>>(), ["3 agent 1", "3 agent 2"]);
+    run_of_a_session(2, &format!("@own\n@turn 0\n{}", text_complete(0, "2")))
+        .iter()
+        .for_each(|e| history.event(e));
+    assert_eq!(history.full().map(describe).collect::<Vec<_>>(), ["3 agent 1", "3 agent 2"]);
 }
 
 /// What a client gathers from whole messages, written from the rules of the protocol and not from the view: results
@@ -336,9 +343,9 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
     let mut open = false;
     let mut calls: BTreeMap<&ForeignId, bool> = BTreeMap::new();
     // A question and a handoff may bear one id: each kind has ids of its own.
-    let mut asked: BTreeMap<(&str, &ForeignId), String> = BTreeMap::new();
+    let mut prompts: BTreeMap<(&str, &ForeignId), String> = BTreeMap::new();
     for event in events {
-        let mut says = |open: &mut bool, text: String| {
+        let mut add = |open: &mut bool, text: String| {
             if !*open {
                 messages.push(Vec::new());
             }
@@ -346,14 +353,14 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
             messages.last_mut().unwrap().push(text);
         };
         match event.payload() {
-            Payload::AssistantTextComplete(said) | Payload::AssistantThinkingComplete(said)
-                if !said.text.is_empty() =>
+            Payload::AssistantTextComplete(block) | Payload::AssistantThinkingComplete(block)
+                if !block.text.is_empty() =>
             {
-                says(&mut open, said.text.clone());
+                add(&mut open, block.text.clone());
             }
             Payload::AssistantToolCallProposed(call) if !ASKING_TOOLS.contains(&&*call.tool_name) => {
                 calls.insert(&call.tool_call_id, true);
-                says(&mut open, call.tool_call_id.to_string());
+                add(&mut open, call.tool_call_id.to_string());
             }
             Payload::ToolInvoked(invoked) if calls.contains_key(&invoked.tool_call_id) => {
                 let server = invoked.executor.is_none_or(|executor| executor.as_str() == "server");
@@ -365,21 +372,21 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
             | Payload::ToolCancelled(end)
             | Payload::ToolTimedOut(end) => open &= calls.get(&end.tool_call_id) != Some(&true),
             Payload::ClarificationRequested(q) => {
-                asked.insert(("clarification", &q.clarification_id), question(q));
+                prompts.insert(("clarification", &q.clarification_id), question(q));
             }
             Payload::HandoffRequested(h) => {
-                asked.insert(("handoff", &h.handoff_id), h.reason.clone());
+                prompts.insert(("handoff", &h.handoff_id), h.reason.clone());
             }
             Payload::RunWaiting(waiting) => {
                 let kinds: Vec<&str> = waiting.waits_for.iter().map(|one| one.kind.as_str()).collect();
                 if !kinds.contains(&"approval") && !kinds.contains(&"client_tool") {
-                    let told = waiting
+                    let texts = waiting
                         .waits_for
                         .iter()
-                        .filter_map(|one| asked.remove(&(one.kind.as_str(), &one.id)));
-                    told.for_each(|text| says(&mut open, text));
+                        .filter_map(|one| prompts.remove(&(one.kind.as_str(), &one.id)));
+                    texts.for_each(|text| add(&mut open, text));
                 }
-                asked.clear();
+                prompts.clear();
                 open = false;
             }
             Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => open = false,
@@ -511,16 +518,16 @@ fn compaction_halves_nothing(events: &[Event]) {
         for id in uses.flatten().filter(|id| !answered.contains(id)) {
             assert!(calls.contains(&id), "{id} is open and was hidden at {through}");
         }
-        let told = left.iter().filter_map(|placed| match &placed.line {
+        let lines = left.iter().filter_map(|placed| match &placed.line {
             Line::Assistant { blocks } => Some(blocks),
             _ => None,
         });
-        for answer in told.flatten().filter(|answer| call_of(answer).is_none()) {
+        for answer in lines.flatten().filter(|answer| call_of(answer).is_none()) {
             assert!(
                 matches!(answer.status, BlockStatus::Open | BlockStatus::Final),
-                "{answer:?} was never told"
+                "{answer:?} is not in the context"
             );
-            assert!(!matches!(answer.block, Block::Thinking(_)), "{answer:?} was never told");
+            assert!(!matches!(answer.block, Block::Thinking(_)), "{answer:?} is not in the context");
         }
         let halved = calls.iter().find(|id| answered.contains(*id) && !results.contains(*id));
         assert_eq!(halved, None, "a call lost its result at {through}");

@@ -238,7 +238,7 @@ fn breach(rule: &str) -> Vec<Event> {
 }
 
 #[test]
-fn every_rule_has_its_breach_written_down() {
+fn every_rule_has_a_breach_file() {
     for rule in breakable() {
         assert!(written(rule.id) == text(&breach(rule.id)), "{}: RECOUNT_BLESS=1 writes it anew", rule.id);
     }
@@ -253,7 +253,7 @@ fn every_rule_has_its_breach_written_down() {
 }
 
 #[test]
-fn every_breach_is_found_where_it_stands_and_nowhere_else() {
+fn every_breach_is_found_at_its_event_and_nowhere_else() {
     for rule in breakable() {
         let file = written(rule.id);
         let events: Vec<Event> = file.lines().map(|line| codec::decode(line.as_bytes()).unwrap()).collect();
@@ -271,7 +271,7 @@ fn every_breach_is_found_where_it_stands_and_nowhere_else() {
                 }
             }
             Reach::Command => {
-                assert_eq!(found, None, "{}: the log cannot tell", rule.id);
+                assert_eq!(found, None, "{}: the log does not show it", rule.id);
                 let drafts = vec![Draft { verbatim: None, ..last.body.clone() }];
                 let command = match rule.id.split_once('.') {
                     Some(("append", _)) => Command::Append { drafts },
@@ -288,7 +288,7 @@ fn every_breach_is_found_where_it_stands_and_nowhere_else() {
 }
 
 #[test]
-fn the_reference_page_is_made_of_the_rules() {
+fn the_grammar_page_is_generated_from_the_rules() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/grammar.md");
     if blessing() {
         fs::write(&path, grammar_page()).unwrap();

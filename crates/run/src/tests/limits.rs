@@ -6,13 +6,13 @@ use super::story::{Story, append, drafts, fid, json};
 use crate::{CancelledBy, Command, limits};
 
 #[test]
-fn limits_refuse_and_leave_the_way_out_open() {
+fn a_run_at_its_limits_refuses_input_and_can_still_end() {
     let mut story = Story::of("@ext\n@turn 0");
     let many = |n: usize, line: &dyn Fn(usize) -> String| (0..n).map(|i| line(i) + "\n").collect::<String>();
     story.does(append(&many(limits::CALLS_OPEN_MAX, &|n| format!("@propose c{n}"))));
     let no = story.refuses(append("@propose one_more"));
     assert_eq!((no.code, no.index, no.rule), (Code::LimitReached, Some(0), Some("limit.calls_open")));
-    assert_eq!(no.message, "256 calls are open, the most there may be: settle some before call one_more");
+    assert_eq!(no.message, "256 calls are open, the maximum: settle one before call one_more");
     let limited = |story: &Story, command: Command, rule: &str| {
         let no = story.refuses(command);
         assert_eq!((no.code, no.rule), (Code::LimitReached, Some(rule)), "{}", no.message);

@@ -21,7 +21,7 @@ fn places(text: &str) -> ResumePlaces {
 }
 
 #[test]
-fn the_settled_place_is_the_last_checkpoint_or_the_ending_behind_a_completed_turn() {
+fn the_settled_place_is_the_last_checkpoint_or_the_ending_after_a_completed_turn() {
     let failed = "run.failed {'code':'x','message':'x','retriable':false}";
     let broken = "turn.failed {'turn_index':1,'code':'x','message':'x','will_retry':false}";
     for (what, text, settled) in [

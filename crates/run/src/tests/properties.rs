@@ -43,7 +43,7 @@ pub(super) fn live(numbers: &[u16], own: bool) -> RecordedRun {
     let mut left_after_ending = 12;
     while !dice.is_used_up() && left_after_ending > 0 {
         left_after_ending -= usize::from(state.is_ended());
-        // The clock runs, stands, jumps and steps back.
+        // The clock advances, stops, jumps and steps back.
         now_ms = match dice.below(16) {
             0..9 => now_ms + dice.below(900) as u64,
             9..12 => now_ms,
@@ -177,7 +177,7 @@ fn can_be_cancelled(lived: &RecordedRun) {
     }
 }
 
-/// As many as `PROPTEST_CASES` says, for those who have an hour.
+/// The number in `PROPTEST_CASES`, for long test runs.
 fn cases(usual: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn runs_for_other_crates_are_legal_by_both_readings(numbers in numbers()) {
+    fn generated_runs_are_legal_for_decide_and_audit(numbers in numbers()) {
         let events = own_run(&numbers);
         prop_assert_eq!(first_refused(&events), None);
         prop_assert_eq!(audit(&events), None);
@@ -208,7 +208,7 @@ proptest! {
     /// Events dropped, doubled, swapped and put in elsewhere: both readings find the same first fault, or
     /// both find none.
     #[test]
-    fn both_readings_judge_alike(
+    fn decide_and_audit_agree(
         numbers in numbers(),
         own in any::<bool>(),
         changes in proptest::collection::vec((0..4_u8, any::<u16>(), any::<u16>()), 1..4),
@@ -240,7 +240,7 @@ proptest! {
                 found.as_ref().map(|illegal| (illegal.index, illegal.rule)), refused, "{:?}", found
             );
         }
-        // A fault does not depend on what comes behind it.
+        // A fault does not depend on later events.
         if let Some(Illegal { index, .. }) = found {
             prop_assert_eq!(audit(&events[..index]), None);
             prop_assert_eq!(audit(&events[..=index]), found);
@@ -250,7 +250,7 @@ proptest! {
 
 /// The stories above are worth something only when things happen in them.
 #[test]
-fn much_happens_in_the_stories() {
+fn generated_runs_cover_the_event_types() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let mut refused: BTreeMap<String, u64> = BTreeMap::new();
     let mut seed = 1_u64;

@@ -11,7 +11,7 @@ fn prune(before: Option<u64>) -> Command {
     Command::Prune { before, reason: "age".into() }
 }
 
-/// What is left when everything before a place is gone, read again.
+/// The state that is read from the events that remain after pruning.
 fn read_again(left: &[Event]) -> State {
     let mut state = State::beginning_at(left[0].sequence, run_id(), None, None);
     left.iter().for_each(|event| apply(&mut state, event));
@@ -29,8 +29,8 @@ fn pruned_everywhere(events: &[Event], state: &State) {
     let ending = state.ending_sequence().expect("the run has ended");
     let stamp = Stamp { now_ms: T0 * 2, entropy: 1 };
     for before in 1..=ending {
-        let said = decide(state, prune(Some(before)), stamp).unwrap();
-        let [marker] = said.as_slice() else { panic!("one marker, not {said:?}") };
+        let appended = decide(state, prune(Some(before)), stamp).unwrap();
+        let [marker] = appended.as_slice() else { panic!("one marker, not {appended:?}") };
         let mut lived = state.clone();
         apply(&mut lived, marker);
         let kept = usize::try_from(before).unwrap();
@@ -40,20 +40,24 @@ fn pruned_everywhere(events: &[Event], state: &State) {
         same(&lived, &read);
         if before < ending {
             let second = decide(&lived, prune(None), stamp).unwrap();
-            assert_eq!(second, decide(&read, prune(None), stamp).unwrap(), "the marker says the same again");
+            assert_eq!(second, decide(&read, prune(None), stamp).unwrap(), "the marker is the same");
             apply(&mut lived, &second[0]);
             let kept = usize::try_from(ending).unwrap();
             let left: Vec<Event> = events[kept..].iter().chain([marker]).chain(&second).cloned().collect();
             audited(&left).unwrap_or_else(|illegal| panic!("{illegal}"));
             same(&lived, &read_again(&left));
         }
-        assert_eq!(decide(&lived, prune(Some(before)), stamp), Ok(vec![]), "what is gone is not taken again");
+        assert_eq!(
+            decide(&lived, prune(Some(before)), stamp),
+            Ok(vec![]),
+            "pruned events are not pruned again"
+        );
     }
 }
 
 fn same(lived: &State, read: &State) {
-    let told = |state: &State| -> (Summary, u64) { (state.summary(), state.first_sequence()) };
-    assert_eq!(told(lived), told(read));
+    let listed = |state: &State| -> (Summary, u64) { (state.summary(), state.first_sequence()) };
+    assert_eq!(listed(lived), listed(read));
     assert!(read.is_ended() && read.ending_sequence() == lived.ending_sequence());
 }
 
@@ -61,10 +65,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn lists_say_the_same_of_a_pruned_run(numbers in prop::collection::vec(any::<u16>(), 0..600), own: bool) {
+    fn lists_show_a_pruned_run_unchanged(numbers in prop::collection::vec(any::<u16>(), 0..600), own: bool) {
         let lived = properties::live(&numbers, own);
         let (mut events, mut state) = (lived.events.clone(), lived.last().clone());
-        // Dice may have told of a pruning that never was.
+        // The random events may include a marker without a pruning.
         let was_pruned = events.iter().any(|event| matches!(event.payload(), Payload::GapEventsPruned(_)));
         if events.is_empty() || was_pruned {
             return Ok(());
@@ -81,12 +85,12 @@ proptest! {
     }
 }
 
-const TOLD: &str = "run.queued {'kind':'external','driver':'external','title':'a task','prior_run_id':null}\n\
+const ENDED_RUN: &str = "run.queued {'kind':'external','driver':'external','title':'a task','prior_run_id':null}\n\
                     run.started {}\n@tick 5 6 7\n@ask a c\n@say a approved\n@invoke c\n@complete c\n@finished";
 
 #[test]
-fn the_marker_carries_what_lists_say() {
-    let mut story = Story::of(TOLD);
+fn the_marker_has_the_fields_of_lists() {
+    let mut story = Story::of(ENDED_RUN);
     assert_eq!(story.does(prune(None)), ["gap.events_pruned"]);
     assert_eq!(
         story.last("gap.events_pruned"),
@@ -99,11 +103,11 @@ fn the_marker_carries_what_lists_say() {
 }
 
 #[test]
-fn only_what_comes_before_an_ending_is_pruned() {
+fn only_events_before_the_ending_are_pruned() {
     let code = |text: &str| Story::of(text).refuses(prune(None)).code;
     assert_eq!(code("@ext"), Code::RunActive);
     assert_eq!(code("@own\n@ask a c\n@wait approval a"), Code::RunActive);
-    let mut story = Story::of(TOLD);
+    let mut story = Story::of(ENDED_RUN);
     assert_eq!(story.does(prune(Some(0))), [""; 0]);
     assert_eq!(story.does(prune(Some(99))), ["gap.events_pruned"]);
     assert_eq!(story.state.first_sequence(), 7, "how it ended stays");
@@ -111,19 +115,19 @@ fn only_what_comes_before_an_ending_is_pruned() {
 }
 
 #[test]
-fn a_run_of_a_session_is_left_whole() {
+fn a_run_of_a_session_is_not_pruned() {
     let session = "chat_01HZX3Q0M0000000000000000B".parse().unwrap();
     let mut state = State::blank(run_id(), None, Some(session));
     let stamp = Stamp { now_ms: T0, entropy: 1 };
-    for event in super::story::placed_all(script(TOLD)) {
+    for event in super::story::placed_all(script(ENDED_RUN)) {
         apply(&mut state, &Event { session_id: Some(session), ..event });
     }
     assert_eq!(decide(&state, prune(None), stamp).unwrap_err().code, Code::RunInSession);
 }
 
 #[test]
-fn a_gap_that_nobody_tells_of_is_found() {
-    let mut story = Story::of(TOLD);
+fn a_gap_without_a_marker_is_found() {
+    let mut story = Story::of(ENDED_RUN);
     assert!(audited(&story.events[3..]).is_err_and(|found| found.rule == "gap.pruned"));
     story.does(prune(Some(3)));
     assert_eq!(audited(&story.events[3..]), Ok(()));

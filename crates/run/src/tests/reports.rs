@@ -46,7 +46,7 @@ fn the_models_thoughts_are_blocks_of_its_turn() {
 }
 
 #[test]
-fn a_summary_of_what_was_said_stands_between_turns_of_a_run_that_goes_on() {
+fn a_compaction_is_accepted_between_turns_of_an_active_run() {
     let compacted = "context.compacted {'through_run_id':'run_01HZX3Q0M0000000000000000A',\
                      'through_sequence':1,'summary':'they spoke'}";
     let by_case: &[(&str, &str, Option<&str>)] = &[

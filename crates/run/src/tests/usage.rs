@@ -5,7 +5,7 @@ use crate::Auditor;
 use crate::apply::apply;
 
 #[test]
-fn what_was_reported_for_a_turn_counts_when_it_fails_and_gives_way_when_it_completes() {
+fn reported_usage_counts_for_a_failed_turn_and_is_replaced_for_a_completed_one() {
     let tick = |totals: &str, open: &str| {
         let [input, output, cost] = totals.split(' ').collect::<Vec<_>>()[..] else { panic!("{totals}") };
         format!(
@@ -15,33 +15,33 @@ fn what_was_reported_for_a_turn_counts_when_it_fails_and_gives_way_when_it_compl
         )
     };
     let mut story = Story::of("@own");
-    let tell = |story: &mut Story, lines: &str| {
+    let apply_all = |story: &mut Story, lines: &str| {
         for payload in script(lines) {
             let event = placed(story.state.next_sequence(), payload);
             apply(&mut story.state, &event);
         }
     };
     assert_eq!(story.refuses(progress(&tick("7 1 0", "7"))).rule, Some("cost.sum"), "no turn is open");
-    tell(&mut story, "@turn 0");
+    apply_all(&mut story, "@turn 0");
     assert_eq!(story.refuses(progress(&tick("8 1 0", "7"))).rule, Some("cost.sum"), "the sum is wrong");
     story.decide(progress(&tick("7 1 0", "7"))).unwrap();
-    tell(&mut story, &tick("7 1 0", "7"));
+    apply_all(&mut story, &tick("7 1 0", "7"));
     assert_eq!(story.refuses(progress(&tick("6 1 0", "6"))).rule, Some("cost.falls"));
     let failed = "turn.failed {'turn_index':0,'code':'x','message':'y','will_retry':true}";
-    tell(&mut story, failed);
+    apply_all(&mut story, failed);
     assert_eq!(story.state.totals().input_tokens, 7);
-    tell(&mut story, "@turn 0");
-    tell(&mut story, &tick("12 2 0", "5"));
+    apply_all(&mut story, "@turn 0");
+    apply_all(&mut story, &tick("12 2 0", "5"));
     assert_eq!((story.state.totals().input_tokens, story.state.open_turn_used().input_tokens), (12, 5));
     let completed =
         "turn.completed {'turn_index':0,'stop_reason':'end_turn','input_tokens':6,'output_tokens':1}";
-    tell(&mut story, completed);
+    apply_all(&mut story, completed);
     assert_eq!(story.state.totals().input_tokens, 13);
 }
 
 #[test]
-fn an_audit_adds_up_what_was_reported_for_a_turn_in_its_own_way() {
-    let told = |sum: u64| {
+fn an_audit_adds_up_the_reported_usage_of_a_turn_independently() {
+    let reported = |sum: u64| {
         format!(
             "@own\n@turn 0\ncost.tick {{'cumulative_input_tokens':7,'cumulative_output_tokens':0,\
              'cumulative_cost_micros_usd':0,'open_turn_input_tokens':7}}\n\
@@ -56,6 +56,6 @@ fn an_audit_adds_up_what_was_reported_for_a_turn_in_its_own_way() {
             auditor.read(&placed(at as u64, payload)).map_err(|found| found.rule)
         })
     };
-    assert_eq!(read(&told(9)), Ok(()));
-    assert_eq!(read(&told(8)), Err("cost.sum"));
+    assert_eq!(read(&reported(9)), Ok(()));
+    assert_eq!(read(&reported(8)), Err("cost.sum"));
 }

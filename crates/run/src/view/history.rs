@@ -19,7 +19,7 @@ use recount_event::{Event, ForeignId, Json, Payload, RunId};
 
 use attempt::Attempt;
 use compacted::Cut;
-pub use words::{CUT_OFF_NOTE, parting, question};
+pub use words::{CUT_OFF_NOTE, handoff_text, question};
 
 /// See the file's head.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -42,12 +42,12 @@ pub struct History {
 struct ActiveRun {
     /// The request of the run, until a message has it.
     request: Option<(u64, String)>,
-    /// What a person sent along and no line holds yet: it joins their next words.
+    /// Attachments that no line has yet: they join the next message of the user.
     sent: Vec<(u64, user::Attachment)>,
-    /// Calls that are not settled and that lines speak of, and whether an application carries them out.
+    /// Unsettled calls that lines contain, and whether an application executes them.
     calls: BTreeMap<ForeignId, Executor>,
     questions: BTreeMap<ForeignId, Question>,
-    /// Why the agent cannot go on, of handoffs that were not shown yet.
+    /// The reasons of handoffs that were not shown yet.
     handoffs: BTreeMap<ForeignId, String>,
     /// The model's answer that is not final yet.
     attempt: Attempt,
@@ -56,7 +56,7 @@ struct ActiveRun {
 /// A question without an outcome.
 #[derive(Debug, Clone, PartialEq)]
 struct Question {
-    /// Until the segment in which it was asked ends: a stream shows it there or not at all.
+    /// Until the segment in which it was requested ends: a stream shows it there or not at all.
     text: Option<String>,
     default: Option<Json>,
     /// Whether the run waited for people only, for this one among them. Other prompts never reached the
@@ -64,7 +64,7 @@ struct Question {
     awaited: bool,
 }
 
-/// A line, and the place of the last event that made it.
+/// A line, and the sequence of the last event that changed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed {
     pub run: RunId,
@@ -116,7 +116,7 @@ pub enum Block {
 pub enum Output {
     /// Text or content blocks, as the event has them.
     Json(Json),
-    /// The words of an error or a refusal.
+    /// The text of an error or a refusal.
     Text(String),
 }
 
@@ -125,7 +125,7 @@ impl History {
         History::default()
     }
 
-    /// Takes the next event in. An event of another run begins that run.
+    /// Adds the next event. An event of another run starts that run.
     pub fn event(&mut self, event: &Event) {
         if self.runs.last() != Some(&event.run_id) {
             self.next_run();
@@ -136,29 +136,34 @@ impl History {
                 let text = queued.request_text.clone().filter(|text| !text.is_empty());
                 self.run.request = text.map(|text| (event.sequence, text));
             }
-            Payload::UserMessage(said) => self.user(event, said),
-            Payload::UserAttachment(sent) => self.attached(event, sent),
+            Payload::UserMessage(message) => self.user(event, message),
+            Payload::UserAttachment(sent) => self.add_attachment(event, sent),
             Payload::TurnStarted(_) => {
                 self.abandon_attempt();
-                self.unsaid(event.run_id);
+                self.add_unrecorded_request(event.run_id);
             }
             Payload::TurnCompleted(_) => self.end_attempt(BlockStatus::Final),
             Payload::TurnFailed(failed) if failed.will_retry => self.abandon_attempt(),
             Payload::RunWaiting(waiting) => {
                 self.end_attempt(BlockStatus::Final);
-                self.waits(event, &waiting.waits_for);
+                self.end_segment(event, &waiting.waits_for);
             }
             Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => {
                 self.end_attempt(BlockStatus::Aborted);
-                self.unsaid(event.run_id);
+                self.add_unrecorded_request(event.run_id);
                 self.gathers = None;
             }
-            Payload::ClarificationRequested(asked) => self.asks(asked),
-            Payload::ClarificationAnswered(said) => {
-                self.answered(event, &said.clarification_id, Some(&said.response), said.blocks.clone());
+            Payload::ClarificationRequested(request) => self.add_question(request),
+            Payload::ClarificationAnswered(answered) => {
+                self.add_answer(
+                    event,
+                    &answered.clarification_id,
+                    Some(&answered.response),
+                    answered.blocks.clone(),
+                );
             }
-            Payload::ClarificationTimedOut(missed) => self.missed(event, missed),
-            Payload::HandoffRequested(asked) => self.hands_off(asked),
+            Payload::ClarificationTimedOut(missed) => self.add_missed_answer(event, missed),
+            Payload::HandoffRequested(request) => self.add_handoff(request),
             Payload::ContextCompacted(compacted) => self.cut = Some(Cut::of(compacted)),
             Payload::ContextTrimmed(trimmed) => self.trim(trimmed),
             _ => self.agent(event),
@@ -171,8 +176,8 @@ impl History {
             Payload::AssistantThinkingComplete(thought) if !thought.text.is_empty() => {
                 self.add_block_in_turn(event, Block::Thinking(thought.text.clone()));
             }
-            Payload::AssistantTextComplete(said) if !said.text.is_empty() => {
-                self.add_block_in_turn(event, Block::Text(said.text.clone()));
+            Payload::AssistantTextComplete(complete) if !complete.text.is_empty() => {
+                self.add_block_in_turn(event, Block::Text(complete.text.clone()));
             }
             Payload::AssistantToolCallProposed(call)
                 if !crate::ASKING_TOOLS.contains(&call.tool_name.as_str()) =>
@@ -194,17 +199,17 @@ impl History {
                 }
             }
             Payload::ToolRefused(no) => {
-                self.settles(event, &no.tool_call_id, Output::Text(no.message.clone()))
+                self.add_result(event, &no.tool_call_id, Output::Text(no.message.clone()))
             }
             Payload::ToolCompleted(ended)
             | Payload::ToolFailed(ended)
             | Payload::ToolCancelled(ended)
-            | Payload::ToolTimedOut(ended) => self.settles(event, &ended.tool_call_id, Output::of(ended)),
+            | Payload::ToolTimedOut(ended) => self.add_result(event, &ended.tool_call_id, Output::of(ended)),
             _ => {}
         }
     }
 
-    /// The events of the next run follow. Whatever the last one left open stays so.
+    /// The events of the next run follow. What the last one left open stays open.
     pub fn next_run(&mut self) {
         self.gathers = None;
         self.run = ActiveRun::default();
@@ -233,7 +238,7 @@ impl History {
     }
 
     /// A result from the application is not sent back to it, so it does not close the open line.
-    fn settles(&mut self, event: &Event, tool_call_id: &ForeignId, output: Output) {
+    fn add_result(&mut self, event: &Event, tool_call_id: &ForeignId, output: Output) {
         let Some(executor) = self.run.calls.remove(tool_call_id) else { return };
         self.open.remove(&(event.run_id, tool_call_id.clone()));
         if executor == Executor::Server {
@@ -243,17 +248,17 @@ impl History {
         self.push(event.run_id, event.sequence, line);
     }
 
-    fn user(&mut self, event: &Event, said: &user::Message) {
+    fn user(&mut self, event: &Event, message: &user::Message) {
         self.run.request = None;
         self.gathers = None;
-        let line = Line::User { text: said.text.clone(), blocks: said.blocks.clone() };
+        let line = Line::User { text: message.text.clone(), blocks: message.blocks.clone() };
         self.push(event.run_id, event.sequence, line);
-        self.joined();
+        self.join_attachments();
     }
 
-    /// Before the model is called, or when it never will be: a request that no message recorded becomes a line of the
-    /// person.
-    fn unsaid(&mut self, run: RunId) {
+    /// Adds a request that no `user.message` recorded as a line of the user. Called before the model is called, and at
+    /// the ending.
+    fn add_unrecorded_request(&mut self, run: RunId) {
         let (sequence, text) = match (self.run.request.take(), self.run.sent.first()) {
             (Some((sequence, text)), _) => (sequence, text),
             (None, Some((sequence, _))) => (*sequence, String::new()),
@@ -261,20 +266,20 @@ impl History {
         };
         self.gathers = None;
         self.push(run, sequence, Line::User { text, blocks: None });
-        self.joined();
+        self.join_attachments();
     }
 
-    fn attached(&mut self, event: &Event, sent: &user::Attachment) {
+    fn add_attachment(&mut self, event: &Event, sent: &user::Attachment) {
         self.run.sent.push((event.sequence, sent.clone()));
         let last = self.lines.last();
         let words = |placed: &Placed| placed.run == event.run_id && matches!(placed.line, Line::User { .. });
         if self.run.request.is_none() && last.is_some_and(words) {
-            self.joined();
+            self.join_attachments();
         }
     }
 
     /// Attachments of a message join the line that holds its text, unless it has them itself.
-    fn joined(&mut self) {
+    fn join_attachments(&mut self) {
         let Some(Placed { sequence, line: Line::User { text, blocks }, .. }) = self.lines.last_mut() else {
             return;
         };
@@ -287,18 +292,18 @@ impl History {
         }
     }
 
-    fn asks(&mut self, asked: &clarification::Requested) {
-        let text = Some(question(asked));
-        let open = Question { text, default: asked.default_response.clone(), awaited: false };
-        self.run.questions.insert(asked.clarification_id.clone(), open);
+    fn add_question(&mut self, request: &clarification::Requested) {
+        let text = Some(question(request));
+        let open = Question { text, default: request.default_response.clone(), awaited: false };
+        self.run.questions.insert(request.clarification_id.clone(), open);
     }
 
-    fn hands_off(&mut self, asked: &handoff::Requested) {
-        self.run.handoffs.insert(asked.handoff_id.clone(), parting(asked));
+    fn add_handoff(&mut self, request: &handoff::Requested) {
+        self.run.handoffs.insert(request.handoff_id.clone(), handoff_text(request));
     }
 
     /// The segment ends. When it waits for people only, their prompts become lines.
-    fn waits(&mut self, event: &Event, waits_for: &[WaitsFor]) {
+    fn end_segment(&mut self, event: &Event, waits_for: &[WaitsFor]) {
         let calls = |one: &WaitsFor| matches!(one.kind, WaitKind::Approval | WaitKind::ClientTool);
         if !waits_for.iter().any(calls) {
             for one in waits_for {
@@ -308,28 +313,30 @@ impl History {
             }
         }
         self.run.handoffs.clear();
-        self.run.questions.values_mut().for_each(|asked| asked.text = None);
+        self.run.questions.values_mut().for_each(|question| question.text = None);
         self.gathers = None;
     }
 
-    fn answered(
+    fn add_answer(
         &mut self,
         event: &Event,
         id: &ForeignId,
         response: Option<&Json>,
         blocks: Option<Vec<Json>>,
     ) {
-        let Some(asked) = self.run.questions.remove(id) else { return };
-        let Some(response) = response.or(asked.default.as_ref()).filter(|_| asked.awaited) else { return };
+        let Some(question) = self.run.questions.remove(id) else { return };
+        let Some(response) = response.or(question.default.as_ref()).filter(|_| question.awaited) else {
+            return;
+        };
         self.gathers = None;
-        let line = Line::User { text: words::spoken(response), blocks };
+        let line = Line::User { text: words::answer_text(response), blocks };
         self.push(event.run_id, event.sequence, line);
     }
 
-    fn missed(&mut self, event: &Event, missed: &clarification::TimedOut) {
+    fn add_missed_answer(&mut self, event: &Event, missed: &clarification::TimedOut) {
         match missed.applied {
             clarification::Applied::Default => {
-                self.answered(event, &missed.clarification_id, missed.response.as_ref(), None);
+                self.add_answer(event, &missed.clarification_id, missed.response.as_ref(), None);
             }
             clarification::Applied::Unavailable => {
                 self.run.questions.remove(&missed.clarification_id);
@@ -343,9 +350,9 @@ impl ActiveRun {
     fn prompt_text(&mut self, one: &WaitsFor) -> Option<String> {
         let text = match one.kind {
             WaitKind::Clarification => {
-                let asked = self.questions.get_mut(&one.id)?;
-                asked.awaited = true;
-                asked.text.take()
+                let question = self.questions.get_mut(&one.id)?;
+                question.awaited = true;
+                question.text.take()
             }
             WaitKind::Handoff => self.handoffs.remove(&one.id),
             WaitKind::Approval | WaitKind::ClientTool => None,
@@ -355,7 +362,7 @@ impl ActiveRun {
 }
 
 impl Output {
-    /// The output, or the text in its place.
+    /// The output, or the text if there is none.
     pub fn of(ended: &Ended) -> Self {
         match (&ended.output, &ended.error) {
             (Some(output), _) => Output::Json(output.clone()),

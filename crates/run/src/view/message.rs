@@ -17,7 +17,7 @@ pub enum Message {
     /// The agent called a tool.
     Called { tool_call_id: ForeignId, tool_name: String, input: Json },
     /// The result of a call.
-    Came { tool_call_id: ForeignId, tool_name: String, outcome: Outcome, output: Option<Json> },
+    ToolResult { tool_call_id: ForeignId, tool_name: String, outcome: Outcome, output: Option<Json> },
 }
 
 /// How a call ended.
@@ -46,10 +46,10 @@ impl Outcome {
 /// An event as a message of the conversation; most events have none.
 pub fn message(event: &Event) -> Option<Message> {
     match event.payload() {
-        Payload::UserMessage(said) => Some(Message::User { text: said.text.clone() }),
+        Payload::UserMessage(message) => Some(Message::User { text: message.text.clone() }),
         Payload::UserAttachment(sent) => Some(Message::Attached { artifact_id: sent.artifact_id.clone() }),
-        Payload::AssistantTextComplete(said) => {
-            Some(Message::Assistant { text: said.text.clone(), aborted: said.aborted == Some(true) })
+        Payload::AssistantTextComplete(message) => {
+            Some(Message::Assistant { text: message.text.clone(), aborted: message.aborted == Some(true) })
         }
         Payload::AssistantToolCallProposed(call) => Some(Message::Called {
             tool_call_id: call.tool_call_id.clone(),
@@ -57,17 +57,17 @@ pub fn message(event: &Event) -> Option<Message> {
             input: call.input.clone(),
         }),
         Payload::ToolRefused(refused) => Some(refusal(refused)),
-        Payload::ToolCompleted(ended) => Some(came(ended, Outcome::Completed)),
-        Payload::ToolFailed(ended) => Some(came(ended, Outcome::Failed)),
-        Payload::ToolCancelled(ended) => Some(came(ended, Outcome::Cancelled)),
-        Payload::ToolTimedOut(ended) => Some(came(ended, Outcome::TimedOut)),
+        Payload::ToolCompleted(ended) => Some(tool_result(ended, Outcome::Completed)),
+        Payload::ToolFailed(ended) => Some(tool_result(ended, Outcome::Failed)),
+        Payload::ToolCancelled(ended) => Some(tool_result(ended, Outcome::Cancelled)),
+        Payload::ToolTimedOut(ended) => Some(tool_result(ended, Outcome::TimedOut)),
         _ => None,
     }
 }
 
-/// A refused call, in its own words.
+/// A refused call, with the message of its refusal.
 fn refusal(refused: &Refused) -> Message {
-    Message::Came {
+    Message::ToolResult {
         tool_call_id: refused.tool_call_id.clone(),
         tool_name: refused.tool_name.clone(),
         outcome: Outcome::Refused,
@@ -75,9 +75,9 @@ fn refusal(refused: &Refused) -> Message {
     }
 }
 
-fn came(ended: &Ended, outcome: Outcome) -> Message {
+fn tool_result(ended: &Ended, outcome: Outcome) -> Message {
     let words = || ended.error.as_ref().or(ended.summary.as_ref());
-    Message::Came {
+    Message::ToolResult {
         tool_call_id: ended.tool_call_id.clone(),
         tool_name: ended.tool_name.clone(),
         outcome,

@@ -1,4 +1,4 @@
-//! Where a new run may go on from an ended one: its checkpoints, its turns and its settled end.
+//! Where a new run may continue from an ended one: its checkpoints, its turns and its settled end.
 //!
 //! A place is the last event that the new run includes. It knows nothing of conversations: that is `History`. Look at
 //! [`ResumePlaces::settled`].

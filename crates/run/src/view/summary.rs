@@ -49,7 +49,7 @@ pub struct OpenPrompt {
     pub id: ForeignId,
     pub tool_call_id: Option<ForeignId>,
     pub summary: String,
-    pub asked_ms: u64,
+    pub requested_ms: u64,
     pub deadline_ms: Option<u64>,
     /// What happens at the deadline.
     pub default: Option<PromptDefault>,
@@ -65,7 +65,7 @@ pub enum PromptDefault {
 }
 
 impl State {
-    /// The run in a few words, for lists.
+    /// The summary of the run, for lists.
     pub fn summary(&self) -> Summary {
         let queued = self.queued.as_deref();
         let ended = match &self.phase {
@@ -110,19 +110,21 @@ impl Ending {
 
 impl OpenPrompt {
     fn of(name: &PromptName, prompt: &Prompt) -> Self {
-        let (summary, default, risk) = match &prompt.asked {
-            PromptRequest::Approval(asked) => {
-                let default = match asked.default_decision {
-                    Some(DefaultDecision::Approve) if !asked.is_grave() => PromptDefault::Approve,
+        let (summary, default, risk) = match &prompt.request {
+            PromptRequest::Approval(request) => {
+                let default = match request.default_decision {
+                    Some(DefaultDecision::Approve) if !request.is_grave() => PromptDefault::Approve,
                     _ => PromptDefault::Reject,
                 };
-                (asked.summary.clone(), Some(default), asked.risk_level)
+                (request.summary.clone(), Some(default), request.risk_level)
             }
-            PromptRequest::Clarification(asked) => {
-                (asked.question.clone(), asked.default_response.clone().map(PromptDefault::Response), None)
-            }
-            PromptRequest::Handoff(asked) => {
-                (asked.summary_terse.clone().unwrap_or_else(|| asked.reason.clone()), None, None)
+            PromptRequest::Clarification(request) => (
+                request.question.clone(),
+                request.default_response.clone().map(PromptDefault::Response),
+                None,
+            ),
+            PromptRequest::Handoff(request) => {
+                (request.summary_terse.clone().unwrap_or_else(|| request.reason.clone()), None, None)
             }
         };
         OpenPrompt {
@@ -130,7 +132,7 @@ impl OpenPrompt {
             id: name.id.clone(),
             tool_call_id: prompt.tool_call_id().cloned(),
             summary,
-            asked_ms: prompt.asked_ms,
+            requested_ms: prompt.requested_ms,
             deadline_ms: prompt.deadline_ms,
             default,
             risk,

@@ -19,9 +19,7 @@ pub fn trimmed(text: &str, kept_bytes: u64) -> String {
         tail += 1;
     }
     let left_out = tail - head;
-    let note = format!(
-        "[{left_out} bytes of this result were left out to save space; call the tool again to see them]"
-    );
+    let note = format!("[{left_out} bytes of this result were omitted; call the tool again to see them]");
     let parts = [&text[..head], note.as_str(), &text[tail..]];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
@@ -34,9 +32,7 @@ mod tests {
     fn both_ends_stay_and_the_note_counts_the_rest() {
         assert_eq!(trimmed("short", 5), "short");
         let note = |bytes: usize| {
-            format!(
-                "[{bytes} bytes of this result were left out to save space; call the tool again to see them]"
-            )
+            format!("[{bytes} bytes of this result were omitted; call the tool again to see them]")
         };
         assert_eq!(trimmed("0123456789", 0), note(10));
         assert_eq!(trimmed("0123456789", 4), format!("01\n{}\n89", note(6)));

@@ -1,4 +1,4 @@
-//! Whole runs, told from `run.queued` to the ending: `testdata/runs/<name>.jsonl`. Every protocol's
+//! Whole runs from `run.queued` to the ending: `testdata/runs/<name>.jsonl`. Every protocol's
 //! transcript and every view is derived from them, so a story that is added here tests all of them.
 //!
 //! `RECOUNT_BLESS=1` writes the files, anything else compares; where `CI` is set nothing is written.
@@ -23,13 +23,13 @@ use teller::Story;
 
 /// All stories, and what each run has come to.
 fn all() -> Vec<(Story, Status)> {
-    let mut told = Vec::new();
+    let mut stories = Vec::new();
     for family in
         [plain::all(), tools::all(), people::all(), endings::all(), workspaces::all(), applications::all()]
     {
-        told.extend(family);
+        stories.extend(family);
     }
-    told
+    stories
 }
 
 fn folder() -> PathBuf {
@@ -37,9 +37,9 @@ fn folder() -> PathBuf {
 }
 
 fn blessing() -> bool {
-    let asked = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
-    assert!(!asked || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
-    asked
+    let requested = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
+    assert!(!requested || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
+    requested
 }
 
 /// The file as it is committed.
@@ -60,29 +60,31 @@ fn events(story: &Story) -> Vec<Event> {
 }
 
 #[test]
-fn the_files_are_what_is_told() {
-    let told = all();
-    let names: BTreeSet<&str> = told.iter().map(|(story, _)| story.name).collect();
-    assert_eq!(names.len(), told.len(), "a name is used twice");
-    for (story, _) in &told {
+fn the_files_match_the_stories() {
+    let stories = all();
+    let names: BTreeSet<&str> = stories.iter().map(|(story, _)| story.name).collect();
+    assert_eq!(names.len(), stories.len(), "a name is used twice");
+    for (story, _) in &stories {
         if blessing() {
             std::fs::write(folder().join(format!("{}.jsonl", story.name)), story.text()).unwrap();
             continue;
         }
-        for (index, (there, made)) in committed(story.name).lines().zip(story.text().lines()).enumerate() {
-            assert_eq!(there, made, "{}:{}: if it is meant, RECOUNT_BLESS=1", story.name, index + 1);
+        for (index, (expected, written)) in
+            committed(story.name).lines().zip(story.text().lines()).enumerate()
+        {
+            assert_eq!(expected, written, "{}:{}: if it is meant, RECOUNT_BLESS=1", story.name, index + 1);
         }
         assert_eq!(committed(story.name), story.text(), "{}: if it is meant, RECOUNT_BLESS=1", story.name);
     }
     for entry in std::fs::read_dir(folder()).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let known = file.strip_suffix(".jsonl").is_some_and(|name| names.contains(name));
-        assert!(known, "nothing tells testdata/runs/{file}");
+        assert!(known, "no story writes testdata/runs/{file}");
     }
 }
 
 #[test]
-fn every_story_is_legal_and_ends_as_told() {
+fn every_story_is_legal_and_has_the_expected_status() {
     for (story, status) in all() {
         let events = events(&story);
         assert_eq!(audit(&events), None, "{}", story.name);
@@ -118,20 +120,20 @@ fn event_ids_are_unique_over_all_stories() {
     }
 }
 
-/// What no story can tell: the markers of pruned and of damaged events stand where events are missing.
-const UNTOLD: [&str; 2] = ["gap.events_damaged", "gap.events_pruned"];
+/// Not in any story: these markers replace pruned and damaged events.
+const NOT_IN_STORIES: [&str; 2] = ["gap.events_damaged", "gap.events_pruned"];
 
 #[test]
-fn every_type_is_told_somewhere() {
-    let told: BTreeSet<String> =
+fn every_event_type_occurs_in_a_story() {
+    let written: BTreeSet<String> =
         all().iter().flat_map(|(story, _)| events(story)).map(|event| event.type_name().to_owned()).collect();
     for row in registry::TABLE {
-        let expected = !UNTOLD.contains(&row.type_name);
-        assert_eq!(told.contains(row.type_name), expected, "{}", row.type_name);
+        let expected = !NOT_IN_STORIES.contains(&row.type_name);
+        assert_eq!(written.contains(row.type_name), expected, "{}", row.type_name);
     }
 }
 
-/// Our own runs tell what is settled; the experimental types have a story of their own.
+/// Our own runs have only settled types; the experimental types have a story of their own.
 #[test]
 fn only_one_story_is_experimental_and_only_producers_are_old_fashioned() {
     for (story, _) in all() {

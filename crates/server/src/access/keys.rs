@@ -79,7 +79,7 @@ impl Key {
         self.bucket.take(rate, recount_world::moment()).map_err(|wait| Refusal {
             // The header has whole seconds only.
             retry_after: Some(Duration::from_secs(wait.as_secs() + 1)),
-            ..Refusal::new(Code::RateLimited, format!("the token allows {rate} requests a second"))
+            ..Refusal::new(Code::RateLimited, format!("the token allows {rate} requests per second"))
         })
     }
 

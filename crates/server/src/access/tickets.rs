@@ -64,7 +64,8 @@ impl Tickets {
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         tickets.retain(|_, ticket| ticket.until > now);
         if tickets.len() >= limits::TICKETS_MAX {
-            let detail = format!("there are {} tickets already; try again shortly", limits::TICKETS_MAX);
+            let detail =
+                format!("the limit of {} unused tickets is reached; try again shortly", limits::TICKETS_MAX);
             return Err(Refusal {
                 retry_after: Some(limits::TICKET_WAIT),
                 ..Refusal::new(Code::RateLimited, detail)

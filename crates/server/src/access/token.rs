@@ -29,29 +29,33 @@ pub(crate) fn created(row: &TokenRow) -> Value {
 pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Result<NewToken, Refusal> {
     let wrong = |detail: String| Refusal::new(Code::BodyMalformed, detail);
     if tenant == audit::TENANT {
-        return Err(wrong(format!("tenant is {tenant:?}, which is the audit trail's; choose another name")));
+        return Err(wrong(format!(
+            "the tenant {tenant:?} is reserved for the audit trail; choose another name"
+        )));
     }
     if !is_tenant_name(&tenant) {
         let shown: String = tenant.chars().take(80).collect();
         let most = limits::TENANT_NAME_MAX;
-        return Err(wrong(format!("tenant is {shown:?}; use a-z, 0-9 and -, at most {most}")));
+        return Err(wrong(format!(
+            "invalid tenant {shown:?}; use at most {most} characters of a-z, 0-9 and -"
+        )));
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
     let name = request.name;
     if name.is_empty() || name.len() > limits::TOKEN_NAME_MAX || !name.chars().all(plain) {
         let shown: String = name.chars().take(80).collect();
         let most = limits::TOKEN_NAME_MAX;
-        return Err(wrong(format!("name is {shown:?}; use letters, digits, . _ - and @, at most {most}")));
+        return Err(wrong(format!("invalid name {shown:?}; use at most {most} letters, digits and . _ - @")));
     }
     let scopes: BTreeSet<Scope> = request.scopes.iter().map(|named| scope(*named)).collect();
     if scopes.is_empty() {
-        return Err(wrong("scopes is empty; name at least one".into()));
+        return Err(wrong("scopes is empty; send at least one scope".into()));
     }
     let within = request.tasks.len() + request.sessions.len();
     if within > limits::TOKEN_NARROWED_MAX {
         let most = limits::TOKEN_NARROWED_MAX;
         return Err(wrong(format!(
-            "the token is narrowed to {within} tasks and sessions; name at most {most}"
+            "the token is narrowed to {within} tasks and sessions; the limit is {most}"
         )));
     }
     let mut narrowing = Narrowing::default();
@@ -62,10 +66,10 @@ pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Resul
         narrowing.sessions.insert(session.parse().map_err(|why| wrong(format!("sessions: {why}")))?);
     }
     if scopes.contains(&Scope::Admin) && !narrowing.is_none() {
-        return Err(wrong("scopes has admin, which cannot be narrowed; leave tasks and sessions out".into()));
+        return Err(wrong("a token with the scope admin cannot be narrowed; omit tasks and sessions".into()));
     }
     if request.expires_in_seconds == Some(0) || request.requests_per_second == Some(0) {
-        return Err(wrong("expires_in_seconds and requests_per_second are at least 1".into()));
+        return Err(wrong("expires_in_seconds and requests_per_second must be at least 1".into()));
     }
     Ok(NewToken {
         tenant,

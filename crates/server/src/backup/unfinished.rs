@@ -40,7 +40,7 @@ pub(crate) fn discard(to: &Path) {
     let unfinished = unfinished(to);
     match std::fs::remove_dir_all(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(%error, folder = %unfinished.display(), "an unfinished backup could not be removed");
+            tracing::warn!(%error, folder = %unfinished.display(), "cannot remove an unfinished backup");
         }
         _ => {}
     }
@@ -74,7 +74,7 @@ pub(crate) fn leftovers(data: &Path) -> io::Result<Vec<PathBuf>> {
 /// Removes leftovers. To be called by the process that holds the data folder, before it makes backups.
 pub(crate) fn clear(data: &Path) {
     let found = leftovers(data).unwrap_or_else(|error| {
-        tracing::warn!(%error, "unfinished backups could not be listed");
+        tracing::warn!(%error, "cannot list unfinished backups");
         Vec::new()
     });
     for folder in found {
@@ -83,7 +83,7 @@ pub(crate) fn clear(data: &Path) {
                 tracing::warn!(folder = %folder.display(), "an unfinished backup was removed")
             }
             Err(error) => {
-                tracing::warn!(%error, folder = %folder.display(), "an unfinished backup could not be removed");
+                tracing::warn!(%error, folder = %folder.display(), "cannot remove an unfinished backup");
             }
         }
     }

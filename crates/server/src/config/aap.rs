@@ -46,7 +46,7 @@ pub(super) fn settle(base_paths: &[String], public_meta: bool) -> Result<Aap, St
         }
     }
     if settled.len() > BASE_PATHS_MAX {
-        let why = format!("aap.base_paths: there are {}, at most {BASE_PATHS_MAX} can be", settled.len());
+        let why = format!("aap.base_paths has {} paths; the limit is {BASE_PATHS_MAX}", settled.len());
         return Err(StartError::usage(why));
     }
     Ok(Aap { base_paths: settled, public_meta })
@@ -66,11 +66,11 @@ fn check(path: &str, others: &[String]) -> Result<(), String> {
     }
     let first = parts.split('/').next().unwrap_or_default();
     if TAKEN.contains(&first) || crate::web::is_open(&format!("/{first}")) {
-        return Err(format!("is in use; choose one that does not begin with /{first}"));
+        return Err(format!("is already in use; choose one that does not start with /{first}"));
     }
     let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
     match others.iter().find(|other| within(path, other) || within(other, path)) {
-        Some(other) => Err(format!("and {other} overlap; choose paths that do not")),
+        Some(other) => Err(format!("overlaps {other}; choose paths that do not overlap")),
         None => Ok(()),
     }
 }

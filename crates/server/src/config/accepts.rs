@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::Mode;
-use recount_agent::web::{PrivateHost, WrongPrivateHost};
+use recount_agent::web::{InvalidPrivateHost, PrivateHost};
 use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
@@ -21,7 +21,7 @@ use crate::limits::SWEEP_EVERY_MIN;
 
 /// A setting that has a value it does not accept.
 pub(super) fn wrong(key: &str, value: &str, accepted: &str) -> StartError {
-    StartError::usage(format!("{key} is {value:?}; use {accepted}"))
+    StartError::usage(format!("invalid value {value:?} for {key}; use {accepted}"))
 }
 
 fn some<T>(value: Option<T>, accepted: &str) -> Result<T, String> {
@@ -98,11 +98,11 @@ pub(super) fn number(text: &str, most: usize) -> Result<usize, String> {
 }
 
 pub(super) fn from_one(text: &str) -> Result<u32, String> {
-    some(parsed(text).filter(|count| *count > 0), "a number from 1")
+    some(parsed(text).filter(|count| *count > 0), "a number of at least 1")
 }
 
 pub(super) fn rate(text: &str) -> Result<Option<u32>, String> {
-    or_off(text, |text| parsed(text).filter(|rate| *rate > 0), "a number from 1")
+    or_off(text, |text| parsed(text).filter(|rate| *rate > 0), "a number of at least 1")
 }
 
 pub(super) fn count(text: &str) -> Result<Option<u64>, String> {
@@ -149,7 +149,7 @@ pub(super) fn paths(text: &str) -> Result<Vec<PathBuf>, String> {
 
 /// Hosts of the web that are not public.
 pub(super) fn private_hosts(text: &str) -> Result<Vec<PrivateHost>, String> {
-    list(text)?.iter().map(|host| host.parse().map_err(|why: WrongPrivateHost| why.to_string())).collect()
+    list(text)?.iter().map(|host| host.parse().map_err(|why: InvalidPrivateHost| why.to_string())).collect()
 }
 
 /// Origins exactly as browsers name them.
@@ -159,9 +159,9 @@ pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
         some => some.split(',').map(|origin| origin.trim().to_owned()).collect(),
     };
     match origins.iter().find(|origin| !is_origin(origin)) {
-        Some(other) => {
-            Err(format!("origins such as https://app.example, never * or a path; {other:?} is not one"))
-        }
+        Some(other) => Err(format!(
+            "origins such as https://app.example, without * or a path; {other:?} is not an origin"
+        )),
         None => Ok(origins),
     }
 }

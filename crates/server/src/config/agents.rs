@@ -175,7 +175,7 @@ fn assistant() -> Settled {
         name: AGENT_DEFAULT.into(),
         title: Some("Assistant".into()),
         version: VERSION_DEFAULT.into(),
-        description: Some("Works with the tools of this server, and asks before it uses one.".into()),
+        description: Some("Uses the tools of this server and requests approval before it uses one.".into()),
         ..Profile::default()
     };
     Settled { profile, exposed: Exposed::All }
@@ -217,7 +217,7 @@ impl Agents {
             if !missing.is_empty() {
                 let missing = missing.join(", ");
                 without.push(format!(
-                    "the agent {} works without {missing}: no sandbox works here",
+                    "the agent {} has no {missing}, because no sandbox works on this machine",
                     profile.name
                 ));
             }
@@ -262,15 +262,17 @@ impl Agent<'_> {
         let says_model =
             options.iter().any(|option| option.sets == Some(Sets::Model) && !option.default.is_empty());
         if section.model.is_none() && around.models.default.is_none() && !says_model {
-            let why = "no model is set and there is no default; set PROVIDER/MODEL here or in models.default";
+            let why =
+                "no model is set and no default is configured; set PROVIDER/MODEL here or in models.default";
             return Err(self.wrong("model", why));
         }
         self.tools("tools", &section.tools)?;
         self.tools("hidden_tools", &section.hidden_tools)?;
         if let Some(both) = section.tools.iter().find(|name| section.hidden_tools.contains(name)) {
-            return Err(
-                self.wrong("hidden_tools", format!("{both:?} is also in tools; keep it in one of them"))
-            );
+            return Err(self.wrong(
+                "hidden_tools",
+                format!("{both:?} is also in tools; remove it from one of the two lists"),
+            ));
         }
         let history =
             self.among("history", section.history, &["full", "compacted"], &["full", "compacted"])?;
@@ -281,13 +283,13 @@ impl Agent<'_> {
             ("compact_above", section.compact_above),
         ] {
             if number == Some(0) {
-                return Err(self.wrong(key, "0 is not allowed; use a number from 1"));
+                return Err(self.wrong(key, "0 is not allowed; use a number of at least 1"));
             }
         }
         let mode = section.workspace_mode.as_deref();
         if let Some(other) = mode.filter(|mode| !["clone", "in_place"].contains(mode)) {
             return Err(
-                self.wrong("workspace_mode", format!("{other:?} is not a mode; use clone or in_place"))
+                self.wrong("workspace_mode", format!("unknown mode {other:?}; use clone or in_place"))
             );
         }
         if mode == Some("in_place") && section.workspace.is_none() {
@@ -323,15 +325,15 @@ impl Agent<'_> {
 
     fn model(&self, key: &str, text: &str, around: &Around<'_>) -> Result<(), StartError> {
         let Ok(ModelName { provider, .. }) = text.parse::<ModelName>() else {
-            return Err(self.wrong(key, format!("{text:?} is not a model; use PROVIDER/MODEL")));
+            return Err(self.wrong(key, format!("{text:?} is not a model name; use PROVIDER/MODEL")));
         };
         if around.models.providers.contains_key(&provider) {
             return Ok(());
         }
         let known: Vec<&str> = around.models.providers.keys().map(String::as_str).collect();
         let known = match known.as_slice() {
-            [] => "none is configured: see [models.providers]".to_owned(),
-            known => format!("there are: {}", known.join(", ")),
+            [] => "no providers are configured: see [models.providers]".to_owned(),
+            known => format!("known providers: {}", known.join(", ")),
         };
         Err(self.wrong(key, format!("{text:?} has the unknown provider {provider:?}; {known}")))
     }
@@ -344,9 +346,9 @@ impl Agent<'_> {
         for name in names {
             if !known.contains(name.as_str()) {
                 let near = spelling::nearest(name, known.iter().copied());
-                let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let near = near.map(|near| format!("; did you mean `{near}`")).unwrap_or_default();
                 let all = known.iter().copied().collect::<Vec<_>>().join(", ");
-                return Err(self.wrong(key, format!("there is no tool {name:?}{near}; there are: {all}")));
+                return Err(self.wrong(key, format!("unknown tool {name:?}{near}; available tools: {all}")));
             }
             if !seen.insert(name) {
                 return Err(self.wrong(key, format!("{name:?} is listed twice; remove one")));
@@ -362,10 +364,10 @@ impl Agent<'_> {
             if !around.mcp.names().any(|known| known == name) {
                 let known: Vec<&str> = around.mcp.names().collect();
                 let known = match known.as_slice() {
-                    [] => "none is configured: see [mcp.servers]".to_owned(),
-                    known => format!("there are: {}", known.join(", ")),
+                    [] => "no MCP servers are configured: see [mcp.servers]".to_owned(),
+                    known => format!("known servers: {}", known.join(", ")),
                 };
-                return Err(self.wrong("mcp_servers", format!("there is no MCP server {name:?}; {known}")));
+                return Err(self.wrong("mcp_servers", format!("unknown MCP server {name:?}; {known}")));
             }
             let all = format!("{}{name}__*", mcp::PREFIX);
             if tools.contains(&all) {
@@ -388,7 +390,7 @@ impl Agent<'_> {
         let find = |word: String| {
             let found = known.iter().copied().find(|known| *known == word);
             found.ok_or_else(|| {
-                self.wrong(key, format!("{word:?} is not valid; there are: {}", known.join(", ")))
+                self.wrong(key, format!("invalid value {word:?}; known values: {}", known.join(", ")))
             })
         };
         said.into_iter().map(find).collect()
@@ -402,14 +404,14 @@ impl Agent<'_> {
     ) -> Result<Option<String>, StartError> {
         let Some(file) = file else { return Ok(text) };
         if text.is_some() {
-            return Err(self.wrong("system_file", "system is set, too; set only one of them"));
+            return Err(self.wrong("system_file", "system is also set; set only one of the two"));
         }
         let path = around.folder.join(file);
         let wrong = |why: String| self.wrong("system_file", format!("{} {why}", path.display()));
         let cannot = |why: std::io::Error| wrong(format!("cannot be read: {why}"));
         let size = std::fs::metadata(&path).map_err(cannot)?.len();
         if size > SYSTEM_FILE_BYTES_MAX {
-            return Err(wrong(format!("has {size} bytes; at most {SYSTEM_FILE_BYTES_MAX} are read")));
+            return Err(wrong(format!("has {size} bytes; the limit is {SYSTEM_FILE_BYTES_MAX}")));
         }
         let bytes = std::fs::read(&path).map_err(cannot)?;
         let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))?;
@@ -423,7 +425,7 @@ impl Agent<'_> {
             _ => PathBuf::from(path),
         };
         if !named.is_absolute() {
-            let why = format!("{path:?} is not absolute; use an absolute path, or one that begins with ~");
+            let why = format!("{path:?} is not absolute; use an absolute path, or one that starts with ~");
             return Err(self.wrong("workspace", why));
         }
         Ok(named.to_string_lossy().into_owned())
@@ -437,7 +439,7 @@ impl Agent<'_> {
         let mut options: Vec<AgentOption> = Vec::with_capacity(sections.len());
         for section in sections {
             if !is_name(&section.name) {
-                let why = format!("{:?} is not a name; use letters, digits, `.`, `_` and `-`", section.name);
+                let why = format!("invalid name {:?}; use letters, digits, `.`, `_` and `-`", section.name);
                 return Err(self.wrong("options", why));
             }
             let option = self.option(section, around)?;
@@ -446,7 +448,7 @@ impl Agent<'_> {
                     return Err(self.wrong("options", format!("{:?} is used twice; rename one", option.name)));
                 }
                 if option.sets.is_some() && other.sets == option.sets {
-                    let why = format!("sets the same as {}; keep only one of them", other.name);
+                    let why = format!("sets the same value as {}; remove one of the two", other.name);
                     return Err(self.wrong(&format!("options.{}.sets", option.name), why));
                 }
             }
@@ -463,11 +465,13 @@ impl Agent<'_> {
             ("select", _) => {
                 return Err(wrong("values", "is missing; a select needs at least one value".into()));
             }
-            (_, Some(_)) => return Err(wrong("values", "only a select has them; leave it out".into())),
+            (_, Some(_)) => {
+                return Err(wrong("values", "only options of type select have values; remove it".into()));
+            }
             ("text", None) => OptionKind::Text,
             ("secret", None) => OptionKind::Secret,
             (other, None) => {
-                return Err(wrong("type", format!("{other:?} is not a type; use text, secret or select")));
+                return Err(wrong("type", format!("unknown type {other:?}; use text, secret or select")));
             }
         };
         let sets = match sets.as_deref() {
@@ -478,14 +482,14 @@ impl Agent<'_> {
             Some("api_key") => Some(Sets::ApiKey),
             Some(other) => {
                 let why =
-                    format!("{other:?} is not valid; use model, max_turns, max_output_tokens or api_key");
+                    format!("invalid value {other:?}; use model, max_turns, max_output_tokens or api_key");
                 return Err(wrong("sets", why));
             }
         };
         match (&kind, sets) {
             (OptionKind::Secret, Some(Sets::ApiKey)) | (_, None) => {}
             (OptionKind::Secret, Some(_)) => {
-                return Err(wrong("sets", "a secret can only set api_key; make it a text".into()));
+                return Err(wrong("sets", "a secret can only set api_key; use type = \"text\"".into()));
             }
             (_, Some(Sets::ApiKey)) => {
                 return Err(wrong("sets", "only a secret can set api_key; use type = \"secret\"".into()));
@@ -494,7 +498,7 @@ impl Agent<'_> {
         }
         let default = match (default, default_env) {
             (Some(_), Some(_)) => {
-                return Err(wrong("default_env", "default is set, too; set only one of them".into()));
+                return Err(wrong("default_env", "default is also set; set only one of the two".into()));
             }
             (Some(default), None) => Some(default.reveal().to_owned()),
             (None, Some(variable)) => match (around.environment)(&variable) {
@@ -502,7 +506,9 @@ impl Agent<'_> {
                 None => {
                     return Err(wrong(
                         "default_env",
-                        format!("{variable} is not set; set it, or leave it out"),
+                        format!(
+                            "the environment variable {variable} is not set; set it, or remove this line"
+                        ),
                     ));
                 }
             },
@@ -511,7 +517,7 @@ impl Agent<'_> {
         let default = match (&kind, default) {
             (OptionKind::Select(values), None) => values.first().cloned().unwrap_or_default(),
             (OptionKind::Select(values), Some(default)) if !values.contains(&default) => {
-                let why = format!("{default:?} is not among the values: {}", values.join(", "));
+                let why = format!("{default:?} is not one of the values: {}", values.join(", "));
                 return Err(wrong("default", why));
             }
             (_, default) => default.unwrap_or_default(),
@@ -528,7 +534,7 @@ impl Agent<'_> {
                 Some(Sets::MaxTurns | Sets::MaxOutputTokens)
                     if !value.parse::<u32>().is_ok_and(|number| number > 0) =>
                 {
-                    return Err(wrong(key, format!("{value:?} is not a whole number from 1")));
+                    return Err(wrong(key, format!("{value:?} is not a whole number of at least 1")));
                 }
                 _ => {}
             }

@@ -103,7 +103,7 @@ pub(super) fn read(
         Err(why) if why.kind() == std::io::ErrorKind::NotFound && !must_exist => {
             return Ok((File::default(), path));
         }
-        Err(why) => return Err(StartError::usage(format!("{} cannot be read: {why}", path.display()))),
+        Err(why) => return Err(StartError::usage(format!("cannot read {}: {why}", path.display()))),
     };
     let mut file = parse(&text).map_err(|why| StartError::usage(format!("{}: {why}", path.display())))?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -125,7 +125,7 @@ fn parse(text: &str) -> Result<File, String> {
         let (message, path) = (why.message().to_owned(), track.path().to_string());
         let key = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
         return Err(match key.and_then(nearest) {
-            Some(nearest) => format!("{path}: {message}; did you mean `{nearest}`?"),
+            Some(nearest) => format!("{path}: {message}; did you mean `{nearest}`"),
             None => format!("{path}: {message}"),
         });
     }

@@ -45,11 +45,11 @@ impl Rooms {
                 refused("and aaep.rooms is off; set aaep.rooms to loopback, or remove aaep.room_bind")
             }
             RoomAccess::Loopback if !is_near => refused(
-                "which is no loopback address; use a loopback address, or set aaep.rooms to everywhere",
+                "which is not a loopback address; use a loopback address, or set aaep.rooms to everywhere",
             ),
             RoomAccess::Everywhere if !is_near && lets_anybody_in => refused(
-                "which is no loopback address, and no token is required; set access.require_token to true, or use a \
-                 loopback address",
+                "which is not a loopback address, and no token is required; set access.require_token to \
+                 true, or use a loopback address",
             ),
             RoomAccess::Loopback | RoomAccess::Everywhere => Ok(()),
         }

@@ -118,7 +118,8 @@ pub(super) struct DefaultContext {
 // field: type = kind "key" flag "--flag", default => "default in the reference", accepts, "meaning and values";
 settings! { place;
     bind: SocketAddr = Text "bind" flag "--bind", "127.0.0.1:8765", address,
-        "an address with a port; port 0 takes a free one. A non-loopback address requires a [token](security.md) first";
+        "an address with a port; port 0 chooses a free port. A non-loopback address requires a \
+         [token](security.md) first";
     data: PathBuf = Text "data" flag "--data", place.data.clone() => "`$XDG_DATA_HOME/recount`, else `~/.local/share/recount`", path,
         "the data folder; created for its owner only if it is missing";
     durability: Durability = Text "store.durability" flag "--durability", "strict", durability,
@@ -130,15 +131,17 @@ settings! { place;
     max_events: Option<u64> = Number "retention.max_events" flag "--max-events", "off", count,
         "events of the whole store beyond which runs are pruned: `off`, or a number";
     max_bytes: Option<u64> = Text "retention.max_bytes" flag "--max-bytes", "off", size_or_off,
-        "bytes of events, likewise: `off`, or a whole number of `B`, `KiB`, `MiB`, `GiB` or `TiB`";
+        "bytes of events beyond which runs are pruned: `off`, or a whole number of `B`, `KiB`, `MiB`, `GiB` \
+         or `TiB`";
     sweep_every: Duration = Text "retention.sweep_every" flag "--sweep-every", format!("{}m", SWEEP_EVERY_DEFAULT.as_secs() / 60), sweep,
         "the pause between two sweeps, at least `1s`";
     artifact_task_bytes: u64 = Text "artifacts.task_bytes", sized(ArtifactQuota::default().task_bytes), size,
-        "bytes of artifacts that a task, or a run without one, may keep; more is refused with [`artifact_quota`](errors.md)";
+        "the limit of artifact bytes of a task, or of a run without a task; more is rejected with \
+         [`artifact_quota`](errors.md)";
     artifact_task_count: usize = Number "artifacts.task_count", ArtifactQuota::default().task_count.to_string(), |text| number(text, ARTIFACTS_OF_A_TASK_MAX),
-        "how many artifacts likewise";
+        "the limit of artifacts of a task, or of a run without a task";
     artifact_upload_bytes: u64 = Text "artifacts.upload_bytes", sized(ArtifactQuota::default().upload_bytes), size,
-        "bytes of uploads that may wait for a run to use them";
+        "the limit of bytes of uploads that no run uses yet";
     require_token: bool = Bool "access.require_token" flag "--require-token", "false", yes_or_no,
         "`true`: every request requires a token, also from this machine";
     allowed_origins: Vec<String> = List "access.allowed_origins" flag "--allowed-origin", "none", origins,
@@ -184,7 +187,7 @@ settings! { place;
     readable: Vec<PathBuf> = List "sandbox.readable", "none", paths,
         "further folders that commands may read, such as `~/.cargo`; comma-separated in the variable";
     hidden: Vec<PathBuf> = List "sandbox.hidden", "none", paths,
-        "what they may not see although it is below a readable folder";
+        "paths below readable folders that commands must not see; comma-separated in the variable";
     memory_bytes: u64 = Text "sandbox.memory_bytes", sized(SandboxSettings::default().memory_bytes), size,
         "memory of a command and everything it starts; beyond it the command is killed";
     processes: u32 = Number "sandbox.processes", SandboxSettings::default().processes.to_string(), from_one,
@@ -192,9 +195,9 @@ settings! { place;
     file_bytes: u64 = Text "sandbox.file_bytes", sized(SandboxSettings::default().file_bytes), size,
         "the largest file that a command may write";
     tmp_bytes: u64 = Text "sandbox.tmp_bytes", sized(SandboxSettings::default().tmp_bytes), size,
-        "size of its own `/tmp`, where that is memory";
+        "size of the `/tmp` of a command, if it is in memory";
     workspace_bytes: u64 = Text "sandbox.workspace_bytes", sized(SandboxSettings::default().workspace_bytes), size,
-        "the size limit of a workspace: all of a copy, or the growth of a folder that is worked in directly; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
+        "the size limit of a workspace: all of a copy, or the growth of a folder that is worked in directly; a command that writes more is killed ([how it is enforced](sandbox.md#space-in-a-workspace))";
     policy: Option<PathBuf> = PathBeside "policy.file" flag "--policy", "none", optional_path,
         "the [rules](policy.md) that allow, ask about or block tool calls; in the file, relative to its folder";
     private_hosts: Vec<PrivateHost> = List "web.private_hosts", "none", private_hosts,

@@ -99,7 +99,10 @@ fn keys_of_the_web_are_never_told_and_what_is_wrong_is_named() {
     let known: Vec<&str> = secrets.iter().map(recount_agent::model::Secret::reveal).collect();
     assert_eq!(known, ["hidden-from-all", "hidden-in-a-variable"]);
     for (text, words) in [
-        ("[web]\nprivate_hosts=['http://x/']", "web.private_hosts is \"http://x/\"; use a host"),
+        (
+            "[web]\nprivate_hosts=['http://x/']",
+            "invalid value \"http://x/\" for web.private_hosts; use a host",
+        ),
         ("[web]\nprivate_host=['x']", "did you mean `private_hosts`"),
         ("[web.search]\nurl='https://s.example/{query}'\nsnipet='/x'", "did you mean `snippet`"),
         ("[web.search]\nurl='https://s.example/'", "web.search.url"),
@@ -107,7 +110,7 @@ fn keys_of_the_web_are_never_told_and_what_is_wrong_is_named() {
             "[web.search]\nurl='https://s.example/{query}'\nheaders_env={X='NONE'}",
             "the variable NONE is not set",
         ),
-        ("[web.hosts.'a/b']\nheaders={X='y'}", "web.hosts.\"a/b\": it is no host"),
+        ("[web.hosts.'a/b']\nheaders={X='y'}", "web.hosts.\"a/b\": it is not a valid host"),
     ] {
         let why = with(text, &[]).unwrap_err();
         assert!(why.contains(words), "{why}");

@@ -17,7 +17,7 @@ use crate::limits;
 pub(super) enum BrokenOff {
     #[error(transparent)]
     Engine(#[from] Error),
-    #[error("an event of a script is malformed: {0}")]
+    #[error("a script has a malformed event: {0}")]
     Malformed(String),
     #[error("the run ended while it waited for an answer")]
     Ended,
@@ -63,8 +63,8 @@ impl Player {
                     let call = self.name("call");
                     self.call(tool, &call).await?;
                 }
-                Step::Say(pieces) => self.output(pieces).await?,
-                Step::Tell(text) => {
+                Step::Output(pieces) => self.output(pieces).await?,
+                Step::Story(text) => {
                     let words: Vec<&str> = text.split_inclusive(' ').collect();
                     self.output(&words).await?;
                 }

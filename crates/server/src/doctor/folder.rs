@@ -11,11 +11,10 @@ use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{Files, audit, backup, limits};
 
 /// What to do about damage.
-pub(super) const DAMAGE: &str = "stop the server, keep a copy of the folder as it is, see what `recount verify --data` can read, and put a backup in its place";
+pub(super) const DAMAGE: &str = "stop the server, copy the folder unchanged, check it with `recount verify --data`, and replace it by a backup";
 
 /// What to do about bytes of artifacts that are missing.
-pub(super) const LOST: &str =
-    "restore the file below blobs/ from a backup; without one the bytes are lost, and requests for them fail";
+pub(super) const LOST: &str = "restore the file below blobs/ from a backup; without a backup the bytes are lost and requests for them fail";
 
 /// Looks at a data folder that no server holds, sound or not, and changes nothing. With `full` every byte is read.
 pub fn offline(data: &Path, full: bool) -> Vec<Check> {
@@ -35,11 +34,11 @@ pub fn offline(data: &Path, full: bool) -> Vec<Check> {
 /// Leftovers of an interrupted backup and of a damaged write-ahead log.
 pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     for folder in backup::leftovers(data).unwrap_or_default() {
-        let value = format!("{} was not finished", folder.display());
-        checks.push(Check::note("backup", value, "the next start of the server removes it"));
+        let value = format!("{} is unfinished", folder.display());
+        checks.push(Check::note("backup", value, "it is removed at the next start of the server"));
     }
     if backup::is_unfinished(data) {
-        let value = format!("{} was not finished and is not a whole store", data.display());
+        let value = format!("{} is an unfinished backup, not a complete store", data.display());
         checks.push(Check::problem("backup", value, "delete it and use another backup"));
     }
     let stores = tenant_folders(data).unwrap_or_default().into_values();
@@ -58,12 +57,12 @@ fn tenants(checks: &mut Vec<Check>, data: &Path, full: bool) {
         Ok(folders) => folders,
         Err(why) => {
             let advice = "check the owner of the folder tenants in the data folder";
-            checks.push(Check::problem("tenants", format!("they cannot be listed: {why}"), advice));
+            checks.push(Check::problem("tenants", format!("cannot list the tenants: {why}"), advice));
             return;
         }
     };
     if let Ok(Some(loss)) = loss_of_tenants(data) {
-        checks.push(Check::problem("tenants", loss, "serve no backup that is not whole"));
+        checks.push(Check::problem("tenants", loss, "do not serve an incomplete backup"));
     }
     for (name, folder) in folders {
         // A server that holds the data folder also holds this one; reported once.
@@ -86,25 +85,25 @@ fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {
     let shown = data.display();
     if !data.join("recount.db").is_file() {
         let advice = "name the data folder with --data, or create one with `recount serve --data`";
-        checks.push(Check::problem(NAME, format!("{shown} holds no store"), advice));
+        checks.push(Check::problem(NAME, format!("{shown} contains no store"), advice));
         return;
     }
     if !data.join("blobs").is_dir() {
-        let advice = "restore a whole copy of the data folder here";
+        let advice = "restore a complete copy of the data folder";
         checks.push(Check::problem(NAME, format!("{shown} has no folder blobs"), advice));
     }
     match glance(data) {
         Ok(found) if found.schema < SCHEMA => {
             let value =
                 format!("{shown}, schema {} of {SCHEMA}, {}", found.schema, bytes(found.database_bytes));
-            let advice = "make a backup; `recount serve` then migrates it, which cannot be undone";
+            let advice = "create a backup first; `recount serve` migrates the store, which cannot be undone";
             checks.push(Check::note(NAME, value, advice));
         }
         Ok(found) => {
             let looked = if found.pages_checked {
-                "every page checked"
+                "all pages checked"
             } else {
-                "its pages not checked because it is large"
+                "pages not checked because the database is large"
             };
             let value =
                 format!("{shown}, schema {}, {}, {looked}", found.schema, bytes(found.database_bytes));
@@ -128,8 +127,10 @@ fn integrity(checks: &mut Vec<Check>, data: &Path) {
     match inspect(data) {
         Ok(found) => {
             checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, DAMAGE)));
-            let value =
-                format!("{} runs whole, {} events readable", found.readable_streams, found.readable_records);
+            let value = format!(
+                "{} complete runs, {} readable events",
+                found.readable_streams, found.readable_records
+            );
             checks.push(Check::fine(NAME, value));
             match crate::salvage::read(data) {
                 Ok(read) => {
@@ -150,7 +151,7 @@ fn plain(fault: &Fault) -> String {
 
 fn advice_for(kind: FaultKind) -> &'static str {
     match kind {
-        FaultKind::Locked => "ask the server that holds it, with --url, or stop it",
+        FaultKind::Locked => "use --url to ask the server that uses it, or stop that server",
         FaultKind::Newer => "use the release that wrote it, or a newer one",
         FaultKind::Corrupt => DAMAGE,
         FaultKind::Full => "free some space on the disk",
@@ -163,15 +164,15 @@ pub(super) fn disk(checks: &mut Vec<Check>, data: &Path) {
     const NAME: &str = "disk";
     let there = data.ancestors().find(|above| above.is_dir());
     let Some(Ok(space)) = there.map(rustix::fs::statvfs) else {
-        checks.push(Check::note(NAME, "its free space is not known", "see that the folder can be read"));
+        checks.push(Check::note(NAME, "the free space is unknown", "check that the folder can be read"));
         return;
     };
     let (free, whole) = (space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize);
     let value = format!("{} free of {}", bytes(free), bytes(whole));
     checks.push(if free < limits::DISK_FREE_BYTES_MIN {
-        Check::problem(NAME, value, "free some space: on a full disk appends are refused")
+        Check::problem(NAME, value, "free some space: on a full disk appends are rejected")
     } else if free < limits::DISK_FREE_BYTES_LOW {
-        Check::note(NAME, value, "free some space, or keep less: see docs/operations.md")
+        Check::note(NAME, value, "free some space, or shorten the retention: see docs/operations.md")
     } else {
         Check::fine(NAME, value)
     });

@@ -15,13 +15,13 @@ pub(super) fn write_to(page: &mut MetricsPage, started_ms: u64) {
     );
     let used = clock_gettime(ClockId::ProcessCPUTime);
     let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
-    page.family("process_cpu_seconds", super::Kind::Counter, seconds, "Processor time that was used.");
+    page.family("process_cpu_seconds", super::Kind::Counter, seconds, "Processor time used.");
     page.sample("_total", &[], used);
     if let Some(memory) = memory() {
         page.gauge(
             "process_resident_memory_bytes",
             bytes,
-            "Memory in use, files that are mapped included.",
+            "Memory in use, including mapped files.",
             memory.resident,
         );
         page.gauge(
@@ -36,12 +36,12 @@ pub(super) fn write_to(page: &mut MetricsPage, started_ms: u64) {
         page.gauge(
             "process_open_fds",
             None,
-            "Files and sockets that are open.",
+            "Open files and sockets.",
             open.count().saturating_sub(1) as f64,
         );
     }
     if let Some(soft) = Files::now().soft {
-        page.gauge("process_max_fds", None, "Files and sockets that may be open.", soft as f64);
+        page.gauge("process_max_fds", None, "The limit of open files and sockets.", soft as f64);
     }
 }
 

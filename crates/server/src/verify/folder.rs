@@ -25,7 +25,7 @@ pub struct Survey {
 pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     let mut survey = one_store(data, noted)?;
     let folders = tenant_folders(data)
-        .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
+        .map_err(|why| StartError::failed(format!("cannot read the folder of tenants: {why}")))?;
     let loss = loss_of_tenants(data).map_err(|why| StartError::failed(why.to_string()))?;
     if let Some(loss) = loss {
         add(&mut survey.reports, None, loss);
@@ -78,7 +78,7 @@ impl Survey {
 /// created, and one that is damaged or of an older release is only read.
 fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
-        return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
+        return Err(StartError::usage(format!("{} contains no store; name a data folder", data.display())));
     }
     let integrity = inspect(data).map_err(|fault| refused(&fault))?;
     let mut found = Found::sorted(&integrity);
@@ -88,7 +88,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     } else {
         found
             .of_store
-            .push("the folder blobs is missing; restore a whole copy of the data folder here".to_owned());
+            .push("the folder blobs is missing; restore a complete copy of the data folder".to_owned());
         false
     };
     let opened = match may_open.then(|| runs(data, noted)) {
@@ -108,7 +108,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
         None => None,
     };
     if opened.is_none() && !noted.is_empty() {
-        found.of_store.push("it cannot be opened, so nothing was compared with what was noted".to_owned());
+        found.of_store.push("the store cannot be opened, so no recorded digests were compared".to_owned());
     }
     let was_opened = opened.is_some();
     let mut reports = opened.unwrap_or_default();
@@ -168,7 +168,7 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>)
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|why| Unread::Runtime(StartError::failed(format!("the runtime cannot start: {why}"))))?;
+        .map_err(|why| Unread::Runtime(StartError::failed(format!("cannot start the runtime: {why}"))))?;
     runtime.block_on(async {
         let mut reports = Vec::new();
         let mut after = None;
@@ -195,7 +195,7 @@ async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     let missing = match recount_engine::missing_blobs(store).await {
         Ok(missing) => missing,
         Err(error) => {
-            let sentence = format!("missing blobs could not be checked: {error}");
+            let sentence = format!("cannot check for missing blobs: {error}");
             return add(reports, None, sentence);
         }
     };
@@ -224,7 +224,7 @@ fn add(reports: &mut Vec<VerifyReport>, run_id: Option<String>, problem: String)
 async fn catalogue(store: &dyn Store) -> Vec<String> {
     let mut astray = match recount_engine::check_catalogue(store).await {
         Ok(astray) => astray,
-        Err(error) => vec![format!("the catalogue cannot be read: {error}")],
+        Err(error) => vec![format!("cannot read the catalogue: {error}")],
     };
     let more = astray.len().saturating_sub(limits::VERIFY_SENTENCES_MAX);
     if more > 0 {
@@ -276,7 +276,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
         }
         Err(fault) => {
             let mut report = checker.finish(None);
-            report.problems.push(format!("where it ends cannot be read: {}", words(&fault.message)));
+            report.problems.push(format!("cannot read the end of the run: {}", words(&fault.message)));
             report
         }
     }
@@ -299,11 +299,14 @@ async fn damages(store: &dyn Store, stream: &StreamKey, from: u64, first: Fault)
                     range.end() + 1
                 }
                 Some(_) => {
-                    told.push(format!("and more from event {next} on"));
+                    told.push(format!("and more damage from event {next} on"));
                     return told;
                 }
                 None => {
-                    told.push(format!("nothing can be read from event {next} on: {}", words(&fault.message)));
+                    told.push(format!(
+                        "no events can be read from event {next} on: {}",
+                        words(&fault.message)
+                    ));
                     return told;
                 }
             },
@@ -346,7 +349,7 @@ fn lost_numbers(problem: &str) -> Option<String> {
 
 fn refused(fault: &Fault) -> StartError {
     let advice = match fault.kind {
-        FaultKind::Io => "; the lock needs a writable folder: use a copy of it",
+        FaultKind::Io => "; the lock needs a writable folder: use a copy of the folder",
         _ => "",
     };
     StartError::failed(format!("{}{advice}", words(&fault.message)))
@@ -354,7 +357,5 @@ fn refused(fault: &Fault) -> StartError {
 
 /// A sentence of the store without its advice to do what is being done.
 fn words(message: &str) -> String {
-    message
-        .replace("; check the store with `recount verify --data`", "")
-        .replace(", look with `recount verify --data`", "")
+    message.replace("; check the store with `recount verify --data`", "")
 }

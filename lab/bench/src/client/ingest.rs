@@ -1,4 +1,4 @@
-//! Producers that send batch after batch, each waiting for its answer as the protocol requires.
+//! Producers that send batch after batch, each after the previous response, as the protocol requires.
 
 use std::net::SocketAddr;
 
@@ -14,13 +14,13 @@ pub(crate) struct IngestPlan {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
     pub(crate) batch: usize,
-    /// Batches a run; then the connection makes another run.
+    /// Batches per run; then the connection creates another run.
     pub(crate) batches_a_run: u64,
     /// Ends after this time…
     pub(crate) seconds: f64,
     /// … or after so many batches on each connection.
     pub(crate) batches_max: u64,
-    /// Whether each run is ended.
+    /// Whether each run is ended with an ending event.
     pub(crate) end_runs: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn run(plan: &IngestPlan) -> Result<IngestFound> {
         let run = http::create_run(&mut connection)?;
         connections.push((connection, run));
     }
-    super::stand_ready()?;
+    super::wait_for_start()?;
     let start = now_ns();
     let mut found =
         IngestFound { events: 0, seconds: 0.0, confirmed: Histogram::default(), runs: Vec::new() };

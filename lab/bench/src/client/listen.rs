@@ -1,7 +1,7 @@
-//! Many runs that talk all the time, each with listeners of its own, and how late a question of a run reaches them.
+//! Many runs with constant output and their listeners: measures the delay until a question of a run reaches them.
 //!
-//! One thread reads all streams. Each run has a sender of its own, an open loop: an event is due at a set time, and a
-//! question carries that time. Streams of the accessibility face and of the native face are read alike.
+//! One thread reads all streams. Each run has its own open-loop sender: an event is due at a set time, and a question
+//! carries that time. Streams of the accessibility face and of the native face are read in the same way.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,13 +15,13 @@ use crate::clock::{self, now_ns};
 use crate::histogram::Histogram;
 use crate::{http, scene};
 
-/// Bytes taken from one socket at a time.
+/// Bytes read from one socket at a time.
 const READ_BYTES: usize = 64 << 10;
-/// How long all streams may take to bring their first message.
+/// How long all streams may take until their first message.
 const READY_SECONDS: f64 = 60.0;
-/// After the last event was due, listeners are given this long.
+/// How long listeners are read after the last event was due.
 const DRAIN_SECONDS: f64 = 10.0;
-/// Of these many events of a run one is a question, and the next one its answer.
+/// In each cycle of so many events, one is a question and the next one its resolution.
 const CYCLE: u64 = 20;
 
 /// Which face listeners use.
@@ -39,23 +39,23 @@ pub(crate) struct ListenPlan {
     pub(crate) face: Face,
     pub(crate) runs: usize,
     pub(crate) listeners_a_run: usize,
-    /// Events a second of each run, and how many of each in all.
+    /// Events per second of each run, and their total number.
     pub(crate) rate: u64,
     pub(crate) events: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ListenFound {
-    /// Questions that were to reach a listener, and those that did.
+    /// Questions that should reach a listener, and those that did.
     pub(crate) expected: u64,
-    pub(crate) heard: u64,
+    pub(crate) received: u64,
     /// Messages of all kinds, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
     pub(crate) closed_early: u64,
-    /// Of questions: from due to heard.
+    /// Delay of questions, from due to received.
     pub(crate) late: Histogram,
-    /// Of all events: from due to confirmed.
+    /// Delay of all events, from due to confirmed.
     pub(crate) confirmed: Histogram,
 }
 
@@ -66,7 +66,7 @@ struct Ear {
     open: bool,
 }
 
-/// Subscribes, waits until every stream has brought something, sends and listens.
+/// Subscribes, waits for the first message of every stream, then sends and listens.
 pub(super) fn run(plan: &ListenPlan) -> Result<ListenFound> {
     let mut senders = Vec::new();
     for _ in 0..plan.runs {
@@ -79,11 +79,11 @@ pub(super) fn run(plan: &ListenPlan) -> Result<ListenFound> {
         )?;
         senders.push((connection, run));
     }
-    // What the runs themselves cost is not what their listeners cost.
-    super::stand_ready_for_more()?;
-    let mut hall = Hall::open(plan, &senders)?;
-    super::stand_ready()?;
-    let before: u64 = hall.ears.iter().map(|ear| ear.messages).sum();
+    // The cost of the runs must not count as the cost of their listeners.
+    super::wait_for_more()?;
+    let mut listeners = Listeners::open(plan, &senders)?;
+    super::wait_for_start()?;
+    let before: u64 = listeners.ears.iter().map(|ear| ear.messages).sum();
     let start = now_ns() + 5_000_000;
     let found = std::thread::scope(|scope| {
         let threads: Vec<_> = senders
@@ -93,7 +93,7 @@ pub(super) fn run(plan: &ListenPlan) -> Result<ListenFound> {
                 scope.spawn(move || send(plan, at as u64, connection, &run, start))
             })
             .collect();
-        hall.listen(plan, start)?;
+        listeners.listen(plan, start)?;
         let mut confirmed = Histogram::default();
         for thread in threads {
             confirmed.merge(&thread.join().map_err(|_| anyhow!("a sender died"))??);
@@ -102,12 +102,12 @@ pub(super) fn run(plan: &ListenPlan) -> Result<ListenFound> {
     });
     Ok(ListenFound {
         expected: plan.expected(),
-        heard: hall.late.total(),
-        messages: hall.ears.iter().map(|ear| ear.messages).sum::<u64>() - before,
-        bytes: hall.bytes,
-        closed_early: hall.ears.iter().filter(|ear| !ear.open).count() as u64,
+        received: listeners.late.total(),
+        messages: listeners.ears.iter().map(|ear| ear.messages).sum::<u64>() - before,
+        bytes: listeners.bytes,
+        closed_early: listeners.ears.iter().filter(|ear| !ear.open).count() as u64,
         confirmed: found?,
-        late: hall.late,
+        late: listeners.late,
     })
 }
 
@@ -118,13 +118,13 @@ impl ListenPlan {
 
     fn due(&self, start: u64, at_run: u64, event: u64) -> u64 {
         let gap = 1_000_000_000 / self.rate;
-        // Runs do not speak in the same moment.
+        // The runs do not send at the same moment.
         start + event * gap + at_run * gap / self.runs as u64
     }
 }
 
 /// All listeners.
-struct Hall {
+struct Listeners {
     ears: Vec<Ear>,
     poll: rustix::fd::OwnedFd,
     buffer: Vec<u8>,
@@ -133,16 +133,16 @@ struct Hall {
     late: Histogram,
 }
 
-impl Hall {
-    fn open(plan: &ListenPlan, senders: &[(http::Connection, String)]) -> Result<Hall> {
+impl Listeners {
+    fn open(plan: &ListenPlan, senders: &[(http::Connection, String)]) -> Result<Listeners> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let mut door = http::Connection::open(plan.address)?;
+        let mut connection = http::Connection::open(plan.address)?;
         let mut ears = Vec::with_capacity(plan.runs * plan.listeners_a_run);
         for (_, run) in senders {
             for _ in 0..plan.listeners_a_run {
                 let path = match plan.face {
                     Face::Native => format!("/v1/runs/{run}/events"),
-                    Face::Accessibility => subscribe(&mut door, run)?,
+                    Face::Accessibility => subscribe(&mut connection, run)?,
                 };
                 let mut stream = TcpStream::connect(plan.address).context("a listener cannot connect")?;
                 stream.set_nodelay(true)?;
@@ -161,7 +161,7 @@ impl Hall {
             Face::Native => b"\"clarification.requested\"",
             Face::Accessibility => b"agent.awaiting.clarification\"",
         };
-        let mut hall = Hall {
+        let mut listeners = Listeners {
             ears,
             poll,
             buffer: vec![0; READ_BYTES],
@@ -170,20 +170,20 @@ impl Hall {
             late: Histogram::default(),
         };
         let start = now_ns();
-        while hall.ears.iter().any(|ear| ear.messages == 0) {
-            hall.turn()?;
-            let refused = hall.ears.iter().find(|ear| !matches!(ear.lines.status, 0 | 200));
+        while listeners.ears.iter().any(|ear| ear.messages == 0) {
+            listeners.turn()?;
+            let refused = listeners.ears.iter().find(|ear| !matches!(ear.lines.status, 0 | 200));
             ensure!(
                 refused.is_none(),
                 "a listener was refused with {:?}",
                 refused.map(|ear| ear.lines.status)
             );
-            ensure!(clock::seconds_since(start) < READY_SECONDS, "not every listener has heard something");
+            ensure!(clock::seconds_since(start) < READY_SECONDS, "not every listener has received something");
         }
-        Ok(hall)
+        Ok(listeners)
     }
 
-    /// Until every question was heard, or nothing more can come.
+    /// Listens until every question was received, or nothing more can come.
     fn listen(&mut self, plan: &ListenPlan, start: u64) -> Result<()> {
         let last = plan.due(start, plan.runs as u64, plan.events);
         while now_ns() < last
@@ -194,7 +194,7 @@ impl Hall {
         Ok(())
     }
 
-    /// Takes what is there, waiting a little for it.
+    /// Reads available data, with a short wait.
     fn turn(&mut self) -> Result<()> {
         let mut events =
             [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 512];
@@ -237,8 +237,8 @@ fn due_in(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(line.get(at..at + scene::MARK_DIGITS)?).ok()?.parse().ok()
 }
 
-/// A subscription to one run that takes one event a second and answers questions; the path of its stream.
-fn subscribe(door: &mut http::Connection, run: &str) -> Result<String> {
+/// Subscribes to one run with one event per second and questions. Returns the path of the stream.
+fn subscribe(connection: &mut http::Connection, run: &str) -> Result<String> {
     let request = serde_json::json!({
         "type": "subscription.request",
         "aaep_version": "1.0.0",
@@ -252,7 +252,7 @@ fn subscribe(door: &mut http::Connection, run: &str) -> Result<String> {
         },
         "extensions": { "recount": { "run_id": run } },
     });
-    let answer = door.post("/aaep/v1/subscriptions", request.to_string().as_bytes())?;
+    let answer = connection.post("/aaep/v1/subscriptions", request.to_string().as_bytes())?;
     let body = String::from_utf8_lossy(&answer.body);
     ensure!((200..300).contains(&answer.status), "a subscription was refused with {}: {body}", answer.status);
     let accepted: serde_json::Value = serde_json::from_str(&body)?;
@@ -260,7 +260,7 @@ fn subscribe(door: &mut http::Connection, run: &str) -> Result<String> {
     Ok(format!("/aaep/v1/events?subscription_id={id}"))
 }
 
-/// Appends each event of one run when it is due; what became due during an append goes with the next.
+/// Appends each event of one run when it is due. Events that became due during an append go with the next.
 fn send(
     plan: &ListenPlan,
     at_run: u64,
@@ -278,7 +278,7 @@ fn send(
             until += 1;
         }
         let events: Vec<_> =
-            (sent..until).map(|event| said(run, event, plan.due(start, at_run, event))).collect();
+            (sent..until).map(|event| event_at(run, event, plan.due(start, at_run, event))).collect();
         http::append(&mut connection, run, &scene::batch(0, seq, &events))?;
         let now = now_ns();
         for event in sent..until {
@@ -289,8 +289,8 @@ fn send(
     Ok(confirmed)
 }
 
-/// Words of the model, and near the end of each cycle a question, which nobody answers.
-fn said(run: &str, event: u64, due_ns: u64) -> (&'static str, String) {
+/// Model output, and near the end of each cycle a question, which no listener resolves.
+fn event_at(run: &str, event: u64, due_ns: u64) -> (&'static str, String) {
     let number = event / CYCLE;
     match event % CYCLE {
         18 => {

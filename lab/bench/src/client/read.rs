@@ -1,7 +1,7 @@
-//! Many readers of one stream, in one thread, and the open-loop sender that feeds it.
+//! Reads one stream with many readers in one thread, and feeds it with an open-loop sender.
 //!
-//! Events are due at set times, whether or not the server keeps up: an event's lateness counts from when it
-//! was due, so a server that stalls cannot slow the load down.
+//! Events are due at set times, whether or not the server keeps up. The delay of an event counts from its due time, so
+//! a server that stalls cannot slow the load down.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,29 +17,29 @@ use crate::{http, scene};
 
 /// Readers whose messages are timed.
 const SAMPLED: usize = 50;
-/// Bytes taken from one socket at a time.
+/// Bytes read from one socket at a time.
 const READ_BYTES: usize = 256 << 10;
-/// After the last event was due, readers are given this long.
+/// How long readers are read after the last event was due.
 const DRAIN_SECONDS: f64 = 20.0;
-/// Streams that bring nothing for this long after the last event was due will bring nothing more.
+/// Streams without data for this long after the last event was due count as complete.
 const QUIET_SECONDS: f64 = 2.0;
-/// Time between two looks at what is due.
+/// The interval at which due events are checked.
 const TICK_NS: u64 = 1_000_000;
 /// Events one batch may carry.
 const BATCH_MAX: u64 = 1000;
 
-/// What is to be read.
+/// The streams to read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ReadPlan {
     pub(crate) address: SocketAddr,
     pub(crate) path: String,
     pub(crate) readers: usize,
-    /// Further readers that never take a byte.
+    /// Additional readers that never read a byte.
     pub(crate) stalled: usize,
-    /// Events a second, and how many in all.
+    /// Events per second, and their total number.
     pub(crate) rate: u64,
     pub(crate) events: u64,
-    /// Whether events carry the moment they were sent instead of the moment they were due.
+    /// Whether events carry the time when they were sent instead of the due time.
     pub(crate) stamped_when_sent: bool,
     pub(crate) source: Source,
 }
@@ -47,13 +47,13 @@ pub(crate) struct ReadPlan {
 /// The source of the events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Source {
-    /// We do, by appending to this run.
+    /// The client itself appends to this run.
     Run(String),
     /// The server itself, once it gets the signal.
     Server,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ReadFound {
     pub(crate) delivered: u64,
@@ -64,7 +64,7 @@ pub(crate) struct ReadFound {
     /// From when the first event was due to the last message.
     pub(crate) seconds: f64,
     pub(crate) late: Histogram,
-    /// Of our own appends: from due to confirmed.
+    /// Delay of the client's own appends, from due to confirmed.
     pub(crate) confirmed: Histogram,
 }
 
@@ -103,7 +103,7 @@ impl Crowd {
         Ok(Crowd { sockets, poll, buffer: vec![0; READ_BYTES], late: Histogram::default() })
     }
 
-    /// Takes what is there, waiting a little for it. Whether anything was.
+    /// Reads available data, with a short wait. Returns whether there was any.
     fn turn(&mut self) -> Result<bool> {
         let mut events =
             [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 512];
@@ -138,7 +138,7 @@ impl Crowd {
     }
 }
 
-/// Reads until every reader has everything, or nothing comes any more.
+/// Reads until every reader has everything, or no more data comes.
 pub(super) fn run(plan: &ReadPlan) -> Result<ReadFound> {
     let mut crowd = Crowd::open(plan)?;
     let stalled: Vec<TcpStream> = (0..plan.stalled)
@@ -156,7 +156,7 @@ pub(super) fn run(plan: &ReadPlan) -> Result<ReadFound> {
             anyhow::bail!("a reader was refused with {}", refused.reader.status());
         }
     }
-    super::stand_ready()?;
+    super::wait_for_start()?;
     let before: u64 = crowd.sockets.iter().map(|socket| socket.reader.messages).sum();
     let start = now_ns() + 5 * TICK_NS;
     let feed = feed(plan, start)?;
@@ -209,7 +209,7 @@ fn feed(plan: &ReadPlan, start: u64) -> Result<Option<Feed>> {
     let plan = plan.clone();
     match plan.source.clone() {
         Source::Server => {
-            // The answer is not waited for: the first events may come before it.
+            // The response is not awaited, because the first events may come before it.
             let mut stream = TcpStream::connect(plan.address)?;
             write!(stream, "GET /go?start={start} HTTP/1.1\r\nhost: {}\r\n\r\n", plan.address)?;
             Ok(Some(spawn(move || {
@@ -229,7 +229,7 @@ fn spawn(body: impl FnOnce() -> Result<Histogram> + Send + 'static) -> Feed {
     std::thread::spawn(body)
 }
 
-/// Appends each event when it is due; what became due during an append goes with the next.
+/// Appends each event when it is due. Events that became due during an append go with the next.
 fn send(plan: &ReadPlan, run: &str, connection: &mut http::Connection, start: u64) -> Result<Histogram> {
     let mut confirmed = Histogram::default();
     let (mut sent, mut seq) = (0, 1);

@@ -1,7 +1,7 @@
-//! One reader that reads a run's whole history as fast as it comes.
+//! Reads the whole history of a run as fast as possible, with one reader.
 //!
-//! Timed passes only count bytes, so that reading costs as little as possible on both
-//! sides of a comparison; one pass before them checks every message.
+//! Timed passes only count bytes, so that reading costs as little as possible on both sides of a comparison. One pass
+//! before them checks every message.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -19,11 +19,11 @@ const READ_BYTES: usize = 256 << 10;
 pub(crate) struct ReplayPlan {
     pub(crate) address: SocketAddr,
     pub(crate) path: String,
-    /// Messages the stream must bring; looked at in the first pass of a plan that has no `bytes`.
+    /// Messages that the stream must have; checked in the first pass of a plan without `bytes`.
     pub(crate) messages: u64,
-    /// Bytes after which a timed pass is over.
+    /// Bytes after which a timed pass ends.
     pub(crate) bytes: Option<u64>,
-    /// Timed passes; the quickest counts least, the median counts.
+    /// The number of timed passes; their median counts.
     pub(crate) passes: usize,
 }
 
@@ -49,14 +49,14 @@ fn open(plan: &ReplayPlan) -> Result<TcpStream> {
 pub(super) fn run(plan: &ReplayPlan) -> Result<ReplayFound> {
     let mut found = ReplayFound { messages: 0, missing: 0, repeated: 0, bytes: 0, seconds: Vec::new() };
     let mut buffer = vec![0; READ_BYTES];
-    super::stand_ready()?;
+    super::wait_for_start()?;
     let Some(wanted) = plan.bytes else {
         let mut stream = open(plan)?;
         let mut reader = Reader::new(false);
         let mut late = Histogram::default();
         let start = now_ns();
         while reader.messages < plan.messages {
-            let got = stream.read(&mut buffer).context("the stream stands still")?;
+            let got = stream.read(&mut buffer).context("the stream stopped")?;
             ensure!(got > 0, "the stream ended after {} messages of {}", reader.messages, plan.messages);
             found.bytes += got as u64;
             reader.take(&buffer[..got], 0, &mut late);
@@ -72,7 +72,7 @@ pub(super) fn run(plan: &ReplayPlan) -> Result<ReplayFound> {
         let start = now_ns();
         let mut bytes = 0;
         while bytes < wanted {
-            let got = stream.read(&mut buffer).context("the stream stands still")?;
+            let got = stream.read(&mut buffer).context("the stream stopped")?;
             ensure!(got > 0, "the stream ended after {bytes} bytes of {wanted}");
             bytes += got as u64;
         }

@@ -1,6 +1,6 @@
-//! Reads one event stream and counts: messages, gaps in the ids, and how late each message came.
+//! Reads one event stream and counts messages, gaps in the ids, and the delay of each message.
 //!
-//! Made to cost little: it looks for line ends and keeps nothing but a line that is cut by a read.
+//! It is cheap: it searches line ends and stores only a line that is split by a read.
 
 use crate::histogram::Histogram;
 use crate::scene;
@@ -19,7 +19,7 @@ enum Transfer {
 /// The lines of a body, however it is delimited and cut.
 pub(crate) struct Lines {
     transfer: Transfer,
-    /// The head while it comes, then the line that was cut.
+    /// The incomplete head, later the incomplete line.
     partial: Vec<u8>,
     pub(crate) status: u16,
 }
@@ -35,12 +35,12 @@ pub(crate) struct Reader {
     lines: Lines,
     id: Option<u64>,
     due_ns: Option<u64>,
-    /// Whether the time of messages is looked at.
+    /// Whether the delay of messages is measured.
     sampled: bool,
     pub(crate) caught_up: bool,
     pub(crate) messages: u64,
     pub(crate) last: Option<u64>,
-    /// Ids that were missing, or came again.
+    /// Ids that were missing or repeated.
     pub(crate) missing: u64,
     pub(crate) repeated: u64,
 }
@@ -50,7 +50,7 @@ impl Lines {
         self.transfer == Transfer::Over
     }
 
-    /// Takes in what one read brought, and shows each line that is whole.
+    /// Processes the bytes of one read, and calls `each` with each complete line.
     pub(crate) fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
         while !bytes.is_empty() {
             bytes = match self.transfer {
@@ -151,7 +151,7 @@ impl Reader {
         self.lines.status
     }
 
-    /// Takes in what one read brought, at `now_ns`.
+    /// Processes the bytes of one read at `now_ns`.
     pub(crate) fn take(&mut self, bytes: &[u8], now_ns: u64, late: &mut Histogram) {
         let mut lines = std::mem::take(&mut self.lines);
         lines.take(bytes, |line| self.line(line, now_ns, late));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_counted_however_the_bytes_are_cut() {
+    fn messages_are_counted_for_any_chunking() {
         let frame = |id: u64| format!("id: {id}\ndata: {{\"m\":\"due={:019} \"}}\n\n", 400);
         let caught_up = "event: caught_up\ndata: {}\n\n";
         let wire = [

@@ -1,5 +1,5 @@
-//! Applications that run turns: each on one connection that stays open, one turn after the other, over its own
-//! sessions, each turn read to its end.
+//! Applications that run turns: each on one open connection, one turn after the other, over its own sessions. Each turn
+//! is read to its end.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,9 +13,9 @@ use crate::clock::{now_ns, seconds_since};
 use crate::histogram::Histogram;
 use crate::http;
 
-/// How long an answer may bring nothing.
+/// How long a response may send nothing.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Bytes taken from an answer at a time.
+/// Bytes read from a response at a time.
 const READ_BYTES: usize = 16 << 10;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub(crate) struct TurnsFound {
     /// From the request to the first byte of the stream, and to its last frame.
     pub(crate) first: Histogram,
     pub(crate) whole: Histogram,
-    /// Turns that did not end as they should.
+    /// Turns with an unexpected end.
     pub(crate) odd: u64,
 }
 
@@ -48,7 +48,7 @@ struct Application {
 
 pub(super) fn run(plan: &TurnsPlan) -> Result<TurnsFound> {
     let applications = (0..plan.connections).map(|at| application(plan, at)).collect::<Result<Vec<_>>>()?;
-    super::stand_ready()?;
+    super::wait_for_start()?;
     let start = now_ns();
     let mut found = TurnsFound::default();
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn talk(mut application: Application, start: u64, seconds: f64) -> Result<TurnsF
         application.stream.write_all(request)?;
         let (mut lines, mut first, mut ended_well) = (Lines::default(), None, false);
         while !lines.is_over() {
-            let got = application.stream.read(&mut buffer).context("a turn stands still")?;
+            let got = application.stream.read(&mut buffer).context("a turn stopped")?;
             ensure!(got > 0, "the server closed the connection in a turn");
             lines.take(&buffer[..got], |line| {
                 first.get_or_insert_with(now_ns);

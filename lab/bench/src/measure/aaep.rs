@@ -42,7 +42,7 @@ pub(super) const LINES: &[SheetRow] = &[
     },
     SheetRow {
         key: "aaep.text",
-        what: "AAEP, 100,000 events told as a linear account",
+        what: "AAEP, 100,000 events rendered as a linear account",
         unit: "s",
         bar: Bar::AtMost(1.0),
     },
@@ -111,7 +111,7 @@ fn best(least: &mut f64, work: impl FnOnce() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// The whole way that a file goes, from its bytes to the verdict.
+/// Validates a file, from its bytes to the verdict.
 fn validated(text: &str) -> Result<()> {
     let mut found = Vec::new();
     let report = Text::new(|line: &str| {
@@ -125,16 +125,16 @@ fn validated(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Mebibytes by which a process of its own grew that follows so many sessions through so many events.
+/// The memory growth in MiB of a separate process that follows so many sessions through so many events.
 fn crowd_mib(sessions: usize, events: usize) -> Result<f64> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.args(["sessions", &sessions.to_string(), &events.to_string()]).output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    said.trim().parse().with_context(|| format!("{said:?} is no number of mebibytes"))
+    printed.trim().parse().with_context(|| format!("{printed:?} is no number of mebibytes"))
 }
 
-/// The process itself: prints by how much it grew.
+/// The separate process: prints its memory growth.
 pub(crate) fn follow_sessions(words: &[String]) -> Result<()> {
     let [sessions, events] = words else { anyhow::bail!("`sessions` takes two numbers") };
     let own = std::process::id();

@@ -1,5 +1,5 @@
-//! Appending through the engine, in process, strict: many writers with one run each, and one alone; with
-//! nothing due for sealing, with sealing keeping pace, and with other programs on all processors.
+//! Measures appends through the engine, in process and strict: many writers with one run each, and a single one; with
+//! nothing to seal, with concurrent sealing, and with other programs on all processors.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use recount_world::World;
 use super::{Bench, alternate};
 use crate::clock::{now_ns, seconds_since};
 use crate::histogram::Histogram;
-use crate::process::{Raised, Spinners};
+use crate::process::{RaisedPriority, Spinners};
 use crate::scene;
 use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::yardstick::group::{self, Window};
@@ -86,7 +86,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     alone(bench, pair, sheet)
 }
 
-/// With checkpoints, and nothing due for sealing however long it takes.
+/// With checkpoints, and without sealing.
 fn unsealed(folder: &Path) -> SqliteOptions {
     let seal_age = Duration::from_secs(24 * 60 * 60);
     SqliteOptions {
@@ -192,9 +192,9 @@ fn busy(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
         let scratch = bench.scratch(what)?;
         Ok(engine(unsealed(scratch.path()), bench.pick(16, 256), 1, bench.short_seconds())?.0)
     };
-    // They begin before the priority is raised, or they would have it too.
+    // They start before the priority is raised, or they would inherit it.
     let spinners = Spinners::prepare()?;
-    let Some(raised) = Raised::raise() else {
+    let Some(raised) = RaisedPriority::raise() else {
         sheet.note("no priority is to be had here, so a busy machine is not measured".to_owned());
         return Ok(());
     };
@@ -234,11 +234,11 @@ fn alone(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
     sync_share(bench, sheet)
 }
 
-/// Short turns of either kind of sync, so that what others do to the disk meets both.
+/// Short turns of either kind of sync, so that disk load of other programs affects both.
 const SYNC_TURNS: usize = 7;
 
-/// The single sync is itself a raw limit: it must be about as quick as the quickest loop of them. Disks
-/// change their pace from second to second, so the two take turns, and the middle of the turns counts.
+/// The single sync is itself a raw limit: it must be about as fast as the fastest sync loop. The speed of disks changes
+/// from second to second, so the two alternate, and the median counts.
 pub(super) fn sync_share(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
     let mut shares = Vec::new();
     for _ in 0..SYNC_TURNS {
@@ -253,14 +253,19 @@ pub(super) fn sync_share(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
 }
 
 /// Bytes that were not sealed.
-struct Hot {
-    /// In the first sixth of the window.
+struct UnsealedBytes {
+    /// The maximum in the first sixth of the window.
     most_at_first: u64,
     at_end: u64,
 }
 
 /// The same loop through the engine: every writer has its own run.
-fn engine(options: SqliteOptions, writers: usize, events: u64, seconds: f64) -> Result<(Window, Hot)> {
+fn engine(
+    options: SqliteOptions,
+    writers: usize,
+    events: u64,
+    seconds: f64,
+) -> Result<(Window, UnsealedBytes)> {
     let runtime = group::runtime()?;
     runtime.block_on(async {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options)?);
@@ -298,7 +303,7 @@ fn engine(options: SqliteOptions, writers: usize, events: u64, seconds: f64) -> 
                 })
             })
             .collect();
-        let mut hot = Hot { most_at_first: 0, at_end: 0 };
+        let mut hot = UnsealedBytes { most_at_first: 0, at_end: 0 };
         while seconds_since(start) < seconds {
             tokio::time::sleep(Duration::from_secs_f64((seconds / 24.0).min(1.0))).await;
             hot.at_end = store.stats().await?.hot_bytes;

@@ -1,8 +1,8 @@
-//! The cost of a tool call besides the model, the tool and the disk: in process, because only there each of the three can
-//! be timed.
+//! Measures the cost of a tool call without the model, the tool and the disk: in process, because only there each of
+//! the three can be timed.
 //!
-//! From the end of the model's output to the next request to the model, with one call in between. The
-//! time of the tool itself and of every append is subtracted; both are timed where they are called.
+//! From the end of the model's output to the next request to the model, with one call in between. The time of the tool
+//! and of every append is subtracted; both are timed where they are called.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -56,14 +56,14 @@ const CALLS: usize = 60;
 pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()> {
     let runs = bench.pick(1, 10);
     let scratch = bench.scratch("engine")?;
-    let books = Arc::new(Books::default());
+    let call_times = Arc::new(CallTimes::default());
     let runtime = group::runtime()?;
     runtime.block_on(async {
         let store = SqliteStore::open(SqliteOptions::new(scratch.path().join("data")))?;
         let world = World::real();
-        let timed: Arc<dyn Store> = Arc::new(Timed { inner: store, books: books.clone() });
+        let timed: Arc<dyn Store> = Arc::new(TimedStore { inner: store, call_times: call_times.clone() });
         let engine = Engine::open(timed, world.clone(), Arc::new(SseFraming)).await?;
-        let settings = settings(scratch.path(), &books)?;
+        let settings = settings(scratch.path(), &call_times)?;
         engine.work().employ(Arc::new(Agent::new(settings, world)), 1).await?;
         for _ in 0..runs {
             let mut queued = Queued::new(RunKind::AgentLoop);
@@ -77,7 +77,7 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
         engine.shutdown().await;
         anyhow::Ok(())
     })?;
-    let calls = std::mem::take(&mut *books.calls.lock().expect("nothing panics with it"));
+    let calls = std::mem::take(&mut *call_times.calls.lock().expect("nothing panics with it"));
     sheet
         .must(calls.len() == runs * CALLS, || format!("{} calls were seen of {}", calls.len(), runs * CALLS));
     let (mut overhead, mut durable, mut waits) = (Histogram::default(), Histogram::default(), 0);
@@ -93,18 +93,18 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
     Ok(())
 }
 
-fn settings(folder: &std::path::Path, books: &Arc<Books>) -> Result<Settings> {
+fn settings(folder: &std::path::Path, call_times: &Arc<CallTimes>) -> Result<Settings> {
     let turn = "[[turn]]\ncall = [{ name = \"todo_write\", input = { todos = [{ content = \"This\", status = \"pending\" }] } }]\n";
     let script = Script::parse(&turn.repeat(CALLS)).map_err(anyhow::Error::msg)?;
     let mut registry = Registry {
         default: Some(ModelName { provider: "play".into(), model: "it".into() }),
         ..Registry::default()
     };
-    let model = TimedModel { inner: Scripted::new(script), books: books.clone() };
+    let model = TimedModel { inner: Scripted::new(script), call_times: call_times.clone() };
     registry.models.by_name.insert("play".into(), Arc::new(model));
     let mut tools = Tools::standard();
     let inner = tools.get("todo_write").context("there is a list of things to do")?.clone();
-    tools.add(TimedTool { inner, books: books.clone() });
+    tools.add(TimedTool { inner, call_times: call_times.clone() });
     let home = folder.join("workspaces");
     let workspaces = Workspaces { home, allowed: [].into(), forbidden: [].into() };
     Ok(Settings {
@@ -114,9 +114,9 @@ fn settings(folder: &std::path::Path, books: &Arc<Books>) -> Result<Settings> {
     })
 }
 
-/// What is known of the call that goes on, and of those that are over.
+/// The times of the current call, and of completed ones.
 #[derive(Default)]
-struct Books {
+struct CallTimes {
     finished_ns: AtomicU64,
     tool_ns: AtomicU64,
     durable_ns: AtomicU64,
@@ -131,8 +131,8 @@ struct OneCall {
     waits: u64,
 }
 
-impl Books {
-    /// The model has finished: from here on it is our time.
+impl CallTimes {
+    /// Called when the model has finished: from here the time counts.
     fn finished(&self) {
         for count in [&self.tool_ns, &self.durable_ns, &self.waits] {
             count.store(0, Ordering::Relaxed);
@@ -140,8 +140,8 @@ impl Books {
         self.finished_ns.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// The model is asked: the call before that is over, if there was one.
-    fn asked(&self) {
+    /// Called when the model is requested: the previous call is complete, if there was one.
+    fn requested(&self) {
         let finished_ns = self.finished_ns.swap(0, Ordering::Relaxed);
         let tool_ns = self.tool_ns.load(Ordering::Relaxed);
         if finished_ns > 0 && tool_ns > 0 {
@@ -157,13 +157,13 @@ impl Books {
 
 struct TimedModel {
     inner: Scripted,
-    books: Arc<Books>,
+    call_times: Arc<CallTimes>,
 }
 
 impl Model for TimedModel {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
-        self.books.asked();
-        Box::new(TimedReply { inner: self.inner.begin(request), books: self.books.clone() })
+        self.call_times.requested();
+        Box::new(TimedReply { inner: self.inner.begin(request), call_times: self.call_times.clone() })
     }
 
     fn can(&self, model: &str, capability: Capability) -> bool {
@@ -173,7 +173,7 @@ impl Model for TimedModel {
 
 struct TimedReply {
     inner: Box<dyn Reply>,
-    books: Arc<Books>,
+    call_times: Arc<CallTimes>,
 }
 
 impl Reply for TimedReply {
@@ -181,7 +181,7 @@ impl Reply for TimedReply {
         Box::pin(async move {
             let piece = self.inner.next().await;
             if let Ok(Piece::Finish { .. }) = piece {
-                self.books.finished();
+                self.call_times.finished();
             }
             piece
         })
@@ -190,7 +190,7 @@ impl Reply for TimedReply {
 
 struct TimedTool {
     inner: Arc<dyn Tool>,
-    books: Arc<Books>,
+    call_times: Arc<CallTimes>,
 }
 
 impl Tool for TimedTool {
@@ -218,25 +218,25 @@ impl Tool for TimedTool {
         Box::pin(async move {
             let start = now_ns();
             let outcome = self.inner.run(job).await;
-            self.books.tool_ns.fetch_add(now_ns() - start, Ordering::Relaxed);
+            self.call_times.tool_ns.fetch_add(now_ns() - start, Ordering::Relaxed);
             outcome
         })
     }
 }
 
-/// The store, with a clock at its appends.
-struct Timed {
+/// A store that times its appends.
+struct TimedStore {
     inner: SqliteStore,
-    books: Arc<Books>,
+    call_times: Arc<CallTimes>,
 }
 
-impl Store for Timed {
+impl Store for TimedStore {
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
-        let (start, answer, books) = (now_ns(), self.inner.append(append), self.books.clone());
+        let (start, answer, call_times) = (now_ns(), self.inner.append(append), self.call_times.clone());
         Box::pin(async move {
             let answer = answer.await;
-            books.durable_ns.fetch_add(now_ns() - start, Ordering::Relaxed);
-            books.waits.fetch_add(1, Ordering::Relaxed);
+            call_times.durable_ns.fetch_add(now_ns() - start, Ordering::Relaxed);
+            call_times.waits.fetch_add(1, Ordering::Relaxed);
             answer
         })
     }

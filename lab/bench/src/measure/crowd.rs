@@ -1,8 +1,8 @@
-//! Many runs at once, each with a model that emits twenty words a second, and one reader of the feed that measures the
-//! gaps between the words of each run.
+//! Measures many concurrent runs, each with a model that emits twenty words per second, with one reader of the feed
+//! that measures the gaps between the words of each run.
 //!
-//! A gap is the time between two deltas of one run as they reach the reader, so it includes the model's own pace of
-//! 50 ms, and what gathers into one delta.
+//! A gap is the time between two deltas of one run at the reader, so it includes the model's own pace of 50 ms, and the
+//! batching of deltas.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,14 +44,14 @@ pub(super) const LINES: &[SheetRow] = &[
     },
 ];
 
-/// How often memory is looked at.
+/// The polling interval of memory.
 const LOOK_MS: u64 = 20;
 
 pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()> {
     let (runs, words) = (bench.pick(5, 500), bench.pick(10, 300));
     let scratch = bench.scratch("own")?;
-    let said = "word ".repeat(words);
-    let script = format!("[pace]\ntokens_per_second = 20.0\n\n[[turn]]\ntext = {said:?}\n");
+    let text = "word ".repeat(words);
+    let script = format!("[pace]\ntokens_per_second = 20.0\n\n[[turn]]\ntext = {text:?}\n");
     let own = OwnRunServer::start(scratch.path(), &script, "off")?;
     let pid = own.server.pid();
     let (over, before, start) = (AtomicBool::new(false), cpu_seconds(pid)?, clock::now_ns());

@@ -1,4 +1,5 @@
-//! One run, many readers, the client in a second process; events come in over HTTP and are durable first.
+//! Measures one run with many readers, with the client in a second process; events arrive over HTTP and are durable
+//! first.
 
 use anyhow::{Result, anyhow};
 
@@ -60,7 +61,7 @@ pub(super) const LINES: &[SheetRow] = &[
     },
 ];
 
-/// Alone, because a difference that ought to be nothing needs windows of its own.
+/// Separate, because a difference that should be zero needs its own windows.
 pub(super) const STALLED_LINES: &[SheetRow] = &[
     SheetRow {
         key: "stalled.p99",
@@ -121,7 +122,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     sheet.pair("fanout.1000x10000.rate", rate(&ours), rate(&broadcast));
     sheet.pair("fanout.1000x10000.delivered", share(&ours, fast), share(&broadcast, fast));
     sheet.one("fanout.idle", idle);
-    // axum merges nothing on purpose, yet its sockets must be kept as busy as small writes can.
+    // axum does not merge writes, but its sockets must be as busy as small writes allow.
     let small_writes = raw::loopback(500, bench.pick(0.05, 0.5))?.1;
     sheet.share(
         "axum Sse, messages a second: of raw 500-byte writes".to_owned(),
@@ -208,8 +209,8 @@ fn both(
     Ok((ours, theirs, idle, cpu))
 }
 
-/// What the client found; the server's memory for each reader while all were idle, in KiB; its processor
-/// time a message, in nanoseconds.
+/// Returns the client's results, the server's memory per idle reader in KiB, and its processor time per message in
+/// nanoseconds.
 fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(ReadFound, f64, f64)> {
     let scratch = bench.scratch("server")?;
     let server = Server::product(scratch.path())?;

@@ -1,4 +1,4 @@
-//! The resources of an idle server, its start time, and the size of its store.
+//! Measures the resources of an idle server, its start time, and the size of its store.
 
 use anyhow::{Context as _, Result};
 
@@ -56,7 +56,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     sheet.one("footprint.idle", anonymous_kib(server.pid())? / 1024.0);
     let events = bench.pick(2_000, 1_000_000);
     let found = write(&server, 16, 64, 16, events, true)?;
-    // A server that stops copies its write-ahead log first: then only what stays is weighed.
+    // A server that stops checkpoints its write-ahead log first, so only the final size is measured.
     server.stop()?;
     let event_bytes = stored_bytes(&found);
     sheet.one("footprint.hot", folder_bytes(scratch.path())? as f64 / event_bytes);
@@ -90,7 +90,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
 
 const BATCH: usize = 50;
 
-/// Microseconds of the server's processor time an event.
+/// The server's processor time per event in microseconds.
 fn cpu_an_event(bench: &Bench, batches_a_run: u64, events: u64) -> Result<f64> {
     let scratch = bench.scratch("server")?;
     let server = Server::product(scratch.path())?;
@@ -120,7 +120,7 @@ fn write(
     load(&Plan::Ingest(plan), || Ok(())).context("filling the store")
 }
 
-/// Bytes of the events themselves. The few that begin and end a run are counted as if they were as long.
+/// Bytes of the events themselves. The few that start and end a run are counted with the same length.
 fn stored_bytes(found: &IngestFound) -> f64 {
     let around = 3 * found.runs.len() as u64;
     ((found.events + around) * scene::STORED_BYTES as u64) as f64

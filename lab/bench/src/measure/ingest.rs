@@ -1,4 +1,4 @@
-//! Producers over HTTP: 16 connections, batches of 64, strict, as fast as they are answered.
+//! Measures producers over HTTP: 16 connections, batches of 64, strict, each after the previous response.
 
 use anyhow::{Result, anyhow};
 

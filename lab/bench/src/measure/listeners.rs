@@ -1,5 +1,5 @@
-//! Listeners of the accessibility face: many subscriptions over many runs that talk faster than their listeners allow, the
-//! client in a second process, beside readers of the native face under the same load.
+//! Measures listeners of the accessibility face: many subscriptions to many runs with more output than the listeners
+//! allow, with the client in a second process, compared with readers of the native face under the same load.
 
 use anyhow::{Result, anyhow};
 
@@ -56,8 +56,8 @@ pub(super) const LINES: &[SheetRow] = &[
 
 const RATE: u64 = 20;
 
-/// What one window came to.
-struct Heard {
+/// The results of one window.
+struct ListenerWindow {
     found: ListenFound,
     joined_kib: f64,
     loaded_kib: f64,
@@ -81,11 +81,11 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
         ],
     )?;
     let (ours, native) = ours.zip(native).ok_or_else(|| anyhow!("a window is missing"))?;
-    for (name, Heard { found, .. }) in [("AAEP", &ours), ("native", &native)] {
-        sheet.must(found.heard == found.expected && found.closed_early == 0, || {
+    for (name, ListenerWindow { found, .. }) in [("AAEP", &ours), ("native", &native)] {
+        sheet.must(found.received == found.expected && found.closed_early == 0, || {
             format!(
                 "{name}: {} questions of {} reached their listeners, {} streams ended early",
-                found.heard, found.expected, found.closed_early
+                found.received, found.expected, found.closed_early
             )
         });
         sheet.note(format!(
@@ -108,7 +108,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     Ok(())
 }
 
-fn window(bench: &Bench, face: Face) -> Result<Heard> {
+fn window(bench: &Bench, face: Face) -> Result<ListenerWindow> {
     let scratch = bench.scratch("server")?;
     let server = Server::product(scratch.path())?;
     let (runs, listeners_a_run) = bench.pick((5, 4), (50, 20));
@@ -135,5 +135,5 @@ fn window(bench: &Bench, face: Face) -> Result<Heard> {
     let loaded_kib = (anonymous_kib(server.pid())? - before) / listeners;
     server.stop()?;
     let (processors, messages) = (cpu / seconds as f64, found.messages as f64 / seconds as f64);
-    Ok(Heard { found, joined_kib, loaded_kib, processors, messages })
+    Ok(ListenerWindow { found, joined_kib, loaded_kib, processors, messages })
 }

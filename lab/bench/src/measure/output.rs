@@ -1,5 +1,5 @@
-//! The cost of commands: a run with much output, compared with a loop that reads the same pipe into bare SQLite, and the
-//! start time of a sandbox, compared with the bare layer.
+//! Measures the cost of commands: a run with much output, compared with a loop that reads the same pipe into bare
+//! SQLite, and the start time of a sandbox, compared with the bare layer.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write as _};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use recount_agent::sandbox::{Mode, Order, Sandbox, SandboxSettings, Surroundings};
+use recount_agent::sandbox::{Mode, Sandbox, SandboxCommand, SandboxContext, SandboxSettings};
 use serde_json::json;
 
 use super::own::{self, OwnRunServer};
@@ -118,7 +118,7 @@ fn text(path: &Path, mib: usize) -> Result<()> {
     Ok(file.flush()?)
 }
 
-/// Seconds from the order of a run to its end, and the most memory meanwhile.
+/// Seconds from the creation of a run to its end, and the peak memory.
 fn written(own: &OwnRunServer, command: &str, bytes: usize) -> Result<(f64, f64)> {
     let mut connection = own.connect()?;
     let order = json!({
@@ -143,19 +143,19 @@ fn written(own: &OwnRunServer, command: &str, bytes: usize) -> Result<(f64, f64)
         }
     }
     let seconds = seconds_since(start);
-    let mut told = 0;
+    let mut logged = 0;
     own.follow(&format!("/v1/runs/{run}/events"), |event, _| {
         if own::is(event, "tool.shell.exited\"") {
             let event: serde_json::Value = serde_json::from_slice(event).unwrap_or_default();
-            told = event["data"]["stdout_bytes"].as_u64().unwrap_or(0);
+            logged = event["data"]["stdout_bytes"].as_u64().unwrap_or(0);
         }
         own::is(event, "run.finished\"")
     })?;
-    ensure!(told == bytes as u64, "`{command}` wrote {bytes} bytes and the log tells of {told}");
+    ensure!(logged == bytes as u64, "`{command}` wrote {bytes} bytes and the log has {logged}");
     Ok((seconds, most))
 }
 
-/// Seconds that the least takes that could do it: a pipe as wide, and a row for every 64 KiB, synced.
+/// Seconds of the minimal equivalent: a pipe of the same size, and a synced row for every 64 KiB.
 fn piped(folder: &Path, bytes: usize) -> Result<f64> {
     let mut store = Bare::open(folder)?;
     let start = now_ns();
@@ -164,7 +164,7 @@ fn piped(folder: &Path, bytes: usize) -> Result<f64> {
         .stdout(Stdio::piped())
         .spawn()
         .context("cat cannot be started")?;
-    let mut pipe = child.stdout.take().context("standard output was asked for")?;
+    let mut pipe = child.stdout.take().context("standard output is piped")?;
     rustix::pipe::fcntl_setpipe_size(&pipe, MIB)?;
     let (mut row, mut got) = (vec![0; ROW_BYTES], 0);
     while got < bytes {
@@ -177,11 +177,11 @@ fn piped(folder: &Path, bytes: usize) -> Result<f64> {
     Ok(seconds_since(start))
 }
 
-/// Nothing is hidden here, so `true` needs no more than this.
+/// Without hidden paths, `true` needs only these arguments.
 const BARE_BWRAP: [&str; 9] =
     ["--ro-bind", "/", "/", "--unshare-all", "--proc", "/proc", "--dev", "/dev", "true"];
 
-/// Each layer against what it is made of.
+/// Compares each layer with its bare mechanism.
 fn sandboxes(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
     let times = bench.pick(2, 50);
     let scratch = bench.scratch("sandbox")?;
@@ -193,10 +193,10 @@ fn sandboxes(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
         (Mode::Off, "output.off", ("true", &[])),
     ] {
         let settings = SandboxSettings { mode, ..SandboxSettings::default() };
-        let sandbox = runtime.block_on(Sandbox::probe(settings, Surroundings::default()))?;
+        let sandbox = runtime.block_on(Sandbox::probe(settings, SandboxContext::default()))?;
         let (mut ours, mut theirs) = (Histogram::default(), Histogram::default());
         for _ in 0..times {
-            ours.add(runtime.block_on(stood(&sandbox, &root))?);
+            ours.add(runtime.block_on(time_sandbox(&sandbox, &root))?);
             let start = now_ns();
             let status = Command::new(bare.0).args(bare.1).current_dir(&root).status()?;
             ensure!(status.success(), "{} failed", bare.0);
@@ -215,9 +215,10 @@ fn sandboxes(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds that one command took, from its order to its end.
-async fn stood(sandbox: &Sandbox, root: &Path) -> Result<u64> {
-    let order = Order { argv: vec!["true".to_owned()], root, network: false, environment: Vec::new() };
+/// Nanoseconds of one command, from its start to its end.
+async fn time_sandbox(sandbox: &Sandbox, root: &Path) -> Result<u64> {
+    let order =
+        SandboxCommand { argv: vec!["true".to_owned()], root, network: false, environment: Vec::new() };
     let start = now_ns();
     let exit = sandbox.start(order).await?.ended().await;
     let took = now_ns() - start;

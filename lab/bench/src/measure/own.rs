@@ -1,6 +1,6 @@
 //! Own runs for measures: a server with a scripted model, runs started over HTTP, and the stream of their events.
 //!
-//! Look at [`OwnRunServer`]. It speaks the native face and nothing else.
+//! Start at [`OwnRunServer`]. It uses only the native face.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,15 +15,15 @@ use crate::clock::now_ns;
 use crate::http::Connection;
 use crate::process::Server;
 
-/// Bytes taken from a stream at a time.
+/// Bytes read from a stream at a time.
 const READ_BYTES: usize = 256 << 10;
-/// How long a stream may bring nothing.
+/// How long a stream may send nothing.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server that works at runs, in a folder that is thrown away afterwards.
+/// A server that executes runs, in a temporary folder.
 pub(super) struct OwnRunServer {
     pub(super) server: Server,
-    /// What runs may work in.
+    /// The folder in which runs work.
     pub(super) work: PathBuf,
 }
 
@@ -33,7 +33,7 @@ impl OwnRunServer {
         OwnRunServer::with(folder, script, sandbox, "", false)
     }
 
-    /// For applications: no command runs. `agents` is a part of the configuration.
+    /// For applications: commands are disabled. `agents` is a part of the configuration.
     pub(super) fn talking(
         folder: &Path,
         script: &str,
@@ -73,7 +73,7 @@ impl OwnRunServer {
         Connection::open(self.server.address)
     }
 
-    /// Follows a stream and shows every event, with the moment it came, until it was the last that is wanted.
+    /// Follows a stream and calls `is_last` with every event and its time, until that returns true.
     pub(super) fn follow(&self, path: &str, mut is_last: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
         let address = self.server.address;
         let mut stream = TcpStream::connect(address).context("a reader cannot connect")?;
@@ -82,7 +82,7 @@ impl OwnRunServer {
         write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n\r\n")?;
         let (mut lines, mut buffer, mut over) = (Lines::default(), vec![0; READ_BYTES], false);
         while !over {
-            let got = stream.read(&mut buffer).with_context(|| format!("{path} stands still"))?;
+            let got = stream.read(&mut buffer).with_context(|| format!("{path} stopped"))?;
             let now = now_ns();
             lines.take(&buffer[..got], |line| {
                 if let Some(event) = line.strip_prefix(b"data: ") {
@@ -96,7 +96,7 @@ impl OwnRunServer {
     }
 }
 
-/// Orders a run; answers its id.
+/// Creates a run. Returns its id.
 pub(super) fn order(connection: &mut Connection, order: &Value) -> Result<String> {
     let answer = connection.post("/v1/runs", order.to_string().as_bytes())?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -106,7 +106,7 @@ pub(super) fn order(connection: &mut Connection, order: &Value) -> Result<String
     Ok(id.with_context(|| format!("the answer names no run: {text}"))?.to_owned())
 }
 
-/// A run of the model in a workspace of its own.
+/// The order of a model run in its own workspace.
 pub(super) fn talk() -> Value {
     json!({ "kind": "agent_loop", "request_text": "Go on." })
 }
@@ -123,7 +123,7 @@ pub(super) fn run_of(event: &[u8]) -> Option<&[u8]> {
 
 const RUN_ID_BYTES: usize = 30;
 
-/// What follows the first of these in the envelope, which comes before any text from outside.
+/// The text after the first occurrence of `name` in the envelope, which precedes any external text.
 fn field<'a>(event: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     memchr::memmem::find(event, name).map(|at| &event[at + name.len()..])
 }

@@ -1,6 +1,6 @@
-//! The projection of runs to sessions of AAEP, on one core: events of the log in, events of the protocol out, in each language.
+//! Measures the projection of runs to AAEP sessions, on one core: log events in, protocol events out, in each language.
 //!
-//! Times are processor time of the one thread that works, so that neighbours do not count.
+//! Times are the processor time of the one working thread, so that other load does not count.
 
 use anyhow::{Context as _, Result, ensure};
 use recount_aaep::wire::ReplyToken;
@@ -58,7 +58,7 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
     Ok(())
 }
 
-/// Events a second, in and out, of the best pass: what comes on top of it is other programs in the caches.
+/// Events per second, in and out, of the best pass: slower passes are caused by other programs.
 fn projected(bench: &Bench, runs: &[Vec<Event>], language: &str) -> Result<(f64, f64)> {
     let speech = Speech::of(language);
     ensure!(speech.tag() == language, "there is no catalogue of {language}");

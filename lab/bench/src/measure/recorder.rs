@@ -1,7 +1,8 @@
-//! What it costs an agent to be recorded: a hook posted and a hook sent by `recount hook`, each beside an empty handler; a
-//! message that `recount acp` forwards, beside the same without it; and the server's memory with a hundred agents at once.
+//! Measures what recording costs an agent: a hook posted and a hook sent by `recount hook`, each compared with an empty
+//! handler; a message that `recount acp` forwards, compared with a direct one; and the server's memory with a hundred
+//! concurrent agents.
 //!
-//! `recount` must lie beside this program; `cargo xtask bench` builds both.
+//! `recount` must be in the folder of this program; `cargo xtask bench` builds both.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -106,10 +107,10 @@ fn hooks(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
     product.stop()
 }
 
-/// Bytes that a tool call answers.
+/// Bytes of the output of a tool call.
 const OUTPUT_BYTES: usize = 1 << 10;
 
-/// A prompt with so many tool calls, which stays open.
+/// Sends a prompt with so many tool calls, which stays open.
 fn post_calls(
     server: &Server,
     session: &str,
@@ -154,7 +155,7 @@ fn body(session: &str, event: &str, mut rest: Value) -> Vec<u8> {
     rest.to_string().into_bytes()
 }
 
-/// One hook by `recount hook`: its prompt first, then call by call.
+/// Sends one hook with `recount hook`: its prompt first, then each call.
 fn command(server: &Server, state: &std::path::Path, call: usize, late: &mut Histogram) -> Result<()> {
     let (event, rest) = match call {
         0 => ("UserPromptSubmit", json!({ "prompt": "list the files" })),
@@ -170,13 +171,13 @@ fn command(server: &Server, state: &std::path::Path, call: usize, late: &mut His
         .stderr(Stdio::piped())
         .spawn()
         .context("`recount hook` cannot be started")?;
-    child.stdin.take().context("standard input was asked for")?.write_all(&body)?;
+    child.stdin.take().context("standard input is piped")?.write_all(&body)?;
     let ended = child.wait_with_output()?;
     late.add(now_ns() - start);
     let answer = String::from_utf8_lossy(&ended.stdout).into_owned();
     ensure!(
         ended.status.success() && ended.stderr.is_empty() && answer.trim() == "{}",
-        "`recount hook` ended with {} and said {answer:?} and {:?}",
+        "`recount hook` ended with {} and printed {answer:?} and {:?}",
         ended.status,
         String::from_utf8_lossy(&ended.stderr)
     );
@@ -240,7 +241,8 @@ fn forwarding(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
 /// The agent's pace between two messages.
 const PACE_NS: u64 = 1_000_000;
 
-/// What `acp-agent` does: each prompt names how many updates follow, and each update the moment at which it was written.
+/// The agent `acp-agent`: each prompt names the number of updates, and each update contains the time at which it was
+/// written.
 pub(crate) fn agent() -> Result<()> {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lines() {
@@ -273,7 +275,7 @@ pub(crate) fn agent() -> Result<()> {
     Ok(())
 }
 
-/// Who reads what an agent says, and how late.
+/// The editor that reads the agent's messages and measures their delay.
 struct Editor {
     child: Child,
     input: ChildStdin,
@@ -287,12 +289,12 @@ impl Editor {
             .stdout(Stdio::piped())
             .spawn()
             .context("the agent cannot be started")?;
-        let input = child.stdin.take().context("standard input was asked for")?;
-        let output = BufReader::new(child.stdout.take().context("standard output was asked for")?);
+        let input = child.stdin.take().context("standard input is piped")?;
+        let output = BufReader::new(child.stdout.take().context("standard output is piped")?);
         Ok(Editor { child, input, output })
     }
 
-    /// A session from its beginning to its end; answers the anonymous memory of the process at its end, in KiB.
+    /// Runs a session. Returns the anonymous memory of the process at its end, in KiB.
     fn session(mut self, prompts: usize, updates: usize, late: &mut Histogram) -> Result<f64> {
         self.ask(0, "initialize", &json!({ "protocolVersion": 1, "clientCapabilities": {} }), late)?;
         self.ask(1, "session/new", &json!({ "cwd": "/home/me/project", "mcpServers": [] }), late)?;
@@ -309,7 +311,7 @@ impl Editor {
         Ok(memory)
     }
 
-    /// A request until its answer; answers how many updates came, each in its order.
+    /// Sends a request and waits for its response. Returns the number of updates, and checks their order.
     fn ask(&mut self, id: u64, method: &str, params: &Value, late: &mut Histogram) -> Result<u64> {
         writeln!(
             self.input,
@@ -320,7 +322,7 @@ impl Editor {
         let mut line = String::new();
         loop {
             line.clear();
-            ensure!(self.output.read_line(&mut line)? > 0, "the agent said no more");
+            ensure!(self.output.read_line(&mut line)? > 0, "the agent closed its output");
             let now = now_ns();
             let message: Value = serde_json::from_str(&line)?;
             if message["id"] == id {
@@ -373,5 +375,5 @@ fn crowd(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
     product.stop()
 }
 
-/// Bytes that a tool call of one of many agents answers.
+/// Bytes of the output of a tool call of one of many agents.
 const CROWD_OUTPUT_BYTES: usize = 16 << 10;

@@ -1,4 +1,5 @@
-//! Reading a long run from its start over HTTP: just written, and after it ended and was sealed by age.
+//! Measures reading a long run from its start over HTTP: directly after it was written, and after it ended and was
+//! sealed by age.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -91,7 +92,7 @@ fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize
     let server = Server::product(scratch.path())?;
     let run = write(&server, events)?;
     let path = format!("/v1/runs/{run}/events");
-    // Two events come before ours.
+    // Two events come before those of the client.
     let checked = check(&server, &path, events + 2, sheet)?;
     let hot = timed(&server, &path, checked, passes)?;
     let mut connection = http::Connection::open(server.address)?;
@@ -99,7 +100,7 @@ fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize
     http::append(&mut connection, &run, &scene::batch(0, seq, &[scene::ending()]))?;
     drop(connection);
     super::wait_sealed(&server)?;
-    // Started again, so that its growth is separate from what writing left in memory.
+    // Restarted, so that its memory growth is separate from that of writing.
     server.stop()?;
     let server = Server::product(scratch.path())?;
     let fresh = anonymous_kib(server.pid())?;
@@ -145,7 +146,7 @@ fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize
     })
 }
 
-/// One run with so many events.
+/// Creates one run with so many events.
 fn write(server: &Server, events: u64) -> Result<String> {
     let plan = IngestPlan {
         address: server.address,
@@ -160,7 +161,7 @@ fn write(server: &Server, events: u64) -> Result<String> {
     written.runs.into_iter().next().context("a run was written")
 }
 
-/// Reads everything once, looking at each id; answers the bytes of it.
+/// Reads everything once and checks each id. Returns the number of bytes.
 fn check(server: &Server, path: &str, messages: u64, sheet: &mut Sheet) -> Result<u64> {
     let plan =
         ReplayPlan { address: server.address, path: path.to_owned(), messages, bytes: None, passes: 1 };
@@ -171,7 +172,7 @@ fn check(server: &Server, path: &str, messages: u64, sheet: &mut Sheet) -> Resul
     Ok(found.bytes)
 }
 
-/// Seconds of each pass. The last kilobytes are left, so that the mark at the end is not waited for.
+/// Seconds of each pass. The last kilobytes are not read, so that the final mark is not awaited.
 fn timed(server: &Server, path: &str, bytes: u64, passes: usize) -> Result<Vec<f64>> {
     let bytes = bytes - bytes.min(64 << 10).min(bytes / 10);
     let plan = ReplayPlan {
@@ -186,7 +187,7 @@ fn timed(server: &Server, path: &str, bytes: u64, passes: usize) -> Result<Vec<f
     Ok(found.seconds)
 }
 
-/// Runs `body`, and answers with it the most memory that the server had meanwhile, in KiB.
+/// Runs `body`. Returns its result and the peak memory of the server in KiB.
 fn watched<T>(pid: u32, body: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Turns of applications: a scripted model that answers at once, deltas, 2,000 sessions one after the other,
-//! connections that stay open; and the same server with a store in memory, which shows the cost of the disk.
+//! Measures turns of applications: a scripted model without delay, deltas, 2,000 sessions in sequence, open
+//! connections; and the same server with a store in memory, which shows the cost of the disk.
 
 use anyhow::Result;
 
@@ -60,11 +60,11 @@ pub(super) const LINES: &[SheetRow] = &[
     },
 ];
 
-/// Two deltas and the end: a model that is asked little answers little.
+/// Two deltas and the end: a short model response.
 const SCRIPT: &str =
     "[pace]\nwords = 4\n\n[[scene]]\nwhen = \"then\"\nend = \"And then they lived happily ever after.\"\n";
 
-/// What the application works with: a plain conversation.
+/// The agent of the application: a plain conversation.
 const AGENTS: &str = "[agents.teller]\nversion = \"1.0.0\"\nmodel = \"play/it\"\n";
 
 struct TurnsWindow {

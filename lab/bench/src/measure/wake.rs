@@ -1,4 +1,4 @@
-//! One writer, one reader: from sending an event to its arrival, durable in between.
+//! Measures one writer and one reader: from sending an event to its arrival, durable in between.
 
 use anyhow::{Result, anyhow};
 

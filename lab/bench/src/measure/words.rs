@@ -1,5 +1,5 @@
-//! From the request of a run to its first words: a model that answers at once, one run after the other, each followed
-//! by the client that started it.
+//! Measures the time from the request of a run to its first words: a model without delay, one run after the other, each
+//! followed by the client that started it.
 
 use anyhow::Result;
 
@@ -31,7 +31,7 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
     let own = OwnRunServer::start(scratch.path(), SCRIPT, "off")?;
     let mut connection = own.connect()?;
     let mut late = Histogram::default();
-    // The first few find nothing warm: neither the process nor the store.
+    // The first few run with cold caches of the process and the store.
     for at in 0..bench.pick(5, 520) {
         let start = now_ns();
         let run = own::order(&mut connection, &own::talk())?;
@@ -42,7 +42,7 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
             }
             own::is(event, "run.finished\"") || own::is(event, "run.failed\"")
         })?;
-        sheet.must(first.is_some(), || format!("{run} said nothing"));
+        sheet.must(first.is_some(), || format!("{run} sent no words"));
         if let (Some(first), true) = (first, at >= bench.pick(0, 20)) {
             late.add(first - start);
         }

@@ -18,12 +18,12 @@ use crate::clock;
 
 const RUNS: u64 = 40;
 const APPENDS: u64 = 60;
-/// Of these appends the last are still in commit order when the store is closed.
+/// The last of these appends are still in commit order when the store is closed.
 const APPENDS_SEALED: u64 = 50;
 const SPACE: &str = "space";
 const PAGE: ReadBound = ReadBound { count: 100, bytes: 1 << 20 };
-/// Flips between two lines about how it goes.
-const FLIPS_TOLD: u64 = 500;
+/// Flips between two progress lines.
+const FLIPS_REPORTED: u64 = 500;
 
 /// What was written.
 struct Written {
@@ -40,7 +40,7 @@ struct BitCounts {
     unnoticed: u64,
 }
 
-/// Flips bits for so many minutes. `false`: something altered was returned, or missing without a word.
+/// Flips bits for so many minutes. `false`: altered data was returned, or data was missing without a report.
 pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> {
     let data = folder.join("bits");
     let written = fill(&data).await?;
@@ -74,7 +74,7 @@ pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> 
                 store.close().await?;
             }
         }
-        if counts.flips % FLIPS_TOLD == 0 {
+        if counts.flips % FLIPS_REPORTED == 0 {
             println!("{counts:?}");
         }
     }
@@ -120,7 +120,7 @@ async fn fill(data: &Path) -> Result<Written> {
     Ok(written)
 }
 
-/// Reads everything. Answers whether damage was reported.
+/// Reads everything. Returns whether damage was reported.
 async fn read(store: &SqliteStore, written: &Written) -> Result<bool> {
     let mut reported = false;
     for run in 0..RUNS {
@@ -141,7 +141,7 @@ async fn read(store: &SqliteStore, written: &Written) -> Result<bool> {
                 Err(fault) => {
                     reported = true;
                     let damage = damaged(fault)?.context("damage without a range")?;
-                    // Where the row of a stream is damaged, all of it is.
+                    // If the row of a stream is damaged, the whole stream is.
                     next = damage.sequences.map_or(APPENDS, |range| range.end() + 1);
                 }
             }

@@ -1,8 +1,9 @@
-//! Agent runs on slow and failing disks, through the real SQLite store: a command's output is recorded whole, or the log
-//! says that it is not; what a follower received is what the store holds after it was opened again.
+//! Runs agents on slow and failing disks, with the real SQLite store. A command's output must be recorded completely,
+//! or the log must record that it is not. What a follower received must equal what the store holds after it was
+//! reopened.
 //!
-//! Each disk has a store, an engine and an agent of its own, and is drawn from a seed. Which calls of SQLite are delayed
-//! or fail is drawn by [`FaultyDisk`]. Entry point: [`run`].
+//! Each disk has its own store, engine and agent, and is drawn from a seed. [`FaultyDisk`] draws which calls of SQLite
+//! are delayed or fail. Start at [`run`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use recount_agent::model::{ModelsSettings, Registry};
-use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
+use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
 use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Order, Redactor};
@@ -29,17 +30,17 @@ use recount_world::World;
 
 use crate::clock;
 
-/// Stories that run at the same time: most of each is waiting.
+/// Concurrent stories: each mostly waits.
 const STORIES_AT_ONCE: usize = 6;
-/// The longest delay of a disk, in turn. Most disks are quick, or few stories would fit into an hour.
+/// The maximum delay of a disk, in turn. Most disks are fast, or few stories would fit into an hour.
 const DELAYS_MS: [u64; 8] = [50, 50, 200, 50, 50, 1_000, 50, 5_000];
-/// A delay is no longer than this part of the whole time, so that a short soak is short.
+/// A delay is at most this part of the whole time, so that a short soak is short.
 const DELAY_DIVISOR: u64 = 40;
 /// How long a story may take, on the slowest disk.
 const STORY_SECONDS_MAX: u64 = 600;
-/// Between two attempts to answer a question while the disk fails.
+/// The interval between attempts to resolve a prompt while the disk fails.
 const RETRY_MS: u64 = 20;
-/// So few pages that the log is copied into the database in the middle of a story.
+/// Few pages, so that the log is checkpointed during a story.
 const CHECKPOINT_PAGES: u32 = 32;
 const RESERVE_BYTES: u64 = 64 << 10;
 const WORKERS: usize = 4;
@@ -63,7 +64,7 @@ call = [
 [[turn]]
 text = "That is all."
 "#;
-/// What each of these commands writes to its two streams.
+/// The bytes that each of these commands writes to its two streams.
 const WRITTEN: [u64; 2] = [108_894, 23_893];
 
 /// Frames are the stored bytes, a line each.
@@ -90,7 +91,7 @@ struct Tally {
 pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> {
     println!("seed {seed}, {minutes} minutes, agents on slow and failing disks under SQLite");
     let off = SandboxSettings { mode: Mode::Off, ..SandboxSettings::default() };
-    let sandbox = Sandbox::probe(off, Surroundings::default()).await;
+    let sandbox = Sandbox::probe(off, SandboxContext::default()).await;
     let sandbox = Arc::new(sandbox.map_err(|why| anyhow!("commands cannot be run: {why}"))?);
     let tally = RefCell::new(Tally::default());
     let calm = folder.join("calm");
@@ -136,7 +137,7 @@ pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> 
     Ok(broken.is_empty())
 }
 
-/// One story on one disk, which works where no seed and no delay is given. An error is a broken promise.
+/// Runs one story on one disk, without faults if no seed and no delay is given. An error is a broken promise.
 async fn story(
     place: &Path,
     disk_is: Option<(u64, Duration)>,
@@ -158,11 +159,12 @@ async fn story(
     if let Some((seed, delay_max)) = disk_is {
         disk.draw_faults(seed, delay_max);
     }
-    let told = tokio::time::timeout(Duration::from_secs(STORY_SECONDS_MAX), run_story(&engine, &place)).await;
+    let followed_run =
+        tokio::time::timeout(Duration::from_secs(STORY_SECONDS_MAX), run_story(&engine, &place)).await;
     let counts = disk.heal();
     engine.shutdown().await;
     drop(engine);
-    let told = told.map_err(|_| anyhow!("it did not end within {STORY_SECONDS_MAX} s"))??;
+    let followed_run = followed_run.map_err(|_| anyhow!("it did not end within {STORY_SECONDS_MAX} s"))??;
     {
         let mut tally = tally.borrow_mut();
         tally.stories += 1;
@@ -170,10 +172,10 @@ async fn story(
         tally.disks.full += counts.full;
         tally.disks.failed_writes += counts.failed_writes;
         tally.disks.failed_syncs += counts.failed_syncs;
-        tally.not_started += u64::from(told.is_none());
+        tally.not_started += u64::from(followed_run.is_none());
     }
-    let stored = reopen(&data, told.as_ref().map(|(run, _)| *run)).await?;
-    let Some((_, followed)) = told else { return Ok(()) };
+    let stored = reopen(&data, followed_run.as_ref().map(|(run, _)| *run)).await?;
+    let Some((_, followed)) = followed_run else { return Ok(()) };
     ensure!(
         stored == followed,
         "a follower received {} events, and {} are stored, the same up to number {}",
@@ -225,7 +227,7 @@ async fn open_engine(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox
     };
     let settings = Settings {
         sandbox_layer: "off".into(),
-        // Claims a sandbox, so that commands need no approval.
+        // Declares a sandbox, so that commands need no approval.
         sandboxed: true,
         workspace_instructions: false,
         ..Settings::new(models, tools, workspaces)
@@ -238,7 +240,7 @@ fn of_engine(error: Error) -> anyhow::Error {
     anyhow!("{error}")
 }
 
-/// Starts a run and follows it to its end, answering what is asked. `None`: the disk did not take its first event.
+/// Starts a run, follows it to its end and resolves its prompts. `None`: the disk did not store its first event.
 async fn run_story(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<Bytes>)>> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = Some("go".into());
@@ -273,18 +275,18 @@ async fn run_story(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<B
     }
 }
 
-/// Answers a question, again and again while the disk fails.
+/// Resolves a prompt, with retries while the disk fails.
 async fn answer(engine: &Engine, run: RunId, event: &Event) -> Result<()> {
     let command = match event.payload() {
-        Payload::ClarificationRequested(asked) => Command::AnswerClarification {
-            clarification_id: asked.clarification_id.clone(),
+        Payload::ClarificationRequested(requested) => Command::AnswerClarification {
+            clarification_id: requested.clarification_id.clone(),
             response: Json::parse("\"yes\"").map_err(|why| anyhow!("{why}"))?,
             by: "ann".to_owned(),
             blocks: None,
             config: None,
         },
-        Payload::ApprovalRequested(asked) => Command::ResolveApproval {
-            approval_id: asked.approval_id.clone(),
+        Payload::ApprovalRequested(requested) => Command::ResolveApproval {
+            approval_id: requested.approval_id.clone(),
             approve: true,
             by: "ann".to_owned(),
             comment: None,
@@ -292,14 +294,14 @@ async fn answer(engine: &Engine, run: RunId, event: &Event) -> Result<()> {
         },
         _ => return Ok(()),
     };
-    // A rejection: it was answered although the answer did not arrive, or the run has ended.
+    // A rejection: it was resolved although the response was lost, or the run has ended.
     while let Err(Error::Failed(_)) = engine.write().submit(run, command.clone()).await {
         tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
     }
     Ok(())
 }
 
-/// Opens the store again on a disk that works, checks it, and reads a run.
+/// Reopens the store on a working disk, checks it, and reads a run.
 async fn reopen(data: &Path, run: Option<RunId>) -> Result<Vec<Bytes>> {
     let options = SqliteOptions { reserve_bytes: RESERVE_BYTES, ..SqliteOptions::new(data) };
     let store = SqliteStore::open(options).context("the store cannot be opened again")?;
@@ -314,7 +316,7 @@ async fn reopen(data: &Path, run: Option<RunId>) -> Result<Vec<Bytes>> {
     Ok(records.into_iter().map(|record| record.bytes).collect())
 }
 
-/// What the log has of one command's output.
+/// The logged output of one command.
 #[derive(Default)]
 struct Output {
     recorded: [u64; 2],

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::future::try_join_all;
 use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer, ResolveApproval, Verdict};
-use recount_client::{ClientError, Source, Told, Until};
+use recount_client::{ClientError, Source, TailItem, Until};
 use recount_server::export::Sum;
 use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt as _;
@@ -17,27 +17,27 @@ const PRODUCERS: u64 = 6;
 const FOLLOWERS: u64 = 12;
 const BULK_READERS: u64 = 2;
 const STALLED: u64 = 4;
-/// Events of one batch, at most; batches of one run, at most.
+/// Maximum events of one batch; maximum batches of one run.
 const BATCH_MAX: u64 = 64;
 const RUN_BATCHES_MAX: u64 = 400;
-/// Then another run asks: the calls stay open, and a run may have 256 of them.
+/// Then another run requests approvals: the calls stay open, and a run may have 256 of them.
 const APPROVALS_A_RUN: u64 = 200;
-/// How long a producer rests between batches, at most.
+/// Maximum pause of a producer between batches.
 const REST_SECONDS_MAX: f64 = 0.05;
-/// How long a follower stays, and a client that reads nothing, at most.
+/// Maximum time of a follower, and of a client that reads nothing.
 const FOLLOW_SECONDS_MAX: u64 = 10;
 const STALL_SECONDS_MAX: u64 = 45;
 const APPROVAL_EVERY_SECONDS: f64 = 1.0;
-/// How long a call is repeated while the server is down.
+/// The retry interval of a call while the server is down.
 const AGAIN: Duration = Duration::from_millis(AGAIN_MS);
 const AGAIN_MS: u64 = 50;
 
-/// What was promised to us, and what was done.
+/// What the server has acknowledged, and the work done.
 #[derive(Default)]
 pub(super) struct Book {
     /// Events each run must have.
     pub(super) runs: BTreeMap<String, u64>,
-    /// The newest acknowledged event of each run that goes on: its sequence and its words.
+    /// The newest acknowledged event of each open run: its sequence and its text.
     newest: BTreeMap<String, (u64, String)>,
     pub(super) acknowledged: u64,
     pub(super) batches: u64,
@@ -58,7 +58,7 @@ impl Book {
     }
 }
 
-/// Everything at once, until the course is over.
+/// Runs all kinds of load until the soak ends.
 pub(super) async fn all(course: &SoakCourse) -> Result<()> {
     tokio::try_join!(
         try_join_all((0..PRODUCERS).map(|number| produce(course, number))),
@@ -74,7 +74,7 @@ fn event(event_type: &str, data: String) -> Result<NewEvent> {
     Ok(NewEvent { event_type: event_type.to_owned(), data: RawValue::from_string(data)? })
 }
 
-/// Repeats a call while the server is away; a refusal for good breaks a promise.
+/// Retries a call while the server is down; a permanent refusal is a broken promise.
 async fn insist<T>(course: &SoakCourse, call: impl AsyncFn() -> Result<T, ClientError>) -> Option<T> {
     loop {
         match call().await {
@@ -99,7 +99,7 @@ async fn create(course: &SoakCourse, title: &str) -> Option<String> {
     Some(run)
 }
 
-/// Sends a batch until it is acknowledged, and books it.
+/// Sends a batch until it is acknowledged, and records it.
 async fn append(course: &SoakCourse, run: &str, seq: u64, events: Vec<NewEvent>, newest: String) -> bool {
     let count = events.len() as u64;
     let producer = Producer { id: "soak".to_owned(), epoch: 1, seq };
@@ -145,7 +145,7 @@ async fn produce(course: &SoakCourse, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// What was acknowledged last is there, word for word. After each start.
+/// Checks after each start that the last acknowledged events are stored unchanged.
 pub(super) async fn check_acknowledged(course: &SoakCourse) {
     let newest: Vec<_> = course.book.borrow().newest.clone().into_iter().collect();
     for (run, (sequence, words)) in newest {
@@ -159,7 +159,7 @@ pub(super) async fn check_acknowledged(course: &SoakCourse) {
     }
 }
 
-/// A run that asks, and is answered, again and again.
+/// Requests approvals and resolves them, repeatedly.
 async fn ask_for_approvals(course: &SoakCourse) -> Result<()> {
     let mut run = String::new();
     for seq in (1..=APPROVALS_A_RUN).cycle() {
@@ -173,15 +173,15 @@ async fn ask_for_approvals(course: &SoakCourse) -> Result<()> {
             append(course, &run, 0, vec![event("run.started", "{}".to_owned())?], "{}".to_owned()).await;
         }
         let approval = format!("{run}.{seq}");
-        let asked = format!(
+        let request = format!(
             r#"{{"approval_id":"{approval}","tool_call_id":"call_{seq}","kind":"shell","summary":"go on"}}"#
         );
-        append(course, &run, seq, vec![event("approval.requested", asked.clone())?], asked).await;
+        append(course, &run, seq, vec![event("approval.requested", request.clone())?], request).await;
         let answer = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
         let resolved = loop {
             match course.client.resolve_approval(&approval, &answer).await {
                 Ok(resolved) => break Some(resolved),
-                // A kill took the answer to our answer: it counts all the same.
+                // A kill lost the response; the resolution counts all the same.
                 Err(ClientError::Problem(why)) if why.code == "approval_not_pending" => {
                     match course.client.get_approval(&approval).await {
                         Ok(resolved) => break Some(resolved),
@@ -206,7 +206,7 @@ async fn ask_for_approvals(course: &SoakCourse) -> Result<()> {
         }
         let mut book = course.book.borrow_mut();
         book.approvals += 1;
-        // The answer is an event, too.
+        // The resolution is an event too.
         *book.runs.entry(run.clone()).or_default() += 1;
     }
     Ok(())
@@ -219,7 +219,7 @@ fn some_run(course: &SoakCourse) -> Option<String> {
     book.runs.keys().nth(at).cloned()
 }
 
-/// Follows a run or the feed for a while: each event once and in order, over whatever kills there are.
+/// Follows a run or the feed for a while: checks that each event arrives once and in order, across kills.
 async fn follow_now_and_then(course: &SoakCourse) -> Result<()> {
     while !course.stop.get() {
         let source = match (course.below(4), some_run(course)) {
@@ -230,9 +230,9 @@ async fn follow_now_and_then(course: &SoakCourse) -> Result<()> {
         let mut tail = course.client.tail(source.clone(), None, Until::Ended);
         let mut last: Option<u64> = None;
         let read = async {
-            while let Some(told) = tail.next().await {
-                match told {
-                    Ok(Told::Event { cursor, .. }) => {
+            while let Some(message) = tail.next().await {
+                match message {
+                    Ok(TailItem::Event { cursor, .. }) => {
                         let expected = last.map_or(u64::from(!of_run), |last| last + 1);
                         if cursor != expected {
                             course
@@ -260,7 +260,7 @@ async fn follow_now_and_then(course: &SoakCourse) -> Result<()> {
     Ok(())
 }
 
-/// Reads whole runs by pages and adds their bytes up.
+/// Reads complete runs by pages and sums their bytes.
 async fn read_whole_runs(course: &SoakCourse) -> Result<()> {
     while !course.stop.get() {
         let Some(run) = some_run(course) else {
@@ -302,7 +302,7 @@ async fn read_whole_run(course: &SoakCourse, run: &str, events: u64, head: &str)
     sum.finish(events, head).err()
 }
 
-/// Opens a stream and never takes a byte of it.
+/// Opens a stream and never reads from it.
 async fn stall(course: &SoakCourse) -> Result<()> {
     while !course.stop.get() {
         if let Ok(mut socket) = tokio::net::TcpStream::connect(&course.address).await {
@@ -310,7 +310,7 @@ async fn stall(course: &SoakCourse) -> Result<()> {
                 "GET /v1/events/stream HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n\r\n",
                 course.address
             );
-            // The server may be gone by now.
+            // The server may have stopped by now.
             drop(socket.write_all(request.as_bytes()).await);
             course.book.borrow_mut().stalled += 1;
             course.rest(course.below(STALL_SECONDS_MAX) as f64).await;

@@ -1,7 +1,7 @@
-//! Damage to the write-ahead log of a killed store, over and over: flipped bits, cut files, removed files.
+//! Damages the write-ahead log of a killed store repeatedly: flipped bits, cut files, removed files.
 //!
-//! Each store is made with a seed, copied while it works, and damaged in copies of it. An open that succeeds has every
-//! acknowledged event; one that is refused has named the loss and written nothing.
+//! Each store is created with a seed, copied while it is in use, and damaged in copies of it. An open that succeeds
+//! must have every acknowledged event; an open that fails must have named the loss and written nothing.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ struct DamageCounts {
     named: u64,
 }
 
-/// Goes on for so many minutes; answers whether every loss was named.
+/// Runs for so many minutes. Returns whether every loss was reported.
 pub(super) async fn run(folder: &Path, seed: u64, minutes: f64) -> Result<bool> {
     println!("seed {seed}, {minutes} minutes, damaged write-ahead logs");
     let until = clock::now_ns() + (minutes * 60e9) as u64;
@@ -38,7 +38,7 @@ pub(super) async fn run(folder: &Path, seed: u64, minutes: f64) -> Result<bool> 
     let (mut counts, mut broken) = (DamageCounts::default(), Vec::new());
     while clock::now_ns() < until && broken.is_empty() {
         let (source, killed) = (folder.join("source"), folder.join("killed"));
-        // Small enough now and then that the log begins again and holds frames of older rounds.
+        // Sometimes small, so that the log restarts and contains frames of earlier rounds.
         let pages = if below(2) == 0 { 4096 } else { 20 + u32::try_from(below(200))? };
         let options = SqliteOptions { checkpoint_pages: pages, ..SqliteOptions::new(&source) };
         let store = SqliteStore::open(options)?;
@@ -103,7 +103,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One thing is changed; answers what.
+/// Damages one file. Returns a description.
 fn damage(folder: &Path, below: &impl Fn(u64) -> u64, counts: &mut DamageCounts) -> Result<String> {
     let log = folder.join(WAL);
     let mut bytes = std::fs::read(&log)?;

@@ -1,12 +1,12 @@
-//! One large store and every operation on it: filled, read in every way, sealed, backed up, verified,
-//! pruned, restarted. Each step reports its time and the server's memory.
+//! Runs every operation on one large store: fill, read in every form, seal, back up, verify, prune, restart. Each step
+//! reports its time and the server's memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use recount_client::{Client, Source, Told, Until};
+use recount_client::{Client, Source, TailItem, Until};
 use recount_server::export::Sum;
 
 use super::watch::page;
@@ -15,21 +15,21 @@ use crate::clock::{now_ns, seconds_since};
 use crate::process::{Client as LoadClient, Server, anonymous_kib, folder_bytes};
 
 pub(super) const EVENTS: u64 = 1_000_000;
-/// Of all events, those of the one long run: a tenth.
+/// The one long run has a tenth of all events.
 const LONG_DIVISOR: u64 = 10;
 const BATCH: usize = 64;
 const CONNECTIONS: usize = 16;
-/// Batches of one of the other runs.
+/// Batches of each other run.
 const RUN_BATCHES: u64 = 40;
-/// Of all events, those that stay when the store is pruned.
+/// The part of all events that stays when the store is pruned.
 const PRUNE_DIVISOR: u64 = 2;
 const SECONDS_MAX: f64 = 3600.0;
-/// How long sealing may take when nothing else happens.
+/// How long sealing may take without other load.
 const SEAL_SECONDS_MAX: f64 = 300.0;
 const LOOK: Duration = Duration::from_millis(LOOK_MS);
 const LOOK_MS: u64 = 200;
 
-/// What each run adds up to: events and head.
+/// The digest of each run: events and head.
 type Digests = BTreeMap<String, (u64, String)>;
 
 struct Walk {
@@ -45,7 +45,7 @@ impl Walk {
         Ok(Client::new(&format!("http://{address}"), None)?)
     }
 
-    /// Ends a step, with a figure in words.
+    /// Ends a step, with a figure as text.
     fn step(&mut self, name: &str, figure: &str) -> Result<()> {
         let memory = match &self.server {
             Some(server) => anonymous_kib(server.pid())? / 1024.0,
@@ -156,7 +156,7 @@ pub(super) async fn run(folder: &Path, events: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// Prunes ended runs, the oldest first, until no more than so many events are left; answers how many were taken.
+/// Prunes ended runs, oldest first, until at most so many events remain. Returns how many were removed.
 async fn prune(client: &Client, left_max: u64) -> Result<u64> {
     let policy = recount_client::request::Prune { max_events: Some(left_max), ..Default::default() };
     let mut taken = 0;
@@ -169,7 +169,7 @@ async fn prune(client: &Client, left_max: u64) -> Result<u64> {
     }
 }
 
-/// Ingests over HTTP from a process of its own, as the bench does; answers the runs.
+/// Ingests over HTTP from a separate process, as the bench does. Returns the runs.
 fn make(walk: &Walk, connections: usize, events: u64, batches_a_run: u64) -> Result<Vec<String>> {
     let address = walk.server.as_ref().context("the server runs")?.address;
     let batches = events.div_ceil(BATCH as u64 * connections as u64);
@@ -223,36 +223,36 @@ async fn read_pages(client: &Client, run: &str, digest: &(u64, String)) -> Resul
 async fn read_stream(client: &Client, run: &str, digest: &(u64, String)) -> Result<()> {
     let mut sum = Sum::new(run);
     let mut tail = client.tail(Source::Run(run.to_owned()), None, Until::Ended);
-    while let Some(told) = tail.next().await {
-        match told? {
-            Told::Event { envelope, .. } => sum.event(envelope.as_bytes()).map_err(|why| anyhow!(why))?,
-            Told::CaughtUp { .. } => {}
-            Told::Damaged(damaged) => bail!("a stream lacks {damaged:?}"),
-            Told::Gap { first, last } => bail!("a stream lacks {first} to {last}"),
-            Told::Disconnected { reason, .. } => bail!("a stream broke: {reason}"),
+    while let Some(message) = tail.next().await {
+        match message? {
+            TailItem::Event { envelope, .. } => sum.event(envelope.as_bytes()).map_err(|why| anyhow!(why))?,
+            TailItem::CaughtUp { .. } => {}
+            TailItem::Damaged(damaged) => bail!("a stream lacks {damaged:?}"),
+            TailItem::Gap { first, last } => bail!("a stream lacks {first} to {last}"),
+            TailItem::Disconnected { reason, .. } => bail!("a stream broke: {reason}"),
         }
     }
     compare(sum, digest)
 }
 
-/// Every event once, and of each run the very bytes in order.
+/// Checks that the feed has every event once, with the exact bytes of each run in order.
 async fn read_feed(client: &Client, digests: &Digests, all: u64) -> Result<()> {
     let mut sums: BTreeMap<&str, Sum> = digests.keys().map(|run| (run.as_str(), Sum::new(run))).collect();
     let mut tail = client.tail(Source::Feed, None, Until::CaughtUp);
     let mut count = 0;
-    while let Some(told) = tail.next().await {
-        match told? {
-            Told::Event { envelope, .. } => {
+    while let Some(message) = tail.next().await {
+        match message? {
+            TailItem::Event { envelope, .. } => {
                 count += 1;
                 let at = envelope.find("\"run_id\":\"").context("an envelope names its run")? + 10;
                 let run = envelope.get(at..at + 30).context("a run's id has thirty characters")?;
-                let sum = sums.get_mut(run).with_context(|| format!("the feed tells of {run}"))?;
+                let sum = sums.get_mut(run).with_context(|| format!("the feed contains {run}"))?;
                 sum.event(envelope.as_bytes()).map_err(|why| anyhow!(why))?;
             }
-            Told::CaughtUp { .. } => {}
-            Told::Damaged(damaged) => bail!("the feed lacks {damaged:?}"),
-            Told::Gap { first, last } => bail!("the feed lacks {first} to {last}"),
-            Told::Disconnected { reason, .. } => bail!("the feed broke: {reason}"),
+            TailItem::CaughtUp { .. } => {}
+            TailItem::Damaged(damaged) => bail!("the feed lacks {damaged:?}"),
+            TailItem::Gap { first, last } => bail!("the feed lacks {first} to {last}"),
+            TailItem::Disconnected { reason, .. } => bail!("the feed broke: {reason}"),
         }
     }
     ensure!(count == all, "the feed has {count} events of {all}");
@@ -262,7 +262,7 @@ async fn read_feed(client: &Client, digests: &Digests, all: u64) -> Result<()> {
     Ok(())
 }
 
-/// Verifies a folder and compares each run with what was noted.
+/// Verifies a folder and compares each run with its digest.
 fn verify(data: &Path, digests: &Digests) -> Result<()> {
     let folder = data.to_owned();
     let reader = std::thread::spawn(move || recount_server::verify::offline(&folder, &[]));

@@ -1,9 +1,9 @@
-//! Damaged data folders, salvaged over and over: a run reported as whole is byte for byte what it was, every run that is
-//! not is reported, and the damaged folder is unchanged.
+//! Salvages damaged data folders repeatedly: a run that is reported as whole must be byte for byte unchanged, every
+//! other run must be reported, and the damaged folder must be unchanged.
 //!
-//! Each original has two tenants, runs of producers and runs of its own with artifacts, a part of it sealed. It is
-//! copied twice: while it works, with its write-ahead log, and after it was closed. Copies of these are damaged by seed
-//! and salvaged as `recount salvage` does it. Entry point: [`run`].
+//! Each original has two tenants, runs of producers and own runs with artifacts, a part of it sealed. It is copied
+//! twice: while it is in use, with its write-ahead log, and after it was closed. Copies of these are damaged by seed
+//! and salvaged as by `recount salvage`. Start at [`run`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,35 +25,35 @@ use tokio::sync::oneshot;
 
 use crate::{clock, scene};
 
-/// Damaged copies of each original, and how many there are at least, however short the time is.
+/// The number of damaged copies of each original; it is also the minimum, however short the time is.
 const COPIES: u64 = 40;
 const COPIES_MIN: u64 = 6;
 const RUNS_MAX: u64 = 24;
 const BATCHES_MAX: u64 = 8;
 const BATCH_EVENTS_MAX: u64 = 12;
 const TEXT_BYTES_MAX: u64 = 3_000;
-/// How many things of one copy are damaged at most.
+/// The maximum number of damages of one copy.
 const DAMAGES_MAX: u64 = 3;
 const PAGE_BYTES: usize = 4096;
 const RESERVE_BYTES: u64 = 4096;
-/// Between two looks at the high-water mark.
+/// The polling interval of the high-water mark.
 const LOOK_MS: u64 = 20;
 const DATABASE: &str = "recount.db";
 const LOG: &str = "recount.db-wal";
 /// Tenants by name, each with its folder within the data folder.
 const TENANTS: [(&str, &str); 2] = [("default", ""), ("acme", "tenants/acme")];
-/// Each may be missing.
+/// Tables that may be dropped.
 const TABLES: [&str; 7] = ["streams", "chunks", "groups", "rows", "feed", "changes", "sealed"];
 const WHOLE: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX };
 
-/// What one tenant's store holds.
+/// The content of one tenant's store.
 #[derive(Default)]
 struct Content {
     runs: BTreeMap<String, Vec<Record>>,
     blobs: BTreeMap<String, Bytes>,
 }
 
-/// A data folder in two states, and what it holds.
+/// A data folder in two states, and its content.
 struct Original {
     /// Copied while it was open, with the write-ahead log.
     killed: PathBuf,
@@ -152,7 +152,7 @@ async fn make(folder: &Path, dice: &Dice) -> Result<Original> {
         let data = open.join(within);
         let (engine, store) = fill(&data, dice).await?;
         contents.push(content(&store).await?);
-        // The mark lags; what is guaranteed about a lost end holds for a mark that has caught up.
+        // The mark lags; the guarantee about a lost end applies to a mark that has caught up.
         let last = store.last_position().await?;
         while high_water(&data)? != Some(last) {
             tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
@@ -186,7 +186,7 @@ async fn fill(data: &Path, dice: &Dice) -> Result<(Engine, Arc<SqliteStore>)> {
         store.seal_now().await?;
     }
     for run in start {
-        // Goes on after it was sealed.
+        // The run continues after it was sealed.
         report(&engine, run, 1, dice, false).await?;
     }
     for _ in 0..=dice.below(RUNS_MAX / 2) {
@@ -211,7 +211,7 @@ async fn run_of_producer(engine: &Engine, dice: &Dice) -> Result<()> {
     Ok(())
 }
 
-/// One batch of a run's producer.
+/// Appends one batch of a run's producer.
 async fn report(engine: &Engine, run: RunId, seq: u64, dice: &Dice, ends: bool) -> Result<()> {
     let mut drafts = Vec::new();
     if seq == 0 {
@@ -231,7 +231,7 @@ async fn report(engine: &Engine, run: RunId, seq: u64, dice: &Dice, ends: bool) 
     Ok(())
 }
 
-/// A run of the server's own, with an artifact.
+/// Creates an own run with an artifact.
 async fn run_of_own(engine: &Engine, dice: &Dice) -> Result<()> {
     let run = new_run(engine, RunKind::AgentLoop).await?;
     let progress = |draft| engine.write().submit(run, Command::Progress { drafts: vec![draft] });
@@ -271,7 +271,7 @@ async fn content(store: &SqliteStore) -> Result<Content> {
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     let mut entries: Vec<_> = std::fs::read_dir(from)?.collect::<std::io::Result<_>>()?;
-    // The database before its log: what is copied into it meanwhile is in the log, too.
+    // The database is copied before its log: data that is checkpointed in between is also in the log.
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let target = to.join(entry.file_name());
@@ -286,7 +286,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 
 // ---- damage ----------------------------------------------------------------------------------
 
-/// Damages one thing. Returns what.
+/// Damages one file. Returns a description.
 fn damage(folder: &Path, is_killed: bool, dice: &Dice) -> Result<String> {
     let (tenant, within) = dice.of(&TENANTS);
     let data = folder.join(within);
@@ -316,7 +316,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// An empty file, and one that was removed before, stays as it is.
+/// An empty or removed file stays unchanged.
 fn read(path: &Path) -> Result<Vec<u8>> {
     match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -375,7 +375,7 @@ fn cut(path: &Path, dice: &Dice) -> Result<String> {
     Ok(format!("{} cut to {length} bytes", name_of(path)))
 }
 
-/// By SQLite itself, where it still can.
+/// Drops a table with SQLite, if it still can.
 fn drop_table(database: &Path, table: &str) -> String {
     let dropped = rusqlite::Connection::open(database).and_then(|tool| {
         tool.execute_batch(&format!(
@@ -433,21 +433,21 @@ fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     Ok(found)
 }
 
-/// Salvages on a thread of its own, because it blocks. The inner error: nothing was salvaged.
+/// Salvages on a separate thread, because it blocks. The inner error: nothing was salvaged.
 async fn salvaged(from: &Path, to: &Path) -> Result<Result<SalvageReport, String>> {
     let (from, to) = (from.to_owned(), to.to_owned());
     on_thread(move || salvage(&from, &to).map_err(|why| why.to_string())).await
 }
 
 async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let (tell, told) = oneshot::channel();
-    let thread = recount_world::thread("soak-salvage", move || drop(tell.send(work())));
-    let told = told.await.context("the thread died");
+    let (sender, receiver) = oneshot::channel();
+    let thread = recount_world::thread("soak-salvage", move || drop(sender.send(work())));
+    let result = receiver.await.context("the thread died");
     thread.join().map_err(|_| anyhow!("the thread died"))?;
-    told
+    result
 }
 
-/// Salvages a damaged folder and compares what comes of it with the original. An error is a broken promise.
+/// Salvages a damaged folder and compares the result with the original. An error is a broken promise.
 async fn check(original: &Original, damaged: &Path, to: &Path, counts: &mut SalvageCounts) -> Result<()> {
     let before = snapshot(damaged)?;
     let outcome = salvaged(damaged, to).await?;
@@ -458,7 +458,7 @@ async fn check(original: &Original, damaged: &Path, to: &Path, counts: &mut Salv
             ensure!(!to.exists(), "nothing was salvaged ({why}), but {} exists", to.display());
             let is_readable =
                 before.iter().any(|(path, bytes)| path.ends_with(DATABASE) && !bytes.is_empty());
-            ensure!(!is_readable || why.contains("nothing of a store can be read"), "it gave up: {why}");
+            ensure!(!is_readable || why.contains("no part of a store can be read"), "it gave up: {why}");
             counts.nothing += 1;
             return Ok(());
         }
@@ -471,7 +471,7 @@ async fn check(original: &Original, damaged: &Path, to: &Path, counts: &mut Salv
         all_whole &= is_whole;
         blobs_lost += lost;
     }
-    ensure!(all_whole || !report.is_whole(), "something is missing, and the report says that nothing is");
+    ensure!(all_whole || !report.is_whole(), "something is missing, and it is not reported");
     counts.blobs_lost += blobs_lost;
     let folder = to.to_owned();
     let survey = on_thread(move || verify::offline(&folder, &[])).await?;
@@ -487,8 +487,8 @@ async fn check(original: &Original, damaged: &Path, to: &Path, counts: &mut Salv
     Ok(())
 }
 
-/// Compares one tenant's new store with what the old one held. Returns whether all of it is there, and how many blobs
-/// are not.
+/// Compares one tenant's new store with the old content. Returns whether all of it is present, and how many blobs are
+/// missing.
 async fn check_store(
     report: &StoreReport,
     content: &Content,
@@ -510,7 +510,7 @@ async fn check_store(
     for (run, records) in &content.runs {
         counts.runs += 1;
         let found = store.read(&run.as_str().into(), 0, WHOLE).await?;
-        let Some(told) = report.runs.iter().find(|told| told.run_id == *run) else {
+        let Some(reported) = report.runs.iter().find(|reported| reported.run_id == *run) else {
             ensure!(admits_loss, "{run} is not reported, nor any loss that could be it");
             ensure!(
                 found.is_empty(),
@@ -521,7 +521,7 @@ async fn check_store(
             is_whole = false;
             continue;
         };
-        match &told.outcome {
+        match &reported.outcome {
             Outcome::Whole => {
                 ensure!(
                     found == *records,
@@ -546,7 +546,7 @@ async fn check_store(
                 }
                 let last = found.last().map_or(&[][..], |record| &record.bytes);
                 let is_marked = memchr::memmem::find(last, br#""type":"gap.events_damaged""#).is_some();
-                ensure!(is_marked, "{run} is kept in part, and its last event does not say so");
+                ensure!(is_marked, "{run} is kept in part, but its last event has no mark");
                 counts.part += 1;
                 is_whole = false;
             }
@@ -563,7 +563,7 @@ async fn check_store(
             Ok(Some(found)) if found == *bytes => {}
             Ok(Some(_)) => bail!("blob {name} was salvaged with other bytes"),
             Ok(None) | Err(_) => {
-                // That it is missing is known from the events that name it.
+                // A missing blob is known from the events that name it.
                 let is_named = report.blobs_damaged.contains(name) || report.blobs_missing.contains(name);
                 ensure!(is_named || !is_whole, "blob {name} is missing, and the report does not name it");
                 blobs_lost += 1;

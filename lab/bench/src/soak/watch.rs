@@ -1,4 +1,4 @@
-//! The server from outside, once a second: memory, files, metrics; a row per minute.
+//! Observes the server from outside, once a second: memory, files, metrics; a row per minute.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::process::{Server, anonymous_kib};
 const LOOK: Duration = Duration::from_millis(LOOK_MS);
 const LOOK_MS: u64 = 1000;
 const ROW_SECONDS: f64 = 60.0;
-/// How long the server is given to come to rest.
+/// How long the server may take until it is idle.
 const REST_SECONDS: f64 = 60.0;
 
 /// The highest of each figure within a minute.
@@ -41,7 +41,7 @@ pub(super) struct Watcher {
     minutes: RefCell<Vec<Minute>>,
 }
 
-/// Samples by name and labels, as they are on the page.
+/// Samples by name and labels, as on the page.
 type Page = BTreeMap<String, f64>;
 
 impl Watcher {
@@ -55,7 +55,7 @@ impl Watcher {
         let mut times = Page::new();
         while !course.stop.get() {
             tokio::time::sleep(LOOK).await;
-            // It may be down just now.
+            // The server may be down now.
             if let Ok(page) = page(&course.address).await {
                 look(course, server, &page, &mut row);
                 times = page;
@@ -72,7 +72,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// When no requests are open, nothing is held any more.
+    /// Checks that the server releases its resources when no requests are open.
     pub(super) async fn at_rest(&self, course: &SoakCourse, server: &RefCell<Option<Server>>) -> Result<()> {
         let began = clock::now_ns();
         let mut last = String::new();
@@ -122,7 +122,7 @@ fn look(course: &SoakCourse, server: &RefCell<Option<Server>>, page: &Page, row:
     }
 }
 
-/// The metrics of a server, by a request of its own.
+/// Reads the metrics of a server.
 pub(super) async fn page(address: &str) -> Result<Page> {
     let mut socket = TcpStream::connect(address).await?;
     let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -137,7 +137,7 @@ pub(super) async fn page(address: &str) -> Result<Page> {
     Ok(samples.collect())
 }
 
-/// The bound of the bucket that holds this share of all appends since the server started.
+/// The upper bound of the bucket for this share of all appends since the server started.
 fn share_ms(page: &Page, share: f64) -> f64 {
     let mut buckets: Vec<(f64, f64)> = page
         .iter()

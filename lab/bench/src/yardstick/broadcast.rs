@@ -15,7 +15,7 @@ use super::group::runtime;
 use crate::clock::now_ns;
 use crate::scene;
 
-/// Events the channel holds; a reader that is further back loses the oldest.
+/// Events in the channel; a reader further behind loses the oldest.
 const CHANNEL_EVENTS: usize = 4096;
 
 type Message = (u64, Arc<str>);
@@ -72,7 +72,7 @@ async fn go(State(shared): State<Shared>, RawQuery(query): RawQuery) -> &'static
         while sent < due {
             let due_ns = start + sent * 1_000_000_000 / shared.rate;
             let text = String::from_utf8_lossy(&scene::stored(sent + 2, due_ns)).into_owned();
-            // An error means that there is no listener, which is fine.
+            // An error means that there is no listener, which is allowed.
             drop(shared.sender.send((sent + 2, text.into())));
             sent += 1;
         }

@@ -1,4 +1,4 @@
-//! A handler that does nothing: it reads a request with its body and answers an empty object.
+//! A handler that does nothing: it reads a request with its body and returns an empty object.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
-/// Serves until the process is ended, each connection on a thread of its own.
+/// Serves until the process ends, each connection on its own thread.
 pub(crate) fn serve() -> Result<()> {
     for stream in super::listen()?.incoming() {
         let stream = stream?;
         stream.set_nodelay(true)?;
         drop(recount_world::thread("empty", move || {
-            // A client that goes is done.
+            // A client that disconnects is done.
             drop(answer(stream));
         }));
     }

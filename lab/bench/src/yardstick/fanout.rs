@@ -1,7 +1,7 @@
 //! A hand-written fan-out loop: one thread, every socket, one shared buffer of frames, a cursor for each reader.
 //!
-//! Each millisecond it frames what is due and writes to every reader all that it lacks, up to 64 KiB at a
-//! time. It stores nothing and reads nothing after the request.
+//! Each millisecond it frames due events and writes to every reader all missing frames, up to 64 KiB at a time. It
+//! stores nothing and reads nothing after the request.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -11,14 +11,14 @@ use anyhow::Result;
 use crate::clock::{self, now_ns};
 use crate::scene;
 
-/// Bytes one write carries at most.
+/// Maximum bytes of one write.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 const TICK_NS: u64 = 1_000_000;
 
 struct FanoutReader {
     stream: TcpStream,
     at: usize,
-    gone: bool,
+    is_closed: bool,
 }
 
 pub(crate) fn serve(rate: u64, events: u64) -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn serve(rate: u64, events: u64) -> Result<()> {
         stream.write_all(super::HEAD)?;
         stream.write_all(super::CAUGHT_UP)?;
         stream.set_nonblocking(true)?;
-        readers.push(FanoutReader { stream, at: 0, gone: false });
+        readers.push(FanoutReader { stream, at: 0, is_closed: false });
     };
     let mut log = Vec::with_capacity(usize::try_from(events)? * (scene::STORED_BYTES + 24));
     let mut framed = 0;
@@ -50,7 +50,7 @@ pub(crate) fn serve(rate: u64, events: u64) -> Result<()> {
             framed += 1;
         }
         let mut behind = false;
-        for reader in readers.iter_mut().filter(|reader| !reader.gone) {
+        for reader in readers.iter_mut().filter(|reader| !reader.is_closed) {
             behind |= reader.write(&log);
         }
         if framed == events && !behind {
@@ -67,7 +67,7 @@ pub(crate) fn serve(rate: u64, events: u64) -> Result<()> {
 }
 
 impl FanoutReader {
-    /// Writes what the socket takes; whether anything is left.
+    /// Writes what the socket accepts. Returns whether data remains.
     fn write(&mut self, log: &[u8]) -> bool {
         while self.at < log.len() {
             let until = log.len().min(self.at + WRITE_BYTES_MAX);
@@ -75,7 +75,7 @@ impl FanoutReader {
                 Ok(written) => self.at += written,
                 Err(why) if why.kind() == std::io::ErrorKind::WouldBlock => return true,
                 Err(_) => {
-                    self.gone = true;
+                    self.is_closed = true;
                     return false;
                 }
             }

@@ -30,7 +30,7 @@ pub(crate) fn serve(path: &str) -> Result<()> {
             }
         })();
         if let Err::<(), std::io::Error>(error) = sent {
-            // A reader that has what it wanted leaves.
+            // A reader disconnects when it has read enough.
             if !matches!(error.kind(), std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::ConnectionReset) {
                 return Err(error.into());
             }

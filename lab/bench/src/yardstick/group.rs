@@ -1,6 +1,6 @@
-//! The loop that the two bare stores share: writers that wait, one thread that commits whatever waits.
+//! The loop that the two bare stores share: waiting writers, and one thread that commits all waiting requests.
 //!
-//! No timer: appends gather while a sync is in flight. The store defines what a commit is.
+//! No timer: appends gather during a sync. The store defines what a commit is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ pub(crate) trait Commit: Send + 'static {
     fn commit(&mut self, group: &[u8]) -> Result<()>;
 }
 
-/// What a window brought.
+/// The results of a window.
 pub(crate) struct Window {
     pub(crate) events: u64,
     pub(crate) commits: u64,
@@ -39,7 +39,7 @@ struct Request {
     done: oneshot::Sender<()>,
 }
 
-/// `writers` tasks append `events` events each time, one request after the other, for so long.
+/// `writers` tasks append `events` events per request, one request after the other, for so many seconds.
 pub(crate) fn run(mut store: impl Commit, writers: usize, events: u64, seconds: f64) -> Result<Window> {
     let (sender, mut inbox) = mpsc::channel::<Request>(WAITING_MAX);
     let (finished, commits) = oneshot::channel();
@@ -63,7 +63,7 @@ pub(crate) fn run(mut store: impl Commit, writers: usize, events: u64, seconds: 
             group.clear();
             for done in waiting.drain(..) {
                 if done.send(()).is_err() {
-                    // A writer that left does not wait.
+                    // A dropped writer does not wait.
                     continue;
                 }
             }

@@ -83,18 +83,18 @@ struct Plain {
     subscription_id: Option<String>,
 }
 
-/// Reads each into its struct.
+/// Parses each line into its struct.
 pub(crate) fn read(lines: &[&[u8]]) -> Result<()> {
-    let mut told = 0;
+    let mut with_time = 0;
     for line in lines {
         let plain: Plain = serde_json::from_slice(line)?;
-        told += usize::from(!plain.timestamp.is_empty());
+        with_time += usize::from(!plain.timestamp.is_empty());
     }
-    ensure!(told == lines.len(), "{told} of {} have a time", lines.len());
+    ensure!(with_time == lines.len(), "{with_time} of {} have a time", lines.len());
     Ok(())
 }
 
-/// Goes over each and keeps nothing.
+/// Skips over each line and keeps nothing.
 pub(crate) fn skip(lines: &[&[u8]]) -> Result<()> {
     for line in lines {
         let IgnoredAny = serde_json::from_slice(line)?;

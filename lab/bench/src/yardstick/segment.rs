@@ -1,5 +1,4 @@
-//! A segment file: filled with zeros ahead of use, overwritten from its start to its end and again, one
-//! write and one sync per group.
+//! A segment file: filled with zeros in advance and overwritten repeatedly, with one write and one sync per group.
 //!
 //! The fastest possible durable log on this disk; it could not be read back.
 

@@ -1,7 +1,7 @@
-//! Bare SQLite: one row per group, in commit order, write-ahead log, synced before it is answered.
+//! Bare SQLite: one row per group, in commit order, write-ahead log, synced before the response.
 //!
-//! No streams, no index, no rules, no other rows: the least a durable log in SQLite can be. It is
-//! checkpointed in steps large enough not to be in the way.
+//! No streams, no index, no rules, no other rows: the minimal durable log in SQLite. Checkpoints are large enough to be
+//! rare.
 
 use std::path::Path;
 
@@ -28,8 +28,8 @@ impl Bare {
     }
 }
 
-/// The same, and as sealing does it writes what it has a second time, into rows of another table, and takes it
-/// out of the first, a megabyte at a time.
+/// Bare SQLite that also copies its data like sealing: a second time into rows of another table, deleted from the
+/// first, a megabyte at a time.
 pub(crate) struct SealingSqlite {
     bare: Bare,
     bytes: usize,

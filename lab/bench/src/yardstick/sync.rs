@@ -13,7 +13,7 @@ use crate::scene;
 /// Bytes of the file that is written over.
 const FILE_BYTES: u64 = 16 << 20;
 
-/// Times of single syncs, one after the other for so long.
+/// Durations of single syncs in sequence, for so many seconds.
 pub(crate) fn run(folder: &Path, seconds: f64) -> Result<Histogram> {
     let file = zero_filled(&folder.join("single"), FILE_BYTES)?;
     let event = scene::stored(1, 1);

@@ -1,30 +1,30 @@
-//! One attempt: what it is called, and a function that says whether it got out.
+//! Defines one escape attempt, and runs it in its own process.
 //!
-//! Look at [`Attempt`]. Each runs in a process of its own, so that one that the kernel kills is counted as held.
+//! Start at [`Attempt`]. An attempt whose process is killed by the kernel counts as prevented.
 
 use std::ffi::CString;
 use std::io::Read as _;
 use std::os::fd::FromRawFd as _;
 use std::path::PathBuf;
 
-/// What attempts are made on.
-pub(crate) struct About {
-    /// A folder outside of the workspace, with a file `secret`, a folder `open`, a socket and a pipe in it.
+/// The targets of the attempts.
+pub(crate) struct Targets {
+    /// A folder outside the workspace, with a file `secret`, a folder `open`, a socket and a pipe in it.
     pub(crate) outside: PathBuf,
-    /// A process outside, which belongs to the test.
+    /// A process outside the sandbox that belongs to the test.
     pub(crate) pid: i32,
-    /// A port on the loopback on which the test listens.
+    /// A loopback port on which the test listens.
     pub(crate) port: u16,
 }
 
-impl About {
+impl Targets {
     pub(crate) fn path(&self, name: &str) -> CString {
         text(&self.outside.join(name).display().to_string())
     }
 }
 
-/// What came of it: how it was held, or how it got out.
-pub(crate) enum Came {
+/// The result: how it was prevented, or how it succeeded.
+pub(crate) enum AttemptResult {
     Held(String),
     Open(String),
 }
@@ -32,42 +32,46 @@ pub(crate) enum Came {
 /// Something that must not work.
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
-    pub(crate) run: fn(&About) -> Came,
+    pub(crate) run: fn(&Targets) -> AttemptResult,
 }
 
-/// What a refusal looks like. Everything else is what a kernel answers a process that it has let in.
+/// Errors that mean a refusal. Any other error shows that the kernel let the process in.
 const REFUSALS: &[i32] =
     &[libc::EPERM, libc::EACCES, libc::ENOSYS, libc::ENOENT, libc::EROFS, libc::ESRCH, libc::EXDEV];
 
-/// By the answer of a system call: success and any error but a refusal is out.
-pub(crate) fn call(answer: i64) -> Came {
-    if answer >= 0 {
-        return Came::Open("done".to_owned());
+/// Judges the result of a system call: success, and any error except a refusal, means that it succeeded.
+pub(crate) fn call(status: i64) -> AttemptResult {
+    if status >= 0 {
+        return AttemptResult::Open("done".to_owned());
     }
     let error = std::io::Error::last_os_error();
     let number = error.raw_os_error().unwrap_or(0);
-    if REFUSALS.contains(&number) { Came::Held(name(number)) } else { Came::Open(name(number)) }
+    if REFUSALS.contains(&number) {
+        AttemptResult::Held(name(number))
+    } else {
+        AttemptResult::Open(name(number))
+    }
 }
 
-/// The same where an error that is no refusal of rights is one here.
-pub(crate) fn call_or(answer: i64, also: &[i32]) -> Came {
+/// The same, where further errors count as refusals.
+pub(crate) fn call_or(status: i64, also: &[i32]) -> AttemptResult {
     let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    match call(answer) {
-        Came::Open(_) if answer < 0 && also.contains(&number) => Came::Held(name(number)),
+    match call(status) {
+        AttemptResult::Open(_) if status < 0 && also.contains(&number) => AttemptResult::Held(name(number)),
         came => came,
     }
 }
 
-/// All of them must be held.
-pub(crate) fn all(attempts: impl IntoIterator<Item = Came>) -> Came {
+/// All of them must be prevented.
+pub(crate) fn all(attempts: impl IntoIterator<Item = AttemptResult>) -> AttemptResult {
     let mut how = String::from("nothing to try");
     for came in attempts {
         match came {
-            Came::Held(why) => how = why,
-            open @ Came::Open(_) => return open,
+            AttemptResult::Held(why) => how = why,
+            open @ AttemptResult::Open(_) => return open,
         }
     }
-    Came::Held(how)
+    AttemptResult::Held(how)
 }
 
 fn name(number: i32) -> String {
@@ -88,8 +92,8 @@ macro_rules! sys {
     ($number:expr $(, $argument:expr)* $(,)?) => {{
         #[allow(unsafe_code, reason = "attempts are bare system calls; every pointer is to a value that lives on")]
         // SAFETY: every pointer that is passed is null or to a value of the caller's that outlives the call.
-        let answer: i64 = unsafe { libc::syscall($number $(, $argument)*) };
-        answer
+        let status: i64 = unsafe { libc::syscall($number $(, $argument)*) };
+        status
     }};
 }
 pub(crate) use sys;
@@ -98,20 +102,21 @@ pub(crate) fn text(words: &str) -> CString {
     CString::new(words).unwrap_or_default()
 }
 
-/// Opens a path and closes it again: a process that can open for writing can write.
-pub(crate) fn open(path: &str, flags: i32) -> Came {
+/// Opens a path and closes it again: a process that can open a file for writing can write it.
+pub(crate) fn open(path: &str, flags: i32) -> AttemptResult {
     let path = text(path);
     let number = sys!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags | libc::O_CLOEXEC, 0o600);
-    // A pipe without a reader and a device without hardware were found and let us in.
+    // A pipe without a reader and a device without hardware were opened.
     call(number)
 }
 
-/// Runs an attempt in a process of its own, and prints a line.
-pub(crate) fn report(kind: &str, attempt: &Attempt, about: &About) {
-    let came = in_a_child(attempt, about).unwrap_or_else(|error| Came::Held(format!("not run: {error}")));
+/// Runs an attempt in its own process, and prints a line.
+pub(crate) fn report(kind: &str, attempt: &Attempt, targets: &Targets) {
+    let came =
+        in_a_child(attempt, targets).unwrap_or_else(|error| AttemptResult::Held(format!("not run: {error}")));
     let (word, why) = match &came {
-        Came::Held(why) => ("held", why),
-        Came::Open(why) => ("open", why),
+        AttemptResult::Held(why) => ("held", why),
+        AttemptResult::Open(why) => ("open", why),
     };
     #[allow(clippy::print_stdout, reason = "what this program is for")]
     {
@@ -119,7 +124,7 @@ pub(crate) fn report(kind: &str, attempt: &Attempt, about: &About) {
     }
 }
 
-fn in_a_child(attempt: &Attempt, about: &About) -> std::io::Result<Came> {
+fn in_a_child(attempt: &Attempt, targets: &Targets) -> std::io::Result<AttemptResult> {
     let mut ends = [0; 2];
     // SAFETY: this program has one thread; the child runs the attempt and ends.
     #[allow(unsafe_code, reason = "an attempt may end its process")]
@@ -133,31 +138,31 @@ fn in_a_child(attempt: &Attempt, about: &About) -> std::io::Result<Came> {
         }
         if child == 0 {
             libc::close(ends[0]);
-            // What waits forever is out of nothing.
+            // An attempt that blocks forever did not succeed.
             libc::alarm(10);
-            let (mark, why) = match (attempt.run)(about) {
-                Came::Held(why) => ('h', why),
-                Came::Open(why) => ('o', why),
+            let (mark, why) = match (attempt.run)(targets) {
+                AttemptResult::Held(why) => ('h', why),
+                AttemptResult::Open(why) => ('o', why),
             };
-            let said = format!("{mark}{why}");
-            libc::write(ends[1], said.as_ptr().cast(), said.len());
+            let line = format!("{mark}{why}");
+            libc::write(ends[1], line.as_ptr().cast(), line.len());
             libc::_exit(0);
         }
         libc::close(ends[1]);
         (child, std::fs::File::from_raw_fd(ends[0]))
     };
-    let mut said = String::new();
-    pipe.read_to_string(&mut said)?;
+    let mut line = String::new();
+    pipe.read_to_string(&mut line)?;
     let mut status = 0;
     // SAFETY: it waits for a child of ours and writes one number.
     #[allow(unsafe_code, reason = "the number came from the call above")]
     unsafe {
         libc::waitpid(child, &raw mut status, 0);
     }
-    Ok(match said.split_at_checked(1) {
-        Some(("h", why)) => Came::Held(why.to_owned()),
-        Some(("o", why)) => Came::Open(why.to_owned()),
-        _ if libc::WIFSIGNALED(status) => Came::Held("killed".into()),
-        _ => Came::Open("it ended without a word".into()),
+    Ok(match line.split_at_checked(1) {
+        Some(("h", why)) => AttemptResult::Held(why.to_owned()),
+        Some(("o", why)) => AttemptResult::Open(why.to_owned()),
+        _ if libc::WIFSIGNALED(status) => AttemptResult::Held("killed".into()),
+        _ => AttemptResult::Open("it ended without a word".into()),
     })
 }

@@ -1,20 +1,22 @@
-//! Devices: making them, opening those of the machine, and changing those that everybody has.
+//! Attempts on devices: creating them, opening those of the machine, and changing common ones.
 
-use crate::attempt::{About, Attempt, Came, all, call, call_or, open, sys, text};
+use crate::attempt::{Attempt, AttemptResult, Targets, all, call, call_or, open, sys, text};
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "make a block device", run: |_| make(libc::S_IFBLK, 254, 0) },
     Attempt { name: "make a character device", run: |_| make(libc::S_IFCHR, 1, 1) },
     Attempt {
         name: "open the memory of the machine",
-        run: |_| every(&["/dev/mem", "/dev/kmem", "/dev/port"]),
+        run: |_| open_all(&["/dev/mem", "/dev/kmem", "/dev/port"]),
     },
-    Attempt { name: "open the log of the kernel", run: |_| every(&["/dev/kmsg", "/proc/kmsg"]) },
+    Attempt { name: "open the log of the kernel", run: |_| open_all(&["/dev/kmsg", "/proc/kmsg"]) },
     Attempt { name: "open disks", run: disks },
     Attempt { name: "open what else lies in /dev", run: others },
     Attempt {
         name: "open terminals of the machine",
-        run: |_| every(&["/dev/console", "/dev/tty0", "/dev/tty1", "/dev/ttyS0", "/dev/vcs", "/dev/vcsa1"]),
+        run: |_| {
+            open_all(&["/dev/console", "/dev/tty0", "/dev/tty1", "/dev/ttyS0", "/dev/vcs", "/dev/vcsa1"])
+        },
     },
     Attempt { name: "change the mode of /dev/null", run: mode_of_null },
     Attempt { name: "change the owner of /dev/null", run: owner_of_null },
@@ -24,7 +26,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "take the console over", run: |_| typed(0x541d) },
 ];
 
-fn make(kind: u32, major: u32, minor: u32) -> Came {
+fn make(kind: u32, major: u32, minor: u32) -> AttemptResult {
     let device = libc::makedev(major, minor);
     all(["device", "/tmp/device", "/dev/shm/device"].map(|path| {
         let path = text(path);
@@ -32,13 +34,13 @@ fn make(kind: u32, major: u32, minor: u32) -> Came {
     }))
 }
 
-/// Those of them that are there, for reading and for writing.
-fn every(paths: &[&str]) -> Came {
+/// Tries to open the existing ones for reading and for writing.
+fn open_all(paths: &[&str]) -> AttemptResult {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     all(paths.iter().flat_map(|path| [open(path, flags), open(path, flags | libc::O_WRONLY)]))
 }
 
-fn disks(_: &About) -> Came {
+fn disks(_: &Targets) -> AttemptResult {
     let mut found: Vec<String> = ["vda", "vda1", "sda", "sda1", "nvme0n1", "loop0", "dm-0", "ram0"]
         .map(|name| format!("/dev/{name}"))
         .into();
@@ -47,45 +49,48 @@ fn disks(_: &About) -> Came {
         listed.lines().filter_map(|line| line.split_whitespace().nth(3)).map(|name| format!("/dev/{name}")),
     );
     let found: Vec<&str> = found.iter().map(String::as_str).collect();
-    every(&found)
+    open_all(&found)
 }
 
-/// Everything that can be listed but what every program may have.
-fn others(_: &About) -> Came {
+/// All listed devices except those that every program may use.
+fn others(_: &Targets) -> AttemptResult {
     const OWN: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "ptmx"];
-    let Ok(listed) = std::fs::read_dir("/dev") else { return Came::Held("no /dev".into()) };
+    let Ok(listed) = std::fs::read_dir("/dev") else { return AttemptResult::Held("no /dev".into()) };
     let mut held = Vec::new();
     for entry in listed.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let about = entry.file_type();
-        let is_device = about.is_ok_and(|kind| !kind.is_dir() && !kind.is_symlink() && !kind.is_file());
-        // Opening a watchdog would start it, reading some others would take what they have: only asked whether.
+        let targets = entry.file_type();
+        let is_device = targets.is_ok_and(|kind| !kind.is_dir() && !kind.is_symlink() && !kind.is_file());
+        // Opening a watchdog would start it, and reading some others would consume data, so only the permission is
+        // checked.
         if is_device && !OWN.contains(&name.as_str()) {
             let path = text(&format!("/dev/{name}"));
             let may = sys!(libc::SYS_faccessat, libc::AT_FDCWD, path.as_ptr(), libc::R_OK);
             held.push(match call(may) {
-                Came::Open(_) if name.starts_with("watchdog") => Came::Held("not tried".into()),
-                Came::Open(_) => open(&format!("/dev/{name}"), libc::O_NONBLOCK | libc::O_NOCTTY),
+                AttemptResult::Open(_) if name.starts_with("watchdog") => {
+                    AttemptResult::Held("not tried".into())
+                }
+                AttemptResult::Open(_) => open(&format!("/dev/{name}"), libc::O_NONBLOCK | libc::O_NOCTTY),
                 held => held,
             });
         }
     }
-    held.push(Came::Held("ENOENT".into()));
+    held.push(AttemptResult::Held("ENOENT".into()));
     all(held)
 }
 
-fn mode_of_null(_: &About) -> Came {
+fn mode_of_null(_: &Targets) -> AttemptResult {
     let path = text("/dev/null");
     let open = sys!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDWR, 0);
     all([
         call(sys!(libc::SYS_fchmodat, libc::AT_FDCWD, path.as_ptr(), 0o666)),
         call(sys!(libc::SYS_fchmod, open, 0o666)),
-        // What a command is given as its input is one, too.
+        // The standard input of a command is a device too.
         call(sys!(libc::SYS_fchmod, 0, 0o666)),
     ])
 }
 
-fn owner_of_null(_: &About) -> Came {
+fn owner_of_null(_: &Targets) -> AttemptResult {
     let path = text("/dev/null");
     all([
         call_or(sys!(libc::SYS_fchownat, libc::AT_FDCWD, path.as_ptr(), 0, 0, 0), &[libc::EINVAL]),
@@ -93,7 +98,7 @@ fn owner_of_null(_: &About) -> Came {
     ])
 }
 
-fn typed(request: u64) -> Came {
+fn typed(request: u64) -> AttemptResult {
     let path = text("/dev/ptmx");
     let terminal = sys!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDWR | libc::O_NOCTTY, 0);
     let letter = b'x';

@@ -1,14 +1,14 @@
-//! Queues, semaphores, shared memory and sockets that others on the machine have.
+//! Attempts on queues, semaphores, shared memory and sockets of other processes.
 //!
-//! The test makes one of each and passes its number in a file of the workspace, `messages`.
+//! The test creates one of each and passes its number in a file of the workspace, `messages`.
 
-use crate::attempt::{Attempt, Came, all, call, call_or, sys, text};
+use crate::attempt::{Attempt, AttemptResult, all, call, call_or, sys, text};
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         name: "queue of messages of another",
         run: |_| {
-            let Some([queue, ..]) = numbers() else { return Came::Open("there is no list".into()) };
+            let Some([queue, ..]) = numbers() else { return AttemptResult::Open("there is no list".into()) };
             let mut letter = [0_u64; 4];
             all([
                 none(sys!(libc::SYS_msgctl, queue, libc::IPC_STAT, [0_u8; 256].as_mut_ptr())),
@@ -19,7 +19,9 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         name: "semaphore of another",
         run: |_| {
-            let Some([_, semaphore, _]) = numbers() else { return Came::Open("there is no list".into()) };
+            let Some([_, semaphore, _]) = numbers() else {
+                return AttemptResult::Open("there is no list".into());
+            };
             // GETVAL
             none(sys!(libc::SYS_semctl, semaphore, 0, 12, 0))
         },
@@ -27,7 +29,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         name: "shared memory of another",
         run: |_| {
-            let Some([.., memory]) = numbers() else { return Came::Open("there is no list".into()) };
+            let Some([.., memory]) = numbers() else { return AttemptResult::Open("there is no list".into()) };
             all([
                 none(sys!(libc::SYS_shmctl, memory, libc::IPC_STAT, [0_u8; 256].as_mut_ptr())),
                 none(sys!(libc::SYS_shmat, memory, 0, libc::SHM_RDONLY)),
@@ -43,11 +45,11 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         name: "socket by its path",
-        run: |about| connect(libc::SOCK_STREAM, &about.path("socket"), false),
+        run: |targets| connect(libc::SOCK_STREAM, &targets.path("socket"), false),
     },
     Attempt {
         name: "socket for datagrams by its path",
-        run: |about| connect(libc::SOCK_DGRAM, &about.path("datagrams"), false),
+        run: |targets| connect(libc::SOCK_DGRAM, &targets.path("datagrams"), false),
     },
     Attempt {
         name: "socket without a path",
@@ -61,59 +63,59 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         name: "one of a pair of sockets, turned elsewhere",
-        run: |about| {
+        run: |targets| {
             let mut pair = [0_i32; 2];
             let made = sys!(libc::SYS_socketpair, libc::AF_UNIX, libc::SOCK_DGRAM, 0, pair.as_mut_ptr());
             if made < 0 {
                 return call(made);
             }
-            let (address, length) = address(&about.path("datagrams"), false);
+            let (address, length) = address(&targets.path("datagrams"), false);
             all([
                 call_or(
                     sys!(libc::SYS_sendto, pair[0], b"x".as_ptr(), 1, 0, address.as_ptr(), length),
-                    NOBODY,
+                    NO_LISTENER,
                 ),
-                call_or(sys!(libc::SYS_connect, pair[0], address.as_ptr(), length), NOBODY),
+                call_or(sys!(libc::SYS_connect, pair[0], address.as_ptr(), length), NO_LISTENER),
             ])
         },
     },
     Attempt {
         name: "one of a connected pair, turned elsewhere",
-        run: |about| {
+        run: |targets| {
             let mut pair = [0_i32; 2];
             let made = sys!(libc::SYS_socketpair, libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
             if made < 0 {
                 return call(made);
             }
-            let (address, length) = address(&about.path("socket"), false);
+            let (address, length) = address(&targets.path("socket"), false);
             let taken = [libc::EISCONN, libc::EINVAL, libc::EOPNOTSUPP];
             call_or(sys!(libc::SYS_connect, pair[0], address.as_ptr(), length), &taken)
         },
     },
 ];
 
-/// Of a namespace in which there is nobody of that name.
-const NOBODY: &[i32] = &[libc::ECONNREFUSED];
+/// The error in a namespace without a socket of that name.
+const NO_LISTENER: &[i32] = &[libc::ECONNREFUSED];
 
-/// Of a namespace in which no such number was given out.
-fn none(answer: i64) -> Came {
-    call_or(answer, &[libc::EINVAL, libc::EIDRM])
+/// The result in a namespace without that id.
+fn none(status: i64) -> AttemptResult {
+    call_or(status, &[libc::EINVAL, libc::EIDRM])
 }
 
-/// The numbers of the queue, the semaphore and the memory of the test.
+/// The ids of the queue, the semaphore and the shared memory of the test.
 fn numbers() -> Option<[i32; 3]> {
     let listed = std::fs::read_to_string("messages").ok()?;
     let numbers: Vec<i32> = listed.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     numbers.try_into().ok()
 }
 
-fn connect(kind: i32, name: &std::ffi::CStr, is_abstract: bool) -> Came {
+fn connect(kind: i32, name: &std::ffi::CStr, is_abstract: bool) -> AttemptResult {
     let socket = sys!(libc::SYS_socket, libc::AF_UNIX, kind, 0);
     if socket < 0 {
         return call(socket);
     }
     let (address, length) = address(name, is_abstract);
-    call_or(sys!(libc::SYS_connect, socket, address.as_ptr(), length), NOBODY)
+    call_or(sys!(libc::SYS_connect, socket, address.as_ptr(), length), NO_LISTENER)
 }
 
 fn address(name: &std::ffi::CStr, is_abstract: bool) -> (Vec<u8>, usize) {

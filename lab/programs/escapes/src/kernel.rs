@@ -1,11 +1,11 @@
-//! The kernel itself: its settings, its modules, its clock, its names, and the calls that look into it.
+//! Attempts on the kernel: settings, modules, clock, names, and introspection calls.
 //!
-//! What would end or change the machine is asked for with an argument that is never granted, so that a kernel which
-//! lets the caller in says that the argument is wrong.
+//! A call that would stop or change the machine has an invalid argument, so a kernel that permits the call reports the
+//! argument.
 
 use std::path::Path;
 
-use crate::attempt::{About, Attempt, Came, all, call, open, sys, text};
+use crate::attempt::{Attempt, AttemptResult, Targets, all, call, open, sys, text};
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "settings of the kernel", run: |_| tree("/proc/sys") },
@@ -104,14 +104,18 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "core dumps into a program", run: core_dumps },
 ];
 
-/// A process that was let in looks for a path that does not exist.
-fn call_or_found(answer: i64) -> Came {
+/// A permitted process gets "not found" for this path.
+fn call_or_found(status: i64) -> AttemptResult {
     let error = std::io::Error::last_os_error().raw_os_error();
-    if answer < 0 && error == Some(libc::ENOENT) { Came::Open("let in".into()) } else { call(answer) }
+    if status < 0 && error == Some(libc::ENOENT) {
+        AttemptResult::Open("let in".into())
+    } else {
+        call(status)
+    }
 }
 
-/// Looks whether any file below a folder can be opened for writing. Nothing is written.
-fn tree(root: &str) -> Came {
+/// Checks whether any file below a folder can be opened for writing. Nothing is written.
+fn tree(root: &str) -> AttemptResult {
     const FILES_MAX: usize = 20_000;
     let mut folders = vec![Path::new(root).to_owned()];
     let (mut files, mut how) = (0, "ENOENT".to_owned());
@@ -123,19 +127,19 @@ fn tree(root: &str) -> Came {
             } else if kind.is_file() && files < FILES_MAX {
                 files += 1;
                 match open(&entry.path().display().to_string(), libc::O_WRONLY | libc::O_NONBLOCK) {
-                    Came::Held(why) => how = why,
-                    Came::Open(_) => return Came::Open(entry.path().display().to_string()),
+                    AttemptResult::Held(why) => how = why,
+                    AttemptResult::Open(_) => return AttemptResult::Open(entry.path().display().to_string()),
                 }
             }
         }
     }
-    Came::Held(how)
+    AttemptResult::Held(how)
 }
 
-/// Everything at the top of `/proc` that is no process, some of it below folders.
-fn other_proc(_: &About) -> Came {
+/// Everything at the top of `/proc` that is not a process, and files in some folders.
+fn other_proc(_: &Targets) -> AttemptResult {
     const TRIED: &[&str] = &["sys", "irq", "bus", "self", "thread-self", "net", "mounts"];
-    let mut came = vec![Came::Held("ENOENT".into())];
+    let mut came = vec![AttemptResult::Held("ENOENT".into())];
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if TRIED.contains(&name.as_str()) || name.starts_with(|letter: char| letter.is_ascii_digit()) {
@@ -144,7 +148,7 @@ fn other_proc(_: &About) -> Came {
         let path = format!("/proc/{name}");
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => came.push(tree(&path)),
-            // Covered by something of no use to anybody.
+            // Covered by an empty file.
             Ok(kind) if kind.is_file() => came.push(open(&path, libc::O_WRONLY | libc::O_NONBLOCK)),
             _ => {}
         }
@@ -152,21 +156,21 @@ fn other_proc(_: &About) -> Came {
     all(came)
 }
 
-fn secrets_of_the_kernel(_: &About) -> Came {
+fn secrets_of_the_kernel(_: &Targets) -> AttemptResult {
     all(["kcore", "kmsg"].map(|name| {
         let path = format!("/proc/{name}");
-        // What is covered by nothing is nothing.
+        // A path that is covered by a device reads as empty.
         match std::fs::metadata(&path) {
-            Ok(about) if std::os::unix::fs::FileTypeExt::is_char_device(&about.file_type()) => {
-                Came::Held("covered".into())
+            Ok(targets) if std::os::unix::fs::FileTypeExt::is_char_device(&targets.file_type()) => {
+                AttemptResult::Held("covered".into())
             }
             _ => open(&path, libc::O_RDONLY | libc::O_NONBLOCK),
         }
     }))
 }
 
-fn clock(_: &About) -> Came {
-    // A month of that many nanoseconds is none.
+fn clock(_: &Targets) -> AttemptResult {
+    // An invalid number of nanoseconds.
     let wrong = [0_i64, i64::MAX];
     let mut buffer = [0_u64; 32];
     buffer[0] = 0x8000;
@@ -179,7 +183,7 @@ fn clock(_: &About) -> Came {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn ports(_: &About) -> Came {
+fn ports(_: &Targets) -> AttemptResult {
     all([
         call(sys!(libc::SYS_iopl, 3)),
         call(sys!(libc::SYS_ioperm, 0x80, 1, 1)),
@@ -188,50 +192,54 @@ fn ports(_: &About) -> Came {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn ports(_: &About) -> Came {
-    Came::Held("not here".into())
+fn ports(_: &Targets) -> AttemptResult {
+    AttemptResult::Held("not here".into())
 }
 
 #[cfg(target_arch = "x86_64")]
-fn short_pointers(_: &About) -> Came {
-    // `getpid` by its second number, and `ptrace`, which has one of its own there.
+fn short_pointers(_: &Targets) -> AttemptResult {
+    // `getpid` by its x32 number, and `ptrace`, which has a separate x32 number.
     all([call(sys!(0x4000_0000 + 39)), call(sys!(0x4000_0000 + 521, 0, 0, 0, 0))])
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn short_pointers(_: &About) -> Came {
-    Came::Held("not here".into())
+fn short_pointers(_: &Targets) -> AttemptResult {
+    AttemptResult::Held("not here".into())
 }
 
 #[cfg(target_arch = "x86_64")]
-fn of_32_bits(_: &About) -> Came {
-    let answer: i64;
+fn of_32_bits(_: &Targets) -> AttemptResult {
+    let status: i64;
     // SAFETY: it asks for the number of this process and touches no memory.
     #[allow(unsafe_code, reason = "there is no other way to call so")]
     unsafe {
-        std::arch::asm!("int 0x80", inlateout("rax") 20_i64 => answer, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+        std::arch::asm!("int 0x80", inlateout("rax") 20_i64 => status, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
     }
-    if answer > 0 { Came::Open("it was answered".into()) } else { Came::Held("refused".into()) }
+    if status > 0 {
+        AttemptResult::Open("it was answered".into())
+    } else {
+        AttemptResult::Held("refused".into())
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn of_32_bits(_: &About) -> Came {
-    Came::Held("not here".into())
+fn of_32_bits(_: &Targets) -> AttemptResult {
+    AttemptResult::Held("not here".into())
 }
 
-fn core_dumps(_: &About) -> Came {
-    // 1 gives a dump to nobody, and everything else does where a program takes them.
+fn core_dumps(_: &Targets) -> AttemptResult {
+    // A limit of 1 disables dumps; any other value enables them where a program collects them.
     let none = [0_u64, 0];
     sys!(libc::SYS_setrlimit, libc::RLIMIT_CORE, none.as_ptr());
     sys!(libc::SYS_prlimit64, 0, libc::RLIMIT_CORE, none.as_ptr(), 0);
     let mut held = [0_u64; 2];
-    let asked = sys!(libc::SYS_prlimit64, 0, libc::RLIMIT_CORE, 0, held.as_mut_ptr());
+    let result = sys!(libc::SYS_prlimit64, 0, libc::RLIMIT_CORE, 0, held.as_mut_ptr());
     let taken_by = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
-    if asked == 0 && held == [1, 1] {
-        Came::Held("of 1 byte".into())
+    if result == 0 && held == [1, 1] {
+        AttemptResult::Held("of 1 byte".into())
     } else if held[1] == 0 && !taken_by.starts_with('|') {
-        Came::Held("of 0 bytes, for nobody".into())
+        AttemptResult::Held("of 0 bytes, for nobody".into())
     } else {
-        Came::Open(format!("of {held:?} bytes"))
+        AttemptResult::Open(format!("of {held:?} bytes"))
     }
 }

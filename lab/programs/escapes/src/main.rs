@@ -1,8 +1,8 @@
-//! Tries to get out of a sandbox, one attempt after the other, and says what came of each.
+//! Tries to escape from a sandbox and reports the result of each attempt.
 //!
-//! For tests of `recount-agent` only. Look at [`attempt::Attempt`]; each file beside this one has those of a kind. An
-//! attempt is harmless where it succeeds: what it opens it does not write, what it changes is its own or what the
-//! test made for it, and what would end the machine is asked for in a way that no kernel grants.
+//! Only for tests of `recount-agent`. Start at [`attempt::Attempt`]; each other file has the attempts of one kind. A
+//! successful attempt is harmless: it does not write to what it opens, it changes only its own objects or those of the
+//! test, and a call that would stop the machine has an argument that no kernel accepts.
 //!
 //! `recount-escapes OUTSIDE PID PORT` prints a line for each: kind, name, `held` or `open`, and why.
 
@@ -32,7 +32,7 @@ fn main() -> std::process::ExitCode {
         return std::process::ExitCode::FAILURE;
     };
     let (Ok(pid), Ok(port)) = (pid.parse(), port.parse()) else { return std::process::ExitCode::FAILURE };
-    let about = attempt::About { outside: outside.into(), pid, port };
+    let targets = attempt::Targets { outside: outside.into(), pid, port };
     let kinds: &[(&str, &[attempt::Attempt])] = &[
         ("files", files::ATTEMPTS),
         ("devices", devices::ATTEMPTS),
@@ -45,7 +45,7 @@ fn main() -> std::process::ExitCode {
     ];
     for (kind, attempts) in kinds {
         for attempt in *attempts {
-            attempt::report(kind, attempt, &about);
+            attempt::report(kind, attempt, &targets);
         }
     }
     std::process::ExitCode::SUCCESS

@@ -1,6 +1,6 @@
-//! Namespaces and mounts: making new ones, entering others, changing the view.
+//! Attempts on namespaces and mounts: creating, entering, and changing the view.
 
-use crate::attempt::{About, Attempt, Came, all, call, sys, text};
+use crate::attempt::{Attempt, AttemptResult, Targets, all, call, sys, text};
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "new namespaces", run: |_| all(KINDS.map(|kind| call(sys!(libc::SYS_unshare, kind)))) },
@@ -17,15 +17,15 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "enter namespaces of another process", run: enter },
     Attempt {
         name: "enter a process",
-        run: |about| {
-            let process = sys!(libc::SYS_pidfd_open, about.pid, 0);
+        run: |targets| {
+            let process = sys!(libc::SYS_pidfd_open, targets.pid, 0);
             if process < 0 { call(process) } else { call(sys!(libc::SYS_setns, process, libc::CLONE_NEWNS)) }
         },
     },
     Attempt {
         name: "mount",
         run: |_| {
-            // There is no such file system, and who may mount is looked at first.
+            // The file system does not exist; the permission is checked first.
             let (kind, place) = (text("recount-none"), text("."));
             call(sys!(libc::SYS_mount, kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, 0))
         },
@@ -41,7 +41,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         name: "unmount",
         run: |_| {
-            // What is no mount cannot be unmounted, but by whom it is asked is looked at first.
+            // The path is not a mount; the permission is checked first.
             call(sys!(libc::SYS_umount2, text("/nonexistent-mount").as_ptr(), 0)).or_let_in()
         },
     },
@@ -75,8 +75,8 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
             all(["uid_map", "gid_map", "setgroups"].map(|name| {
                 let path = format!("/proc/self/{name}");
                 match std::fs::write(path, "0 0 1\n") {
-                    Ok(()) => Came::Open(name.into()),
-                    Err(error) => Came::Held(error.kind().to_string()),
+                    Ok(()) => AttemptResult::Open(name.into()),
+                    Err(error) => AttemptResult::Held(error.kind().to_string()),
                 }
             }))
         },
@@ -95,34 +95,34 @@ const KINDS: [i32; 8] = [
     0x80,
 ];
 
-fn with_clone(kind: i32) -> Came {
-    // `CLONE_NEWTIME` means something else here.
+fn with_clone(kind: i32) -> AttemptResult {
+    // `CLONE_NEWTIME` has another meaning here.
     if kind == 0x80 {
-        return Came::Held("not so".into());
+        return AttemptResult::Held("not so".into());
     }
     ending(sys!(libc::SYS_clone, kind | libc::SIGCHLD, 0, 0, 0, 0))
 }
 
-/// A child that was made ends at once.
-fn ending(child: i64) -> Came {
+/// Ends the created child at once.
+fn ending(child: i64) -> AttemptResult {
     if child == 0 {
         sys!(libc::SYS_exit_group, 0);
     }
     call(child)
 }
 
-fn enter(about: &About) -> Came {
+fn enter(targets: &Targets) -> AttemptResult {
     all(["user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"].map(|kind| {
-        let path = text(&format!("/proc/{}/ns/{kind}", about.pid));
+        let path = text(&format!("/proc/{}/ns/{kind}", targets.pid));
         let namespace = sys!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY, 0);
         if namespace < 0 { call(namespace) } else { call(sys!(libc::SYS_setns, namespace, 0)) }
     }))
 }
 
-impl Came {
-    fn or_let_in(self) -> Came {
+impl AttemptResult {
+    fn or_let_in(self) -> AttemptResult {
         match self {
-            Came::Held(why) if why == "ENOENT" => Came::Open("let in".into()),
+            AttemptResult::Held(why) if why == "ENOENT" => AttemptResult::Open("let in".into()),
             came => came,
         }
     }

@@ -1,6 +1,6 @@
-//! The network, which was not granted: sockets of every family, and the kernel's own.
+//! Attempts on the network, which was not granted: sockets of every family, including the kernel's.
 
-use crate::attempt::{About, Attempt, Came, all, call, call_or, sys};
+use crate::attempt::{Attempt, AttemptResult, Targets, all, call, call_or, sys};
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "a server on this machine", run: loopback },
@@ -30,7 +30,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
             const UNIX: i32 = libc::AF_UNIX;
             const TRIED: [i32; 3] = [UNIX, libc::AF_INET, libc::AF_INET6];
             let families = (2..46).filter(|family| !TRIED.contains(family));
-            // What the kernel does not have cannot be reached.
+            // Families that the kernel does not support cannot be reached.
             let absent = [libc::EAFNOSUPPORT, libc::ESOCKTNOSUPPORT, libc::EPROTONOSUPPORT];
             all(families.flat_map(|family| {
                 [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_SEQPACKET]
@@ -40,16 +40,16 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-fn socket(family: i32, kind: i32, protocol: i32) -> Came {
+fn socket(family: i32, kind: i32, protocol: i32) -> AttemptResult {
     call(sys!(libc::SYS_socket, family, kind, protocol))
 }
 
-fn loopback(about: &About) -> Came {
+fn loopback(targets: &Targets) -> AttemptResult {
     let socket = sys!(libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0);
     if socket < 0 {
         return call(socket);
     }
-    let [high, low] = about.port.to_be_bytes();
+    let [high, low] = targets.port.to_be_bytes();
     let family = u16::try_from(libc::AF_INET).unwrap_or_default().to_ne_bytes();
     let address = [family[0], family[1], high, low, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     call_or(sys!(libc::SYS_connect, socket, address.as_ptr(), 16), &[libc::ECONNREFUSED, libc::ENETUNREACH])

@@ -1,33 +1,33 @@
-//! Other processes: their memory, their files, what they are sent, and how they are run.
+//! Attempts on other processes: memory, files, signals, and scheduling.
 //!
-//! The process that all of it is tried on belongs to the test and waits.
+//! The target process belongs to the test and only waits.
 
-use crate::attempt::{About, Attempt, Came, all, call, open, sys, text};
+use crate::attempt::{Attempt, AttemptResult, Targets, all, call, open, sys, text};
 
 pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         name: "signal",
-        run: |about| {
+        run: |targets| {
             all([
-                call(sys!(libc::SYS_kill, about.pid, 0)),
-                call(sys!(libc::SYS_tkill, about.pid, 0)),
-                call(sys!(libc::SYS_tgkill, about.pid, about.pid, 0)),
+                call(sys!(libc::SYS_kill, targets.pid, 0)),
+                call(sys!(libc::SYS_tkill, targets.pid, 0)),
+                call(sys!(libc::SYS_tgkill, targets.pid, targets.pid, 0)),
             ])
         },
     },
     Attempt {
         name: "signal with a value",
-        run: |about| {
-            // From the kernel's own, which nobody else may claim to be, is refused with EPERM; so as a queue.
+        run: |targets| {
+            // A signal code of the kernel, which no process may use, is refused with EPERM; so SI_QUEUE is used.
             let mut about_it = [0_i32; 32];
             about_it[2] = -1;
-            call(sys!(libc::SYS_rt_sigqueueinfo, about.pid, 0, about_it.as_ptr()))
+            call(sys!(libc::SYS_rt_sigqueueinfo, targets.pid, 0, about_it.as_ptr()))
         },
     },
     Attempt {
         name: "signal by a descriptor",
-        run: |about| {
-            let process = sys!(libc::SYS_pidfd_open, about.pid, 0);
+        run: |targets| {
+            let process = sys!(libc::SYS_pidfd_open, targets.pid, 0);
             if process < 0 {
                 call(process)
             } else {
@@ -37,66 +37,66 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         name: "descriptors",
-        run: |about| {
-            let process = sys!(libc::SYS_pidfd_open, about.pid, 0);
+        run: |targets| {
+            let process = sys!(libc::SYS_pidfd_open, targets.pid, 0);
             if process < 0 { call(process) } else { call(sys!(libc::SYS_pidfd_getfd, process, 0, 0)) }
         },
     },
     Attempt {
         name: "trace",
-        run: |about| {
+        run: |targets| {
             all([
-                // PTRACE_SEIZE, which stops nobody.
-                call(sys!(libc::SYS_ptrace, 0x4206, about.pid, 0, 0)),
-                call(sys!(libc::SYS_ptrace, 16, about.pid, 0, 0)),
+                // PTRACE_SEIZE, which does not stop the target.
+                call(sys!(libc::SYS_ptrace, 0x4206, targets.pid, 0, 0)),
+                call(sys!(libc::SYS_ptrace, 16, targets.pid, 0, 0)),
             ])
         },
     },
     Attempt {
         name: "read memory",
-        run: |about| {
+        run: |targets| {
             let byte = [0_u8; 1];
             let piece = [byte.as_ptr() as usize, 1];
             all([
-                call(sys!(libc::SYS_process_vm_readv, about.pid, piece.as_ptr(), 1, piece.as_ptr(), 1, 0)),
-                call(sys!(libc::SYS_process_vm_writev, about.pid, piece.as_ptr(), 0, piece.as_ptr(), 0, 0)),
+                call(sys!(libc::SYS_process_vm_readv, targets.pid, piece.as_ptr(), 1, piece.as_ptr(), 1, 0)),
+                call(sys!(libc::SYS_process_vm_writev, targets.pid, piece.as_ptr(), 0, piece.as_ptr(), 0, 0)),
             ])
         },
     },
     Attempt {
         name: "memory by a file",
-        run: |about| all([of(about, "mem", libc::O_RDONLY), of(about, "mem", libc::O_RDWR)]),
+        run: |targets| all([of(targets, "mem", libc::O_RDONLY), of(targets, "mem", libc::O_RDWR)]),
     },
-    Attempt { name: "environment", run: |about| of(about, "environ", libc::O_RDONLY) },
-    Attempt { name: "maps", run: |about| of(about, "maps", libc::O_RDONLY) },
-    Attempt { name: "files that are open", run: |about| name_of_file(about) },
-    Attempt { name: "a file that is open", run: |about| of(about, "fd/0", libc::O_RDONLY) },
-    Attempt { name: "how soon it is killed", run: |about| of(about, "oom_score_adj", libc::O_WRONLY) },
+    Attempt { name: "environment", run: |targets| of(targets, "environ", libc::O_RDONLY) },
+    Attempt { name: "maps", run: |targets| of(targets, "maps", libc::O_RDONLY) },
+    Attempt { name: "files that are open", run: |targets| name_of_file(targets) },
+    Attempt { name: "a file that is open", run: |targets| of(targets, "fd/0", libc::O_RDONLY) },
+    Attempt { name: "how soon it is killed", run: |targets| of(targets, "oom_score_adj", libc::O_WRONLY) },
     Attempt {
         name: "move or advise memory",
-        run: |about| {
+        run: |targets| {
             all([
-                call(sys!(libc::SYS_migrate_pages, about.pid, 0, 0, 0)),
-                call(sys!(libc::SYS_move_pages, about.pid, 0, 0, 0, 0, 0)),
+                call(sys!(libc::SYS_migrate_pages, targets.pid, 0, 0, 0)),
+                call(sys!(libc::SYS_move_pages, targets.pid, 0, 0, 0, 0, 0)),
                 call(sys!(libc::SYS_process_madvise, -1, 0, 0, 0, 0)),
                 call(sys!(libc::SYS_process_mrelease, -1, 0)),
-                call(sys!(libc::SYS_kcmp, about.pid, about.pid, 0, 0, 0)),
+                call(sys!(libc::SYS_kcmp, targets.pid, targets.pid, 0, 0, 0)),
             ])
         },
     },
     Attempt {
         name: "priority",
-        run: |about| {
+        run: |targets| {
             all([
-                call(sys!(libc::SYS_setpriority, 0, about.pid, 19)),
-                call(sys!(libc::SYS_ioprio_set, 1, about.pid, 0x4007)),
+                call(sys!(libc::SYS_setpriority, 0, targets.pid, 19)),
+                call(sys!(libc::SYS_ioprio_set, 1, targets.pid, 0x4007)),
             ])
         },
     },
     Attempt {
         name: "priority of all of a user",
         run: |_| {
-            // Of a user that has no processes, and with a class that there is not: nothing changes for anybody.
+            // For a user without processes, and with an invalid class: no process changes.
             all([
                 call_but(sys!(libc::SYS_setpriority, 2, 0x6fff_fff0, 19), libc::ESRCH),
                 call(sys!(libc::SYS_ioprio_set, 3, 0, 7 << 13)),
@@ -105,20 +105,20 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         name: "processors",
-        run: |about| {
+        run: |targets| {
             let all_of_them = [u64::MAX; 16];
-            call(sys!(libc::SYS_sched_setaffinity, about.pid, 128, all_of_them.as_ptr()))
+            call(sys!(libc::SYS_sched_setaffinity, targets.pid, 128, all_of_them.as_ptr()))
         },
     },
     Attempt {
         name: "schedule",
-        run: |about| {
+        run: |targets| {
             let priority = 0_i32;
             let attributes = [48_u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
             all([
-                call(sys!(libc::SYS_sched_setscheduler, about.pid, 0, &raw const priority)),
-                call(sys!(libc::SYS_sched_setparam, about.pid, &raw const priority)),
-                call(sys!(libc::SYS_sched_setattr, about.pid, attributes.as_ptr(), 0)),
+                call(sys!(libc::SYS_sched_setscheduler, targets.pid, 0, &raw const priority)),
+                call(sys!(libc::SYS_sched_setparam, targets.pid, &raw const priority)),
+                call(sys!(libc::SYS_sched_setattr, targets.pid, attributes.as_ptr(), 0)),
             ])
         },
     },
@@ -134,9 +134,9 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         name: "bounds",
-        run: |about| {
+        run: |targets| {
             let mut held = [0_u64; 2];
-            call(sys!(libc::SYS_prlimit64, about.pid, libc::RLIMIT_NOFILE, 0, held.as_mut_ptr()))
+            call(sys!(libc::SYS_prlimit64, targets.pid, libc::RLIMIT_NOFILE, 0, held.as_mut_ptr()))
         },
     },
     Attempt {
@@ -144,8 +144,8 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         run: |_| {
             all([call(sys!(libc::SYS_setuid, 12)), call(sys!(libc::SYS_setgid, 12))].into_iter().map(
                 |came| match came {
-                    // An id that the namespace does not have.
-                    Came::Open(why) if why == "errno 22" => Came::Held(why),
+                    // The id does not exist in the namespace.
+                    AttemptResult::Open(why) if why == "errno 22" => AttemptResult::Held(why),
                     came => came,
                 },
             ))
@@ -171,18 +171,18 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// A process that gets this answer was let in.
-fn call_but(answer: i64, let_in: i32) -> Came {
+/// The error that a permitted process gets.
+fn call_but(status: i64, let_in: i32) -> AttemptResult {
     let error = std::io::Error::last_os_error().raw_os_error();
-    if answer < 0 && error == Some(let_in) { Came::Open("let in".into()) } else { call(answer) }
+    if status < 0 && error == Some(let_in) { AttemptResult::Open("let in".into()) } else { call(status) }
 }
 
-fn name_of_file(about: &About) -> Came {
-    let path = text(&format!("/proc/{}/fd/0", about.pid));
+fn name_of_file(targets: &Targets) -> AttemptResult {
+    let path = text(&format!("/proc/{}/fd/0", targets.pid));
     let mut name = [0_u8; 64];
     call(sys!(libc::SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), name.as_mut_ptr(), name.len()))
 }
 
-fn of(about: &About, what: &str, flags: i32) -> Came {
-    open(&format!("/proc/{}/{what}", about.pid), flags)
+fn of(targets: &Targets, what: &str, flags: i32) -> AttemptResult {
+    open(&format!("/proc/{}/{what}", targets.pid), flags)
 }

@@ -1,4 +1,4 @@
-//! The toy on a port: one request at a time, each on a connection of its own.
+//! The toy server over HTTP: one request at a time, each on its own connection.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::toy::{ToyEra, ToyServer};
 
-/// Prints the port and serves until the process is ended. What tools ask for that only pipes can, they do not get here.
+/// Prints the port and serves until the process is killed. Tool behaviour that needs pipes is not available.
 pub(crate) fn serve(era: ToyEra) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     println!("{}", listener.local_addr().expect("it is bound").port());
@@ -15,7 +15,7 @@ pub(crate) fn serve(era: ToyEra) {
     let mut toy = ToyServer::new(era);
     let mut session = 1;
     for stream in listener.incoming().flatten() {
-        // A client that gives up is no reason to end.
+        // A client that disconnects does not end the server.
         if let Err(why) = answer(&mut toy, era, &mut session, stream) {
             eprintln!("a request broke off: {why}");
         }
@@ -54,7 +54,7 @@ fn answer(toy: &mut ToyServer, era: ToyEra, session: &mut u32, mut stream: TcpSt
     let method = message["method"].as_str().unwrap_or_default();
     let is_first = method == "initialize";
     if era == ToyEra::Old && message["params"]["name"] == "whoami" && *session == 1 {
-        // Once it forgets whom it speaks with.
+        // The server forgets the session once.
         *session = 2;
         return write(&mut stream, "404 Not Found", "text/plain", "no such session", "");
     }
@@ -73,7 +73,7 @@ fn answer(toy: &mut ToyServer, era: ToyEra, session: &mut u32, mut stream: TcpSt
         return write(&mut stream, "400 Bad Request", "text/plain", "a header is missing or wrong", "");
     }
     if message["params"]["name"] == "hang" {
-        // Until the client goes away.
+        // Wait until the client disconnects.
         reader.read_exact(&mut [0]).ok();
         return Ok(());
     }
@@ -86,7 +86,7 @@ fn answer(toy: &mut ToyServer, era: ToyEra, session: &mut u32, mut stream: TcpSt
     let session = if is_first { format!("mcp-session-id: {name}\r\n") } else { String::new() };
     match answers.as_slice() {
         [] => write(&mut stream, "202 Accepted", "text/plain", "", ""),
-        // Calls are answered by streams, everything else by one value.
+        // Responses to calls are event streams, all others are one value.
         [only] if method != "tools/call" => {
             write(&mut stream, "200 OK", "application/json", &only.to_string(), &session)
         }

@@ -1,7 +1,7 @@
-//! A small MCP server for tests of `recount-agent`, which also does what no server should.
+//! A small MCP server for tests of `recount-agent`, with deliberate misbehaviour.
 //!
-//! `recount-toy-mcp ERA` speaks over its pipes, `recount-toy-mcp ERA http` on a port that it prints. Eras: `old` has
-//! `initialize`, `strict` ends at whatever comes before it, `new` has `server/discover`, `mute` answers nothing.
+//! `recount-toy-mcp ERA` uses its pipes, `recount-toy-mcp ERA http` a port that it prints. Eras: `old` has
+//! `initialize`, `strict` ends at any request before it, `new` has `server/discover`, `mute` sends nothing.
 
 #![allow(clippy::print_stdout, reason = "standard output is how this server speaks")]
 
@@ -24,7 +24,7 @@ fn main() {
         return http::serve(era);
     }
     let mut toy = ToyServer::new(era);
-    // Programs write such lines, and clients live with them.
+    // Programs print such lines, and clients must tolerate them.
     println!("the toy starts");
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };

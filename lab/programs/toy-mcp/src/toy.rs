@@ -1,4 +1,4 @@
-//! What the toy makes of each message. Look at [`ToyServer::answers`].
+//! Handles each message of the toy server. Start at [`ToyServer::answers`].
 
 use std::io::Write as _;
 
@@ -16,17 +16,17 @@ pub(crate) struct ToyServer {
     era: ToyEra,
     initialized: bool,
     renamed: bool,
-    /// The call that waits for what the client answers, and what it answered so far.
-    asking: Option<(Value, Vec<String>)>,
+    /// The call that waits for responses of the client, and the responses so far.
+    pending_call: Option<(Value, Vec<String>)>,
 }
 
-/// A picture of one dot.
+/// A picture of one pixel.
 const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
 impl ToyServer {
     pub(crate) fn new(era: ToyEra) -> Self {
-        ToyServer { era, initialized: false, renamed: false, asking: None }
+        ToyServer { era, initialized: false, renamed: false, pending_call: None }
     }
 
     pub(crate) fn answers(&mut self, message: &Value) -> Vec<Value> {
@@ -34,7 +34,7 @@ impl ToyServer {
         let params = &message["params"];
         match (self.era, message["method"].as_str()) {
             (ToyEra::Mute, _) => Vec::new(),
-            (_, None) => self.answered(message),
+            (_, None) => self.receive_response(message),
             (ToyEra::Strict, Some(method)) if !self.initialized && method != "initialize" => {
                 std::process::exit(3)
             }
@@ -48,7 +48,7 @@ impl ToyServer {
             (ToyEra::New, Some(_))
                 if params["_meta"]["io.modelcontextprotocol/protocolVersion"] != "2026-07-28" =>
             {
-                vec![error(&id, -32_602, "the request does not say its version")]
+                vec![error(&id, -32_602, "the request has no version")]
             }
             (ToyEra::Old | ToyEra::Strict, Some("initialize")) => {
                 self.initialized = true;
@@ -71,7 +71,7 @@ impl ToyServer {
         }
     }
 
-    /// In two pages.
+    /// Lists the tools in two pages.
     fn list(&self, id: &Value, params: &Value) -> Value {
         let text =
             json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
@@ -95,18 +95,18 @@ impl ToyServer {
 
     fn call(&mut self, id: &Value, params: &Value) -> Vec<Value> {
         let name = params["name"].as_str().unwrap_or_default();
-        // How often each was really called.
+        // Records each call that was executed.
         let mut calls = std::fs::OpenOptions::new().create(true).append(true).open("calls").ok();
         calls.iter_mut().for_each(|calls| writeln!(calls, "{name}").expect("the folder takes it"));
         match name {
             "echo" | "echo_anew" | "drop.all" => {
-                vec![said(id, params["arguments"]["text"].as_str().unwrap_or_default())]
+                vec![text_result(id, params["arguments"]["text"].as_str().unwrap_or_default())]
             }
             "whoami" => {
                 let names: Vec<String> =
                     std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
                 let folder = std::env::current_dir().unwrap_or_default();
-                vec![said(id, &format!("{}\n{}", folder.display(), names.join("\n")))]
+                vec![text_result(id, &format!("{}\n{}", folder.display(), names.join("\n")))]
             }
             "fail" => vec![result(
                 id,
@@ -139,56 +139,56 @@ impl ToyServer {
                 self.renamed = true;
                 vec![
                     json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }),
-                    said(id, "renamed"),
+                    text_result(id, "renamed"),
                 ]
             }
             "asks" => {
-                self.asking = Some((id.clone(), Vec::new()));
+                self.pending_call = Some((id.clone(), Vec::new()));
                 let ask =
                     |method: &str| json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": {} });
                 ["ping", "roots/list", "sampling/createMessage", "elicitation/create"].map(ask).to_vec()
             }
             "rounds" => vec![round(id, params)],
-            "big" => vec![said(id, &"é".repeat(1 << 20))],
+            "big" => vec![text_result(id, &"é".repeat(1 << 20))],
             _ => vec![error(id, -32_602, "there is no such tool")],
         }
     }
 
-    /// What the client answers to what it was asked.
-    fn answered(&mut self, message: &Value) -> Vec<Value> {
-        let Some((id, said_so_far)) = &mut self.asking else { return Vec::new() };
-        said_so_far.push(format!(
+    /// Handles the client's response to a request of the server.
+    fn receive_response(&mut self, message: &Value) -> Vec<Value> {
+        let Some((id, responses)) = &mut self.pending_call else { return Vec::new() };
+        responses.push(format!(
             "{}: {}",
             message["id"],
             message.get("error").map_or(&message["result"], |error| &error["code"])
         ));
-        if said_so_far.len() < 4 {
+        if responses.len() < 4 {
             return Vec::new();
         }
-        let answer = said(id, &said_so_far.join("\n"));
-        self.asking = None;
+        let answer = text_result(id, &responses.join("\n"));
+        self.pending_call = None;
         vec![answer]
     }
 }
 
-/// Asks twice before it answers, and tells what it was answered.
+/// Requests input twice before it returns, and returns the received input.
 fn round(id: &Value, params: &Value) -> Value {
-    let asked = json!({ "name": { "method": "elicitation/create", "params": { "message": "Who?", "requestedSchema": {} } },
+    let requests = json!({ "name": { "method": "elicitation/create", "params": { "message": "Who?", "requestedSchema": {} } },
         "folders": { "method": "roots/list" } });
     match params["requestState"].as_str() {
         None => result(
             id,
-            json!({ "resultType": "input_required", "requestState": "first", "inputRequests": asked }),
+            json!({ "resultType": "input_required", "requestState": "first", "inputRequests": requests }),
         ),
         Some("first") => {
             let state = params["inputResponses"].to_string();
             result(id, json!({ "resultType": "input_required", "requestState": state }))
         }
-        Some(state) => said(id, state),
+        Some(state) => text_result(id, state),
     }
 }
 
-fn said(id: &Value, text: &str) -> Value {
+fn text_result(id: &Value, text: &str) -> Value {
     result(id, json!({ "content": [{ "type": "text", "text": text }] }))
 }
 

@@ -1,4 +1,4 @@
-//! What the clients observed, for comparing it with what is stored.
+//! Records what the clients observed, to compare it with the stored events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,32 +12,32 @@ use super::EnginePlay;
 use super::stored::{at, begins};
 use crate::trace::Check;
 
-/// Where a reader reads.
+/// The target of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     Run(RunId),
     Feed,
 }
 
-/// Which batch of which producer in which run.
+/// A batch: run, producer, epoch, sequence number.
 pub(super) type Batch = (RunId, String, u64, u64);
 
 #[derive(Default)]
 pub(super) struct ClientRecord {
     pub(super) runs: Vec<RunId>,
-    /// What was acknowledged.
+    /// Hashes of acknowledged events.
     pub(super) acknowledged: BTreeMap<(RunId, u64), blake3::Hash>,
-    /// What was read.
+    /// Hashes of events that were read.
     pub(super) seen: BTreeMap<(Target, u64), blake3::Hash>,
-    /// Batches that were sent, and the receipt of those that were acknowledged.
+    /// Batches that were sent, and their receipt if they were acknowledged.
     pub(super) batches: BTreeMap<Batch, Option<Receipt>>,
-    /// Accepted answers, by approval, with run and place.
+    /// Accepted resolutions by approval, with run and sequence.
     pub(super) answers: BTreeMap<String, Vec<(RunId, u64, String)>>,
-    /// Which run and event was read at a place of the feed.
+    /// The run and event that was read at a position of the feed.
     pub(super) feed_places: BTreeMap<u64, (RunId, u64)>,
     pub(super) tasks: Vec<TaskId>,
     pub(super) task_of: BTreeMap<RunId, TaskId>,
-    /// The first event that is left, as it was acknowledged.
+    /// The first remaining event, as acknowledged by a prune.
     pub(super) pruned: BTreeMap<RunId, u64>,
     /// Runs that are pinned now, and those that were ever pinned.
     pub(super) held: BTreeSet<RunId>,
@@ -51,27 +51,27 @@ const WITHDRAWALS: [&str; 3] = ["approval.resolved", "clarification.timed_out", 
 const EVERYTHING: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX };
 
 impl EnginePlay {
-    /// What is stored of a run.
+    /// The stored events of a run.
     pub(super) fn stored(&self, run: RunId) -> Vec<(u64, u64, Bytes)> {
         let found = answer_now(self.disk.store().read(&run.to_string().into(), 0, EVERYTHING));
         let found = found.expect("the memory is never closed");
         found.into_iter().map(|record| (record.sequence, record.position, record.bytes)).collect()
     }
 
-    /// What is stored of everything.
+    /// The stored events of the feed.
     pub(super) fn stored_feed(&self) -> Vec<(u64, Bytes)> {
         let found = answer_now(self.disk.store().read_feed(1, EVERYTHING));
         let found = found.expect("the memory is never closed");
         found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect()
     }
 
-    /// Records acknowledged events. They must be stored already, unless they were removed since.
+    /// Records acknowledged events. They must already be stored, unless they were removed in the meantime.
     pub(super) fn acknowledge(&self, run: RunId, receipt: Receipt, drafts: &[Draft]) {
         let stored = self.stored(run);
-        let is_whole = !self.may_be_gone(run, receipt.first_sequence);
+        let is_whole = !self.may_be_removed(run, receipt.first_sequence);
         for sequence in receipt.first_sequence..=receipt.last_sequence {
             let Some((_, position, bytes)) = at(&stored, sequence) else {
-                if self.may_be_gone(run, sequence) {
+                if self.may_be_removed(run, sequence) {
                     continue;
                 }
                 self.trace
@@ -96,9 +96,9 @@ impl EnginePlay {
                 found.type_name == draft.payload.type_name() && Some(found.data) == draft.verbatim.as_deref()
             };
             let next = left.next_if(|draft| found.as_ref().is_some_and(|found| is(draft, found)));
-            // Before an ending the server withdraws what is pending, in its own words.
+            // Before an ending the server itself withdraws pending prompts.
             let withdrawn = found.is_some_and(|found| WITHDRAWALS.contains(&&*found.type_name));
-            // Answers to commands have no drafts, so there is nothing to compare.
+            // Receipts of commands have no drafts, so there is nothing to compare.
             if next.is_none() && !withdrawn && !drafts.is_empty() {
                 self.trace.wrong(Check::Once, format_args!("{run} {sequence} is not what its producer sent"));
             }
@@ -108,21 +108,21 @@ impl EnginePlay {
         }
     }
 
-    /// Looks whether everything that was ever acknowledged is there.
+    /// Checks that everything that was ever acknowledged is stored.
     pub(super) fn compare_acknowledged(&self) {
         let acknowledged = self.client_record().acknowledged.clone();
         let mut run_at = None;
-        let (mut stored, mut gone_before) = (Vec::new(), 0);
+        let (mut stored, mut removed_before) = (Vec::new(), 0);
         for ((run, sequence), hash) in &acknowledged {
             if run_at != Some(*run) {
                 run_at = Some(*run);
                 stored = self.stored(*run);
-                let is_erased = self.is_erased(*run) && self.is_wanted_deleted(*run);
-                gone_before = if is_erased { u64::MAX } else { begins(&stored) };
+                let is_erased = self.is_erased(*run) && self.is_deletion_requested(*run);
+                removed_before = if is_erased { u64::MAX } else { begins(&stored) };
             }
             let found = at(&stored, *sequence);
-            let is_gone = found.is_none() && *sequence < gone_before;
-            if !is_gone && found.is_none_or(|(.., bytes)| blake3::hash(bytes) != *hash) {
+            let is_removed = found.is_none() && *sequence < removed_before;
+            if !is_removed && found.is_none_or(|(.., bytes)| blake3::hash(bytes) != *hash) {
                 self.trace
                     .wrong(Check::Durable, format_args!("{run} {sequence} is not as it was acknowledged"));
             }

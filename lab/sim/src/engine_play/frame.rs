@@ -1,4 +1,4 @@
-//! How events reach the readers of a play: with lengths before them, and padding after.
+//! The framing of events for the readers of a play: a length prefix, and padding after.
 
 use bytes::{Bytes, BytesMut};
 use recount_engine::Framing;

@@ -1,4 +1,4 @@
-//! Kills engines, shuts them down, opens others on the durable state, with clocks that do not agree.
+//! Kills engines, shuts them down, and opens others on the durable state, with clocks that differ.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,16 +13,16 @@ use crate::limits;
 use crate::mutant::StoreCourse;
 use crate::trace::Check;
 
-/// How far the clocks of two lives are apart at most, in either direction.
+/// The maximum difference of the clocks of two engines, in either direction.
 pub(super) const SKEW_MAX_MS: u64 = 40_000;
 
-/// A clock that is set otherwise in each life.
-struct Skewed {
+/// A clock with a different offset for each engine.
+struct SkewedClock {
     engine_play: Arc<EnginePlay>,
     ahead_ms: u64,
 }
 
-impl Clock for Skewed {
+impl Clock for SkewedClock {
     fn now_ms(&self) -> u64 {
         (self.engine_play.clock.now_ms() + self.ahead_ms).saturating_sub(SKEW_MAX_MS / 2)
     }
@@ -74,7 +74,7 @@ impl EnginePlay {
         life.engine.world().tasks.end_all(Duration::ZERO).await;
     }
 
-    /// Opens another engine on what was durable.
+    /// Opens another engine on the durable state.
     pub(super) async fn reopen(self: &Arc<Self>) {
         self.compare_acknowledged();
         for attempt in 0_u64.. {
@@ -82,7 +82,7 @@ impl EnginePlay {
             let dice = self.dice.fork(&format!("life {lives} {attempt}"));
             let calm = self.calm.load(Ordering::SeqCst);
             let faults = if calm { FaultRates::default() } else { self.setting.faults };
-            let clock = Skewed { engine_play: self.clone(), ahead_ms: dice.below(SKEW_MAX_MS) };
+            let clock = SkewedClock { engine_play: self.clone(), ahead_ms: dice.below(SKEW_MAX_MS) };
             let world = World {
                 clock: Arc::new(clock),
                 entropy: Arc::new(SeededEntropy::new(dice.draw() as u64)),
@@ -92,7 +92,7 @@ impl EnginePlay {
                 dice,
                 trace: self.trace.clone(),
                 disk: self.disk.clone(),
-                lies: self.lies.clone(),
+                mutant_state: self.mutant_state.clone(),
             };
             let store = FaultyStore::queued(&self.disk, Arc::new(course), faults);
             let framing = Arc::new(frame::Padded { padding: self.setting.padding });
@@ -111,7 +111,7 @@ impl EnginePlay {
         }
     }
 
-    /// Opens an engine with which nothing goes wrong by chance, for a last look.
+    /// Opens an engine without random faults, for the final checks.
     pub(super) async fn reopen_calmly(self: &Arc<Self>) -> Engine {
         let life = self.life().clone();
         if let Some(life) = life {

@@ -1,4 +1,4 @@
-//! Operators: they answer prompts, several at once if need be, cancel, take over, prune, pin and delete.
+//! Operators: resolve prompts, several at once if necessary, cancel, take over, prune, pin and delete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Operator {
             comment: None,
             remember: None,
         };
-        // Without an answer the client sends the same again.
+        // Without a response the client repeats the request.
         for _ in 0..3 {
             let command = command.clone();
             match self.submit(run, command).await {
@@ -67,7 +67,7 @@ impl Operator {
                     answers.push(answer);
                     self.engine_play.client_record().answers.insert(row.id.to_string(), answers.clone());
                     // The id of a request that was pruned is free again.
-                    answers.retain(|(run, sequence, _)| !self.engine_play.may_be_gone(*run, *sequence));
+                    answers.retain(|(run, sequence, _)| !self.engine_play.may_be_removed(*run, *sequence));
                     if answers.len() > 1 {
                         let wrong = format!("{} was answered more than once: {answers:?}", row.id);
                         self.engine_play.trace.wrong(Check::Answers, wrong);
@@ -85,7 +85,7 @@ impl Operator {
                 }
                 Err(CallFailure::Rejected(rejection)) => {
                     let may_be = rejection.code == Code::ApprovalNotPending;
-                    if !may_be && !self.engine_play.is_gone(run, &rejection) {
+                    if !may_be && !self.engine_play.is_erased_run(run, &rejection) {
                         let wrong = format!("{} is listed and answered with {rejection}", row.id);
                         self.engine_play.trace.wrong(Check::Answers, wrong);
                     }
@@ -115,11 +115,11 @@ impl Operator {
             (None, Some(handoff_id)) => Command::RejectHandoff { handoff_id, by, reason: None },
             (None, None) => return,
         };
-        // Another client may have been first, which is fine.
+        // Another client may have been first, which is allowed.
         drop(self.submit(run, command).await);
     }
 
-    /// Answers a question or a handoff that is listed as open.
+    /// Resolves a question or a handoff that is listed as open.
     async fn answer_listed(&self) {
         let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
         let by = self.name.clone();
@@ -144,7 +144,7 @@ impl Operator {
         let too_late = matches!(rejection.code, Code::ClarificationNotPending | Code::HandoffNotPending);
         // The question may have been pruned since the list was read.
         let pruned = self.engine_play.tail_of(run).is_some_and(|tail| tail.first_sequence > 0);
-        if !too_late && !pruned && !self.engine_play.is_gone(run, &rejection) {
+        if !too_late && !pruned && !self.engine_play.is_erased_run(run, &rejection) {
             let wrong = format!("{id} is listed and answered with {rejection}");
             self.engine_play.trace.wrong(Check::Answers, wrong);
         }
@@ -155,7 +155,7 @@ impl Operator {
         let command = Command::Cancel { by: CancelledBy::Operator, reason: format!("{} said so", self.name) };
         if let Err(CallFailure::Rejected(rejection)) = self.submit(run, command).await
             && rejection.code != Code::RunEnded
-            && !self.engine_play.is_gone(run, &rejection)
+            && !self.engine_play.is_erased_run(run, &rejection)
         {
             self.engine_play.trace.wrong(Check::Endings, format_args!("a cancel is refused: {rejection}"));
         }
@@ -168,7 +168,7 @@ impl Operator {
         drop(self.submit(run, command).await);
     }
 
-    /// Takes something away, or sees to it that nothing is.
+    /// Prunes, deletes or pins.
     async fn retain(&self) {
         match self.dice.below(20) {
             0..=8 => self.prune().await,
@@ -189,7 +189,7 @@ impl Operator {
                 let fair = match rejection.code {
                     Code::RunActive => true,
                     Code::RunPinned => self.engine_play.client_record().ever_pinned.contains(&run),
-                    _ => self.engine_play.is_gone(run, &rejection),
+                    _ => self.engine_play.is_erased_run(run, &rejection),
                 };
                 if !fair {
                     self.engine_play
@@ -210,8 +210,8 @@ impl Operator {
             self.engine_play.acknowledge(run, receipt, &[]);
         }
         let mut client_record = self.engine_play.client_record();
-        let told = client_record.pruned.entry(run).or_default();
-        *told = first_sequence.max(*told);
+        let first_left = client_record.pruned.entry(run).or_default();
+        *first_left = first_sequence.max(*first_left);
     }
 
     async fn sweep(&self) {
@@ -234,7 +234,7 @@ impl Operator {
         }
     }
 
-    /// Pins a run for a while. Nothing of it is pruned then, by whomever.
+    /// Pins a run for a while. No client can prune it then.
     async fn hold(&self) {
         let Some(run) = self.some_run().filter(|run| self.engine_play.client_record().held.insert(*run))
         else {
@@ -247,7 +247,7 @@ impl Operator {
             Ok(_) => {}
             Err(CallFailure::Failed | CallFailure::Lost) => return,
             Err(CallFailure::Rejected(rejection)) => {
-                if !self.engine_play.is_gone(run, &rejection) {
+                if !self.engine_play.is_erased_run(run, &rejection) {
                     self.engine_play
                         .trace
                         .wrong(Check::Gaps, format_args!("{run} is not pinned: {rejection}"));
@@ -270,7 +270,9 @@ impl Operator {
                     self.engine_play.sleep(self.dice.below(300)).await;
                     continue;
                 }
-                Err(CallFailure::Rejected(rejection)) => drop(self.engine_play.is_gone(run, &rejection)),
+                Err(CallFailure::Rejected(rejection)) => {
+                    let _is_erased = self.engine_play.is_erased_run(run, &rejection);
+                }
             }
             return;
         }
@@ -279,7 +281,7 @@ impl Operator {
     async fn delete(&self) {
         let Some(task) = self.dice.pick(&self.engine_play.client_record().tasks).copied() else { return };
         self.engine_play.client_record().deletions.entry(task).or_insert(false);
-        // Without an answer the client tries again, or leaves it to the next engine.
+        // Without a response the client retries, or leaves it to the next engine.
         for _ in 0..1 + self.dice.below(3) {
             let by = self.name.clone();
             let ask = |engine: Engine| async move { engine.admin().delete_task(task, &by).await };
@@ -309,7 +311,7 @@ impl Operator {
         self.dice.pick(&client_record.runs).copied()
     }
 
-    /// The sequence of the first event that came of it.
+    /// Returns the sequence of the first resulting event.
     async fn submit(&self, run: RunId, command: Command) -> Result<Option<u64>, CallFailure> {
         let ask = |engine: Engine| async move { engine.write().submit(run, command).await };
         let receipt = self.engine_play.call("submit", ask).await?;

@@ -1,4 +1,4 @@
-//! Producers of external runs, and performers of own runs. They resend what was not answered.
+//! Producers of external runs, and performers of own runs. They resend batches without a response.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::event_generator::{self, EventGenerator};
 use crate::limits;
 use crate::trace::Check;
 
-/// How often something is sent again before the store is taken to be dead.
+/// The number of retries after which the store counts as dead.
 const TRIES_MAX: u64 = 400;
 
 pub(super) async fn produce(engine_play: Arc<EnginePlay>, n: u64) {
@@ -55,13 +55,13 @@ struct Known {
 }
 
 impl Known {
-    /// Reads what has happened since.
+    /// Reads the events since the last time.
     async fn catch_up(&mut self, engine_play: &EnginePlay) -> Result<(), CallFailure> {
         loop {
             let (run, after) = (self.run, self.next.checked_sub(1));
             let ask = |engine: Engine| async move { engine.read().read_run(run, after, 50).await };
             let (page, more) = match engine_play.call("read_run", ask).await {
-                Err(CallFailure::Rejected(rejection)) if !engine_play.is_gone(run, &rejection) => {
+                Err(CallFailure::Rejected(rejection)) if !engine_play.is_erased_run(run, &rejection) => {
                     engine_play
                         .trace
                         .wrong(Check::Readers, format_args!("{run} may not be read: {rejection}"));
@@ -71,7 +71,7 @@ impl Known {
             };
             for (sequence, bytes) in page {
                 if sequence > self.next {
-                    engine_play.saw_gap("a page", run, self.next, self.next, sequence - 1);
+                    engine_play.check_gap("a page", run, self.next, self.next, sequence - 1);
                 }
                 match codec::decode(&bytes) {
                     Ok(event) => self.belief.see(event.payload()),
@@ -89,7 +89,7 @@ impl Known {
 }
 
 impl EnginePlay {
-    /// What is known of a run by reading all of it; `None` when that is not possible now.
+    /// Builds the model of a run by reading all of it; `None` if that is not possible now.
     pub(super) async fn look_at(&self, run: RunId) -> Option<Belief> {
         let mut known = Known { run, next: 0, belief: Belief::default() };
         known.catch_up(self).await.ok()?;
@@ -100,7 +100,7 @@ impl EnginePlay {
 impl Producer {
     async fn report_run(&mut self) {
         let Some(run) = self.begin().await else { return };
-        self.engine_play.trace.log(format_args!("{} tells {run}", self.name));
+        self.engine_play.trace.log(format_args!("{} reports to {run}", self.name));
         self.engine_play.trace.count(|counts| counts.runs += 1);
         self.engine_play.client_record().runs.push(run);
         (self.epoch, self.seq, self.last) = (self.dice.below(3), 0, None);
@@ -153,7 +153,7 @@ impl Producer {
             match created {
                 Ok(run) => return run,
                 Err(CallFailure::Rejected(rejection)) if rejection.code == Code::TaskBusy => {
-                    // It started without an answer, or the one before goes on.
+                    // It started without a response, or the earlier one continues.
                     self.task = None;
                 }
                 Err(CallFailure::Rejected(rejection))
@@ -186,13 +186,13 @@ impl Producer {
         self.engine_play.sleep(20 + self.dice.below(300)).await;
     }
 
-    /// Reports a batch until it is known what became of it.
+    /// Sends a batch until its outcome is known.
     async fn report(&mut self, run: RunId, drafts: Vec<Draft>) {
         if drafts.is_empty() {
             return;
         }
         let triple = Triple { producer: event_generator::id(&self.name), epoch: self.epoch, seq: self.seq };
-        // By this event the batch is found again in the log.
+        // This event identifies the batch in the log.
         let mark = format!(r#"{{"p":"{}","e":{},"s":{}}}"#, self.name, self.epoch, self.seq);
         let mark = door::draft("ext.sim.batch", &mark).expect("a mark is legal");
         let drafts: Vec<Draft> = std::iter::once(mark).chain(drafts).collect();
@@ -222,10 +222,10 @@ impl Producer {
                         rejection.code,
                         Code::EventRefused | Code::RunEnded | Code::LimitReached | Code::IdTaken
                     );
-                    // What producers did is forgotten shortly before the run.
+                    // The records of producers are deleted shortly before the run.
                     let is_going =
-                        rejection.code == Code::ProducerGap && self.engine_play.is_wanted_deleted(run);
-                    if !fair && !is_going && !self.engine_play.is_gone(run, &rejection) {
+                        rejection.code == Code::ProducerGap && self.engine_play.is_deletion_requested(run);
+                    if !fair && !is_going && !self.engine_play.is_erased_run(run, &rejection) {
                         let wrong = format!("batch {}/{} of {run}: {rejection}", self.epoch, self.seq);
                         self.engine_play.trace.wrong(Check::Once, wrong);
                     }
@@ -234,7 +234,7 @@ impl Producer {
                 Err(CallFailure::Failed | CallFailure::Lost) => {}
             }
             if self.dice.permille(30) {
-                // Another instance takes over, not knowing what became of this batch.
+                // Another instance takes over without knowing the outcome of this batch.
                 (self.epoch, self.seq) = (self.epoch + 1 + self.dice.below(2), 0);
                 self.engine_play.trace.log(format_args!("{} begins anew in {}", self.name, self.epoch));
                 return;
@@ -250,8 +250,8 @@ impl Producer {
             .await
     }
 
-    /// Sends what should not be sent: an old batch, an old number with other events, a number too far, a
-    /// batch of an instance that was replaced.
+    /// Sends invalid batches: an old one, an old number with other events, a number with a gap, a batch of a replaced
+    /// instance.
     async fn stray(&mut self, run: RunId) {
         let Some((triple, drafts, receipt)) = self.last.clone() else { return };
         if !self.dice.permille(250) || triple.epoch != self.epoch {
@@ -274,10 +274,10 @@ impl Producer {
             (Ok(other), None)
                 if (other.first_sequence, other.last_sequence)
                     == (receipt.first_sequence, receipt.last_sequence)
-                    && self.engine_play.may_be_gone(run, receipt.last_sequence) => {}
+                    && self.engine_play.may_be_removed(run, receipt.last_sequence) => {}
             (Err(CallFailure::Rejected(rejection)), Some(expected)) if rejection.code == expected => {}
             (Err(CallFailure::Failed | CallFailure::Lost), _) => {}
-            (Err(CallFailure::Rejected(_)), _) if self.engine_play.is_wanted_deleted(run) => {}
+            (Err(CallFailure::Rejected(_)), _) if self.engine_play.is_deletion_requested(run) => {}
             (Ok(other), _) => {
                 self.engine_play.trace.wrong(Check::Once, format_args!("{what}: {other:?}, not {receipt:?}"));
             }
@@ -287,7 +287,7 @@ impl Producer {
         }
     }
 
-    /// A performer of our own looks again when it does not know what became of its report.
+    /// A performer of an own run reads the run again if the outcome of its report is unknown.
     async fn submit(&self, run: RunId, drafts: Vec<Draft>) {
         if drafts.is_empty() {
             return;
@@ -305,7 +305,7 @@ impl Producer {
     }
 }
 
-/// A run as a list of events.
+/// Decodes a run.
 pub(super) fn decoded(stored: &[(u64, u64, bytes::Bytes)]) -> Result<Vec<Event>, codec::DecodeError> {
     stored.iter().map(|(_, _, bytes)| codec::decode(bytes)).collect()
 }

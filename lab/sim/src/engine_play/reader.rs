@@ -39,7 +39,7 @@ struct Reader {
     dice: Dice,
     name: String,
     target: Target,
-    /// The last cursor it got.
+    /// The last received cursor.
     last: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ enum Step {
 }
 
 impl Reader {
-    /// Chooses a run to read, from its start or from the middle. False when there is none and none will be.
+    /// Chooses a run to read, from its start or from the middle. Returns `false` if there is none and none will come.
     async fn choose(&mut self) -> bool {
         loop {
             let run = self.dice.pick(&self.engine_play.client_record().runs).copied();
@@ -85,7 +85,7 @@ impl Reader {
         self.last.map_or(first, |last| last + 1)
     }
 
-    /// Whether anything before this place is left that it has not got.
+    /// Whether it has not received everything before this position.
     fn is_behind(&self, tail: u64) -> bool {
         match self.target {
             Target::Run(_) => self.next() < tail,
@@ -93,7 +93,7 @@ impl Reader {
         }
     }
 
-    /// Reads for a while. False when there is no reason to come back.
+    /// Reads for a while. Returns `false` if there is no reason to come back.
     async fn visit(&mut self) -> bool {
         let (target, after) = (self.target, self.last);
         let tail = self.tail();
@@ -138,26 +138,27 @@ impl Reader {
                 Step::Go(Delivery::Gap { first, last }) => {
                     match target {
                         Target::Run(run) => {
-                            self.engine_play.saw_gap(&self.name, run, self.next(), first, last)
+                            self.engine_play.check_gap(&self.name, run, self.next(), first, last)
                         }
                         Target::Feed => {
-                            let wrong = format!("{} is told of a gap in the feed", self.name);
+                            let wrong = format!("{} received a gap in the feed", self.name);
                             self.engine_play.trace.wrong(Check::Gaps, wrong);
                         }
                     }
                     self.last = Some(last);
                 }
                 Step::Go(Delivery::Damaged(damage)) => {
-                    let wrong = format!("{} is told of damage that nobody did: {damage}", self.name);
+                    let wrong = format!("{} received damage that no client caused: {damage}", self.name);
                     self.engine_play.trace.wrong(Check::Readers, wrong);
                 }
                 Step::Go(Delivery::Passed { .. }) => {
-                    let wrong = format!("{} filters nothing and is told of a filter", self.name);
+                    let wrong = format!("{} has no filter and received a filtered gap", self.name);
                     self.engine_play.trace.wrong(Check::Readers, wrong);
                 }
                 Step::Go(Delivery::CaughtUp) => {
                     if caught_up || self.is_behind(tail) {
-                        let wrong = format!("{} is told to be level at {:?} of {tail}", self.name, self.last);
+                        let wrong =
+                            format!("{} is reported as caught up at {:?} of {tail}", self.name, self.last);
                         self.engine_play.trace.wrong(Check::Readers, wrong);
                     }
                     caught_up = true;
@@ -194,7 +195,7 @@ impl Reader {
                 Ok(Ok(delivery)) => Step::Go(delivery),
                 Ok(Err(error)) => {
                     if let (Target::Run(run), Error::Rejected(rejection)) = (self.target, &error)
-                        && self.engine_play.is_gone(run, rejection)
+                        && self.engine_play.is_erased_run(run, rejection)
                     {
                         self.engine_play.trace.count(|counts| counts.cut_off += 1);
                     } else if error.code() == Code::Internal {
@@ -216,7 +217,7 @@ impl Reader {
         self.engine_play.trace.count(|counts| counts.deliveries += 1);
         self.engine_play.trace.log(format_args!("{} gets {} to {last}", self.name, frames.len()));
         for (cursor, envelope) in frames {
-            // In the feed what is gone is passed over in silence.
+            // The feed skips removed events without a gap.
             let skips = self.target == Target::Feed && cursor > self.next();
             if cursor != self.next() && (!skips || self.engine_play.feed_has(self.next(), cursor)) {
                 let wrong = format!("{} got {cursor} where {} was due", self.name, self.next());
@@ -241,12 +242,12 @@ impl Reader {
             }
         }
         if self.last != Some(last) {
-            let wrong = format!("{} was told {last} and got {:?}", self.name, self.last);
+            let wrong = format!("{} was given {last} and received {:?}", self.name, self.last);
             self.engine_play.trace.wrong(Check::Readers, wrong);
         }
     }
 
-    /// A stream closes only after the ending.
+    /// Checks that a stream closes only after the ending.
     fn closed(&self) {
         let Target::Run(run) = self.target else {
             self.engine_play.trace.wrong(Check::Readers, "the feed was closed");
@@ -264,7 +265,7 @@ impl Reader {
         }
     }
 
-    /// An impossible cursor gets a typed answer.
+    /// Checks that an impossible cursor is refused with a typed error.
     async fn far_ahead(&self, target: Target) {
         if !self.dice.permille(50) {
             return;
@@ -279,7 +280,7 @@ impl Reader {
         let ahead = match self.engine_play.call("follow", ask).await {
             Ok(()) => false,
             Err(CallFailure::Rejected(rejection)) => match target {
-                Target::Run(run) if self.engine_play.is_gone(run, &rejection) => true,
+                Target::Run(run) if self.engine_play.is_erased_run(run, &rejection) => true,
                 _ => rejection.code == Code::CursorAhead,
             },
             Err(CallFailure::Failed | CallFailure::Lost) => true,

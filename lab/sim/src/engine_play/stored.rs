@@ -1,4 +1,4 @@
-//! What the stored events of one run show by themselves. Must not know what clients observed.
+//! Helpers for the stored events of one run. The module must not depend on what clients observed.
 
 use bytes::Bytes;
 use recount_event::{Payload, codec};
@@ -6,12 +6,12 @@ use recount_event::{Payload, codec};
 /// A stored event: sequence, position, bytes.
 pub(super) type Stored = (u64, u64, Bytes);
 
-/// The event with this sequence, if it is among those that are stored.
+/// The event with this sequence, if it is stored.
 pub(super) fn at(stored: &[Stored], sequence: u64) -> Option<&Stored> {
     stored.binary_search_by_key(&sequence, |found| found.0).ok().map(|place| &stored[place])
 }
 
-/// Where a run begins according to its own events: after what its newest marker names, or at 0.
+/// The first sequence of a run according to its events: after the events that its newest marker names, or 0.
 pub(super) fn begins(stored: &[Stored]) -> u64 {
     let marker = stored.iter().rev().find_map(|(_, _, bytes)| {
         let is_marker =

@@ -1,4 +1,4 @@
-//! The final check: everything that must hold for the stored events, and for the engine's view of them.
+//! The final checks of the stored events, and of the engine's view of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::stored::{at, begins, is_ending};
 use super::{EnginePlay, keeper};
 use crate::trace::Check;
 
-/// Late by no more than this, in milliseconds.
+/// Allowed delay of a timeout in milliseconds.
 const TIMEOUT_SLACK_MS: u64 = 5_000;
 
 pub(super) async fn judge(engine_play: &Arc<EnginePlay>) {
     timeouts(engine_play, &histories(engine_play, &all_runs(engine_play)));
     let engine = engine_play.reopen_calmly().await;
-    engine_play.deletions_end().await;
+    engine_play.check_deletions_end().await;
     let runs = all_runs(engine_play);
     let histories = histories(engine_play, &runs);
-    engine_play.judge_gaps(&runs);
-    engine_play.judge_deletions(&engine, &runs).await;
+    engine_play.check_gaps(&runs);
+    engine_play.check_deletions(&engine, &runs).await;
     catalogue(engine_play, &engine).await;
     for run in runs.iter().filter(|run| !engine_play.is_erased(**run)) {
         chain(engine_play, &engine, *run).await;
@@ -45,13 +45,13 @@ fn all_runs(engine_play: &EnginePlay) -> Vec<RunId> {
     streams.iter().filter_map(|stream| stream.parse().ok()).collect()
 }
 
-/// The runs that are not erased, event by event.
+/// The events of all runs that are not erased.
 fn histories(engine_play: &EnginePlay, runs: &[RunId]) -> BTreeMap<RunId, Vec<Event>> {
     let there = runs.iter().filter(|run| !engine_play.is_erased(**run));
     there.filter_map(|run| Some((*run, history(engine_play, *run)?))).collect()
 }
 
-/// The events of a run, when they are legal and end at most once.
+/// The events of a run, checked to be legal and to end at most once.
 fn history(engine_play: &EnginePlay, run: RunId) -> Option<Vec<Event>> {
     let stored = engine_play.stored(run);
     let endings = stored.iter().filter(|(_, _, bytes)| is_ending(bytes)).count();
@@ -74,11 +74,11 @@ fn history(engine_play: &EnginePlay, run: RunId) -> Option<Vec<Event>> {
     Some(events)
 }
 
-/// No prompt is open after its timeout, by the slowest clock of all engines.
+/// Checks that no prompt is open after its timeout, by the slowest clock of all engines.
 fn timeouts(engine_play: &EnginePlay, histories: &BTreeMap<RunId, Vec<Event>>) {
     let now_ms = engine_play.clock.now_ms() - keeper::SKEW_MAX_MS;
     for (run, events) in histories {
-        // Where the beginning is gone the run has ended, and nothing waits.
+        // A run without its beginning has ended, so nothing is pending.
         let Some(first) = events.first().filter(|first| first.sequence == 0) else { continue };
         let mut state = State::blank(*run, first.task_id, first.session_id);
         events.iter().for_each(|event| apply(&mut state, event));
@@ -125,7 +125,7 @@ async fn chain(engine_play: &EnginePlay, engine: &recount_engine::Engine, run: R
     }
 }
 
-/// Everything that a reader got is stored at that place, or was removed from there.
+/// Checks that everything a reader received is stored at that position, or was removed from there.
 fn readers(engine_play: &EnginePlay) {
     let feed: BTreeMap<u64, Bytes> = engine_play.stored_feed().into_iter().collect();
     let seen = engine_play.client_record().seen.clone();
@@ -134,13 +134,13 @@ fn readers(engine_play: &EnginePlay) {
     for ((target, cursor), hash) in &seen {
         let found = match target {
             Target::Feed => match (feed.get(cursor), places.get(cursor)) {
-                (None, Some((run, sequence))) if engine_play.may_be_gone(*run, *sequence) => continue,
+                (None, Some((run, sequence))) if engine_play.may_be_removed(*run, *sequence) => continue,
                 (found, _) => found.map(|bytes| blake3::hash(bytes)),
             },
             Target::Run(run) => {
                 let stored = runs.entry(*run).or_insert_with(|| engine_play.stored(*run));
                 let found = at(stored, *cursor);
-                if found.is_none() && engine_play.may_be_gone(*run, *cursor) {
+                if found.is_none() && engine_play.may_be_removed(*run, *cursor) {
                     continue;
                 }
                 found.map(|(.., bytes)| blake3::hash(bytes))
@@ -154,7 +154,7 @@ fn readers(engine_play: &EnginePlay) {
     }
 }
 
-/// A reader that starts at the end, from 0, gets everything in pieces that are not too large.
+/// Checks that a new reader from 0 receives everything in pieces within the limits.
 async fn newcomer(engine_play: &EnginePlay, engine: &recount_engine::Engine) {
     let all = engine_play.stored_feed();
     let mut after = None;
@@ -191,7 +191,7 @@ async fn newcomer(engine_play: &EnginePlay, engine: &recount_engine::Engine) {
     }
 }
 
-/// Each acknowledged batch landed once, and no other twice.
+/// Checks that each acknowledged batch is stored once, and no other batch twice.
 fn batches(engine_play: &EnginePlay, histories: &BTreeMap<RunId, Vec<Event>>) {
     let mut landed: BTreeMap<(RunId, String), u64> = BTreeMap::new();
     for (run, events) in histories {
@@ -207,7 +207,7 @@ fn batches(engine_play: &EnginePlay, histories: &BTreeMap<RunId, Vec<Event>>) {
     for ((run, producer, epoch, seq), receipt) in &engine_play.client_record().batches {
         let mark = format!(r#"{{"p":"{producer}","e":{epoch},"s":{seq}}}"#);
         let times = landed.remove(&(*run, mark)).unwrap_or(0);
-        // A batch that was never answered may have landed before the cut.
+        // A batch without a response may have been stored before the cut.
         let begins = histories.get(run).and_then(|events| events.first()).map_or(0, |first| first.sequence);
         let is_due = receipt.is_some_and(|receipt| receipt.first_sequence >= begins);
         if times > 1 || (times == 0 && is_due && histories.contains_key(run)) {
@@ -216,18 +216,18 @@ fn batches(engine_play: &EnginePlay, histories: &BTreeMap<RunId, Vec<Event>>) {
         }
     }
     for (run, mark) in landed.keys() {
-        engine_play.trace.wrong(Check::Once, format_args!("{run} has a batch that nobody sent: {mark}"));
+        engine_play.trace.wrong(Check::Once, format_args!("{run} has a batch that no producer sent: {mark}"));
     }
 }
 
-/// Every accepted answer is the one in the log.
+/// Checks that every accepted resolution is the one in the log.
 fn answers(engine_play: &EnginePlay, histories: &BTreeMap<RunId, Vec<Event>>) {
     let answers = engine_play.client_record().answers.clone();
     for (approval, answers) in &answers {
         for (run, sequence, by) in answers {
             let Some(events) = histories.get(run) else { continue };
             let found = events.iter().find(|event| event.sequence == *sequence);
-            if found.is_none() && engine_play.may_be_gone(*run, *sequence) {
+            if found.is_none() && engine_play.may_be_removed(*run, *sequence) {
                 continue;
             }
             let theirs = found.is_some_and(|event| match event.payload() {

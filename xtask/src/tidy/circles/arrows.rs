@@ -1,6 +1,6 @@
-//! Which module of a crate uses which, with every name followed through re-exports to the file that defines it.
+//! Finds which module of a crate uses which, with every name followed through re-exports to the file that defines it.
 //!
-//! It reads names, not types. Look at [`folders`].
+//! It reads names, not types. Start at [`folders`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use super::super::tree::{Tree, crate_of};
 pub(super) struct Arrow {
     pub(super) from: String,
     pub(super) to: String,
-    /// What is used.
+    /// The used name.
     pub(super) name: String,
-    /// Where it stands.
+    /// The file of the use.
     pub(super) path: String,
     pub(super) line: usize,
 }
 
-/// Re-exports that are followed one after the other; a longer chain is taken for the last file reached.
+/// Re-exports that are followed in a chain. A longer chain counts as the last file reached.
 const REEXPORTS_MAX: usize = 8;
 
-/// The arrows between the modules of each folder, by the folder's path.
+/// The uses between the modules of each folder, by the folder's path.
 pub(super) fn folders(tree: &Tree) -> BTreeMap<String, Vec<Arrow>> {
     let mut crates: BTreeMap<&str, Modules<'_>> = BTreeMap::new();
     for (path, source) in &tree.sources {
@@ -39,7 +39,7 @@ pub(super) fn folders(tree: &Tree) -> BTreeMap<String, Vec<Arrow>> {
     found
 }
 
-/// The folder of the crate's root and the module's path in it; nothing for test code.
+/// The folder of the crate's root and the module's path in it; `None` for test code.
 fn module_of(path: &str) -> Option<(&str, Vec<&str>)> {
     let has_modules = crate_of(path).is_some() || path.starts_with("xtask/");
     if !has_modules || (is_test_file(path) && !path.contains("/src/conformance/")) {
@@ -69,7 +69,7 @@ struct Modules<'a> {
 struct File<'a> {
     path: &'a str,
     source: &'a Source,
-    /// What its `use` lines name, by the name given to it.
+    /// The targets of its `use` lines by alias.
     aliases: BTreeMap<&'a str, &'a PathUse>,
     globs: Vec<&'a PathUse>,
     /// Items it declares.
@@ -90,7 +90,7 @@ impl<'a> Modules<'a> {
         self.files.insert(module, File { path, source, aliases, globs, items });
     }
 
-    /// Every arrow between siblings, with the folder in which they are siblings.
+    /// Every use between siblings, with the folder in which they are siblings.
     fn arrows(&self) -> Vec<(&[&'a str], Arrow)> {
         let mut found = Vec::new();
         for (module, file) in &self.files {
@@ -116,7 +116,7 @@ impl<'a> Modules<'a> {
         found
     }
 
-    /// The module in whose file a path ends that is written in this one.
+    /// The module that defines a path that is written in this one.
     fn resolve(&self, module: &[&'a str], segments: &'a [String], followed: usize) -> Option<&[&'a str]> {
         let (absolute, rest) = self.place(module, segments)?;
         let mut at = absolute;
@@ -146,7 +146,7 @@ impl<'a> Modules<'a> {
         Some(here)
     }
 
-    /// The module from which a path is counted, and the segments after that.
+    /// The module to which a path is relative, and the remaining segments.
     fn place(&self, module: &[&'a str], segments: &'a [String]) -> Option<(Vec<&'a str>, &'a [String])> {
         let (first, rest) = segments.split_first()?;
         match first.as_str() {

@@ -1,4 +1,4 @@
-//! Circles that existed when the rule was written. A line may become shorter or go, and none may be added.
+//! Circles that existed when the rule was added. Lines may become shorter or be removed; none may be added.
 
 /// A folder, and the modules in it that use each other, in order.
 pub(super) type Known = (&'static str, &'static [&'static str]);

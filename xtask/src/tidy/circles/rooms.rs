@@ -1,5 +1,5 @@
-//! Rooms: modules of a crate that lie one above the other. One uses only those below it, and the methods of a room's
-//! handle stand in the room, because a method call is no arrow. Look at [`check`].
+//! Checks the order of rooms: modules of a crate that are layered. A room uses only those below it. The methods of a
+//! room's handle must be in the room, because method calls are not seen. Start at [`check`].
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use super::arrows::Arrow;
 const RULE: &str = "rooms";
 
 /// A folder, and the rooms in it from the lowest to the highest, each with the type whose methods are only there.
-pub(super) type House = (&'static str, &'static [(&'static str, &'static str)]);
+pub(super) type RoomOrder = (&'static str, &'static [(&'static str, &'static str)]);
 
-pub(super) const HOUSES: &[House] = &[(
+pub(super) const HOUSES: &[RoomOrder] = &[(
     "crates/engine/src",
     &[
         ("limits", ""),
@@ -29,7 +29,7 @@ pub(super) const HOUSES: &[House] = &[(
 pub(super) fn check(
     tree: &Tree,
     arrows: &BTreeMap<String, Vec<Arrow>>,
-    houses: &[House],
+    houses: &[RoomOrder],
     report: &mut Report,
 ) {
     for (folder, rooms) in houses {
@@ -69,9 +69,9 @@ mod tests {
     use super::super::super::tests::clean_tree;
     use super::super::super::{Report, tree::Tree};
     use super::super::arrows;
-    use super::{HOUSES, House, RULE, check};
+    use super::{HOUSES, RULE, RoomOrder, check};
 
-    const HOUSE: House = ("crates/event/src", &[("low", "LowHandle"), ("high", "HighHandle")]);
+    const HOUSE: RoomOrder = ("crates/event/src", &[("low", "LowHandle"), ("high", "HighHandle")]);
 
     fn findings(files: &[(&str, &str)]) -> Vec<String> {
         let mut tree: Tree = clean_tree();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upward_use_is_refused_through_the_root_and_from_deep_down_too() {
+    fn an_upward_use_is_refused_through_the_root_and_from_nested_modules() {
         let files = [
             ("lib.rs", "mod low; mod high; pub use high::High;"),
             ("low.rs", "mod deep;"),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_of_a_handle_stand_in_its_room() {
+    fn methods_of_a_handle_are_in_its_room() {
         let own = [("high.rs", "mod part;"), ("high/part.rs", "use super::HighHandle;\nimpl HighHandle {}")];
         assert_eq!(findings(&own), [""; 0]);
         let found = findings(&[("high.rs", "//! High.\nimpl LowHandle {}"), ("low.rs", "")]);

@@ -1,4 +1,4 @@
-//! Seeded circles, and arrows that are none.
+//! Tests with seeded circles, and with uses that form none.
 
 use super::super::source::Source;
 use super::super::tests::clean_tree;
@@ -29,10 +29,10 @@ fn one(files: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn two_modules_that_use_each_other_are_refused_where_one_does() {
-    let said = one(&[("a.rs", "//! A.\nuse crate::b::B;"), ("b.rs", "fn b() { super::a::call(); }")]);
+fn two_modules_that_use_each_other_are_refused_at_one_use() {
+    let message = one(&[("a.rs", "//! A.\nuse crate::b::B;"), ("b.rs", "fn b() { super::a::call(); }")]);
     assert_eq!(
-        said,
+        message,
         "crates/event/src/a.rs:2: circles: `a` and `b` of crates/event/src use each other; here `a` uses `B` of `b`"
     );
 }
@@ -53,36 +53,36 @@ fn names_are_followed_to_the_file_that_defines_them() {
 
 #[test]
 fn a_ring_of_three_through_a_folder_is_one_circle() {
-    let said = one(&[
+    let message = one(&[
         ("a.rs", "use crate::b::deep::X;"),
         ("b.rs", "mod deep;"),
         ("b/deep.rs", "pub struct X; use crate::c::C;"),
         ("c.rs", "use crate::a::A;"),
     ]);
-    assert!(said.contains("`a`, `b` and `c` of crates/event/src use"), "{said}");
+    assert!(message.contains("`a`, `b` and `c` of crates/event/src use"), "{message}");
 }
 
 #[test]
 fn modules_deeper_down_are_siblings_in_their_own_folder() {
-    let said =
+    let message =
         one(&[("x.rs", "mod a; mod b;"), ("x/a.rs", "use super::b::B;"), ("x/b.rs", "use crate::x::a::A;")]);
-    assert!(said.contains("`a` and `b` of crates/event/src/x use"), "{said}");
+    assert!(message.contains("`a` and `b` of crates/event/src/x use"), "{message}");
 }
 
 #[test]
-fn what_is_no_circle_is_left_alone() {
+fn other_uses_are_not_circles() {
     for files in [
         &[("a.rs", "use crate::b::B;"), ("b.rs", "")][..],
         // A parent and its child.
         &[("a.rs", "mod b; use b::B;"), ("a/b.rs", "use super::A;")],
-        // Only tests go the other way.
+        // Only tests use the other direction.
         &[("a.rs", "use crate::b::B;"), ("b.rs", "#[cfg(test)]\nmod tests { use crate::a::A; }")],
         &[("a.rs", "use crate::b::B;"), ("b/tests.rs", "use crate::a::A;"), ("b.rs", "")],
         // Excused with a reason.
         &[("a.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A; // tidy: the compiler's own circle")],
         // Another crate with the same name for a module.
         &[("a.rs", "use crate::b::B;"), ("b.rs", "use other::a::A;")],
-        // By way of the root.
+        // Through the root.
         &[("lib.rs", "mod a; pub struct B;"), ("a.rs", "use crate::B;")],
     ] {
         assert_eq!(findings(files, &[]), [""; 0], "{files:?}");
@@ -92,14 +92,14 @@ fn what_is_no_circle_is_left_alone() {
 const ALL: &[Known] = &[("crates/event/src", &["a", "b", "c"])];
 
 #[test]
-fn a_known_circle_passes_until_it_is_smaller_or_gone() {
+fn a_known_circle_passes_until_it_is_smaller_or_broken() {
     let (a, b, c) =
         (("a.rs", "use crate::b::B;"), ("b.rs", "use crate::c::C;"), ("c.rs", "use crate::a::A;"));
     assert_eq!(findings(&[a, b, c], ALL), [""; 0]);
     let smaller = findings(&[a, ("b.rs", "use crate::a::A;"), ("c.rs", "")], ALL);
-    assert!(smaller[0].contains("what is left of a known circle"), "{smaller:?}");
-    let gone = findings(&[a, ("b.rs", ""), ("c.rs", "")], ALL);
-    assert!(gone[0].contains("are no circle: take the line away"), "{gone:?}");
+    assert!(smaller[0].contains("remain of a known circle"), "{smaller:?}");
+    let ended = findings(&[a, ("b.rs", ""), ("c.rs", "")], ALL);
+    assert!(ended[0].contains("are no circle: remove the line"), "{ended:?}");
     let grown = findings(&[a, b, ("c.rs", "use crate::d::D;"), ("d.rs", "use crate::a::A;")], ALL);
     assert!(grown[0].contains("`a`, `b`, `c` and `d`"), "{grown:?}");
 }

@@ -1,4 +1,4 @@
-//! Names that stood for several types of one crate when the rule was written: none is left, and none may be added.
+//! Names of several types in one crate when the rule was added. The list is empty, and no name may be added.
 
 use super::super::ratchet::Known;
 

@@ -29,7 +29,7 @@ pub(super) struct Producer {
     /// Start this program and send JSON-RPC over its standard input and output
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// All copies of the program speak for one producer, as `aaep stdio` does
+    /// Treat all copies of the program as one producer, as for `aaep stdio`
     #[arg(long, requires = "command")]
     shared: bool,
     /// Conformance level to test; includes the lower levels
@@ -41,7 +41,7 @@ pub(super) struct Producer {
     /// Read the producer's bearer token from a file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Send requests for scenarios by POST to this URL instead of the producer's /messages
+    /// POST scenario requests to this URL instead of the producer's /messages
     #[arg(long, value_name = "URL", conflicts_with = "drive_command")]
     drive: Option<String>,
     /// Request scenarios by running this program, with the request as its last argument
@@ -56,7 +56,7 @@ pub(super) struct Producer {
     /// Seconds to wait for each required event before its check fails
     #[arg(long, value_name = "SECONDS", default_value_t = limits::PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
-    /// Longest prompt timeout, in seconds, that is waited out
+    /// Wait for prompt timeouts of up to this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = limits::OUTLAST.as_secs(), value_parser = clap::value_parser!(u64).range(0..=86_400))]
     outlast: u64,
     /// Seconds to listen to a quiet stream; 0 skips the check
@@ -79,11 +79,12 @@ enum Surface {
 /// `brief=Say hello.`
 fn sentence(text: &str) -> Result<(Scenario, String), String> {
     let known = || Scenario::ALL.map(name).join(", ");
-    let (scenario, words) = text.split_once('=').ok_or("say it as SCENARIO=TEXT")?;
+    let (scenario, words) = text.split_once('=').ok_or("use SCENARIO=TEXT")?;
     let found = Scenario::ALL.into_iter().find(|one| name(*one) == scenario);
-    let found = found.ok_or_else(|| format!("there is no scenario `{scenario}`; there are {}", known()))?;
+    let found =
+        found.ok_or_else(|| format!("unknown scenario `{scenario}`; known scenarios: {}", known()))?;
     if words.trim().is_empty() {
-        return Err(format!("nothing is said for `{scenario}`"));
+        return Err(format!("no text given for `{scenario}`"));
     }
     Ok((found, words.to_owned()))
 }
@@ -107,12 +108,12 @@ impl Producer {
 
     async fn check(self, invocation: Invocation) -> Result<(), Failure> {
         let subject = self.subject(&invocation)?;
-        let report = run(&World::real(), &subject, self.level, &|words| note(&format!("trying {words}")))
+        let report = run(&World::real(), &subject, self.level, &|words| note(&format!("testing {words}")))
             .await
             .map_err(|why| match why {
                 RunError::Unusable(why) => Failure::Usage(why),
                 RunError::Unreachable(why) => {
-                    Failure::Unreachable(format!("{why}; does a producer run there?"))
+                    Failure::Unreachable(format!("{why}; is a producer running there?"))
                 }
             })?;
         self.report.show(&report, invocation.json)

@@ -28,19 +28,19 @@ pub(super) struct Subscriber {
     /// Conformance level to test; includes the lower levels
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=3))]
     level: u8,
-    /// Start the subscriber with this command, again for each fresh start; {url} is replaced by the address
+    /// Start the subscriber with this command, again for each fresh start; {url} is replaced by the URL
     #[arg(long, value_name = "COMMAND", conflicts_with = "push")]
     command: Option<String>,
     /// Send events to a listening subscriber, as the protocol's public suite does
     #[arg(long)]
     push: bool,
-    /// The subscriber is configured to accept prompts
+    /// State that the subscriber is configured to accept prompts
     #[arg(long)]
     auto_accept: bool,
-    /// The subscriber is configured to reject prompts
+    /// State that the subscriber is configured to reject prompts
     #[arg(long)]
     auto_reject: bool,
-    /// A person answers the subscriber's prompts
+    /// State that a person answers the subscriber's prompts
     #[arg(long)]
     person: bool,
     /// Ask yes/no questions at this terminal about what only a person can observe
@@ -64,22 +64,22 @@ impl Subscriber {
 
     async fn check(self, json: bool) -> Result<(), Failure> {
         let world = World::real();
-        let mut sink = |told: TrialNotice<'_>| match told {
+        let mut sink = |notice: TrialNotice<'_>| match notice {
             TrialNotice::Note(words) => note(words),
             TrialNotice::Check(check) if check.outcome == Outcome::Failed => {
-                note(&format!("FAILED {}: {}. {}", check.requirement, check.name, check.said));
+                note(&format!("FAILED {}: {}. {}", check.requirement, check.name, check.detail));
             }
             TrialNotice::Check(_) => {}
         };
         let report = if self.push {
             push::run(&world, &self.address, self.level, &mut sink).await.map_err(failure)?
         } else {
-            let (asks, asked) = mpsc::channel(1);
+            let (asks, questions) = mpsc::channel(1);
             let subject = self.subject(self.ask.then_some(asks))?;
             // The questions end with the trial, which holds the other end of their channel.
             let (report, ()) = tokio::join!(
                 async move { run(&world, &subject, self.level, &mut sink).await },
-                people(asked)
+                people(questions)
             );
             report.map_err(failure)?
         };
@@ -96,7 +96,7 @@ impl Subscriber {
             (true, _, _) => Answers::Accept,
             (_, true, _) => Answers::Reject,
             (_, _, true) => Answers::Person,
-            _ => Answers::Nobody,
+            _ => Answers::Never,
         };
         let command = self.command.as_deref().map(link::words).transpose();
         let mut subject = Subject::new(address, answers);
@@ -115,27 +115,28 @@ fn address(url: &str) -> Result<SocketAddr, Failure> {
     let place = url.strip_prefix("http://").ok_or_else(|| unusable("does not begin with http://"))?;
     let place = place.strip_suffix('/').unwrap_or(place);
     if place.contains('/') {
-        return Err(unusable("has a path; the subscriber finds its own"));
+        return Err(unusable("has a path; omit the path, the subscriber adds its own"));
     }
     let place = if place.contains(':') { place.to_owned() } else { format!("{place}:80") };
-    let mut places = place.to_socket_addrs().map_err(|why| unusable(&format!("cannot be read ({why})")))?;
-    places.next().ok_or_else(|| unusable("names no place"))
+    let mut places =
+        place.to_socket_addrs().map_err(|why| unusable(&format!("cannot be resolved ({why})")))?;
+    places.next().ok_or_else(|| unusable("resolves to no address"))
 }
 
 fn failure(why: TrialError) -> Failure {
-    let says = why.to_string();
+    let message = why.to_string();
     match why {
-        TrialError::Listen { .. } | TrialError::Start { .. } => Failure::Usage(says),
-        TrialError::NobodyCame { .. } | TrialError::Push(_) => Failure::Unreachable(says),
+        TrialError::Listen { .. } | TrialError::Start { .. } => Failure::Usage(message),
+        TrialError::NoConnection { .. } | TrialError::Push(_) => Failure::Unreachable(message),
     }
 }
 
 /// Asks the person at the terminal, a question at a time, until no more come. What is neither yes nor no is told as
 /// such; without a terminal or behind the end of the input nothing can be told.
-async fn people(mut asked: mpsc::Receiver<Question>) {
+async fn people(mut questions: mpsc::Receiver<Question>) {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    while let Some(question) = asked.recv().await {
-        note(&format!("Question: {} Type yes or no, or press Enter when you cannot tell.", question.text));
+    while let Some(question) = questions.recv().await {
+        note(&format!("Question: {} Type yes or no, or press Enter if you do not know.", question.text));
         let typed = lines.next_line().await.ok().flatten();
         let answer = match typed.as_deref().map(|line| line.trim().to_lowercase()).as_deref() {
             Some("yes" | "y") => Some(true),

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::conformance::transcript::Way;
+use crate::conformance::transcript::LineOrigin;
 
 fn heard(value: Value) -> Line {
-    Line::new(0, 0, Way::Heard, value.to_string())
+    Line::new(0, 0, LineOrigin::Heard, value.to_string())
 }
 
 fn event(kind: &str, more: Value) -> Line {
@@ -37,22 +37,22 @@ fn other() -> Line {
 
 ///
 #[test]
-fn the_fate_of_a_prompt_is_its_call_or_the_first_step_behind_it() {
-    let table: [(Vec<Line>, Fate); 7] = [
-        (vec![prompt()], Fate::Open),
-        (vec![prompt(), moved("thinking", "awaiting_input")], Fate::Open),
-        (vec![prompt(), moved("awaiting_input", "thinking")], Fate::Passed(1)),
-        (vec![prompt(), moved("awaiting_input", "calling_tool"), call("call_1")], Fate::Done(2)),
-        (vec![prompt(), other(), moved("calling_tool", "thinking")], Fate::Passed(2)),
-        (vec![prompt(), moved("awaiting_input", "deciding"), call("call_2")], Fate::Done(2)),
-        (vec![prompt(), event("session.completed", json!({}))], Fate::Passed(1)),
+fn a_prompt_is_settled_by_its_call_or_the_first_step_after_it() {
+    let table: [(Vec<Line>, PromptStatus); 7] = [
+        (vec![prompt()], PromptStatus::Open),
+        (vec![prompt(), moved("thinking", "awaiting_input")], PromptStatus::Open),
+        (vec![prompt(), moved("awaiting_input", "thinking")], PromptStatus::Passed(1)),
+        (vec![prompt(), moved("awaiting_input", "calling_tool"), call("call_1")], PromptStatus::Done(2)),
+        (vec![prompt(), other(), moved("calling_tool", "thinking")], PromptStatus::Passed(2)),
+        (vec![prompt(), moved("awaiting_input", "deciding"), call("call_2")], PromptStatus::Done(2)),
+        (vec![prompt(), event("session.completed", json!({}))], PromptStatus::Passed(1)),
     ];
     for (lines, expected) in table {
-        assert_eq!(fate(&lines, 0), expected, "{lines:#?}");
+        assert_eq!(prompt_status(&lines, 0), expected, "{lines:#?}");
     }
     let mut elsewhere = call("call_1");
     elsewhere.json["session_id"] = "sess_2".into();
-    assert_eq!(fate(&[prompt(), elsewhere], 0), Fate::Open, "the call of another session");
+    assert_eq!(prompt_status(&[prompt(), elsewhere], 0), PromptStatus::Open, "the call of another session");
 }
 
 ///
@@ -146,11 +146,11 @@ fn answers_are_unlike_in_status_or_body() {
 
 ///
 #[test]
-fn a_secret_is_found_wherever_it_stands() {
+fn a_secret_is_found_in_any_field() {
     let secret = ["sk-test-12345"];
-    let said = event("tool.invoked", json!({"args_summary": "api_key=sk-test-12345"}));
+    let call = event("tool.invoked", json!({"args_summary": "api_key=sk-test-12345"}));
     let deep = event("handoff.requested", json!({"packaged_context": {"key": ["sk-test-12345"]}}));
-    assert_eq!(leaks(&[said], &secret).map(|(_, field)| field), Some("args_summary".into()));
+    assert_eq!(leaks(&[call], &secret).map(|(_, field)| field), Some("args_summary".into()));
     assert!(leaks(&[deep], &secret).is_some());
     assert!(leaks(&[event("tool.invoked", json!({"args_summary": "one argument"}))], &secret).is_none());
 }

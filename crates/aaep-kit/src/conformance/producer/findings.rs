@@ -10,7 +10,7 @@ use recount_aaep::session::{Checker, Options};
 use super::sessions::{Held, Sessions};
 use crate::conformance::report::{Check, Outcome};
 use crate::conformance::requirements::{self, Requirement, Strength};
-use crate::conformance::transcript::{Line, Scope, Transcript, Way};
+use crate::conformance::transcript::{Line, LineOrigin, Scope, Transcript};
 
 /// What the rules on a requirement need to have seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,21 +52,21 @@ fn need(requirement: &str) -> (Need, &'static str) {
     match requirement {
         "R-033" => (Need::Error, "no session ended in an error"),
         "R-050" | "R-052" | "R-054" | "R-055" | "R-056" => (Need::Call, "no tool was called"),
-        "R-057" | "R-058" | "R-059" | "R-186" => (Need::Output, "nothing was put out"),
+        "R-057" | "R-058" | "R-059" | "R-186" => (Need::Output, "no output came"),
         "R-060" => (Need::Boundaries, "no output came to a subscription that asks for boundaries"),
-        "R-051" | "R-062" => (Need::GraveCall, "nothing grave was done or asked for"),
+        "R-051" | "R-062" => (Need::GraveCall, "no grave action was done or requested"),
         "R-070" | "R-073" | "R-075" | "R-078" | "R-096" => (Need::Prompt, "no prompt came"),
-        "R-071" | "R-088" => (Need::Rejection, "nothing was rejected"),
-        "R-074" => (Need::Acceptance, "nothing was accepted"),
-        "R-094" => (Need::Question, "nothing was asked"),
-        "R-095" => (Need::Handoff, "nothing was handed over"),
+        "R-071" | "R-088" => (Need::Rejection, "no prompt was rejected"),
+        "R-074" => (Need::Acceptance, "no prompt was accepted"),
+        "R-094" => (Need::Question, "no question was asked"),
+        "R-095" => (Need::Handoff, "no handoff came"),
         "R-111" => (Need::Answer, "no request was answered"),
         "R-082" | "R-210" => (Need::GravePrompt, "no prompt for something grave came"),
-        "R-083" => (Need::Critical, "neither a prompt nor a handoff came"),
+        "R-083" => (Need::Critical, "no prompt and no handoff came"),
         "R-015" => (Need::Numbers, "events are not numbered, which is allowed"),
         "R-016" | "R-200" => (Need::Extension, "no extensions were used, which is allowed"),
         "R-202" => (Need::ExtensionEvent, "no events of extensions came, which is allowed"),
-        "R-018" => (Need::Version, "no event says its version, which is allowed"),
+        "R-018" => (Need::Version, "no event has a version, which is allowed"),
         "R-112" => (Need::Terms, "no request was accepted"),
         "R-117" => (Need::Filters, "no subscription with filters was accepted"),
         "R-122" => (Need::Close, "no subscription was closed"),
@@ -93,22 +93,22 @@ fn shows(line: &Line, need: Need) -> bool {
         Need::Prompt => line.is(Kind::AwaitingConfirmation),
         Need::Question => line.is(Kind::AwaitingClarification),
         Need::Handoff => line.is(Kind::HandoffRequested),
-        Need::Answer => line.way == Way::Heard && line.type_name().starts_with("subscription."),
+        Need::Answer => line.origin == LineOrigin::Heard && line.type_name().starts_with("subscription."),
         Need::GravePrompt => line.is(Kind::AwaitingConfirmation) && grave(),
         Need::GraveCall => {
             line.kind().is_some_and(|kind| matches!(kind, Kind::ToolInvoked | Kind::AwaitingConfirmation))
                 && grave()
         }
         Need::Critical => line.kind().is_some_and(|kind| kind.is_critical() && kind != Kind::SessionErrored),
-        Need::Rejection => line.way == Way::Sent && line.str("decision") == "reject",
-        Need::Acceptance => line.way == Way::Sent && line.str("decision") == "accept",
+        Need::Rejection => line.origin == LineOrigin::Sent && line.str("decision") == "reject",
+        Need::Acceptance => line.origin == LineOrigin::Sent && line.str("decision") == "accept",
         Need::Numbers => line.is_event() && line.json.get("sequence_number").is_some(),
         Need::Extension => {
             line.is_event() && (line.json.get("extensions").is_some() || line.kind().is_none())
         }
         Need::ExtensionEvent => line.is_event() && line.kind().is_none(),
         Need::Version => line.is_event() && line.json.get("aaep_version").is_some(),
-        Need::Terms => line.way == Way::Heard && line.type_name() == "subscription.accepted",
+        Need::Terms => line.origin == LineOrigin::Heard && line.type_name() == "subscription.accepted",
         Need::Filters => honoured("event_filters"),
         Need::Boundaries => honoured("coalesce_boundaries"),
         Need::Close => line.type_name() == "subscription.close",
@@ -161,7 +161,7 @@ fn is_about_producers(rule: &Rule) -> bool {
 struct Found {
     worst: Severity,
     times: usize,
-    told: String,
+    message: String,
     evidence: Vec<String>,
 }
 
@@ -177,12 +177,12 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
                 let entry = found.entry(id).or_insert_with(|| Found {
                     worst: finding.severity,
                     times: 0,
-                    told: told(&finding),
+                    message: message_of(&finding),
                     evidence: Vec::new(),
                 });
                 entry.times += 1;
                 if finding.severity > entry.worst {
-                    (entry.worst, entry.told) = (finding.severity, told(&finding));
+                    (entry.worst, entry.message) = (finding.severity, message_of(&finding));
                     entry.evidence.clear();
                 }
                 if finding.severity == entry.worst && entry.evidence.len() < 2 {
@@ -202,8 +202,8 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
     let mut checks = Vec::new();
     for requirement in held(level).filter(|row| wanted(row.id)) {
         let (needed, lack) = need(requirement.id);
-        let check = |outcome, said: String| {
-            Check::new(requirement.id, requirement.says, requirement.level, outcome, said)
+        let check = |outcome, detail: String| {
+            Check::new(requirement.id, requirement.text, requirement.level, outcome, detail)
         };
         checks.push(match found.remove(requirement.id) {
             Some(found) => {
@@ -214,10 +214,10 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
                 let must = requirement.strength == Strength::Must;
                 let outcome =
                     if found.worst == Severity::Error && must { Outcome::Failed } else { Outcome::Warned };
-                check(outcome, format!("{}{more}", found.told)).with_all(found.evidence)
+                check(outcome, format!("{}{more}", found.message)).with_all(found.evidence)
             }
             None if seen(needed, requirement) => {
-                check(Outcome::Passed, "nothing else was found by the rules".to_owned())
+                check(Outcome::Passed, "the rules found nothing else".to_owned())
             }
             None if needed.is_optional() => check(Outcome::Inapplicable(lack.to_owned()), String::new()),
             None => check(Outcome::NotShown(lack.to_owned()), String::new()),
@@ -248,7 +248,7 @@ fn about(line: &Line, finding: &Finding) -> Vec<&'static str> {
     about
 }
 
-fn told(finding: &Finding) -> String {
+fn message_of(finding: &Finding) -> String {
     let at = if finding.path.is_empty() { String::new() } else { format!(" (at `{}`)", finding.path) };
     format!("rule {}: {}{at}. {}", finding.rule.id, finding.message, finding.rule.remedy)
 }
@@ -270,12 +270,14 @@ fn hold<'t>(transcript: &'t Transcript, sessions: &Sessions<'_>) -> Vec<(&'t Lin
             }
     };
     for (number, line) in transcript.lines.iter().enumerate() {
-        if line.way == Way::Vain || line.json.get("kind").is_some_and(|kind| kind == "user_input") {
+        if line.origin == LineOrigin::SentIneffective
+            || line.json.get("kind").is_some_and(|kind| kind == "user_input")
+        {
             continue;
         }
         checker.text(number, &line.text);
         for finding in checker.take() {
-            if line.way == Way::Heard && is_kept(line, &finding) {
+            if line.origin == LineOrigin::Heard && is_kept(line, &finding) {
                 found.push((line, finding));
             }
         }
@@ -313,7 +315,7 @@ mod tests {
             "producer": {"agent_id": "planner"}, "localization_hints": {"primary_language": "en"}, "summary_normal": "So.",
         });
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Line::new(0, 0, Way::Heard, value.to_string())
+        Line::new(0, 0, LineOrigin::Heard, value.to_string())
     }
 
     fn at(at_ms: u64, line: Line) -> Line {
@@ -321,7 +323,7 @@ mod tests {
     }
 
     fn transcript(scope: Scope, lines: Vec<Line>) -> Transcript {
-        Transcript { lines, asked_ms: vec![0], ..Transcript::new("a test", scope) }
+        Transcript { lines, requested_ms: vec![0], ..Transcript::new("a test", scope) }
     }
 
     fn outcome(transcript: Transcript, requirement: &str) -> Outcome {
@@ -348,7 +350,7 @@ mod tests {
 
     ///
     #[test]
-    fn findings_are_told_under_the_requirement_they_come_from() {
+    fn findings_are_listed_under_their_requirement() {
         let call =
             || event(3, "tool.invoked", json!({"tool": "pay", "irreversible": true, "risk_level": "high"}));
         let (start, end) = (event(1, "session.started", json!({})), event(5, "session.completed", json!({})));
@@ -364,22 +366,22 @@ mod tests {
 
     /// A reply of ours that must have no effect allows nothing.
     #[test]
-    fn what_was_sent_in_vain_is_passed_over() {
+    fn ineffective_messages_are_ignored() {
         let reply = json!({
             "type": "confirmation.reply", "reply_token": "rpl_1", "decision": "accept", "subscription_id": "sub_1",
             "timestamp": "2026-05-24T14:22:02.500Z",
         });
         let call =
             event(3, "tool.invoked", json!({"tool": "pay", "irreversible": true, "risk_level": "high"}));
-        let talk = |way| {
-            let reply = Line::new(0, 0, way, reply.to_string());
+        let talk = |origin| {
+            let reply = Line::new(0, 0, origin, reply.to_string());
             transcript(
                 Scope::Whole,
                 vec![event(1, "session.started", json!({})), prompt(), reply, call.clone()],
             )
         };
-        assert_eq!(outcome(talk(Way::Sent), "R-070"), Outcome::Passed);
-        assert_eq!(outcome(talk(Way::Vain), "R-070"), Outcome::Failed);
+        assert_eq!(outcome(talk(LineOrigin::Sent), "R-070"), Outcome::Passed);
+        assert_eq!(outcome(talk(LineOrigin::SentIneffective), "R-070"), Outcome::Failed);
     }
 
     #[test]
@@ -410,7 +412,7 @@ mod tests {
         assert_eq!(outcome(alone(), "R-030"), Outcome::Passed);
         let with = |lines: Vec<Line>| {
             let lines = asks.iter().cloned().chain(lines.into_iter().map(|line| at(10, line))).collect();
-            Transcript { asked_ms: vec![0, 10], ..transcript(Scope::Whole, lines) }
+            Transcript { requested_ms: vec![0, 10], ..transcript(Scope::Whole, lines) }
         };
         let other = |number, kind: &str, more| event_of("sess_2", number, kind, more);
         let call = |number, name: &str, id: &str, kind: &str| {
@@ -463,7 +465,7 @@ mod tests {
 
     /// Sessions of other clients are heard from the middle, and go on after the close.
     #[test]
-    fn sessions_that_were_not_asked_for_are_left_out() {
+    fn unrequested_sessions_are_excluded() {
         let state = |session, number: usize, from: &str| {
             let more = json!({"from_state": from, "to_state": "thinking", "sequence_number": number});
             event_of(session, number, "state.changed", more)
@@ -481,21 +483,21 @@ mod tests {
             at(13, state("sess_1", 1, "idle")),
             at(14, end("sess_1", 2)),
         ];
-        let talk = || Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
+        let talk = || Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
         for requirement in ["R-015", "R-030", "R-031", "R-036"] {
             assert_eq!(outcome(talk(), requirement), Outcome::Passed, "{requirement}");
         }
         // One that starts while ours is asked for cannot be told from it; that one of both ends is enough.
         let mut lines = lines.clone();
         lines.insert(3, at(11, start("sess_d")));
-        let both = Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
+        let both = Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
         assert_eq!(outcome(both, "R-031"), Outcome::Passed);
         lines.pop();
-        let neither = Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, lines) };
+        let neither = Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, lines) };
         assert_eq!(outcome(neither, "R-031"), Outcome::Failed);
         // The one that was asked for has no start: no other can be it.
         let headless = vec![at(1, state("sess_a", 4, "deciding")), at(12, state("sess_1", 1, "idle"))];
-        let headless = Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, headless) };
+        let headless = Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, headless) };
         assert_eq!(outcome(headless, "R-030"), Outcome::Failed);
     }
 
@@ -508,7 +510,7 @@ mod tests {
             at(32, event(4, "session.completed", json!({}))),
         ];
         let next =
-            |lines| Transcript { opened_ms: 20, asked_ms: vec![30], ..transcript(Scope::Whole, lines) };
+            |lines| Transcript { opened_ms: 20, requested_ms: vec![30], ..transcript(Scope::Whole, lines) };
         assert_eq!(outcome_of(&[first.clone(), next(rest.clone())], "R-030"), Outcome::Passed);
         assert_eq!(outcome_of(&[next(rest)], "R-030"), Outcome::Failed);
     }
@@ -525,7 +527,7 @@ mod tests {
             event_of("sess_b", 2, "session.completed", json!({})),
         ];
         let lines: Vec<Line> = lines.into_iter().map(|line| at(5, line)).collect();
-        let before = Transcript { asked_ms: vec![], ..transcript(Scope::Whole, lines.clone()) };
+        let before = Transcript { requested_ms: vec![], ..transcript(Scope::Whole, lines.clone()) };
         assert!(is_not_shown(outcome(before, "R-070")));
         let amid = transcript(Scope::Whole, lines.clone());
         assert!(is_not_shown(outcome(amid, "R-070")));

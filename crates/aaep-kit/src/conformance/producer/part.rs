@@ -19,16 +19,16 @@ mod terms;
 use futures_util::future::LocalBoxFuture;
 use serde_json::json;
 
+use super::harness::{Harness, Trouble, able};
 use super::specs::{self, Part, Spec};
-use super::stage::{Stage, Trouble, able};
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Scope;
 use crate::link::Target;
 
 pub(super) use grave::alike;
 
-const UNSHARED: &str = "each connection starts a producer of its own";
-const NO_WAY_BACK: &str = "this transport has no way to go on; who comes back begins anew";
+const UNSHARED: &str = "each connection starts its own producer";
+const NO_WAY_BACK: &str = "this transport cannot resume; a reconnect starts from the beginning";
 
 /// What is played in one go, with the subscriptions that listen to it.
 struct Scene {
@@ -43,7 +43,7 @@ struct Scene {
 }
 
 /// A scene may take listeners away; those that are left are finished when it is over, the last first.
-type Play = for<'s> fn(&'s Stage<'s>, &'s mut Vec<Talk>) -> LocalBoxFuture<'s, Result<(), Trouble>>;
+type Play = for<'s> fn(&'s Harness<'s>, &'s mut Vec<Talk>) -> LocalBoxFuture<'s, Result<(), Trouble>>;
 
 struct Listener {
     when: When,
@@ -86,8 +86,8 @@ enum Terms {
 }
 
 macro_rules! scenes {
-    (@play $play:path;) => { |stage, _| Box::pin($play(stage)) };
-    (@play $play:path; $($label:literal)+) => { |stage, talks| Box::pin($play(stage, talks)) };
+    (@play $play:path;) => { |harness, _| Box::pin($play(harness)) };
+    (@play $play:path; $($label:literal)+) => { |harness, talks| Box::pin($play(harness, talks)) };
     ($( $part:ident $needs:ident [$( $spec:ident )* $( & $rule:literal )?]
         $( $when:ident $terms:ident $scope:ident $label:literal, )* => $play:path; )*) => {
         /// All of them, in the order of the run.
@@ -124,7 +124,7 @@ scenes! {
     TimedOut Nothing [] Always Able Whole "a confirmation that nobody answers", => prompt::timed_out;
     Modified Nothing [] Always Able Part "an acceptance with changes", => prompt::modified;
     Twice Nothing [] Always Able Whole "the same action asked for twice", => prompt::twice;
-    Question Nothing [] Always Able Whole "questions", => question::asked;
+    Question Nothing [] Always Able Whole "questions", => question::settle_question;
     Handoff Nothing [] Always Able Whole "a handoff", => question::handoff;
     Leaving OwnTerms [CANNOT_REPLY] Always Mute Part "a prompt with nobody who can answer", => leaving::nobody;
     Leaving OwnTerms [ONE_CANNOT]
@@ -174,52 +174,52 @@ scenes! {
     Quiet Nothing [] => access::quiet;
 }
 
-pub(super) async fn run(part: Part, stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn run(part: Part, harness: &Harness<'_>) -> Result<(), Trouble> {
     for scene in SCENES.iter().filter(|scene| scene.part == part) {
-        if scene.is_wanted(stage) && scene.is_possible(stage)? {
-            scene.run(stage).await?;
+        if scene.is_wanted(harness) && scene.is_possible(harness)? {
+            scene.run(harness).await?;
         }
     }
     Ok(())
 }
 
 impl Scene {
-    fn is_wanted(&self, stage: &Stage<'_>) -> bool {
-        self.specs.is_empty() || stage.wants(self.specs) || stage.wants_rules(self.rules)
+    fn is_wanted(&self, harness: &Harness<'_>) -> bool {
+        self.specs.is_empty() || harness.wants(self.specs) || harness.wants_rules(self.rules)
     }
 
     /// Whether the producer has what the scene needs. Where it has not, its checks say so, or the part ends.
-    fn is_possible(&self, stage: &Stage<'_>) -> Result<bool, Trouble> {
+    fn is_possible(&self, harness: &Harness<'_>) -> Result<bool, Trouble> {
         let why = match self.needs {
             Needs::Nothing => return Ok(true),
             Needs::OwnTerms => {
-                return stage.needs_sharing().and_then(|()| stage.needs_own_terms()).map(|()| true);
+                return harness.needs_sharing().and_then(|()| harness.needs_own_terms()).map(|()| true);
             }
-            Needs::Sharing | Needs::Resuming if !stage.is_shared() => UNSHARED,
-            Needs::Resuming if !matches!(stage.target, Target::Http { .. }) => NO_WAY_BACK,
+            Needs::Sharing | Needs::Resuming if !harness.is_shared() => UNSHARED,
+            Needs::Resuming if !matches!(harness.target, Target::Http { .. }) => NO_WAY_BACK,
             Needs::Sharing | Needs::Resuming => return Ok(true),
         };
         for spec in self.specs {
-            stage.inapplicable(spec, why);
+            harness.inapplicable(spec, why);
         }
         Ok(false)
     }
 
-    async fn run(&self, stage: &Stage<'_>) -> Result<(), Trouble> {
+    async fn run(&self, harness: &Harness<'_>) -> Result<(), Trouble> {
         let mut talks = Vec::new();
-        let outcome = match self.listen(stage, &mut talks).await {
-            Ok(()) => (self.play)(stage, &mut talks).await,
+        let outcome = match self.listen(harness, &mut talks).await {
+            Ok(()) => (self.play)(harness, &mut talks).await,
             Err(trouble) => Err(trouble),
         };
         while let Some(talk) = talks.pop() {
-            stage.finish(talk).await;
+            harness.finish(talk).await;
         }
         outcome
     }
 
-    async fn listen(&self, stage: &Stage<'_>, talks: &mut Vec<Talk>) -> Result<(), Trouble> {
+    async fn listen(&self, harness: &Harness<'_>, talks: &mut Vec<Talk>) -> Result<(), Trouble> {
         for listener in self.listeners {
-            talks.extend(listener.open(stage).await?);
+            talks.extend(listener.open(harness).await?);
         }
         Ok(())
     }
@@ -227,22 +227,22 @@ impl Scene {
 
 impl Listener {
     /// Opens its subscription, where it takes part.
-    async fn open(&self, stage: &Stage<'_>) -> Result<Option<Talk>, Trouble> {
+    async fn open(&self, harness: &Harness<'_>) -> Result<Option<Talk>, Trouble> {
         let takes_part = match self.when {
             When::Always => true,
-            When::Shared => stage.is_shared(),
-            When::Apart => stage.is_shared() && stage.has_own_terms(),
+            When::Shared => harness.is_shared(),
+            When::Apart => harness.is_shared() && harness.has_own_terms(),
         };
         if !takes_part {
             return Ok(None);
         }
         let talk = match self.terms {
-            Terms::Able => stage.listen(self.label, self.scope).await,
-            Terms::Fine => listening::listen(stage, self.label, self.scope).await,
+            Terms::Able => harness.listen(self.label, self.scope).await,
+            Terms::Fine => listening::listen(harness, self.label, self.scope).await,
             Terms::Mute => {
                 let mute =
                     json!({"supports_confirmation_reply": false, "supports_clarification_reply": false});
-                stage.subscribe(self.label, self.scope, able(mute)).await
+                harness.subscribe(self.label, self.scope, able(mute)).await
             }
         };
         talk.map(Some)

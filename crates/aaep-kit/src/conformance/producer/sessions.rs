@@ -10,7 +10,7 @@ use recount_aaep::Kind;
 use serde_json::Value;
 
 use crate::conformance::judge;
-use crate::conformance::transcript::{Line, Transcript, Way};
+use crate::conformance::transcript::{Line, LineOrigin, Transcript};
 
 /// How much of a session the rules on sessions hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl<'t> Sessions<'t> {
             .filter(|line| line.at_ms < transcript.opened_ms)
             .map(Line::session)
             .collect();
-        let Transcript { lines, opened_ms, asked_ms, cut_short, .. } = transcript;
-        let mut sessions = Sessions::attribute(lines, *opened_ms, asked_ms, &earlier);
+        let Transcript { lines, opened_ms, requested_ms, cut_short, .. } = transcript;
+        let mut sessions = Sessions::attribute(lines, *opened_ms, requested_ms, &earlier);
         for line in judge::unended(lines).into_iter().map(|number| &lines[number]) {
             if (*cut_short || judge::open_prompt(lines, line.session()).is_some())
                 && let Some(held @ Held::All) = sessions.own.get_mut(line.session())
@@ -60,8 +60,8 @@ impl<'t> Sessions<'t> {
     }
 
     /// Attributes the sessions of a subscription that is still open.
-    pub(super) fn asked_for(lines: &'t [Line], opened_ms: u64, asked_ms: &[u64]) -> Self {
-        Sessions::attribute(lines, opened_ms, asked_ms, &BTreeSet::new())
+    pub(super) fn with_requests(lines: &'t [Line], opened_ms: u64, requested_ms: &[u64]) -> Self {
+        Sessions::attribute(lines, opened_ms, requested_ms, &BTreeSet::new())
     }
 
     /// One session is expected for each request: the first events of sessions that come after it, and before the next
@@ -69,7 +69,7 @@ impl<'t> Sessions<'t> {
     fn attribute(
         lines: &'t [Line],
         opened_ms: u64,
-        asked_ms: &[u64],
+        requested_ms: &[u64],
         earlier: &BTreeSet<&'t str>,
     ) -> Sessions<'t> {
         let mut sessions = Sessions::default();
@@ -82,18 +82,21 @@ impl<'t> Sessions<'t> {
             if !line.str("reply_token").is_empty() {
                 sessions.tokens.insert(line.str("reply_token"), id);
             }
-            let asked = asked_ms.iter().filter(|asked| **asked >= opened_ms && **asked <= line.at_ms).max();
+            let request_ms = requested_ms
+                .iter()
+                .filter(|request_ms| **request_ms >= opened_ms && **request_ms <= line.at_ms)
+                .max();
             if heard.insert(id)
                 && (line.is(Kind::SessionStarted) || !earlier.contains(id))
-                && let Some(asked) = asked
+                && let Some(request_ms) = request_ms
             {
                 let candidate = Candidate { id, first: line, is_ended: ended.contains(id) };
-                windows.entry(*asked).or_default().push(candidate);
+                windows.entry(*request_ms).or_default().push(candidate);
             }
         }
         let answered: BTreeSet<&str> = lines
             .iter()
-            .filter(|line| line.way != Way::Heard)
+            .filter(|line| line.origin != LineOrigin::Heard)
             .filter_map(|line| sessions.tokens.get(line.str("reply_token")).copied())
             .collect();
         for window in windows.into_values() {

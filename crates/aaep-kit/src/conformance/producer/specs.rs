@@ -30,7 +30,7 @@ impl Spec {
 /// Parts of the run in their order, each with its lowest level and what is told while it runs; in each, its checks.
 macro_rules! checks {
     ($( $part:ident at $lowest:literal, $does:literal {
-        $( $name:ident $requirement:literal $( at $level:literal )? $says:literal; )*
+        $( $name:ident $requirement:literal $( at $level:literal )? $description:literal; )*
     } )*) => {
         /// A part of the run: what is done together, in the order it is done.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,16 +45,16 @@ macro_rules! checks {
             }
 
             /// What is running, for progress output.
-            pub fn says(self) -> &'static str {
+            pub fn description(self) -> &'static str {
                 match self { $( Part::$part => $does, )* }
             }
         }
 
         $( $(
-            #[doc = $says]
+            #[doc = $description]
             pub(super) static $name: Spec = Spec {
                 requirement: $requirement,
-                name: $says,
+                name: $description,
                 part: Part::$part,
                 level: [$( Some($level), )? None][0],
             };
@@ -67,7 +67,7 @@ macro_rules! checks {
 
 checks! {
     Grave at 2, "an action that cannot be undone: invalid replies, an acceptance, late replies" {
-        ASKED "R-051" "an action that cannot be undone brings a confirmation when it is asked for";
+        CONFIRMED "R-051" "an action that cannot be undone brings a confirmation when it is asked for";
         BLOCKED "R-070" "nothing is done while the confirmation waits";
         SILENT "R-072" "nothing sounds done while the confirmation waits";
         BAD_REPLIES "R-078" "replies with a single error have no effect";

@@ -92,7 +92,7 @@ impl Report {
                     level: check.level,
                     outcome: check.outcome.name(),
                     reason: check.outcome.reason(),
-                    said: &check.said,
+                    said: &check.detail,
                     evidence: &check.evidence,
                 })
                 .collect(),

@@ -55,7 +55,7 @@ impl Report {
                 ("not from outside", "outside"),
             ] {
                 for check in of.iter().filter(|check| check.outcome.name() == wanted) {
-                    lines.extend(told(heading, check));
+                    lines.extend(check_lines(heading, check));
                 }
             }
         }
@@ -68,9 +68,9 @@ impl Report {
     }
 }
 
-fn told(heading: &str, check: &Check) -> Vec<String> {
+fn check_lines(heading: &str, check: &Check) -> Vec<String> {
     let mut line = format!("  {heading} {}: {}", check.requirement, check.name);
-    for more in [check.outcome.reason().unwrap_or_default(), &check.said] {
+    for more in [check.outcome.reason().unwrap_or_default(), &check.detail] {
         if !more.is_empty() {
             line.push_str(if line.ends_with('.') { " " } else { ". " });
             line.push_str(more);

@@ -6,12 +6,12 @@ pub enum Coverage {
     /// It shows on the wire; says what is looked at.
     Tested(&'static str),
     /// Only a person can tell; they are asked when they want to be.
-    Asked(&'static str),
+    AskPerson(&'static str),
     /// It cannot be told from outside; says why.
     Outside(&'static str),
 }
 
-use Coverage::{Asked, Outside, Tested};
+use Coverage::{AskPerson, Outside, Tested};
 
 /// One row each, in the order of their ids: requirements on subscribers, and those on the wire between both sides that
 /// a subscriber can break.
@@ -45,11 +45,11 @@ pub const ALL: &[(&str, Coverage)] = &[
         ),
     ),
     ("R-025", Tested("half an event, and a prompt that is broken off")),
-    ("R-034", Asked("an error behind many steps")),
-    ("R-035", Asked("an error with a remediation hint")),
+    ("R-034", AskPerson("an error behind many steps")),
+    ("R-035", AskPerson("an error with a remediation hint")),
     ("R-038", Tested("unknown states are borne; how they are told is asked of people")),
     ("R-041", Tested("every type and ending is borne; whether endings sound different is asked of people")),
-    ("R-061", Asked("a sentence in pieces that end nowhere")),
+    ("R-061", AskPerson("a sentence in pieces that end nowhere")),
     ("R-076", Tested("a token of 64 characters; all tokens that come back")),
     ("R-078", Tested("every reply against its schema and the decisions that its prompt allows")),
     ("R-084", Tested("no prompt counts down, and replies come all the same")),
@@ -101,8 +101,8 @@ pub const ALL: &[(&str, Coverage)] = &[
         Outside("which of several languages it picks shows only in what it speaks; events here come in one"),
     ),
     ("R-184", Tested("a prompt in decomposed characters")),
-    ("R-185", Asked("an Arabic sentence; where it cuts characters shows only in what it speaks")),
-    ("R-189", Asked("a piece of output in French")),
+    ("R-185", AskPerson("an Arabic sentence; where it cuts characters shows only in what it speaks")),
+    ("R-189", AskPerson("a piece of output in French")),
     ("R-204", Tested("types, fields, words and reason codes of later versions")),
 ];
 
@@ -118,9 +118,9 @@ mod tests {
     use crate::conformance::subscriber::parts::person;
 
     #[test]
-    fn every_requirement_on_subscribers_is_tested_asked_about_or_has_a_reason() {
+    fn every_subscriber_requirement_has_a_test_a_question_or_a_reason() {
         for row in requirements::ALL.iter().filter(|row| row.concerns_subscribers()) {
-            assert!(of(row.id).is_some(), "{} says nothing of {}: {}", file!(), row.id, row.says);
+            assert!(of(row.id).is_some(), "{} says nothing of {}: {}", file!(), row.id, row.text);
         }
         let ids: Vec<&str> = ALL.iter().map(|(id, _)| *id).collect();
         assert!(ids.is_sorted_by(|a, b| a < b), "in order, each once");
@@ -128,10 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn people_are_asked_what_the_table_says() {
-        let asked: Vec<&str> = person::asked().collect();
+    fn questions_to_people_match_the_coverage_table() {
+        let requirements: Vec<&str> = person::requirements().collect();
         for (id, coverage) in ALL {
-            assert!(!matches!(coverage, Asked(_)) || asked.contains(id), "{id} is never asked about");
+            assert!(
+                !matches!(coverage, AskPerson(_)) || requirements.contains(id),
+                "{id} is never asked about"
+            );
         }
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::talk::Said;
+use super::builder::PromptKind;
+use super::received::ReceivedMessage;
 use super::trial::{Issued, Trial};
-use super::voice::Asked;
-use super::{Answers, Expectation, coverage, stage::What};
+use super::{Answers, Expectation, coverage, producer::Input};
 use crate::conformance::Outcome;
 use crate::conformance::requirements::Requirement;
 use crate::limits;
@@ -27,30 +27,31 @@ pub(super) fn run(trial: &mut Trial<'_>) {
     trial.fresh();
     for (id, covered) in coverage::ALL {
         if let (coverage::Coverage::Outside(why), Some(row)) = (covered, Requirement::named(id)) {
-            trial.check(Expectation(row.id, row.says), Outcome::Outside((*why).to_owned()), "");
+            trial.check(Expectation(row.id, row.text), Outcome::Outside((*why).to_owned()), "");
         }
     }
-    let seen = trial.stage.since(0);
-    let replies: Vec<Said> = Said::all(&seen).into_iter().filter(Said::is_reply).collect();
+    let seen = trial.producer.since(0);
+    let replies: Vec<ReceivedMessage> =
+        ReceivedMessage::all(&seen).into_iter().filter(ReceivedMessage::is_reply).collect();
     let issued: HashMap<String, Issued> =
         trial.issued.iter().map(|issued| (issued.prompt.token.clone(), issued.clone())).collect();
     if trial.subject.token.is_some() {
         let bare = seen.iter().find_map(|seen| match &seen.what {
-            What::Came { path, entitled: false } => Some(path.clone()),
+            Input::Request { path, entitled: false } => Some(path.clone()),
             _ => None,
         });
-        let said =
+        let detail =
             bare.as_ref().map_or("it did".to_owned(), |path| format!("a request for `{path}` came without"));
-        trial.hold(ENTITLED, bare.is_none(), said);
+        trial.hold(ENTITLED, bare.is_none(), detail);
     } else {
-        trial.inapplicable(ENTITLED, "no token was asked for; say --want-token to ask for one");
+        trial.inapplicable(ENTITLED, "no token was required; pass --want-token to require one");
     }
-    if trial.subject.answers == Answers::Nobody {
-        let said = match replies.first() {
-            Some(reply) => format!("nobody told it to, and it sent `{}`", short(&reply.text)),
+    if trial.subject.answers == Answers::Never {
+        let detail = match replies.first() {
+            Some(reply) => format!("it is not configured to answer, but sent `{}`", short(&reply.text)),
             None => format!("{} prompts were left alone", issued.len()),
         };
-        trial.hold(UNASKED, replies.is_empty(), said);
+        trial.hold(UNASKED, replies.is_empty(), detail);
     }
     tokens(trial, &replies, &issued);
     if replies.is_empty() {
@@ -70,12 +71,12 @@ fn short(text: &str) -> String {
     crate::conformance::report::beginning(text, limits::TRIAL_QUOTE_BYTES)
 }
 
-fn tokens(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
+fn tokens(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<String, Issued>) {
     if replies.is_empty() {
         return trial.not_shown(TOKENS, "it sent no reply");
     }
     let strange = replies.iter().find(|reply| !issued.contains_key(reply.token()));
-    let said = match strange {
+    let detail = match strange {
         None => format!("{} replies checked", replies.len()),
         Some(reply) => {
             let token = reply.token();
@@ -89,69 +90,69 @@ fn tokens(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issu
             }
         }
     };
-    trial.hold(TOKENS, strange.is_none(), said);
+    trial.hold(TOKENS, strange.is_none(), detail);
 }
 
-fn form(trial: &mut Trial<'_>, replies: &[Said]) {
+fn form(trial: &mut Trial<'_>, replies: &[ReceivedMessage]) {
     let (mut errors, mut warnings) = (None, None);
     for reply in replies {
         let (wrong, odd) = reply.amiss();
         errors = errors.or_else(|| wrong.first().map(|what| (what.clone(), reply.clone())));
         warnings = warnings.or_else(|| odd.first().map(|what| (what.clone(), reply.clone())));
     }
-    let (outcome, said) = match (errors, warnings) {
+    let (outcome, detail) = match (errors, warnings) {
         (Some((what, reply)), _) => (Outcome::Failed, format!("{what} in `{}`", short(&reply.text))),
         (None, Some((what, reply))) => (Outcome::Warned, format!("{what} in `{}`", short(&reply.text))),
         (None, None) => (Outcome::Passed, format!("{} replies checked", replies.len())),
     };
-    trial.check(FORM, outcome, said);
+    trial.check(FORM, outcome, detail);
 }
 
-fn decisions(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
-    let confirmations: Vec<(&Said, &Issued)> = replies
+fn decisions(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<String, Issued>) {
+    let confirmations: Vec<(&ReceivedMessage, &Issued)> = replies
         .iter()
         .filter_map(|reply| Some((reply, issued.get(reply.token())?)))
-        .filter(|(_, issued)| issued.prompt.asked == Asked::Confirmation)
+        .filter(|(_, issued)| issued.prompt.kind == PromptKind::Confirmation)
         .collect();
     let allowed = |issued: &Issued, decision: &str| match issued.prompt.event.value.get("allowed_replies") {
         Some(Value::Array(allowed)) => allowed.iter().any(|word| word == decision),
         _ => matches!(decision, "accept" | "reject"),
     };
     let wrong = confirmations.iter().find(|(reply, issued)| !allowed(issued, reply.decision()));
-    let said = match wrong {
+    let detail = match wrong {
         Some((reply, _)) => format!("it sent `{}` where that was not allowed", short(reply.decision())),
         None => format!("{} decisions checked", confirmations.len()),
     };
-    trial.hold(ALLOWED, wrong.is_none(), said);
+    trial.hold(ALLOWED, wrong.is_none(), detail);
     let Some(right) = trial.decision() else { return };
     let narrow = |issued: &Issued| issued.prompt.event.value.get("allowed_replies").is_some();
     let otherwise = confirmations.iter().find(|(reply, issued)| !narrow(issued) && reply.decision() != right);
-    let said = match otherwise {
+    let detail = match otherwise {
         Some((reply, _)) => format!("it is configured to {right}, and sent `{}`", short(reply.decision())),
-        None => format!("{}, and every decision was `{right}`", trial.subject.answers.says()),
+        None => format!("{}, and every decision was `{right}`", trial.subject.answers.description()),
     };
-    trial.hold(CONFIGURED, otherwise.is_none(), said);
+    trial.hold(CONFIGURED, otherwise.is_none(), detail);
 }
 
-fn kinds(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
-    let answers: Vec<(&Said, &Issued)> = replies
+fn kinds(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<String, Issued>) {
+    let answers: Vec<(&ReceivedMessage, &Issued)> = replies
         .iter()
         .filter_map(|reply| Some((reply, issued.get(reply.token())?)))
-        .filter(|(_, issued)| issued.prompt.asked != Asked::Confirmation)
+        .filter(|(_, issued)| issued.prompt.kind != PromptKind::Confirmation)
         .collect();
     if answers.is_empty() {
         return trial.not_shown(KIND, "it answered no question");
     }
-    let fits = |reply: &Said, issued: &Issued| {
+    let fits = |reply: &ReceivedMessage, issued: &Issued| {
         let response = reply.value.get("response");
         reply.value.get("decision").is_none()
-            && match issued.prompt.asked {
-                Asked::YesNo => response.is_some_and(Value::is_boolean),
-                Asked::Numeric => response.is_some_and(Value::is_number),
-                Asked::FreeText | Asked::Confirmation => {
+            && match issued.prompt.kind {
+                PromptKind::YesNo => response.is_some_and(Value::is_boolean),
+                PromptKind::Numeric => response.is_some_and(Value::is_number),
+                PromptKind::FreeText | PromptKind::Confirmation => {
                     response.and_then(Value::as_str).is_some_and(|text| !text.is_empty())
                 }
-                Asked::Choice => {
+                PromptKind::Choice => {
                     let choices = issued.prompt.event.value.get("choices").and_then(Value::as_array);
                     choices
                         .is_some_and(|choices| choices.iter().any(|choice| choice.get("value") == response))
@@ -159,27 +160,27 @@ fn kinds(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issue
             }
     };
     let wrong = answers.iter().find(|(reply, issued)| !fits(reply, issued));
-    let said = match wrong {
+    let detail = match wrong {
         Some((reply, issued)) => {
-            format!("asked for {:?} it sent `{}`", issued.prompt.asked, short(&reply.text))
+            format!("asked for {:?} it sent `{}`", issued.prompt.kind, short(&reply.text))
         }
         None => format!("{} answers checked", answers.len()),
     };
-    trial.hold(KIND, wrong.is_none(), said);
+    trial.hold(KIND, wrong.is_none(), detail);
 }
 
-fn late(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
+fn late(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<String, Issued>) {
     let late = replies.iter().find_map(|reply| {
         let issued = issued.get(reply.token())?;
         let seconds = issued.prompt.event.value.get("timeout_seconds").and_then(Value::as_u64)?;
         let after = reply.at.saturating_duration_since(issued.sent);
         (after > Duration::from_secs(seconds) + limits::TRIAL_LATE).then_some((after, seconds))
     });
-    let said = match late {
+    let detail = match late {
         Some((after, seconds)) => {
             format!("a prompt of {seconds} s was answered after {:.1} s", after.as_secs_f64())
         }
         None => "every reply came in time".to_owned(),
     };
-    trial.hold(LATE, late.is_none(), said);
+    trial.hold(LATE, late.is_none(), detail);
 }

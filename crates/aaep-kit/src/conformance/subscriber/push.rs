@@ -8,7 +8,7 @@ use recount_world::World;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::voice::Voice;
+use super::builder::EventBuilder;
 use super::{Expectation, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
@@ -23,16 +23,16 @@ struct Load {
 }
 
 fn loads(world: &World) -> Vec<Load> {
-    let mut voice = Voice::new(world);
+    let mut builder = EventBuilder::new(world);
     let load = |requirement, name, body: Vec<u8>, may_refuse| Load {
         expects: Expectation(requirement, name),
         body,
         may_refuse,
     };
-    let text = |event: super::voice::Event| event.value.to_string().into_bytes();
+    let text = |event: super::builder::Event| event.value.to_string().into_bytes();
     let core = recount_aaep::kind::CONTEXT;
     let both = json!([core, "https://example.org/extension/v1"]);
-    let whole = text(voice.begin());
+    let whole = text(builder.begin());
     let half = whole[..whole.len() / 2].to_vec();
     let large = "b".repeat(limits::TRIAL_LARGE_EVENT);
     let uri = recount_aaep::Kind::StateChanged.uri();
@@ -42,33 +42,33 @@ fn loads(world: &World) -> Vec<Load> {
         load(
             "R-005",
             "it takes an event of an unknown type",
-            text(voice.progress(1, 2).with(json!({"type": "xray:thing.happened", "@context": both}))),
+            text(builder.progress(1, 2).with(json!({"type": "xray:thing.happened", "@context": both}))),
             false,
         ),
         load(
             "R-006",
             "it takes the full name of a type",
-            text(voice.go("thinking").with(json!({"type": uri}))),
+            text(builder.go("thinking").with(json!({"type": uri}))),
             false,
         ),
         load(
             "R-017",
             "it takes objects of unknown extensions",
-            text(voice.progress(1, 2).with(json!({"@context": both, "extensions": {"xray": {"dose": 3}}}))),
+            text(builder.progress(1, 2).with(json!({"@context": both, "extensions": {"xray": {"dose": 3}}}))),
             false,
         ),
-        load("R-020", "it takes keys in any order", voice.progress(1, 2).reversed().into_bytes(), false),
+        load("R-020", "it takes keys in any order", builder.progress(1, 2).reversed().into_bytes(), false),
         load(
             "R-204",
             "it takes fields and words of a later version",
-            text(voice.progress(1, 2).with(json!({"urgency": "whenever", "later_field": {"a": 1}}))),
+            text(builder.progress(1, 2).with(json!({"urgency": "whenever", "later_field": {"a": 1}}))),
             false,
         ),
         load(
             "R-021",
             "it survives an event of more than 64 KiB",
             text(
-                voice
+                builder
                     .progress(1, 2)
                     .with(json!({"@context": both, "extensions": {"xray": {"image": large}}})),
             ),
@@ -77,7 +77,7 @@ fn loads(world: &World) -> Vec<Load> {
         load(
             "R-003",
             "it survives an event of another protocol",
-            text(voice.progress(1, 2).with(foreign)),
+            text(builder.progress(1, 2).with(foreign)),
             true,
         ),
         load("R-025", "it survives half an event", half, true),
@@ -110,11 +110,11 @@ pub async fn run(
             Took::Broke(_) => None,
             // Whether it is still there.
             _ if load.may_refuse => {
-                Some(way.bring(Voice::new(world).begin().value.to_string().into_bytes()).await)
+                Some(way.bring(EventBuilder::new(world).begin().value.to_string().into_bytes()).await)
             }
             _ => None,
         };
-        let (outcome, said) = match (took, after) {
+        let (outcome, detail) = match (took, after) {
             (Took::Broke(what), _) => (Outcome::Failed, what),
             (_, Some(Took::Broke(what) | Took::Refused(what))) => {
                 (Outcome::Failed, format!("after it an ordinary event was not taken: {what}"))
@@ -126,7 +126,7 @@ pub async fn run(
         let Expectation(requirement, name) = load.expects;
         let level = Requirement::named(requirement).map_or(1, |row| row.level);
         if level <= report.level {
-            let check = Check::new(requirement, name, level, outcome, said);
+            let check = Check::new(requirement, name, level, outcome, detail);
             sink(TrialNotice::Check(&check));
             report.checks.push(check);
         }
@@ -149,8 +149,10 @@ impl Way {
             return Ok(way);
         }
         if !url.starts_with("http://") {
-            let why =
-                format!("`{url}` is neither http:// nor ws://; a subscriber that listens is on this machine");
+            let why = format!(
+                "`{url}` does not begin with http:// or ws://; use the address of a subscriber on this \
+                     machine"
+            );
             return Err(TrialError::Push(why));
         }
         let client = client(Some(limits::TRIAL_REPLY))
@@ -158,7 +160,7 @@ impl Way {
         if let Err(why) = client.get(url).send().await
             && why.is_connect()
         {
-            let why = format!("nothing answers at {url}: {why}; is the subscriber running?");
+            let why = format!("no response from {url}: {why}; is the subscriber running?");
             return Err(TrialError::Push(why));
         }
         Ok(Way::Post { client, url: format!("{}/messages", url.trim_end_matches('/')) })
@@ -169,7 +171,7 @@ impl Way {
             Way::Post { client, url } => {
                 let request = client.post(url.as_str()).header("content-type", "application/json").body(body);
                 match request.send().await {
-                    Err(why) => Took::Broke(format!("nothing answers at {url}: {why}")),
+                    Err(why) => Took::Broke(format!("no response from {url}: {why}")),
                     Ok(answer) if answer.status().is_success() => {
                         Took::Well(format!("it answered {}", answer.status()))
                     }
@@ -197,7 +199,7 @@ impl Way {
                     *socket = None;
                     return Took::Broke(format!("the socket broke: {why}"));
                 }
-                match heard(open, limits::TRIAL_QUIET).await {
+                match received(open, limits::TRIAL_QUIET).await {
                     true => Took::Well("the socket stayed open".to_owned()),
                     false => {
                         *socket = None;
@@ -211,13 +213,13 @@ impl Way {
 
 async fn dial(url: &str) -> Result<Socket, TrialError> {
     let (socket, _) = tokio_tungstenite::connect_async(url).await.map_err(|why| {
-        TrialError::Push(format!("nothing answers at {url}: {why}; is the subscriber running?"))
+        TrialError::Push(format!("no response from {url}: {why}; is the subscriber running?"))
     })?;
     Ok(socket)
 }
 
 /// Whether the socket stays open for so long; what is said on it is passed over.
-async fn heard(socket: &mut Socket, quiet: Duration) -> bool {
+async fn received(socket: &mut Socket, quiet: Duration) -> bool {
     let until = recount_world::moment() + quiet;
     loop {
         match tokio::time::timeout_at(until, socket.next()).await {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use recount_world::World;
 use tokio::time::Instant;
 
+use super::builder::{Event, EventBuilder, Prompt};
 use super::coverage;
 use super::piece::Piece;
 use super::process::Process;
-use super::stage::{Face, OpenStream, Seen, Stage, What};
-use super::talk::Said;
-use super::voice::{Event, Prompt, Voice};
+use super::producer::{Face, Input, OpenStream, Seen, SyntheticProducer};
+use super::received::ReceivedMessage;
 use super::{Answers, Expectation, Subject, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
@@ -29,13 +29,13 @@ pub(super) struct Issued {
 #[derive(Debug, Clone)]
 pub(super) enum Sign {
     /// It answered the next prompt.
-    Answered { after: Duration, reply: Box<Said> },
+    Answered { after: Duration, reply: Box<ReceivedMessage> },
     /// Nothing is to be answered, and it stayed connected.
     Held,
     /// It stayed connected but did not answer.
     Silent,
     /// Its connection ended.
-    Gone,
+    Disconnected,
 }
 
 impl Sign {
@@ -48,8 +48,8 @@ pub(super) struct Trial<'a> {
     pub(super) world: &'a World,
     pub(super) subject: &'a Subject,
     pub(super) level: u8,
-    pub(super) stage: Stage,
-    pub(super) voice: Voice,
+    pub(super) producer: SyntheticProducer,
+    pub(super) builder: EventBuilder,
     pub(super) issued: Vec<Issued>,
     /// Set when it should answer by itself but does not: then nothing more is made of its silence.
     pub(super) mute: bool,
@@ -74,19 +74,19 @@ impl<'a> Trial<'a> {
         sink: &'a mut (dyn FnMut(TrialNotice<'_>) + Send),
     ) -> Result<Trial<'a>, TrialError> {
         let address = subject.address;
-        let stage = Stage::open(world, address, subject.token.clone())
+        let producer = SyntheticProducer::open(world, address, subject.token.clone())
             .await
             .map_err(|why| TrialError::Listen { address, why })?;
         let name = subject.command.as_ref().map_or("subscriber".to_owned(), |command| command.join(" "));
         let mut report = Report::new(world, Side::Subscriber, name, level);
-        report.address = stage.base();
-        let voice = Voice::new(world);
+        report.address = producer.base();
+        let builder = EventBuilder::new(world);
         Ok(Trial {
             world,
             subject,
             level,
-            stage,
-            voice,
+            producer,
+            builder,
             issued: Vec::new(),
             mute: false,
             took: Vec::new(),
@@ -104,7 +104,7 @@ impl<'a> Trial<'a> {
         if let Some(process) = &mut self.process {
             process.kill().await;
         }
-        self.stage.close_door().await;
+        self.producer.close_door().await;
         self.complete();
         self.report.took_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.report
@@ -117,7 +117,7 @@ impl<'a> Trial<'a> {
         let missing: Vec<&Requirement> = rows.filter(|row| !looked_at.contains(row.id)).collect();
         for row in missing {
             let why = "the test ended before this check".to_owned();
-            self.check(Expectation(row.id, row.says), Outcome::NotShown(why), "");
+            self.check(Expectation(row.id, row.text), Outcome::NotShown(why), "");
         }
     }
 
@@ -133,7 +133,7 @@ impl<'a> Trial<'a> {
 
     /// Whether its replies can be counted on, so that they show that it is well.
     pub(super) fn answers(&self) -> bool {
-        self.subject.answers != Answers::Nobody && !self.mute
+        self.subject.answers != Answers::Never && !self.mute
     }
 
     /// What it is to decide when it answers by itself.
@@ -141,7 +141,7 @@ impl<'a> Trial<'a> {
         match self.subject.answers {
             Answers::Accept => Some("accept"),
             Answers::Reject => Some("reject"),
-            Answers::Nobody | Answers::Person => None,
+            Answers::Never | Answers::Person => None,
         }
     }
 
@@ -163,17 +163,17 @@ impl<'a> Trial<'a> {
     /// A check begins: what was said before is not its evidence.
     pub(super) fn fresh(&mut self) {
         self.spoken.clear();
-        self.since = self.stage.mark();
+        self.since = self.producer.mark();
     }
 
     /// A check at the level of its requirement; above the level that is tried it is not made.
-    pub(super) fn check(&mut self, expectation: Expectation, outcome: Outcome, said: impl Into<String>) {
+    pub(super) fn check(&mut self, expectation: Expectation, outcome: Outcome, detail: impl Into<String>) {
         let Expectation(requirement, name) = expectation;
         let level = Requirement::named(requirement).map_or(1, |row| row.level);
         if level > self.level {
             return;
         }
-        let mut check = Check::new(requirement, name, level, outcome, said);
+        let mut check = Check::new(requirement, name, level, outcome, detail);
         if matches!(check.outcome, Outcome::Failed | Outcome::Warned) {
             check = check.with_all(self.conversation());
         }
@@ -182,9 +182,9 @@ impl<'a> Trial<'a> {
     }
 
     /// The same where it either holds or not.
-    pub(super) fn hold(&mut self, expectation: Expectation, holds: bool, said: impl Into<String>) {
+    pub(super) fn hold(&mut self, expectation: Expectation, holds: bool, detail: impl Into<String>) {
         let outcome = if holds { Outcome::Passed } else { Outcome::Failed };
-        self.check(expectation, outcome, said);
+        self.check(expectation, outcome, detail);
     }
 
     pub(super) fn not_shown(&mut self, expectation: Expectation, why: impl Into<String>) {
@@ -199,13 +199,13 @@ impl<'a> Trial<'a> {
     fn conversation(&self) -> Vec<String> {
         let mut lines: Vec<(Instant, String)> =
             self.spoken.iter().map(|(at, text)| (*at, format!("out {text}"))).collect();
-        for seen in self.stage.since(self.since) {
+        for seen in self.producer.since(self.since) {
             let text = match seen.what {
-                What::Said { text, .. } => format!("in  {text}"),
-                What::Opened { resumes: Some(id), .. } => format!("in  connected behind {id}"),
-                What::Opened { .. } => "in  connected".to_owned(),
-                What::Closed => "in  disconnected".to_owned(),
-                What::Came { .. } => continue,
+                Input::Message { text, .. } => format!("in  {text}"),
+                Input::Opened { resumes: Some(id), .. } => format!("in  connected behind {id}"),
+                Input::Opened { .. } => "in  connected".to_owned(),
+                Input::Closed => "in  disconnected".to_owned(),
+                Input::Request { .. } => continue,
             };
             lines.push((seen.at, text));
         }
@@ -223,8 +223,8 @@ impl<'a> Trial<'a> {
         if let Some(mut process) = self.process.take() {
             process.kill().await;
         }
-        self.stage.cut();
-        self.process = Some(Process::start(self.world, command, &self.stage.base())?);
+        self.producer.cut();
+        self.process = Some(Process::start(self.world, command, &self.producer.base())?);
         Ok(())
     }
 
@@ -238,11 +238,11 @@ impl<'a> Trial<'a> {
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;
             // In steps, because a process that has ended does not come any more.
-            if let Some(open) = self.stage.wait_open(left.min(limits::TRIAL_SECOND)).await {
+            if let Some(open) = self.producer.wait_open(left.min(limits::TRIAL_SECOND)).await {
                 return Some(open);
             }
             let ended = self.process.as_mut().is_some_and(|process| process.ended().is_some());
-            if ended && self.stage.lines().is_empty() {
+            if ended && self.producer.lines().is_empty() {
                 return None;
             }
         }
@@ -256,12 +256,12 @@ impl<'a> Trial<'a> {
             let open = self.connected(left).await?;
             if open.face == Face::Legacy || open.face == Face::LegacySocket {
                 // A handshake may or may not come behind the stream.
-                self.stage.wait_subscription(self.subject.times.quiet).await;
+                self.producer.wait_subscription(self.subject.times.quiet).await;
             }
             // It may have gone again meanwhile.
-            let Some(open) = self.stage.lines().pop() else { continue };
-            for event in [self.voice.begin(), self.voice.go("thinking")] {
-                self.say(&event).await;
+            let Some(open) = self.producer.lines().pop() else { continue };
+            for event in [self.builder.begin(), self.builder.go("thinking")] {
+                self.send_event(&event).await;
             }
             return Some(open);
         }
@@ -270,7 +270,7 @@ impl<'a> Trial<'a> {
     /// Sees to it that there is a subscriber: waits for it to come back, and starts it anew where that can be done.
     /// Without one, nothing more can be shown.
     pub(super) async fn present(&mut self) -> Result<bool, TrialError> {
-        if !self.stage.lines().is_empty() {
+        if !self.producer.lines().is_empty() {
             return Ok(true);
         }
         let patience = if self.process.as_mut().is_some_and(|process| process.ended().is_some()) {
@@ -282,7 +282,7 @@ impl<'a> Trial<'a> {
             return Ok(true);
         }
         if self.subject.command.is_none() {
-            self.note("The subscriber is gone; start it again and the trial goes on.");
+            self.note("The subscriber ended. Start it again to continue the trial.");
             return Ok(self.arrive(self.subject.times.comes).await.is_some());
         }
         self.renew().await
@@ -294,7 +294,7 @@ impl<'a> Trial<'a> {
             self.start().await?;
             return Ok(self.arrive(self.subject.times.comes).await.is_some());
         }
-        Ok(!self.stage.lines().is_empty())
+        Ok(!self.producer.lines().is_empty())
     }
 
     /// What stopped answering is not asked on and on: a fresh one, where one can be had.
@@ -307,7 +307,7 @@ impl<'a> Trial<'a> {
 
     // Talking.
 
-    pub(super) async fn put(&mut self, piece: &Piece) -> usize {
+    pub(super) async fn send_piece(&mut self, piece: &Piece) -> usize {
         let text = String::from_utf8_lossy(&piece.data);
         let text = crate::conformance::report::beginning(&text, limits::EVIDENCE_LINE_BYTES_MAX);
         if self.spoken.len() >= limits::TRIAL_SPOKEN_MAX {
@@ -320,39 +320,39 @@ impl<'a> Trial<'a> {
             }
             self.ids.push_back(id.clone());
         }
-        self.stage.say(piece).await
+        self.producer.send(piece).await
     }
 
-    pub(super) async fn say(&mut self, event: &Event) -> usize {
-        self.put(&event.piece()).await
+    pub(super) async fn send_event(&mut self, event: &Event) -> usize {
+        self.send_piece(&event.piece()).await
     }
 
     /// Whether an event with this id was sent lately.
-    pub(super) fn has_said(&self, id: &str) -> bool {
-        self.ids.iter().any(|said| said == id)
+    pub(super) fn has_sent(&self, id: &str) -> bool {
+        self.ids.iter().any(|sent| sent == id)
     }
 
     /// Sends a prompt and looks what becomes of it. Where nothing is to be answered, looks whether it stays.
-    pub(super) async fn ask(&mut self, prompt: Prompt, piece: &Piece) -> Sign {
+    pub(super) async fn send_prompt(&mut self, prompt: Prompt, piece: &Piece) -> Sign {
         let waits = if self.answers() { self.subject.times.reply } else { self.quiet() };
-        self.ask_for(prompt, piece, waits).await
+        self.send_prompt_for(prompt, piece, waits).await
     }
 
     /// The same for a prompt that need not be answered.
-    pub(super) async fn ask_quietly(&mut self, prompt: Prompt) -> Sign {
+    pub(super) async fn send_prompt_quietly(&mut self, prompt: Prompt) -> Sign {
         let (piece, quiet) = (prompt.event.piece(), self.quiet());
-        self.ask_for(prompt, &piece, quiet).await
+        self.send_prompt_for(prompt, &piece, quiet).await
     }
 
-    pub(super) async fn ask_for(&mut self, prompt: Prompt, piece: &Piece, waits: Duration) -> Sign {
-        let mark = self.stage.mark();
+    pub(super) async fn send_prompt_for(&mut self, prompt: Prompt, piece: &Piece, waits: Duration) -> Sign {
+        let mark = self.producer.mark();
         let (token, sent) = (prompt.token.clone(), recount_world::moment());
         self.issued.push(Issued { prompt, sent });
-        let sign = match self.put(piece).await {
-            0 => Sign::Gone,
+        let sign = match self.send_piece(piece).await {
+            0 => Sign::Disconnected,
             _ => self.watch(mark, &token, sent, waits).await,
         };
-        if let (Sign::Gone, Some(process)) = (&sign, &mut self.process) {
+        if let (Sign::Disconnected, Some(process)) = (&sign, &mut self.process) {
             // A connection ends a moment before its process does.
             process.wait(self.subject.times.quiet).await;
         }
@@ -364,32 +364,34 @@ impl<'a> Trial<'a> {
 
     /// A confirmation with a token of its own.
     pub(super) fn draw(&mut self, seconds: u32) -> Prompt {
-        let token = self.voice.token();
-        self.voice.confirmation(token, seconds)
+        let token = self.builder.token();
+        self.builder.confirmation(token, seconds)
     }
 
     /// Sends a prompt and does not wait; answers when it was sent.
     pub(super) async fn issue(&mut self, prompt: &Prompt) -> Instant {
         let sent = recount_world::moment();
         self.issued.push(Issued { prompt: prompt.clone(), sent });
-        self.say(&prompt.event).await;
+        self.send_event(&prompt.event).await;
         sent
     }
 
     /// Looks for the reply to a token, or for the end of the connection.
     pub(super) async fn watch(&self, mark: usize, token: &str, sent: Instant, waits: Duration) -> Sign {
         let find = |seen: &[Seen]| {
-            let reply =
-                seen.iter().filter_map(Said::of).find(|said| said.is_reply() && said.token() == token);
+            let reply = seen
+                .iter()
+                .filter_map(ReceivedMessage::of)
+                .find(|message| message.is_reply() && message.token() == token);
             if let Some(reply) = reply {
                 let after = reply.at.saturating_duration_since(sent);
                 return Some(Sign::Answered { after, reply: Box::new(reply) });
             }
-            let gone = seen.iter().any(|seen| matches!(seen.what, What::Closed));
-            gone.then_some(Sign::Gone)
+            let disconnected = seen.iter().any(|seen| matches!(seen.what, Input::Closed));
+            disconnected.then_some(Sign::Disconnected)
         };
         let silent = if self.answers() { Sign::Silent } else { Sign::Held };
-        self.stage.wait(mark, waits, find).await.unwrap_or(silent)
+        self.producer.wait(mark, waits, find).await.unwrap_or(silent)
     }
 
     /// A prompt like any other: looks whether the subscriber is well.
@@ -399,34 +401,34 @@ impl<'a> Trial<'a> {
 
     /// The same with the prompt put on the wire in a way of its own.
     pub(super) async fn probe_as(&mut self, on_the_wire: impl FnOnce(&Event) -> Piece) -> Sign {
-        let waiting = self.voice.go("awaiting_input");
-        self.say(&waiting).await;
+        let waiting = self.builder.go("awaiting_input");
+        self.send_event(&waiting).await;
         let prompt = self.draw(limits::TRIAL_PROMPT_SECONDS);
         let piece = on_the_wire(&prompt.event);
-        let sign = self.ask(prompt, &piece).await;
+        let sign = self.send_prompt(prompt, &piece).await;
         self.follow(&sign).await;
         sign
     }
 
     /// What a producer says behind a prompt: that it does what was accepted, or goes on without.
     pub(super) async fn follow(&mut self, sign: &Sign) {
-        if matches!(sign, Sign::Gone) {
+        if matches!(sign, Sign::Disconnected) {
             return;
         }
         let accepted = matches!(sign, Sign::Answered { reply, .. } if reply.decision() == "accept");
         let mut events = Vec::new();
         if accepted {
-            events.push(self.voice.go("calling_tool"));
-            events.extend(self.voice.call());
+            events.push(self.builder.go("calling_tool"));
+            events.extend(self.builder.call());
         }
-        events.push(self.voice.go("thinking"));
+        events.push(self.builder.go("thinking"));
         for event in events {
-            self.say(&event).await;
+            self.send_event(&event).await;
         }
     }
 
     /// How a sign is told.
-    pub(super) fn told(&mut self, sign: &Sign) -> String {
+    pub(super) fn describe(&mut self, sign: &Sign) -> String {
         match sign {
             Sign::Answered { after, .. } => {
                 format!("it answered the next prompt after {} ms", after.as_millis())
@@ -435,7 +437,7 @@ impl<'a> Trial<'a> {
             Sign::Silent => {
                 format!("it did not answer the next prompt within {:?}", self.subject.times.reply)
             }
-            Sign::Gone => match self.process().and_then(Process::ended) {
+            Sign::Disconnected => match self.process().and_then(Process::ended) {
                 Some(status) => {
                     let words = self.process().and_then(|process| process.last_words());
                     let words = words.map_or(String::new(), |words| format!(", saying “{words}”"));
@@ -449,7 +451,7 @@ impl<'a> Trial<'a> {
     /// How its process ended, if it has, and what it said last.
     pub(super) fn ending(&mut self) -> String {
         match self.process().and_then(Process::ended) {
-            Some(_) => format!("; {}", self.told(&Sign::Gone)),
+            Some(_) => format!("; {}", self.describe(&Sign::Disconnected)),
             None => String::new(),
         }
     }

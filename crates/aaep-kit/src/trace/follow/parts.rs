@@ -6,7 +6,7 @@ use super::super::aaep::field::Field;
 use super::super::aaep::kind::Kind;
 use super::super::aaep::session::{Standing, View};
 use super::super::model::{Part, PartOutcome, Session, Sort};
-use super::super::said::{Saying, cut_to};
+use super::super::sentence::{SentenceBuilder, cut_to};
 use crate::limits;
 
 impl Part {
@@ -52,7 +52,7 @@ pub(super) fn opened(
         key: text(key),
         heard,
         line,
-        from: session.told,
+        from: session.entry_count,
         to: None,
         outcome: PartOutcome::Open,
         pieces: 0,
@@ -61,8 +61,8 @@ pub(super) fn opened(
     Some(session.parts.len() - 1)
 }
 
-pub(super) fn say_opened(part: &Part, saying: &mut Saying) {
-    saying.format(format_args!(" {} {} opens.", part.sort.at_the_beginning(), part.number));
+pub(super) fn describe_opened(part: &Part, sentence: &mut SentenceBuilder) {
+    sentence.format(format_args!(" {} {} opens.", part.sort.at_the_beginning(), part.number));
 }
 
 /// Notes what an event closed.
@@ -71,11 +71,11 @@ pub(super) fn settle(
     view: Option<View<'_>>,
     kind: Kind,
     event: &Reading<'_>,
-    saying: &mut Saying,
+    sentence: &mut SentenceBuilder,
 ) {
     // At an ending nothing is followed any more; what is open stays so.
     let Some(view) = view else { return };
-    let now = session.told;
+    let now = session.entry_count;
     let Session { open, parts, .. } = session;
     if kind == Kind::OutputStreaming {
         let id = event.text(Field::OutputId).unwrap_or_default();
@@ -96,17 +96,17 @@ pub(super) fn settle(
             _ => PartOutcome::Open,
         };
         if outcome != PartOutcome::Open {
-            close(part, outcome, now, saying);
+            close(part, outcome, now, sentence);
         }
         outcome == PartOutcome::Open
     });
 }
 
-fn close(part: &mut Part, outcome: PartOutcome, now: u32, saying: &mut Saying) {
+fn close(part: &mut Part, outcome: PartOutcome, now: u32, sentence: &mut SentenceBuilder) {
     part.outcome = outcome;
     part.to = Some(now);
     let name = part.sort.at_the_beginning();
-    saying.format(format_args!(" {name} {} {}.", part.number, outcome.says()));
+    sentence.format(format_args!(" {name} {} {}.", part.number, outcome.label()));
 }
 
 fn back(event: &Reading<'_>) -> PartOutcome {
@@ -133,44 +133,49 @@ fn became(standing: Option<Standing>) -> PartOutcome {
 }
 
 /// Notes what a reply made of its prompt.
-pub(super) fn answered(session: &mut Session, heard: u64, standing: Option<Standing>, saying: &mut Saying) {
-    let now = session.told;
+pub(super) fn answered(
+    session: &mut Session,
+    heard: u64,
+    standing: Option<Standing>,
+    sentence: &mut SentenceBuilder,
+) {
+    let now = session.entry_count;
     let Ok(at) = session.parts.binary_search_by_key(&heard, |part| part.heard) else {
-        saying.words(" It answers a prompt that was settled long ago.");
+        sentence.words(" It answers a prompt that was settled long ago.");
         return;
     };
     let part = &mut session.parts[at];
     let number = part.number;
     let outcome = standing.map_or(part.outcome, |standing| became(Some(standing)));
     let was_open = part.outcome == PartOutcome::Open;
-    let told_late = part.outcome == PartOutcome::Unrecorded || part.outcome == PartOutcome::TimedOut;
+    let is_late = part.outcome == PartOutcome::Unrecorded || part.outcome == PartOutcome::TimedOut;
     match outcome {
         PartOutcome::Open => {
-            saying.format(format_args!(" It does not settle prompt {number}, which stays open."));
+            sentence.format(format_args!(" It does not settle prompt {number}, which stays open."));
         }
         outcome if was_open => {
-            close(part, outcome, now, saying);
+            close(part, outcome, now, sentence);
             session.open.retain(|open| *open != at);
         }
         PartOutcome::Accepted | PartOutcome::Modified | PartOutcome::Rejected | PartOutcome::Answered
-            if told_late =>
+            if is_late =>
         {
             part.outcome = outcome;
             let word = outcome.word();
-            saying.format(format_args!(" So prompt {number}, which is closed already, was {word}."));
+            sentence.format(format_args!(" So prompt {number}, which is already closed, was {word}."));
         }
         _ => {
-            saying.format(format_args!(" It changes nothing: prompt {number} is closed already."));
+            sentence.format(format_args!(" It changes nothing: prompt {number} is already closed."));
         }
     }
 }
 
 /// Forgets what is closed.
-pub(super) fn forget_closed(session: &mut Session, mut gone: impl FnMut(&Part)) {
+pub(super) fn forget_closed(session: &mut Session, mut on_forget: impl FnMut(&Part)) {
     session.parts.retain(|part| {
         let open = part.outcome == PartOutcome::Open;
         if !open && part.is_prompt() {
-            gone(part);
+            on_forget(part);
         }
         open
     });

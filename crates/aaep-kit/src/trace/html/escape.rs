@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::super::said::{Piece, Said, TextDirection, Tongues};
+use super::super::sentence::{Piece, Sentence, TextDirection, Tongues};
 use super::super::shown::steers;
 
 /// What a name may hold without being looked at closely.
@@ -97,8 +97,8 @@ pub(super) fn push_text(out: &mut String, text: &str) {
 }
 
 /// A sentence: our words, names in a fixed face, texts isolated and in their language.
-pub(super) fn push_sentence(out: &mut String, said: &Said, tongues: &Tongues) {
-    for (piece, tongue, text) in said.sentence() {
+pub(super) fn push_sentence(out: &mut String, sentence: &Sentence, tongues: &Tongues) {
+    for (piece, tongue, text) in sentence.body() {
         match piece {
             Piece::Text => {
                 let (tag, direction) = tongues.get(tongue);

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 use super::escape::{push, push_message, push_plain, push_sentence};
-use crate::trace::said::{Said, Tongues};
+use crate::trace::sentence::{Sentence, Tongues};
 use crate::trace::time::write_when;
 
 /// What can be put into a hole.
@@ -21,7 +21,7 @@ pub(super) struct Plain<'t>(pub(super) &'t str);
 /// A sentence of a rule, with values between backticks.
 pub(super) struct RuleText<'t>(pub(super) &'t str);
 /// A sentence of the account.
-pub(super) struct Sentence<'t>(pub(super) &'t Said, pub(super) &'t Tongues);
+pub(super) struct SentenceMarkup<'t>(pub(super) &'t Sentence, pub(super) &'t Tongues);
 /// When it came, in words.
 pub(super) struct When(pub(super) Option<i64>);
 /// Parts that were filled before.
@@ -65,7 +65,7 @@ impl Fill for RuleText<'_> {
     }
 }
 
-impl Fill for Sentence<'_> {
+impl Fill for SentenceMarkup<'_> {
     fn fill(&self, out: &mut String) {
         push_sentence(out, self.0, self.1);
     }

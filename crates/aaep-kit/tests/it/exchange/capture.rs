@@ -8,7 +8,9 @@ use recount_aaep_kit::link::{Dial, Link, Target};
 use recount_aaep_kit::recording::Writer;
 use serde_json::Value;
 
-use crate::exchange::theirs::{PATIENCE, TheirReplay, our_replay, program, recording, run, said, values};
+use crate::exchange::theirs::{
+    PATIENCE, TheirReplay, our_replay, program, recorded_events, recording, run, values,
+};
 
 /// Their replay says all lines of a file, replies too, and begins when it is started: who comes misses the beginning.
 /// So it is let say the file again and again, and heard until it was said whole.
@@ -18,7 +20,7 @@ fn whole_round(heard: &[Value], file: &[Value]) -> bool {
 
 #[tokio::test]
 #[ignore = "full: needs the public AAEP tools"]
-async fn our_link_hears_all_that_their_replay_says() {
+async fn our_link_receives_every_event_of_their_replay() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["good.confirmed", "good.chapter46", "good.extension"] {
         let file = folder.path().join("recording.jsonl");
@@ -51,15 +53,15 @@ async fn what_their_capture_wrote_is_replayed_here_and_there() {
         values(&std::fs::read_to_string(file).unwrap())
     };
     let replay = our_replay(&recording).await;
-    assert_eq!(taken(&replay.url(), &first, &[]).await, said(&recording));
+    assert_eq!(taken(&replay.url(), &first, &[]).await, recorded_events(&recording));
     // Ours reads it, and says the same again.
     let replay = our_replay(&std::fs::read_to_string(&first).unwrap()).await;
-    assert_eq!(taken(&replay.url(), &second, &[]).await, said(&recording));
+    assert_eq!(taken(&replay.url(), &second, &[]).await, recorded_events(&recording));
     // So does theirs.
     let theirs = TheirReplay::of(&first, &["--loop", "--speed", "100"]).await;
-    let count = (2 * said(&recording).len()).to_string();
+    let count = (2 * recorded_events(&recording).len()).to_string();
     let heard = taken(&theirs.url, &second, &["--max-events", &count]).await;
-    assert!(whole_round(&heard, &said(&recording)), "{heard:#?}");
+    assert!(whole_round(&heard, &recorded_events(&recording)), "{heard:#?}");
 }
 
 /// Records what is at an address, up to so many events.
@@ -69,9 +71,9 @@ async fn our_capture(url: &str, request: Option<&str>, file: &Path, most: Option
     let filter = Filter::default();
     let plan = Plan { dial, timeout: Some(PATIENCE), max_events: most, filter, reconnect: false, auto: None };
     let mut writer = Writer::create(file).unwrap();
-    let mut tell = |_: CaptureNotice<'_>| {};
+    let mut notify = |_: CaptureNotice<'_>| {};
     let summary =
-        capture(&World::real(), &plan, &mut writer, &mut tell, std::future::pending()).await.unwrap();
+        capture(&World::real(), &plan, &mut writer, &mut notify, std::future::pending()).await.unwrap();
     writer.finish().unwrap();
     assert!(matches!(summary.ended, Ended::Enough | Ended::ByProducer), "{summary:?}");
     values(&std::fs::read_to_string(file).unwrap())
@@ -83,12 +85,12 @@ fn events(lines: Vec<Value>) -> Vec<Value> {
 
 #[tokio::test]
 #[ignore = "full: needs the public AAEP tools"]
-async fn our_capture_takes_all_that_their_replay_says() {
+async fn our_capture_records_every_event_of_their_replay() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["good.confirmed", "good.chapter46", "good.tool"] {
         let file = folder.path().join("recording.jsonl");
         std::fs::write(&file, recording(name)).unwrap();
-        let expected = said(&recording(name));
+        let expected = recorded_events(&recording(name));
         let theirs = TheirReplay::of(&file, &["--loop", "--speed", "100"]).await;
         let taken = folder.path().join(format!("{name}.taken.jsonl"));
         let most = u64::try_from(expected.len()).unwrap();
@@ -111,9 +113,9 @@ async fn what_our_capture_wrote_is_replayed_there() {
     for (surface, request) in [("", None), ("/aaep/v1", Some(request))] {
         let replay = our_replay(&recording).await;
         let taken = our_capture(&format!("{}{surface}", replay.url()), request, &ours, None).await;
-        assert_eq!(events(taken.clone()), said(&recording));
+        assert_eq!(events(taken.clone()), recorded_events(&recording));
         assert_eq!(
-            taken.len() - said(&recording).len(),
+            taken.len() - recorded_events(&recording).len(),
             if request.is_some() { 2 } else { 0 },
             "the handshake"
         );

@@ -1,10 +1,12 @@
 //! Our replay, and their capture; their replay of what their capture took from ours.
 
-use crate::exchange::theirs::{PATIENCE, RECORDINGS, our_replay, program, recording, run, said, values};
+use crate::exchange::theirs::{
+    PATIENCE, RECORDINGS, our_replay, program, recorded_events, recording, run, values,
+};
 
 #[tokio::test]
 #[ignore = "full: needs the public AAEP tools"]
-async fn their_capture_takes_all_that_our_replay_says() {
+async fn their_capture_records_every_event_of_our_replay() {
     let folder = tempfile::tempdir().unwrap();
     for name in RECORDINGS {
         let recording = recording(name);
@@ -15,7 +17,7 @@ async fn their_capture_takes_all_that_our_replay_says() {
         let (status, words) = run(&mut capture).await;
         assert_eq!(status, Some(0), "{name}: {words}");
         let taken = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(values(&taken), said(&recording), "{name}: {words}");
+        assert_eq!(values(&taken), recorded_events(&recording), "{name}: {words}");
         tokio::time::timeout(PATIENCE, replay.ended()).await.expect("all was taken");
     }
 }
@@ -28,8 +30,8 @@ async fn their_capture_ends_in_time_on_a_stream_at_rest() {
     let script = recount_aaep_kit::replay::ReplayScript::read(recording.as_bytes(), None).unwrap();
     let options = recount_aaep_kit::replay::ReplayOptions { stay: true, ..Default::default() };
     let world = recount_aaep_kit::World::real();
-    let tell = std::sync::Arc::new(|_: recount_aaep_kit::replay::ReplayNotice<'_>| {});
-    let replay = recount_aaep_kit::replay::Replay::start(&world, script, options, tell).await.unwrap();
+    let notify = std::sync::Arc::new(|_: recount_aaep_kit::replay::ReplayNotice<'_>| {});
+    let replay = recount_aaep_kit::replay::Replay::start(&world, script, options, notify).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("taken.jsonl");
     let start = recount_world::moment();
@@ -38,6 +40,6 @@ async fn their_capture_ends_in_time_on_a_stream_at_rest() {
     let (status, words) = run(&mut capture).await;
     assert!(status == Some(0) && words.contains("Stop reason: timeout"), "{words}");
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
-    assert_eq!(values(&std::fs::read_to_string(&file).unwrap()), said(&recording));
+    assert_eq!(values(&std::fs::read_to_string(&file).unwrap()), recorded_events(&recording));
     replay.stop().await;
 }

@@ -39,7 +39,7 @@ pub(crate) fn values(text: &str) -> Vec<Value> {
 }
 
 /// What the producer said in a recording.
-pub(crate) fn said(text: &str) -> Vec<Value> {
+pub(crate) fn recorded_events(text: &str) -> Vec<Value> {
     values(text).into_iter().filter(|value| value.get("event_id").is_some()).collect()
 }
 

@@ -7,7 +7,7 @@ use recount_aaep_kit::aaep::session::{Checker, Options as Rules};
 use recount_aaep_kit::replay::ReplayOptions;
 use serde_json::Value;
 
-use crate::replay::stage::{Ear, Stage, at_once, recording, said};
+use crate::replay::fixture::{Ear, Fixture, at_once, recorded_lines, recording};
 
 /// What looks at how long something took, which is another time in a replay.
 const TAKES_TIME: &[&str] = &["prompt.countdown"];
@@ -51,22 +51,22 @@ async fn each_round_is_new_and_is_as_good_as_the_recording() {
     assert!(names.len() > 30);
     for name in names {
         let recording = recording(name.trim_end_matches(".jsonl"));
-        let said = said(&recording);
-        if said.is_empty() {
+        let lines = recorded_lines(&recording);
+        if lines.is_empty() {
             continue;
         }
-        let stage = Stage::of(&recording, ReplayOptions { repeat: true, ..at_once() }).await;
-        let mut ear = stage.listen("/events", None).await;
-        let rounds = [texts(&mut ear, said.len()).await, texts(&mut ear, said.len()).await];
-        let verdict = found(&said);
-        let mut known = ids(&said);
+        let fixture = Fixture::of(&recording, ReplayOptions { repeat: true, ..at_once() }).await;
+        let mut ear = fixture.listen("/events", None).await;
+        let rounds = [texts(&mut ear, lines.len()).await, texts(&mut ear, lines.len()).await];
+        let verdict = found(&lines);
+        let mut known = ids(&lines);
         for round in &rounds {
             assert_eq!(found(round), verdict, "{name}: {round:#?}");
             let new = ids(round);
-            assert_eq!(new.len(), ids(&said).len(), "{name}: what was one id is one id");
+            assert_eq!(new.len(), ids(&lines).len(), "{name}: what was one id is one id");
             assert!(known.is_disjoint(&new), "{name}");
             known.extend(new);
-            for (new, old) in round.iter().zip(&said) {
+            for (new, old) in round.iter().zip(&lines) {
                 let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
                 let (new, old) = (value(new), value(old));
                 for kept in
@@ -77,7 +77,7 @@ async fn each_round_is_new_and_is_as_good_as_the_recording() {
                 assert!(new["timestamp"].as_str() > old["timestamp"].as_str(), "{name}: it is said now");
             }
         }
-        stage.replay.stop().await;
+        fixture.replay.stop().await;
     }
 }
 
@@ -93,8 +93,8 @@ async fn ids_in_other_places_are_the_same_as_where_they_belong() {
         line("evt_2", r#""extra_context":{"of":["evt_1",{"call":"call_1"}],"text":"see evt_1"},"tool_call_id":"toolu-7""#),
     ]
     .join("\n");
-    let stage = Stage::of(&recording, ReplayOptions { fresh: true, ..at_once() }).await;
-    let heard = stage.listen("/events", None).await.rest().await;
+    let fixture = Fixture::of(&recording, ReplayOptions { fresh: true, ..at_once() }).await;
+    let heard = fixture.listen("/events", None).await.rest().await;
     let values: Vec<Value> = heard.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     let (one, two) = (&values[0], &values[1]);
     assert_ne!(one["event_id"], "evt_1");
@@ -105,31 +105,31 @@ async fn ids_in_other_places_are_the_same_as_where_they_belong() {
     assert_eq!(one["a"], "evt_9", "nothing here has this id");
     let odd = two["tool_call_id"].as_str().unwrap();
     assert!(odd.starts_with("toolu-7-") && odd.len() > 8, "what breaks the grammar breaks it still: {odd}");
-    stage.ends().await;
+    fixture.ends().await;
 }
 
 #[tokio::test]
-async fn who_comes_late_begins_with_the_round_and_who_comes_back_goes_on_in_it() {
+async fn a_late_listener_starts_the_round_and_a_returning_one_resumes_it() {
     let recording = recording("good.confirmed");
-    let count = said(&recording).len();
+    let count = recorded_lines(&recording).len();
     // The second round is not over while an answer is due.
-    let stage = Stage::of(&recording, ReplayOptions { repeat: true, hold: true, ..at_once() }).await;
-    let mut ear = stage.listen("/events", None).await;
+    let fixture = Fixture::of(&recording, ReplayOptions { repeat: true, hold: true, ..at_once() }).await;
+    let mut ear = fixture.listen("/events", None).await;
     let answer = |token: String| {
         format!("{{\"type\":\"confirmation.reply\",\"reply_token\":\"{token}\",\"decision\":\"accept\"}}")
     };
     let prompt = ear.some(4).await.pop().unwrap();
-    stage.post("/messages", &answer(crate::replay::stage::field(&prompt.data, "reply_token"))).await;
+    fixture.post("/messages", &answer(crate::replay::fixture::field(&prompt.data, "reply_token"))).await;
     ear.some(count - 4).await;
     let round = ear.some(4).await;
     assert!(round[0].data.contains("session.started"));
-    let mut late = stage.listen("/events", None).await;
+    let mut late = fixture.listen("/events", None).await;
     assert_eq!(late.some(4).await, round);
-    let mut back = stage.listen("/events", round[1].id.as_deref()).await;
+    let mut back = fixture.listen("/events", round[1].id.as_deref()).await;
     assert_eq!(back.some(2).await, round[2..]);
     // A token of the round before opens nothing.
-    stage.post("/messages", &answer(crate::replay::stage::field(&prompt.data, "reply_token"))).await;
-    let told = stage.told.lock().unwrap().join("\n");
-    assert!(told.contains("outcome: Unknown"), "{told}");
-    stage.replay.stop().await;
+    fixture.post("/messages", &answer(crate::replay::fixture::field(&prompt.data, "reply_token"))).await;
+    let notices = fixture.notices.lock().unwrap().join("\n");
+    assert!(notices.contains("outcome: Unknown"), "{notices}");
+    fixture.replay.stop().await;
 }

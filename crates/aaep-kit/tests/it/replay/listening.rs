@@ -8,108 +8,109 @@ use recount_world::moment;
 use reqwest::{Method, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::replay::stage::{Stage, at_once, field, recording, said, script};
+use crate::replay::fixture::{Fixture, at_once, field, recorded_lines, recording, script};
 
 fn paced(speed: f64) -> ReplayOptions {
     ReplayOptions { pace: Pace::Recorded { speed }, ..ReplayOptions::default() }
 }
 
 #[tokio::test]
-async fn all_is_said_byte_for_byte_and_then_it_ends() {
+async fn a_replay_sends_every_line_byte_for_byte_and_ends() {
     for name in ["good.confirmed", "good.two_sessions", "good.extension", "good.chapter46", "bad.appendix8.1"]
     {
         let recording = recording(name);
-        let stage = Stage::of(&recording, at_once()).await;
-        let mut ear = stage.listen("/events", None).await;
-        assert_eq!(ear.rest().await, said(&recording), "{name}");
+        let fixture = Fixture::of(&recording, at_once()).await;
+        let mut ear = fixture.listen("/events", None).await;
+        assert_eq!(ear.rest().await, recorded_lines(&recording), "{name}");
         let raw = String::from_utf8(std::mem::take(&mut ear.raw)).unwrap();
         assert!(raw.starts_with(": connected\n\nid: evt_"), "{raw}");
         // Subscribers in use hear frames without a name only, and split at line feeds only.
         assert!(!raw.contains('\r') && !raw.contains("event: "), "{raw}");
         assert!(raw.lines().all(|line| ["", ": ", "id: ", "data: "].iter().any(|it| line.starts_with(it))));
-        stage.ends().await;
+        fixture.ends().await;
     }
 }
 
 #[tokio::test]
 async fn it_starts_when_a_listener_connects_and_not_when_one_looks() {
     let recording = recording("good.minimal");
-    let stage = Stage::of(&recording, at_once()).await;
-    let looked = stage.ask(Method::HEAD, "/events").await;
+    let fixture = Fixture::of(&recording, at_once()).await;
+    let looked = fixture.ask(Method::HEAD, "/events").await;
     assert_eq!(looked.status(), StatusCode::OK);
     assert_eq!(looked.headers()["content-type"], "text/event-stream");
-    let health = stage.ask(Method::GET, "/healthz").await.text().await.unwrap();
+    let health = fixture.ask(Method::GET, "/healthz").await.text().await.unwrap();
     assert!(health.contains(r#""said":0"#) && health.contains(r#""status":"ok""#), "{health}");
-    assert!(!stage.has_told("Begins"));
-    let mut ear = stage.listen("/events", None).await;
-    assert_eq!(ear.rest().await, said(&recording));
-    stage.ends().await;
+    assert!(!fixture.has_notice("Begins"));
+    let mut ear = fixture.listen("/events", None).await;
+    assert_eq!(ear.rest().await, recorded_lines(&recording));
+    fixture.ends().await;
 }
 
 #[tokio::test]
 async fn it_begins_at_once_when_it_is_not_to_wait() {
-    let stage =
-        Stage::of(&recording("good.minimal"), ReplayOptions { wait: false, stay: true, ..at_once() }).await;
-    stage.hears("line 2").await;
+    let fixture =
+        Fixture::of(&recording("good.minimal"), ReplayOptions { wait: false, stay: true, ..at_once() }).await;
+    fixture.wait_notice("line 2").await;
     // Who comes late has missed nothing.
-    let mut ear = stage.listen("/events", None).await;
+    let mut ear = fixture.listen("/events", None).await;
     assert_eq!(ear.some(2).await.len(), 2);
-    stage.replay.stop().await;
+    fixture.replay.stop().await;
     assert_eq!(ear.rest().await, [""; 0]);
 }
 
 #[tokio::test]
-async fn who_comes_late_gets_all_and_who_comes_back_gets_the_rest() {
+async fn a_late_listener_gets_everything_and_a_returning_one_gets_the_rest() {
     let recording = recording("good.tool");
-    let said = said(&recording);
-    let stage = Stage::of(&recording, ReplayOptions { stay: true, ..at_once() }).await;
-    let mut first = stage.listen("/events", None).await;
-    let frames = first.some(said.len()).await;
-    let mut late = stage.listen("/events", None).await;
-    assert_eq!(late.some(said.len()).await, frames);
+    let lines = recorded_lines(&recording);
+    let fixture = Fixture::of(&recording, ReplayOptions { stay: true, ..at_once() }).await;
+    let mut first = fixture.listen("/events", None).await;
+    let frames = first.some(lines.len()).await;
+    let mut late = fixture.listen("/events", None).await;
+    assert_eq!(late.some(lines.len()).await, frames);
     // R-149
-    for at in 0..said.len() {
-        let mut back = stage.listen("/events", frames[at].id.as_deref()).await;
-        let rest: Vec<_> = back.some(said.len() - at - 1).await.into_iter().map(|frame| frame.data).collect();
-        assert_eq!(rest, said[at + 1..], "behind line {at}");
+    for at in 0..lines.len() {
+        let mut back = fixture.listen("/events", frames[at].id.as_deref()).await;
+        let rest: Vec<_> =
+            back.some(lines.len() - at - 1).await.into_iter().map(|frame| frame.data).collect();
+        assert_eq!(rest, lines[at + 1..], "behind line {at}");
     }
     // Nothing is lost to who names what nobody knows.
-    let mut stranger = stage.listen("/events", Some("evt_nobody")).await;
-    assert_eq!(stranger.some(said.len()).await, frames);
-    stage.replay.stop().await;
+    let mut stranger = fixture.listen("/events", Some("evt_nobody")).await;
+    assert_eq!(stranger.some(lines.len()).await, frames);
+    fixture.replay.stop().await;
 }
 
 #[tokio::test]
-async fn who_left_before_the_end_is_waited_for() {
+async fn the_replay_waits_for_a_listener_that_left_early() {
     let recording = recording("good.tool");
-    let said = said(&recording);
-    let stage = Stage::of(&recording, paced(20.0)).await;
-    let mut ear = stage.listen("/events", None).await;
+    let lines = recorded_lines(&recording);
+    let fixture = Fixture::of(&recording, paced(20.0)).await;
+    let mut ear = fixture.listen("/events", None).await;
     let heard = ear.some(1).await;
     drop(ear);
-    stage.hears("Lingers").await;
-    let mut back = stage.listen("/events", heard[0].id.as_deref()).await;
-    assert_eq!(back.rest().await, said[1..]);
-    stage.ends().await;
+    fixture.wait_notice("Lingers").await;
+    let mut back = fixture.listen("/events", heard[0].id.as_deref()).await;
+    assert_eq!(back.rest().await, lines[1..]);
+    fixture.ends().await;
 }
 
 #[tokio::test]
 async fn pauses_are_those_of_the_recording() {
     let recording = recording("good.minimal");
-    let first = field(&said(&recording)[0], "timestamp");
+    let first = field(&recorded_lines(&recording)[0], "timestamp");
     // An hour of the recording in half a second.
     let later = recording.replace(&first, "2026-05-24T13:22:02.000Z");
     assert_ne!(later, recording);
-    let stage = Stage::of(&later, paced(7_200.0)).await;
+    let fixture = Fixture::of(&later, paced(7_200.0)).await;
     let start = moment();
-    let mut ear = stage.listen("/events", None).await;
-    assert_eq!(ear.rest().await, said(&later));
+    let mut ear = fixture.listen("/events", None).await;
+    assert_eq!(ear.rest().await, recorded_lines(&later));
     assert!(start.elapsed() >= Duration::from_millis(490), "{:?}", start.elapsed());
-    stage.ends().await;
+    fixture.ends().await;
 }
 
 #[tokio::test]
-async fn times_beside_a_recording_say_when_and_whose() {
+async fn a_times_file_gives_time_and_direction_of_each_line() {
     let recording = format!(
         "{}\n{}\n{}\n{}\n",
         r#"{"type":"aaep:agent.session.started","event_id":"evt_1","timestamp":"2026-05-24T10:00:00.000Z"}"#,
@@ -127,15 +128,15 @@ async fn times_beside_a_recording_say_when_and_whose() {
     let script = ReplayScript::read(recording.as_bytes(), Some(&times)).unwrap();
     assert_eq!((script.len(), script.unsaid(), script.warnings().len()), (3, 1, 0));
     let start = moment();
-    let stage = Stage::of_script(script, paced(1.0)).await;
-    let mut ear = stage.listen("/events", None).await;
+    let fixture = Fixture::of_script(script, paced(1.0)).await;
+    let mut ear = fixture.listen("/events", None).await;
     let heard: Vec<_> = ear.rest().await.iter().map(|text| field(text, "event_id")).collect();
     assert_eq!(heard, ["evt_1", "evt_3", "evt_4"]);
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(20), "{took:?}");
-    stage.ends().await;
+    fixture.ends().await;
     let cut = ReplayScript::read(recording.as_bytes(), Some(&times[..times.len() - 9])).unwrap();
-    assert!(cut.warnings()[0].contains("from their line 4 on"), "{:?}", cut.warnings());
+    assert!(cut.warnings()[0].contains("from line 4 on"), "{:?}", cut.warnings());
     let other = ReplayScript::read(recording.as_bytes(), Some(&times.replace("evt_3", "evt_7"))).unwrap();
     assert!(other.warnings()[0].contains("line 3 is evt_3"), "{:?}", other.warnings());
 }
@@ -143,8 +144,8 @@ async fn times_beside_a_recording_say_when_and_whose() {
 /// R-152, and what the clocks of subscribers in use need.
 #[tokio::test(start_paused = true)]
 async fn a_stream_at_rest_shows_that_it_lives() {
-    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
-    let mut response = stage.web.get(stage.url("/events")).send().await.unwrap();
+    let fixture = Fixture::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
+    let mut response = fixture.web.get(fixture.url("/events")).send().await.unwrap();
     let (start, mut came) = (moment(), Vec::new());
     while came.windows(3).filter(|bytes| bytes == b":\n\n").count() < 3 {
         came.extend_from_slice(&response.chunk().await.unwrap().expect("it stays open"));
@@ -155,38 +156,38 @@ async fn a_stream_at_rest_shows_that_it_lives() {
 
 #[tokio::test]
 async fn a_crowd_is_bounded() {
-    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
+    let fixture = Fixture::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut crowd = Vec::new();
     for _ in 0..limits::REPLAY_LISTENERS_MAX {
-        crowd.push(stage.listen("/events", None).await);
+        crowd.push(fixture.listen("/events", None).await);
     }
-    assert_eq!(stage.ask(Method::GET, "/events").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(fixture.ask(Method::GET, "/events").await.status(), StatusCode::SERVICE_UNAVAILABLE);
     drop(crowd.pop());
-    stage.hears("Left").await;
-    crowd.push(stage.listen("/events", None).await);
+    fixture.wait_notice("Left").await;
+    crowd.push(fixture.listen("/events", None).await);
 }
 
 /// R-151: nobody waits for one who reads nothing, and nothing is kept for it.
 #[tokio::test(start_paused = true)]
-async fn who_stops_reading_is_left_behind() {
+async fn a_stalled_listener_is_dropped() {
     let text = "x".repeat(200_000);
     let line =
         |number: u32| format!("{{\"type\":\"x:y\",\"event_id\":\"evt_{number}\",\"text\":\"{text}\"}}\n");
     let recording: String = (0..100).map(line).collect();
-    let stage = Stage::of(&recording, at_once()).await;
-    let mut peer = tokio::net::TcpStream::connect(stage.replay.address()).await.unwrap();
+    let fixture = Fixture::of(&recording, at_once()).await;
+    let mut peer = tokio::net::TcpStream::connect(fixture.replay.address()).await.unwrap();
     peer.write_all(b"GET /events HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
     let start = moment();
-    stage.replay.ended().await;
+    fixture.replay.ended().await;
     let took = start.elapsed();
     assert!(took >= limits::REPLAY_STALL + limits::REPLAY_RETURN_WAIT, "{took:?}");
     assert!(took < Duration::from_secs(60), "{took:?}");
-    let left = stage.hears("Left").await;
+    let left = fixture.wait_notice("Left").await;
     assert!(left.contains("of: 100") && !left.contains("lines: 100"), "{left}");
 }
 
 #[test]
-fn what_cannot_be_said_is_told_and_what_is_odd_is_said() {
+fn unsendable_lines_are_reported_and_unusual_lines_are_sent() {
     for nothing in
         ["", "\n\n", "not JSON\n", "[1, 2]", r#"{"type":"confirmation.reply","reply_token":"rpl_1"}"#]
     {
@@ -196,11 +197,11 @@ fn what_cannot_be_said_is_told_and_what_is_odd_is_said() {
     let odd = "\u{feff}{\"type\":\"x:y\"}\r\n\r\n{\"cut off\n[1]\n{\"session_id\":\"sess_1\"}\n{\"kind\":\"user_input\"}";
     let script = ReplayScript::read(odd.as_bytes(), None).unwrap();
     assert_eq!((script.len(), script.unsaid()), (4, 1));
-    let told = script.warnings().join("; ");
+    let notices = script.warnings().join("; ");
     for part in
-        ["byte order mark", "line 3: the text ends in the middle", "line 4: no JSON object; it is said"]
+        ["byte order mark", "line 3: the text ends in the middle", "line 4: not a JSON object; it is sent"]
     {
-        assert!(told.contains(part), "{told}");
+        assert!(notices.contains(part), "{notices}");
     }
     let pretty = r#"[{"type": "x:y",
         "a": 1}, {"type": "x:z"}]"#;

@@ -6,7 +6,7 @@ use recount_aaep_kit::replay::{Pace, ReplayOptions};
 use recount_world::moment;
 use reqwest::StatusCode;
 
-use crate::replay::stage::{Stage, at_once, field, recording, said};
+use crate::replay::fixture::{Fixture, at_once, field, recorded_lines, recording};
 use crate::replay::surfaces::subscribe;
 
 fn holding() -> ReplayOptions {
@@ -21,7 +21,7 @@ fn reply(token: &str, decision: &str, subscription: &str) -> String {
 }
 
 /// Listens up to the prompt; answers what was heard and the prompt's token.
-async fn up_to_the_prompt(ear: &mut crate::replay::stage::Ear) -> (Vec<String>, String) {
+async fn up_to_the_prompt(ear: &mut crate::replay::fixture::Ear) -> (Vec<String>, String) {
     let mut heard = Vec::new();
     loop {
         let text = ear.next().await.expect("a prompt comes").data;
@@ -35,33 +35,36 @@ async fn up_to_the_prompt(ear: &mut crate::replay::stage::Ear) -> (Vec<String>, 
 #[tokio::test]
 async fn a_prompt_waits_for_its_answer() {
     let recording = recording("good.confirmed");
-    let stage = Stage::of(&recording, holding()).await;
-    let mut ear = stage.listen("/events", None).await;
+    let fixture = Fixture::of(&recording, holding()).await;
+    let mut ear = fixture.listen("/events", None).await;
     let (mut heard, token) = up_to_the_prompt(&mut ear).await;
-    let waits = stage.hears("Waits").await;
+    let waits = fixture.wait_notice("Waits").await;
     assert!(waits.contains("line: 4"), "{waits}");
 
     // R-079: whatever is wrong with a reply, the answer is the same.
     for ineffective in [reply("rpl_other", "accept", "sub_1"), reply(&token, "perhaps", "sub_1")] {
-        assert_eq!(stage.post("/messages", &ineffective).await, (StatusCode::NO_CONTENT, String::new()));
+        assert_eq!(fixture.post("/messages", &ineffective).await, (StatusCode::NO_CONTENT, String::new()));
     }
     for unfit in ["", "[]", "{\"type\":\"confirmation.reply\"}", "{\"type\":\"subscription.accepted\"}", "{}"]
     {
-        assert_eq!(stage.post("/messages", unfit).await.0, StatusCode::BAD_REQUEST, "{unfit}");
+        assert_eq!(fixture.post("/messages", unfit).await.0, StatusCode::BAD_REQUEST, "{unfit}");
     }
-    let told = stage.told.lock().unwrap().join("\n");
-    assert!(told.contains("outcome: Unknown") && told.contains("outcome: Unfit { line: 4"), "{told}");
-    assert!(!told.contains("line 6"), "nothing behind the prompt was said: {told}");
+    let notices = fixture.notices.lock().unwrap().join("\n");
+    assert!(
+        notices.contains("outcome: Unknown") && notices.contains("outcome: Unfit { line: 4"),
+        "{notices}"
+    );
+    assert!(!notices.contains("line 6"), "nothing behind the prompt was said: {notices}");
 
-    assert_eq!(stage.post("/messages", &reply(&token, "reject", "")).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(fixture.post("/messages", &reply(&token, "reject", "")).await.0, StatusCode::NO_CONTENT);
     heard.extend(ear.rest().await);
-    assert_eq!(heard, said(&recording), "what was recorded goes on, whatever was answered");
-    let told = stage.hears("Reply").await;
-    assert!(told.contains("Unknown"), "{told}");
-    let told = stage.told.lock().unwrap().join("\n");
-    let taken = r#"Taken { line: 4, says: "\"reject\"", recorded: Some("\"accept\"") }"#;
-    assert!(told.contains(taken), "{told}");
-    stage.ends().await;
+    assert_eq!(heard, recorded_lines(&recording), "what was recorded goes on, whatever was answered");
+    let notice = fixture.wait_notice("Reply").await;
+    assert!(notice.contains("Unknown"), "{notice}");
+    let notices = fixture.notices.lock().unwrap().join("\n");
+    let taken = r#"Taken { line: 4, value: "\"reject\"", recorded: Some("\"accept\"") }"#;
+    assert!(notices.contains(taken), "{notices}");
+    fixture.ends().await;
 }
 
 #[tokio::test]
@@ -71,11 +74,11 @@ async fn an_answer_shortens_the_pause_that_was_recorded_for_it() {
     let slow = recording.replace("14:22:05", "15:22:05").replace("14:22:06", "16:22:06");
     assert_ne!(slow, recording);
     let first_pauses = Pace::Recorded { speed: 50.0 };
-    let stage = Stage::of(&slow, ReplayOptions { pace: first_pauses, ..holding() }).await;
+    let fixture = Fixture::of(&slow, ReplayOptions { pace: first_pauses, ..holding() }).await;
     let start = moment();
-    let mut ear = stage.listen("/events", None).await;
+    let mut ear = fixture.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
-    assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(fixture.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
     // Two hours are more than two minutes at this speed.
     ear.some(1).await;
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
@@ -84,51 +87,54 @@ async fn an_answer_shortens_the_pause_that_was_recorded_for_it() {
 #[tokio::test]
 async fn without_an_answer_it_goes_on_when_the_prompt_s_time_is_over() {
     let recording = recording("good.confirmed").replace("\"timeout_seconds\":300", "\"timeout_seconds\":1");
-    let stage = Stage::of(&recording, ReplayOptions { stay: true, ..holding() }).await;
+    let fixture = Fixture::of(&recording, ReplayOptions { stay: true, ..holding() }).await;
     let start = moment();
-    let mut ear = stage.listen("/events", None).await;
+    let mut ear = fixture.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     ear.some(1).await;
     assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
-    stage.hears("TimedOut { line: 4 }").await;
-    assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
-    let told = stage.hears("Reply").await;
-    assert!(told.contains("Late { line: 4 }"), "{told}");
+    fixture.wait_notice("TimedOut { line: 4 }").await;
+    assert_eq!(fixture.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
+    let notice = fixture.wait_notice("Reply").await;
+    assert!(notice.contains("Late { line: 4 }"), "{notice}");
 }
 
 #[tokio::test]
-async fn replies_are_told_although_nothing_waits_for_them() {
-    let stage = Stage::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..at_once() }).await;
-    let mut ear = stage.listen("/events", None).await;
+async fn replies_without_an_open_prompt_are_reported() {
+    let fixture = Fixture::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..at_once() }).await;
+    let mut ear = fixture.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     for _ in 0..2 {
-        assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
+        assert_eq!(fixture.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
     }
     assert_eq!(
-        stage.post("/messages", r#"{"kind":"user_input","text":"go"}"#).await.0,
+        fixture.post("/messages", r#"{"kind":"user_input","text":"go"}"#).await.0,
         StatusCode::NO_CONTENT
     );
-    let told = stage.hears("Input").await;
-    assert!(told.contains("user_input"), "{told}");
-    let told = stage.told.lock().unwrap().join("\n");
-    assert!(told.contains("Taken { line: 4") && told.contains("outcome: Again { line: 4 }"), "{told}");
+    let notice = fixture.wait_notice("Input").await;
+    assert!(notice.contains("user_input"), "{notice}");
+    let notices = fixture.notices.lock().unwrap().join("\n");
+    assert!(
+        notices.contains("Taken { line: 4") && notices.contains("outcome: Again { line: 4 }"),
+        "{notices}"
+    );
 }
 
 /// R-161: knowing the token is not enough where there are subscriptions.
 #[tokio::test]
 async fn a_reply_on_another_subscription_counts_for_nothing() {
-    let stage = Stage::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..holding() }).await;
-    let (place, accepted) = subscribe(&stage, r#"{"supports_confirmation_reply":true}"#).await;
-    let mut ear = stage.listen(&place, None).await;
+    let fixture = Fixture::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..holding() }).await;
+    let (place, accepted) = subscribe(&fixture, r#"{"supports_confirmation_reply":true}"#).await;
+    let mut ear = fixture.listen(&place, None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     let own = accepted["subscription_id"].as_str().unwrap();
     for (subscription, outcome) in [("sub_other", "Stranger"), (own, "Taken")] {
-        let sent = stage.post("/aaep/v1/replies", &reply(&token, "accept", subscription)).await;
+        let sent = fixture.post("/aaep/v1/replies", &reply(&token, "accept", subscription)).await;
         assert_eq!(sent, (StatusCode::NO_CONTENT, String::new()));
-        assert!(stage.told.lock().unwrap().iter().any(|told| told.contains(outcome)), "{outcome}");
+        assert!(fixture.notices.lock().unwrap().iter().any(|notice| notice.contains(outcome)), "{outcome}");
     }
     let short =
         format!("{{\"type\":\"confirmation.reply\",\"reply_token\":\"{token}\",\"decision\":\"accept\"}}");
-    let unfit = stage.post("/aaep/v1/replies", &short).await.0;
+    let unfit = fixture.post("/aaep/v1/replies", &short).await.0;
     assert_eq!(unfit, StatusCode::BAD_REQUEST, "here messages are as the protocol words them");
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-use crate::replay::stage::{PATIENCE, Stage, at_once, recording, said};
+use crate::replay::fixture::{Fixture, PATIENCE, at_once, recorded_lines, recording};
 
 pub(crate) fn request(capabilities: &str) -> String {
     format!(
@@ -20,9 +20,14 @@ pub(crate) fn request(capabilities: &str) -> String {
 }
 
 /// Subscribes on the specification's surface; answers where its events are.
-pub(crate) async fn subscribe(stage: &Stage, capabilities: &str) -> (String, Value) {
-    let sent =
-        stage.web.post(stage.url("/aaep/v1/subscriptions")).body(request(capabilities)).send().await.unwrap();
+pub(crate) async fn subscribe(fixture: &Fixture, capabilities: &str) -> (String, Value) {
+    let sent = fixture
+        .web
+        .post(fixture.url("/aaep/v1/subscriptions"))
+        .body(request(capabilities))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(sent.status(), StatusCode::CREATED);
     let place = sent.headers()["location"].to_str().unwrap().to_owned();
     (place, serde_json::from_str(&sent.text().await.unwrap()).unwrap())
@@ -33,33 +38,37 @@ const ALL: &str = r#"{"supports_confirmation_reply":true,"supports_clarification
 
 #[tokio::test]
 async fn pages_of_any_origin_may_listen_and_answer() {
-    let stage = Stage::of(&recording("good.minimal"), at_once()).await;
+    let fixture = Fixture::of(&recording("good.minimal"), at_once()).await;
     for path in
         ["/events", "/messages", "/healthz", "/aaep/v1/subscriptions", "/aaep/v1/events", "/aaep/v1/replies"]
     {
-        let asked = stage.ask(Method::OPTIONS, path).await;
-        assert_eq!(asked.status(), StatusCode::NO_CONTENT, "{path}");
-        assert_eq!(asked.headers()["access-control-allow-origin"], "*");
-        let allowed = asked.headers()["access-control-allow-headers"].to_str().unwrap();
+        let response = fixture.ask(Method::OPTIONS, path).await;
+        assert_eq!(response.status(), StatusCode::NO_CONTENT, "{path}");
+        assert_eq!(response.headers()["access-control-allow-origin"], "*");
+        let allowed = response.headers()["access-control-allow-headers"].to_str().unwrap();
         assert!(allowed.contains("Content-Type") && allowed.contains("Authorization"), "{allowed}");
-        assert!(asked.headers()["access-control-allow-methods"].to_str().unwrap().contains("POST"));
-        assert_eq!(stage.ask(Method::DELETE, path).await.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert!(response.headers()["access-control-allow-methods"].to_str().unwrap().contains("POST"));
+        assert_eq!(
+            fixture.ask(Method::DELETE, path).await.status(),
+            StatusCode::METHOD_NOT_ALLOWED,
+            "{path}"
+        );
     }
-    let nowhere = stage.ask(Method::GET, "/nowhere").await;
+    let nowhere = fixture.ask(Method::GET, "/nowhere").await;
     assert_eq!(nowhere.status(), StatusCode::NOT_FOUND);
     assert_eq!(nowhere.headers()["access-control-allow-origin"], "*");
-    assert!(!stage.has_told("Begins"));
+    assert!(!fixture.has_notice("Begins"));
 }
 
 #[tokio::test]
 async fn a_handshake_gets_frames_with_names_and_ids() {
     let recording = recording("good.confirmed");
-    let stage = Stage::of(&recording, at_once()).await;
-    let (place, accepted) = subscribe(&stage, ALL).await;
+    let fixture = Fixture::of(&recording, at_once()).await;
+    let (place, accepted) = subscribe(&fixture, ALL).await;
     assert_eq!(accepted["type"], "subscription.accepted");
     assert_eq!(accepted["producer"]["agent_id"], "planner", "who was recorded");
     assert!(accepted["negotiation_notes"].as_str().unwrap().contains("replay"));
-    let mut ear = stage.listen(&place, None).await;
+    let mut ear = fixture.listen(&place, None).await;
     let mut texts = Vec::new();
     while let Some(frame) = ear.next().await {
         assert_eq!(frame.event.as_deref(), Some("aaep.event"));
@@ -69,19 +78,19 @@ async fn a_handshake_gets_frames_with_names_and_ids() {
         );
         texts.push(frame.data);
     }
-    assert_eq!(texts, said(&recording));
-    stage.ends().await;
+    assert_eq!(texts, recorded_lines(&recording));
+    fixture.ends().await;
 }
 
 /// R-111, R-112, R-113
 #[tokio::test]
 async fn handshakes_are_answered_truthfully() {
-    let stage = Stage::of(&recording("good.confirmed"), at_once()).await;
+    let fixture = Fixture::of(&recording("good.confirmed"), at_once()).await;
     let wish = r#"{"languages":["tlh","en"],"max_events_per_second":7,"supports_confirmation_reply":true}"#;
-    let (_, accepted) = subscribe(&stage, wish).await;
+    let (_, accepted) = subscribe(&fixture, wish).await;
     let Ok(Message::SubscriptionAccepted(accepted)) = Message::parse(&accepted.to_string()) else { panic!() };
-    let asked = serde_json::from_str(wish).unwrap();
-    assert!(wider(&asked, &accepted.honored_capabilities).is_empty());
+    let requested = serde_json::from_str(wish).unwrap();
+    assert!(wider(&requested, &accepted.honored_capabilities).is_empty());
     for (body, status, code) in [
         (request("{}").replace("1.0.0", "99.99.99"), 400, "version_unsupported"),
         (request(r#"{"accept_signed_manifests_only":true}"#), 409, "manifest_signature_required"),
@@ -89,20 +98,20 @@ async fn handshakes_are_answered_truthfully() {
         ("{".to_owned(), 400, "unknown"),
         (String::new(), 400, "unknown"),
     ] {
-        let (answered, text) = stage.post("/aaep/v1/subscriptions", &body).await;
+        let (answered, text) = fixture.post("/aaep/v1/subscriptions", &body).await;
         assert_eq!(answered.as_u16(), status, "{body}: {text}");
         let Ok(Message::SubscriptionRejected(rejected)) = Message::parse(&text) else { panic!("{text}") };
         assert_eq!(rejected.reason_code, code);
     }
-    assert_eq!(stage.ask(Method::GET, "/aaep/v1/events").await.status(), StatusCode::BAD_REQUEST);
-    let unknown = stage.ask(Method::GET, "/aaep/v1/events?subscription_id=sub_1").await;
+    assert_eq!(fixture.ask(Method::GET, "/aaep/v1/events").await.status(), StatusCode::BAD_REQUEST);
+    let unknown = fixture.ask(Method::GET, "/aaep/v1/events?subscription_id=sub_1").await;
     assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
-    assert!(!stage.has_told("Begins"));
+    assert!(!fixture.has_notice("Begins"));
 }
 
 /// R-117, R-116, R-093
 #[tokio::test]
-async fn what_was_not_wanted_is_not_sent() {
+async fn filtered_events_are_not_sent() {
     let recording = recording("good.confirmed");
     for (capabilities, wanted) in [
         (
@@ -112,34 +121,34 @@ async fn what_was_not_wanted_is_not_sent() {
         ),
         (r#"{"event_filters":{"include":["aaep:agent.tool.*"]}}"#, &["tool.invoked", "tool.completed"]),
     ] {
-        let stage = Stage::of(&recording, at_once()).await;
-        let (place, _) = subscribe(&stage, capabilities).await;
-        let heard = stage.listen(&place, None).await.rest().await;
-        let expected: Vec<_> = said(&recording)
+        let fixture = Fixture::of(&recording, at_once()).await;
+        let (place, _) = subscribe(&fixture, capabilities).await;
+        let heard = fixture.listen(&place, None).await.rest().await;
+        let expected: Vec<_> = recorded_lines(&recording)
             .into_iter()
             .filter(|text| wanted.iter().any(|name| text.contains(&format!("\"aaep:agent.{name}\""))))
             .collect();
         assert!(!expected.is_empty());
         assert_eq!(heard, expected);
-        stage.ends().await;
+        fixture.ends().await;
     }
 }
 
 #[tokio::test]
-async fn subscriptions_that_nobody_listens_to_are_forgotten_when_there_are_too_many() {
-    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
-    let (kept, _) = subscribe(&stage, ALL).await;
-    let mut ear = stage.listen(&kept, None).await;
+async fn unused_subscriptions_are_evicted_at_the_limit() {
+    let fixture = Fixture::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
+    let (kept, _) = subscribe(&fixture, ALL).await;
+    let mut ear = fixture.listen(&kept, None).await;
     ear.some(1).await;
-    let (oldest, _) = subscribe(&stage, ALL).await;
+    let (oldest, _) = subscribe(&fixture, ALL).await;
     for _ in 2..limits::REPLAY_SUBSCRIPTIONS_MAX {
-        subscribe(&stage, ALL).await;
+        subscribe(&fixture, ALL).await;
     }
-    assert_eq!(stage.ask(Method::HEAD, &oldest).await.status(), StatusCode::OK);
-    let (newest, _) = subscribe(&stage, ALL).await;
-    assert_eq!(stage.ask(Method::HEAD, &oldest).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(fixture.ask(Method::HEAD, &oldest).await.status(), StatusCode::OK);
+    let (newest, _) = subscribe(&fixture, ALL).await;
+    assert_eq!(fixture.ask(Method::HEAD, &oldest).await.status(), StatusCode::NOT_FOUND);
     for there in [kept, newest] {
-        assert_eq!(stage.ask(Method::HEAD, &there).await.status(), StatusCode::OK);
+        assert_eq!(fixture.ask(Method::HEAD, &there).await.status(), StatusCode::OK);
     }
 }
 
@@ -169,11 +178,11 @@ async fn a_rate_that_was_promised_is_kept() {
     let ending = r#""type":"aaep:agent.session.errored","urgency":"critical","error_category":"unknown","summary_normal":"No.""#;
     recording += &line(61, ending);
 
-    let stage = Stage::of(&recording, at_once()).await;
-    let (place, accepted) = subscribe(&stage, r#"{"max_events_per_second":3}"#).await;
+    let fixture = Fixture::of(&recording, at_once()).await;
+    let (place, accepted) = subscribe(&fixture, r#"{"max_events_per_second":3}"#).await;
     assert_eq!(accepted["honored_capabilities"]["max_events_per_second"], 3);
     let start = recount_world::moment();
-    let mut ear = stage.listen(&place, None).await;
+    let mut ear = fixture.listen(&place, None).await;
     let (mut heard, mut at) = (String::new(), Vec::new());
     while let Some(frame) = ear.next().await {
         let value: Value = serde_json::from_str(&frame.data).unwrap();
@@ -184,50 +193,50 @@ async fn a_rate_that_was_promised_is_kept() {
     assert_eq!(heard, whole);
     assert!(at.len() < 20, "events were joined: {at:?}");
     assert!(at.last().unwrap().as_secs() < 10, "what is critical did not wait behind the rest: {at:?}");
-    stage.ends().await;
+    fixture.ends().await;
 }
 
 /// R-120, R-122
 #[tokio::test]
 async fn a_subscriber_may_change_its_mind_and_leave() {
-    let stage = Stage::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..at_once() }).await;
-    let (place, accepted) = subscribe(&stage, ALL).await;
+    let fixture = Fixture::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..at_once() }).await;
+    let (place, accepted) = subscribe(&fixture, ALL).await;
     let id = accepted["subscription_id"].as_str().unwrap();
     let wish = |id: &str| {
         format!(
             "{{\"type\":\"subscription.renegotiate\",\"subscription_id\":\"{id}\",\"capabilities\":{{\"max_events_per_second\":3}}}}"
         )
     };
-    let (status, text) = stage.post("/aaep/v1/replies", &wish(id)).await;
+    let (status, text) = fixture.post("/aaep/v1/replies", &wish(id)).await;
     let Ok(Message::SubscriptionAccepted(again)) = Message::parse(&text) else { panic!("{status} {text}") };
     assert_eq!((status, again.honored_capabilities.max_events_per_second), (StatusCode::OK, Some(3)));
     assert_eq!(again.honored_capabilities.supports_confirmation_reply, Some(true), "what is not said stays");
-    assert_eq!(stage.post("/aaep/v1/replies", &wish("sub_other")).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(fixture.post("/aaep/v1/replies", &wish("sub_other")).await.0, StatusCode::NOT_FOUND);
 
-    let mut ear = stage.listen(&place, None).await;
+    let mut ear = fixture.listen(&place, None).await;
     ear.some(1).await;
     let close =
         format!("{{\"type\":\"subscription.close\",\"subscription_id\":\"{id}\",\"reason_code\":\"done\"}}");
-    assert_eq!(stage.post("/aaep/v1/replies", &close).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(fixture.post("/aaep/v1/replies", &close).await.0, StatusCode::NO_CONTENT);
     ear.rest().await;
-    assert_eq!(stage.ask(Method::GET, &place).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(fixture.ask(Method::GET, &place).await.status(), StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
-async fn in_the_room_a_handshake_is_answered_on_the_stream() {
+async fn a_legacy_handshake_is_answered_on_the_stream() {
     let recording = recording("good.confirmed");
-    let stage = Stage::of(&recording, at_once()).await;
+    let fixture = Fixture::of(&recording, at_once()).await;
     // Before anybody listens: it is heard by who comes first.
-    assert_eq!(stage.post("/messages", &request(ALL)).await.0, StatusCode::NO_CONTENT);
-    let mut ear = stage.listen("/events", None).await;
+    assert_eq!(fixture.post("/messages", &request(ALL)).await.0, StatusCode::NO_CONTENT);
+    let mut ear = fixture.listen("/events", None).await;
     let heard = ear.rest().await;
     assert!(heard[0].contains("\"subscription.accepted\""), "{}", heard[0]);
-    assert_eq!(heard[1..], said(&recording));
-    stage.ends().await;
+    assert_eq!(heard[1..], recorded_lines(&recording));
+    fixture.ends().await;
 }
 
-async fn dial(stage: &Stage, path: &str, protocol: Option<&str>) -> Result<Socket, String> {
-    let mut request = stage.url(path).replace("http://", "ws://").into_client_request().unwrap();
+async fn dial(fixture: &Fixture, path: &str, protocol: Option<&str>) -> Result<Socket, String> {
+    let mut request = fixture.url(path).replace("http://", "ws://").into_client_request().unwrap();
     if let Some(protocol) = protocol {
         request.headers_mut().insert("sec-websocket-protocol", protocol.parse().unwrap());
     }
@@ -253,38 +262,38 @@ async fn all(socket: &mut Socket) -> (Vec<String>, Option<u16>) {
 }
 
 #[tokio::test]
-async fn a_websocket_of_the_room_gets_all_at_once_and_is_closed_cleanly() {
+async fn a_legacy_websocket_gets_everything_at_once_and_closes_cleanly() {
     let recording = recording("good.confirmed");
     for protocol in [None, Some("aaep.v1")] {
-        let stage = Stage::of(&recording, at_once()).await;
-        let mut socket = dial(&stage, "/ws", protocol).await.unwrap();
-        assert_eq!(all(&mut socket).await, (said(&recording), Some(4000)));
-        stage.ends().await;
+        let fixture = Fixture::of(&recording, at_once()).await;
+        let mut socket = dial(&fixture, "/ws", protocol).await.unwrap();
+        assert_eq!(all(&mut socket).await, (recorded_lines(&recording), Some(4000)));
+        fixture.ends().await;
     }
 }
 
 #[tokio::test]
 async fn a_websocket_of_the_specification_begins_with_a_handshake() {
     let recording = recording("good.confirmed");
-    let stage = Stage::of(&recording, at_once()).await;
-    let refused = dial(&stage, "/aaep/v1/ws", None).await.unwrap_err();
+    let fixture = Fixture::of(&recording, at_once()).await;
+    let refused = dial(&fixture, "/aaep/v1/ws", None).await.unwrap_err();
     assert!(refused.contains("400"), "{refused}");
 
-    let mut rejected = dial(&stage, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
+    let mut rejected = dial(&fixture, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
     rejected.send(Frame::text(request("{}").replace("1.0.0", "2.0.0"))).await.unwrap();
     let (texts, code) = all(&mut rejected).await;
     assert!(texts.len() == 1 && texts[0].contains("version_unsupported"), "{texts:?}");
     assert_eq!(code, Some(4001));
 
-    let mut binary = dial(&stage, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
+    let mut binary = dial(&fixture, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
     binary.send(Frame::binary(request(ALL).into_bytes())).await.unwrap();
     assert_eq!(all(&mut binary).await, (Vec::new(), Some(1003)));
-    assert!(!stage.has_told("Begins"));
+    assert!(!fixture.has_notice("Begins"));
 
-    let mut socket = dial(&stage, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
+    let mut socket = dial(&fixture, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
     socket.send(Frame::text(request(ALL))).await.unwrap();
     let (texts, code) = all(&mut socket).await;
     assert!(texts[0].contains("\"subscription.accepted\""), "{}", texts[0]);
-    assert_eq!((&texts[1..], code), (&said(&recording)[..], Some(4000)));
-    stage.ends().await;
+    assert_eq!((&texts[1..], code), (&recorded_lines(&recording)[..], Some(4000)));
+    fixture.ends().await;
 }

@@ -37,7 +37,7 @@ pub(crate) struct Peer {
     pub(crate) ids: Vec<String>,
     http: reqwest::Client,
     token: Option<String>,
-    said: mpsc::Sender<String>,
+    outgoing: mpsc::Sender<String>,
     heard: mpsc::Receiver<String>,
     reading: tokio::task::JoinHandle<()>,
 }
@@ -83,8 +83,8 @@ impl Peer {
             .to_string()
         });
         let mut lines: Vec<String> = request.clone().into_iter().collect();
-        let (said, says) = mpsc::channel::<String>(64);
-        let (hears, heard) = mpsc::channel::<String>(8_192);
+        let (outgoing, outgoing_receiver) = mpsc::channel::<String>(64);
+        let (incoming, heard) = mpsc::channel::<String>(8_192);
         let mut subscription = "sub_room".to_owned();
         let bearer = |request: reqwest::RequestBuilder| match &token {
             Some(token) => request.bearer_auth(token),
@@ -95,14 +95,14 @@ impl Peer {
                 let stream = bearer(http.get(format!("{base}/events"))).send().await.unwrap();
                 assert_eq!(stream.status(), 200);
                 if let Some(request) = &request {
-                    let told = bearer(http.post(format!("{base}/messages")))
+                    let response = bearer(http.post(format!("{base}/messages")))
                         .body(request.clone())
                         .send()
                         .await
                         .unwrap();
-                    assert_eq!(told.status(), 204);
+                    assert_eq!(response.status(), 204);
                 }
-                tokio::spawn(read(stream, hears))
+                tokio::spawn(read(stream, incoming))
             }
             Over::Versioned => {
                 let request = request.clone().unwrap_or_else(|| {
@@ -113,30 +113,30 @@ impl Peer {
                 if lines.is_empty() {
                     lines.push(request.clone());
                 }
-                let told = bearer(http.post(format!("{base}/aaep/v1/subscriptions")))
+                let response = bearer(http.post(format!("{base}/aaep/v1/subscriptions")))
                     .body(request)
                     .send()
                     .await
                     .unwrap();
-                assert_eq!(told.status(), 201);
-                let place = told.headers()["location"].to_str().unwrap().to_owned();
-                let text = told.text().await.unwrap();
+                assert_eq!(response.status(), 201);
+                let place = response.headers()["location"].to_str().unwrap().to_owned();
+                let text = response.text().await.unwrap();
                 let answer: Value = serde_json::from_str(&text).unwrap();
                 subscription = answer["subscription_id"].as_str().unwrap().to_owned();
                 lines.push(text);
                 let stream = bearer(http.get(format!("{base}{place}"))).send().await.unwrap();
                 assert_eq!(stream.status(), 200);
-                tokio::spawn(read(stream, hears))
+                tokio::spawn(read(stream, incoming))
             }
             Over::Socket | Over::LegacySocket => {
                 let path = if over == Over::Socket { "/aaep/v1/ws" } else { "/ws" };
-                let mut asked =
+                let mut upgrade =
                     format!("{}{path}", base.replace("http://", "ws://")).into_client_request().unwrap();
-                asked.headers_mut().insert("sec-websocket-protocol", "aaep.v1".parse().unwrap());
+                upgrade.headers_mut().insert("sec-websocket-protocol", "aaep.v1".parse().unwrap());
                 if let Some(token) = &token {
-                    asked.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+                    upgrade.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
                 }
-                let (mut socket, _) = tokio_tungstenite::connect_async(asked).await.unwrap();
+                let (mut socket, _) = tokio_tungstenite::connect_async(upgrade).await.unwrap();
                 let request = request.clone().or_else(|| {
                     (over == Over::Socket).then(|| {
                         json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "test",
@@ -149,7 +149,7 @@ impl Peer {
                     }
                     socket.send(Message::text(request)).await.unwrap();
                 }
-                tokio::spawn(talk(socket, says, hears))
+                tokio::spawn(talk(socket, outgoing_receiver, incoming))
             }
         };
         let mut peer = Peer {
@@ -160,7 +160,7 @@ impl Peer {
             ids: Vec::new(),
             http,
             token,
-            said,
+            outgoing,
             heard,
             reading,
         };
@@ -185,7 +185,7 @@ impl Peer {
     }
 
     /// Says something; answers status and body where there is an answer.
-    pub(crate) async fn say(&mut self, message: &Value) -> (u16, String) {
+    pub(crate) async fn send(&mut self, message: &Value) -> (u16, String) {
         let drives = message.get("kind").is_some();
         if !drives {
             self.lines.push(message.to_string());
@@ -194,7 +194,7 @@ impl Peer {
             Over::Versioned if !drives => "/aaep/v1/replies",
             Over::Legacy | Over::Versioned => "/messages",
             Over::Socket | Over::LegacySocket => {
-                self.said.send(message.to_string()).await.unwrap();
+                self.outgoing.send(message.to_string()).await.unwrap();
                 return (0, String::new());
             }
         };
@@ -212,7 +212,7 @@ impl Peer {
 
     /// Asks for a scenario.
     pub(crate) async fn input(&mut self, text: &str) {
-        self.say(&json!({"kind": "user_input", "text": text})).await;
+        self.send(&json!({"kind": "user_input", "text": text})).await;
     }
 
     pub(crate) fn reply(&self, prompt: &Value, answer: &Value) -> Value {
@@ -240,7 +240,7 @@ impl Peer {
             };
             if !answer.is_null() {
                 let reply = self.reply(&event, answer);
-                self.say(&reply).await;
+                self.send(&reply).await;
             }
             events.push(event);
             if ["completed", "errored", "cancelled"]
@@ -271,26 +271,26 @@ impl Peer {
         }
         let stream = request.send().await.unwrap();
         assert_eq!(stream.status(), 200);
-        let (hears, heard) = mpsc::channel(8_192);
+        let (incoming, heard) = mpsc::channel(8_192);
         self.heard = heard;
-        self.reading = tokio::spawn(read(stream, hears));
+        self.reading = tokio::spawn(read(stream, incoming));
     }
 }
 
-async fn read(stream: reqwest::Response, hears: mpsc::Sender<String>) {
+async fn read(stream: reqwest::Response, incoming: mpsc::Sender<String>) {
     let mut bytes = stream.bytes_stream();
     let mut decoder = Decoder::new();
     while let Some(Ok(chunk)) = bytes.next().await {
         decoder.feed(&chunk).unwrap();
         while let Some(frame) = decoder.next_frame() {
-            if hears.send(frame.data).await.is_err() {
+            if incoming.send(frame.data).await.is_err() {
                 return;
             }
         }
     }
 }
 
-async fn talk<S>(socket: S, mut says: mpsc::Receiver<String>, hears: mpsc::Sender<String>)
+async fn talk<S>(socket: S, mut outgoing_receiver: mpsc::Receiver<String>, incoming: mpsc::Sender<String>)
 where
     S: futures_util::Stream<Item = Result<Message, tokio_tungstenite::tungstenite::Error>>
         + futures_util::Sink<Message, Error = tokio_tungstenite::tungstenite::Error>,
@@ -299,11 +299,11 @@ where
     loop {
         tokio::select! {
             heard = socket.next() => match heard {
-                Some(Ok(Message::Text(text))) => if hears.send(text.to_string()).await.is_err() { return },
+                Some(Ok(Message::Text(text))) => if incoming.send(text.to_string()).await.is_err() { return },
                 Some(Ok(_)) => {}
                 _ => return,
             },
-            said = says.recv() => match said {
+            outgoing = outgoing_receiver.recv() => match outgoing {
                 Some(text) => socket.send(Message::text(text)).await.unwrap(),
                 None => return,
             },

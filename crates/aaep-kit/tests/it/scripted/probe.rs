@@ -48,9 +48,9 @@ pub(crate) fn behaviour(fault: Fault) -> Behaviour {
 /// What shows the fault, of a producer that may have it.
 pub(crate) async fn observe(fault: Fault, behaviour: Behaviour) -> String {
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
-    let told = look(fault, producer.base()).await;
+    let output = look(fault, producer.base()).await;
     producer.stop().await;
-    told
+    output
 }
 
 async fn look(fault: Fault, base: &str) -> String {
@@ -193,7 +193,7 @@ async fn to_the_end(peer: &mut Peer, answer: &Value) {
         ended |= kind.ends_with("session.completed") || kind.ends_with("session.errored");
         if kind.contains("awaiting") && !answer.is_null() {
             let reply = peer.reply(&event, answer);
-            peer.say(&reply).await;
+            peer.send(&reply).await;
         }
     }
 }
@@ -211,8 +211,8 @@ async fn prompt(peer: &mut Peer) -> Value {
 async fn resolution(base: &str, scenario: Scenario) -> String {
     let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
     peer.input(scenario.text()).await;
-    let asked = moment(&prompt(&mut peer).await);
-    match peer.next_within(Duration::from_secs(4)).await.map(|event| moment(&event) - asked) {
+    let prompted_at = moment(&prompt(&mut peer).await);
+    match peer.next_within(Duration::from_secs(4)).await.map(|event| moment(&event) - prompted_at) {
         None => "never".into(),
         Some(after_ms) if after_ms < 1_000 => "early".into(),
         Some(after_ms) if after_ms < 2_400 => "in time".into(),
@@ -258,19 +258,19 @@ async fn replies(base: &str, scenario: Scenario, replies: &[Value]) -> String {
     let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
     peer.input(scenario.text()).await;
     let prompt = prompt(&mut peer).await;
-    let mut told = String::new();
+    let mut output = String::new();
     for reply in replies {
         let reply = peer.reply(&prompt, reply);
-        let (status, body) = peer.say(&reply).await;
+        let (status, body) = peer.send(&reply).await;
         let heard = peer.next_within(SILENCE / 2).await;
         let heard = heard.map(|event| event["summary_normal"].clone());
-        writeln!(told, "{status} {body} {heard:?}").unwrap();
+        writeln!(output, "{status} {body} {heard:?}").unwrap();
     }
-    if !told.contains("None") {
+    if !output.contains("None") {
         to_the_end(&mut peer, &Value::Null).await;
-        told.push_str(&normal(&peer.lines));
+        output.push_str(&normal(&peer.lines));
     }
-    told
+    output
 }
 
 async fn late(base: &str) -> String {
@@ -279,7 +279,7 @@ async fn late(base: &str) -> String {
     let prompt = prompt(&mut peer).await;
     peer.next().await.unwrap();
     let reply = peer.reply(&prompt, &json!({"decision": "accept"}));
-    peer.say(&reply).await;
+    peer.send(&reply).await;
     to_the_end(&mut peer, &Value::Null).await;
     format!("{}", peer.lines.iter().any(|line| line.contains("tool.invoked")))
 }
@@ -372,7 +372,7 @@ async fn renegotiated(base: &str) -> String {
     let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
     let wish = json!({"type": "subscription.renegotiate", "subscription_id": peer.subscription,
         "capabilities": {"event_filters": {"exclude": ["aaep:agent.tool.*"]}}});
-    let (status, body) = peer.say(&wish).await;
+    let (status, body) = peer.send(&wish).await;
     peer.lines.push(body);
     peer.input(Scenario::Tool.text()).await;
     to_the_end(&mut peer, &Value::Null).await;
@@ -383,7 +383,7 @@ async fn closed(base: &str) -> String {
     let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
     let close = json!({"type": "subscription.close", "subscription_id": peer.subscription,
         "reason_code": "subscriber_shutdown", "reason_message": "The test is over."});
-    peer.say(&close).await;
+    peer.send(&close).await;
     peer.input(Scenario::Brief.text()).await;
     to_the_end(&mut peer, &Value::Null).await;
     normal(&peer.lines).replace(base, "")
@@ -473,10 +473,10 @@ async fn status(base: &str, path: &str, body: Option<&'static str>) -> String {
 fn normal(lines: &[String]) -> String {
     let mut ids: HashMap<String, String> = HashMap::new();
     let mut last_ms = HashMap::new();
-    let mut told = String::new();
+    let mut output = String::new();
     for line in lines {
         let Ok(mut value) = serde_json::from_str::<Value>(line) else {
-            writeln!(told, "{} bytes that are no JSON", line.len()).unwrap();
+            writeln!(output, "{} bytes that are no JSON", line.len()).unwrap();
             continue;
         };
         // Handshakes name places, and replies the time of the test.
@@ -496,9 +496,9 @@ fn normal(lines: &[String]) -> String {
             }
         }
         name_ids(&mut value, &mut ids);
-        writeln!(told, "{value}").unwrap();
+        writeln!(output, "{value}").unwrap();
     }
-    told
+    output
 }
 
 /// Gives identifiers names in the order in which they come; one that is not in its grammar keeps its form.

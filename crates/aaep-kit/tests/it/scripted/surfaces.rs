@@ -22,13 +22,13 @@ async fn on_socket(
     base: &str,
     path: &str,
     protocol: Option<&str>,
-    said: Message,
+    message: Message,
 ) -> Result<(String, CloseCode), u16> {
-    let mut asked = format!("{}{path}", base.replace("http://", "ws://")).into_client_request().unwrap();
+    let mut request = format!("{}{path}", base.replace("http://", "ws://")).into_client_request().unwrap();
     if let Some(protocol) = protocol {
-        asked.headers_mut().insert("sec-websocket-protocol", protocol.parse().unwrap());
+        request.headers_mut().insert("sec-websocket-protocol", protocol.parse().unwrap());
     }
-    let mut socket = match tokio_tungstenite::connect_async(asked).await {
+    let mut socket = match tokio_tungstenite::connect_async(request).await {
         Ok((socket, answer)) => {
             let agreed = answer.headers().get("sec-websocket-protocol").map(|name| name.to_str().unwrap());
             assert_eq!(agreed, protocol, "the subprotocol that was offered is the one that is spoken");
@@ -37,7 +37,7 @@ async fn on_socket(
         Err(Error::Http(answer)) => return Err(answer.status().as_u16()),
         Err(error) => panic!("{error}"),
     };
-    socket.send(said).await.unwrap();
+    socket.send(message).await.unwrap();
     let mut heard = String::new();
     while let Some(Ok(message)) = socket.next().await {
         match message {
@@ -56,9 +56,9 @@ async fn sockets_are_closed_with_the_code_that_says_why() {
     let base = producer.base();
     let both = ["/aaep/v1/ws", "/ws"];
     assert_eq!(on_socket(base, both[0], None, Message::text("{}")).await.unwrap_err(), 400);
-    let (told, code) = on_socket(base, both[0], Some("aaep.v1"), Message::text("{}")).await.unwrap();
+    let (text, code) = on_socket(base, both[0], Some("aaep.v1"), Message::text("{}")).await.unwrap();
     assert_eq!(code, CloseCode::from(4001));
-    assert!(told.contains("subscription.rejected"), "{told}");
+    assert!(text.contains("subscription.rejected"), "{text}");
     for path in both {
         let binary = on_socket(base, path, Some("aaep.v1"), Message::binary(b"{}".to_vec())).await.unwrap();
         assert_eq!(binary.1, CloseCode::Unsupported, "{path}");
@@ -68,7 +68,7 @@ async fn sockets_are_closed_with_the_code_that_says_why() {
     }
     let mut peer = Peer::open(base, Over::Socket, None).await;
     let close = json!({"type": "subscription.close", "subscription_id": peer.subscription});
-    peer.say(&close).await;
+    peer.send(&close).await;
     assert!(peer.next().await.is_none(), "the socket is closed");
     producer.stop().await;
 }
@@ -101,7 +101,7 @@ async fn replies_are_answered_alike_and_what_is_none_is_refused() {
 
 // the first reply counts, and every subscription hears of it.
 #[tokio::test]
-async fn of_many_replies_one_counts_and_everybody_hears_which() {
+async fn one_of_many_replies_counts_and_all_subscribers_see_it() {
     let behaviour = Behaviour { timeout_seconds: 30, ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
     let mut peers = Vec::new();
@@ -133,18 +133,18 @@ async fn of_many_replies_one_counts_and_everybody_hears_which() {
         for peer in &mut peers {
             let events = peer.through(&Value::Null, &Value::Null).await;
             let calls = kinds(&events).iter().filter(|kind| kind.ends_with("tool.invoked")).count();
-            let told = events.iter().find(|event| event["from_state"] == "awaiting_input").unwrap();
-            assert_eq!(calls, usize::from(told["to_state"] == "calling_tool"), "{events:?}");
-            ends.push(told["summary_normal"].clone());
+            let change = events.iter().find(|event| event["from_state"] == "awaiting_input").unwrap();
+            assert_eq!(calls, usize::from(change["to_state"] == "calling_tool"), "{events:?}");
+            ends.push(change["summary_normal"].clone());
         }
-        assert!(ends.iter().all(|told| *told == ends[0]), "{ends:?}");
+        assert!(ends.iter().all(|change| *change == ends[0]), "{ends:?}");
     }
     producer.stop().await;
 }
 
 // who knows prompts gets them, and a producer of level 1 has none.
 #[tokio::test]
-async fn a_producer_of_level_one_asks_nobody() {
+async fn a_level_one_producer_sends_no_prompts() {
     let behaviour = Behaviour { level: 1, ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
     for over in Over::ALL {
@@ -181,8 +181,8 @@ async fn an_input_is_answered_with_its_session_and_pages_may_send_it() {
         let events = peer.through(&Value::Null, &Value::Null).await;
         assert!(events.iter().all(|event| event["session_id"] == answer["session_id"]));
     }
-    let asked = http().request(reqwest::Method::OPTIONS, format!("{}/messages", producer.base()));
-    let allowed = asked.send().await.unwrap();
+    let request = http().request(reqwest::Method::OPTIONS, format!("{}/messages", producer.base()));
+    let allowed = request.send().await.unwrap();
     assert_eq!(allowed.status(), 204);
     assert_eq!(allowed.headers()["access-control-allow-origin"], "*");
     producer.stop().await;

@@ -244,14 +244,14 @@ impl Play {
             ReplyOutcome::Accepted { .. } | ReplyOutcome::Rejected { .. } | ReplyOutcome::Answered { .. }
         );
         self.accepted += usize::from(matches!(received.outcome, ReplyOutcome::Accepted { prompt }
-            if self.prompts.iter().any(|(asked, call)| *asked == prompt && *call < 2)));
+            if self.prompts.iter().any(|(open, call)| *open == prompt && *call < 2)));
         let malformed = matches!(received.outcome, ReplyOutcome::Malformed { .. });
         // A default that was due came before. A reply that had no effect and claims an earlier time is left out: who
         // reads the recording cannot know when it came.
-        let told = Timestamp::of_millis(sent.now_ms).millis() > now_ms;
+        let is_later = Timestamp::of_millis(sent.now_ms).millis() > now_ms;
         if counts {
             self.recording.push(text);
-        } else if !malformed && told {
+        } else if !malformed && is_later {
             self.recording.extend(texts(&received.events));
             self.events.extend(received.events);
             self.recording.push(text);

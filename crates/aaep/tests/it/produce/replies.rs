@@ -20,7 +20,7 @@ pub(crate) fn accept(session: &ProducerSession, at: Stamp) -> String {
     reply(session.open_token().unwrap().as_str(), at, r#""decision":"accept""#)
 }
 
-fn asked() -> (ProducerSession, PromptHandle, String) {
+fn prompted() -> (ProducerSession, PromptHandle, String) {
     let (mut session, _) = started();
     let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
     let (prompt, _) = session.confirm(at(10), &payment(), ask).unwrap();
@@ -30,7 +30,7 @@ fn asked() -> (ProducerSession, PromptHandle, String) {
 
 #[test]
 fn the_first_valid_reply_before_the_deadline_counts() {
-    let (mut session, prompt, token) = asked();
+    let (mut session, prompt, token) = prompted();
     let decision = |decision: &str, at: Stamp| reply(&token, at, &format!(r#""decision":"{decision}""#));
     let mut outcome = |stamp, text: &str| session.receive(stamp, text).unwrap().outcome;
     assert_eq!(outcome(at(11), &decision("accept", at(11)).replace("rpl_", "rpl_x")), ReplyOutcome::Unknown);
@@ -55,7 +55,7 @@ fn the_first_valid_reply_before_the_deadline_counts() {
 
 #[test]
 fn a_reply_after_the_deadline_comes_after_the_default() {
-    let (mut session, prompt, token) = asked();
+    let (mut session, prompt, token) = prompted();
     // Its own timestamp does not help it.
     let late = session.receive(at(70), &reply(&token, at(20), r#""decision":"accept""#)).unwrap();
     assert_eq!(late.outcome, ReplyOutcome::Late { prompt });
@@ -66,7 +66,7 @@ fn a_reply_after_the_deadline_comes_after_the_default() {
 
 #[test]
 fn an_acceptance_with_changes_is_a_rejection() {
-    let (mut session, prompt, token) = asked();
+    let (mut session, prompt, token) = prompted();
     let more = r#""decision":"accept","modified_action":{"args_summary":"4 euros"}"#;
     let received = session.receive(at(11), &reply(&token, at(11), more)).unwrap();
     assert_eq!(received.outcome, ReplyOutcome::Rejected { prompt, modified: true });

@@ -12,47 +12,47 @@ use super::{accusations, at, payment, session, started, texts, types};
 
 #[test]
 fn a_session_with_everything_breaks_no_rule() {
-    let (mut session, mut said) = started();
-    said.extend(session.set_state(at(1), "thinking", "Looking.").unwrap());
+    let (mut session, mut sent) = started();
+    sent.extend(session.set_state(at(1), "thinking", "Looking.").unwrap());
     let answer = session.open_output(Some("text/markdown")).unwrap();
-    said.extend(session.write(at(2), answer, "Für 👩‍👩‍👧 ", Boundary::Word).unwrap());
+    sent.extend(session.write(at(2), answer, "Für 👩‍👩‍👧 ", Boundary::Word).unwrap());
     let fetch = || build::tool_invoked("fetch", "Fetching.");
     let (one, events) = session.begin_call(at(3), fetch()).unwrap();
-    said.extend(events);
+    sent.extend(events);
     let (two, events) = session.begin_call(at(3), fetch()).unwrap();
-    said.extend(events);
+    sent.extend(events);
     let back = || build::tool_completed("fetch", ToolStatus::Success, "Fetched.");
-    said.extend(session.end_call(at(4), two, back()).unwrap());
-    said.extend(session.end_call(at(4), one, back()).unwrap());
-    said.extend(session.finish_output(at(5), answer, "alles.").unwrap());
+    sent.extend(session.end_call(at(4), two, back()).unwrap());
+    sent.extend(session.end_call(at(4), one, back()).unwrap());
+    sent.extend(session.finish_output(at(5), answer, "alles.").unwrap());
     let (prompt, events) = session
         .confirm(at(6), &payment(), |token| build::confirmation("Pay.", "It is gone.", token, 300))
         .unwrap();
-    said.extend(events);
+    sent.extend(events);
     let half = Progress { percent: Some(50.into()), ..Progress::default() };
-    said.extend(
+    sent.extend(
         session.report_progress(at(150), build::progress(half).summary("Half the time is left.")).unwrap(),
     );
     let accepted = accept(&session, at(160));
-    let mut lines = texts(&said);
+    let mut lines = texts(&sent);
     lines.push(accepted.clone());
     let received = session.receive(at(160), &accepted).unwrap();
-    let mut said = received.events;
+    let mut sent = received.events;
     let (call, events) = session.begin_confirmed_call(at(161), payment(), prompt).unwrap();
-    said.extend(events);
-    said.extend(
+    sent.extend(events);
+    sent.extend(
         session.end_call(at(162), call, build::tool_completed("pay", ToolStatus::Success, "Paid.")).unwrap(),
     );
-    said.extend(
+    sent.extend(
         session.hand_off(at(163), build::handoff("Look.", HandoffTarget::Human, "A person looks.")).unwrap(),
     );
-    said.extend(session.complete(at(164), build::session_completed("Done.")).unwrap());
-    lines.extend(texts(&said));
+    sent.extend(session.complete(at(164), build::session_completed("Done.")).unwrap());
+    lines.extend(texts(&sent));
     assert_eq!(accusations(&lines, true), Vec::<String>::new());
     // Without the replies that only some recordings hold.
     lines.retain(|line| !line.contains("confirmation.reply"));
     assert_eq!(accusations(&lines, true), Vec::<String>::new());
-    let last = said.last().unwrap();
+    let last = sent.last().unwrap();
     assert_eq!(last.envelope.sequence_number, Some(lines.len() as u64 - 1));
 }
 
@@ -71,11 +71,11 @@ fn positions_count_characters() {
 }
 
 #[test]
-fn a_prompt_that_nobody_answers_takes_its_default_at_its_deadline() {
-    let (mut session, mut said) = started();
+fn an_unanswered_prompt_takes_its_default_at_its_deadline() {
+    let (mut session, mut sent) = started();
     let (prompt, events) =
         session.confirm(at(10), &payment(), |token| build::confirmation("Pay.", "Gone.", token, 60)).unwrap();
-    said.extend(events);
+    sent.extend(events);
     assert_eq!(session.next_deadline(), Some(at(70).now_ms));
     assert_eq!(session.advance(at(69)).unwrap().default, None);
     let advanced = session.advance(at(70)).unwrap();
@@ -87,40 +87,40 @@ fn a_prompt_that_nobody_answers_takes_its_default_at_its_deadline() {
     let note = || build::tool_invoked("note", "Noting.");
     let ask = |token| build::confirmation("Note it.", "It can be removed.", token, 60).default_accept();
     let (prompt, events) = session.confirm(at(100), &note(), ask).unwrap();
-    said.extend(advanced.events.into_iter().chain(events));
+    sent.extend(advanced.events.into_iter().chain(events));
     let advanced = session.advance(at(161)).unwrap();
     assert_eq!(advanced.default, Some((prompt, AppliedDefault::Accepted)));
-    said.extend(advanced.events);
+    sent.extend(advanced.events);
     let (call, events) = session.begin_confirmed_call(at(161), note(), prompt).unwrap();
-    said.extend(events);
-    said.extend(
+    sent.extend(events);
+    sent.extend(
         session.end_call(at(162), call, build::tool_completed("note", ToolStatus::Error, "No.")).unwrap(),
     );
 
     let question = |token| build::clarification("Where?", token, 60).default_response("Oslo");
-    said.extend(session.clarify(at(200), question).unwrap().1);
+    sent.extend(session.clarify(at(200), question).unwrap().1);
     let advanced = session.advance(at(300)).unwrap();
     assert_eq!(advanced.default.unwrap().1, AppliedDefault::Response("Oslo".into()));
-    said.extend(advanced.events);
-    said.extend(session.clarify(at(300), |token| build::clarification("When?", token, 60)).unwrap().1);
+    sent.extend(advanced.events);
+    sent.extend(session.clarify(at(300), |token| build::clarification("When?", token, 60)).unwrap().1);
     let advanced = session.advance(at(400)).unwrap();
     assert_eq!(advanced.default.unwrap().1, AppliedDefault::Unanswered);
-    said.extend(advanced.events);
-    said.extend(session.complete(at(401), build::session_completed("Done.")).unwrap());
-    assert_eq!(accusations(&texts(&said), true), Vec::<String>::new());
+    sent.extend(advanced.events);
+    sent.extend(session.complete(at(401), build::session_completed("Done.")).unwrap());
+    assert_eq!(accusations(&texts(&sent), true), Vec::<String>::new());
 }
 
 #[test]
 fn what_is_open_is_closed_when_a_session_breaks_off() {
     for fails in [true, false] {
-        let (mut session, mut said) = started();
+        let (mut session, mut sent) = started();
         let output = session.open_output(None).unwrap();
-        said.extend(session.write(at(1), output, "So ", Boundary::Word).unwrap());
+        sent.extend(session.write(at(1), output, "So ", Boundary::Word).unwrap());
         session.open_output(None).unwrap();
         let (_, events) = session.begin_call(at(2), build::tool_invoked("fetch", "Fetching.")).unwrap();
-        said.extend(events);
+        sent.extend(events);
         let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
-        said.extend(session.confirm(at(3), &payment(), ask).unwrap().1);
+        sent.extend(session.confirm(at(3), &payment(), ask).unwrap().1);
         let last = if fails {
             session.fail(at(4), build::session_errored(ErrorCategory::Transient, "It broke."))
         } else {
@@ -128,28 +128,28 @@ fn what_is_open_is_closed_when_a_session_breaks_off() {
         };
         let last = last.unwrap();
         assert_eq!(types(&last)[..2], ["output.streaming", "tool.completed"], "{last:?}");
-        said.extend(last);
+        sent.extend(last);
         assert!(session.has_ended() && session.next_deadline().is_none());
-        assert_eq!(accusations(&texts(&said), true), Vec::<String>::new());
+        assert_eq!(accusations(&texts(&sent), true), Vec::<String>::new());
     }
 }
 
 /// Ids and tokens differ also when the caller's randomness does not, and times never fall.
 #[test]
 fn a_bad_clock_and_bad_entropy_make_no_bad_events() {
-    let (mut session, mut said) = started();
+    let (mut session, mut sent) = started();
     let mut tokens = std::collections::BTreeSet::new();
     for round in 0..20 {
         let ask = |token| build::clarification("Where?", token, 60);
-        said.extend(session.clarify(at(-round), ask).unwrap().1);
+        sent.extend(session.clarify(at(-round), ask).unwrap().1);
         tokens.insert(session.open_token().unwrap().clone());
-        said.extend(session.withdraw(at(i64::MIN / 1_000_000)).unwrap());
+        sent.extend(session.withdraw(at(i64::MIN / 1_000_000)).unwrap());
     }
-    said.extend(
+    sent.extend(
         session.cancel(at(i64::MAX / 1_000_000), build::session_cancelled(CancelledBy::User, "So.")).unwrap(),
     );
     assert_eq!(tokens.len(), 20);
-    assert_eq!(accusations(&texts(&said), true), Vec::<String>::new());
+    assert_eq!(accusations(&texts(&sent), true), Vec::<String>::new());
 }
 
 /// Calls a step, which must be refused and leave nothing behind.

@@ -91,7 +91,7 @@ fn over_the_rate_more_is_joined() {
 
 /// What the producer says of its pieces is believed, also where the text does not show it.
 #[test]
-fn what_a_producer_says_of_an_end_counts() {
+fn an_end_declared_by_the_producer_counts() {
     let mut stage = stage(&json!({"coalesce_boundaries": ["sentence", "completion"]}));
     stage.write("- one ", Some("sentence"));
     stage.write("- two", Some("sentence"));
@@ -128,7 +128,7 @@ fn an_end_is_believed_after_a_while() {
 #[test]
 fn what_ends_nowhere_is_sent_when_nothing_follows_for_long() {
     let wait = recount_aaep::limits::SHAPED_UNFINISHED_MS;
-    for (agreed, said, text, chunk) in [
+    for (agreed, hint, text, chunk) in [
         ("sentence", Some("none"), "It rains and", Some(("It rains and", "word"))),
         ("sentence", None, "It rains and ", Some(("It rains and ", "word"))),
         ("paragraph", Some("word"), "It rains. And", Some(("It rains. And", "word"))),
@@ -139,12 +139,12 @@ fn what_ends_nowhere_is_sent_when_nothing_follows_for_long() {
         ("sentence", Some("none"), "   ", None),
     ] {
         for rate in [json!(null), json!(1)] {
-            let mut asked = json!({ "coalesce_boundaries": [agreed] });
+            let mut requested = json!({ "coalesce_boundaries": [agreed] });
             if rate.is_number() {
-                asked["max_events_per_second"] = rate;
+                requested["max_events_per_second"] = rate;
             }
-            let mut stage = stage(&asked);
-            stage.write(text, said);
+            let mut stage = stage(&requested);
+            stage.write(text, hint);
             stage.wait(wait - 1);
             assert_eq!(stage.chunks(), [], "{agreed} {text}");
             stage.wait(1);
@@ -179,8 +179,8 @@ fn a_sentence_is_sent_although_its_producer_knows_of_no_end() {
 fn what_ends_nowhere_is_sent_before_what_came_behind_it() {
     let mut stage = stage(&json!({ "max_events_per_second": 1 }));
     stage.write("It rains and", Some("none"));
-    stage.say(called("call_1"));
-    stage.say(called("call_2"));
+    stage.emit(called("call_1"));
+    stage.emit(called("call_2"));
     stage.drain();
     assert_eq!(stage.kinds().len(), 3);
     assert_eq!(stage.chunks(), [("It rains and", "word")]);
@@ -218,7 +218,7 @@ fn characters_are_not_cut_where_pieces_are() {
 
 /// Output that stays in one piece as it came keeps its id; what is joined or cut gets its own, and says of what it is.
 #[test]
-fn joined_pieces_say_what_they_are_made_of() {
+fn joined_pieces_list_their_parts() {
     let mut stage = stage(&json!({}));
     stage.write("One. ", Some("sentence"));
     stage.write("Two", None);
@@ -283,7 +283,7 @@ fn what_is_too_long_goes_in_fragments() {
 #[test]
 fn texts_that_differ_stay_apart() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(progress(1));
+    stage.emit(progress(1));
     stage.write_in("sess_1", "out_1", "One. ", None, false);
     stage.write_in("sess_1", "out_2", "Un. ", None, false);
     stage.write_in("sess_1", "out_1", "Two. ", None, true);
@@ -301,7 +301,7 @@ fn texts_that_differ_stay_apart() {
 #[test]
 fn languages_are_not_mixed_in_one_piece() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(called("call_1"));
+    stage.emit(called("call_1"));
     for (at, (chunk, language)) in
         [("He said ", "en"), ("« Bon", "fr"), ("jour » ", "fr"), ("twice.", "en")].iter().enumerate()
     {
@@ -328,8 +328,8 @@ fn languages_are_not_mixed_in_one_piece() {
 fn an_unfinished_sentence_is_passed_by_what_follows() {
     let mut stage = stage(&json!({}));
     stage.write("I see. Let me", None);
-    stage.say(state("idle", "calling_tool"));
-    stage.say(called("call_1"));
+    stage.emit(state("idle", "calling_tool"));
+    stage.emit(called("call_1"));
     stage.write(" look.", None);
     stage.write_last("");
     assert_eq!(stage.kinds(), ["output.streaming", "state.changed", "tool.invoked", "output.streaming"]);
@@ -340,11 +340,11 @@ fn an_unfinished_sentence_is_passed_by_what_follows() {
 #[test]
 fn what_waits_keeps_its_order() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(called("call_0"));
+    stage.emit(called("call_0"));
     stage.write("One. Two", None);
-    stage.say(called("call_1"));
+    stage.emit(called("call_1"));
     stage.write(" and three. ", None);
-    stage.say(called("call_2"));
+    stage.emit(called("call_2"));
     stage.write_last("Four.");
     stage.drain();
     assert_eq!(
@@ -481,8 +481,8 @@ proptest! {
                 stops.extend([so_far, so_far - last]);
             }
             match other {
-                0 if between => { stage.say(progress(1)); }
-                1 if between => { stage.say(called("call_1")); }
+                0 if between => { stage.emit(progress(1)); }
+                1 if between => { stage.emit(called("call_1")); }
                 2 if between => { stage.wait(3_000); }
                 _ => stage.wait(*gap),
             }

@@ -14,14 +14,14 @@ use super::stage::{Stage, called, handoff, progress, prompt, returned, stage, st
 #[test]
 fn filters_leave_out_what_is_not_wanted() {
     let everything = |stage: &mut Stage| {
-        stage.say(build::session_started("Hello."));
-        stage.say(state("idle", "calling_tool"));
-        stage.say(called("call_1"));
-        stage.say(returned("call_1"));
-        stage.say(prompt("rpl_1"));
+        stage.emit(build::session_started("Hello."));
+        stage.emit(state("idle", "calling_tool"));
+        stage.emit(called("call_1"));
+        stage.emit(returned("call_1"));
+        stage.emit(prompt("rpl_1"));
         stage.write_last("Done.");
-        stage.say(handoff());
-        stage.say(build::session_errored(ErrorCategory::Unknown, "It broke."));
+        stage.emit(handoff());
+        stage.emit(build::session_errored(ErrorCategory::Unknown, "It broke."));
     };
     for (filters, passed) in [
         (
@@ -55,7 +55,7 @@ fn filters_leave_out_what_is_not_wanted() {
 fn what_is_written_is_sent_though_the_ending_is_left_out() {
     let mut stage = stage(&json!({"event_filters": {"exclude": ["aaep:agent.session.*"]}}));
     stage.write("An unfinished", None);
-    stage.say(build::session_cancelled(CancelledBy::User, "Given up."));
+    stage.emit(build::session_cancelled(CancelledBy::User, "Given up."));
     assert_eq!(stage.chunks(), [("An unfinished", "none")]);
 }
 
@@ -64,13 +64,13 @@ fn what_is_written_is_sent_though_the_ending_is_left_out() {
 #[test]
 fn a_prompt_does_not_wait_and_comes_after_all_text_before_it() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(build::session_started("Hello."));
-    stage.say(called("call_1"));
+    stage.emit(build::session_started("Hello."));
+    stage.emit(called("call_1"));
     for piece in ["I will pay. ", "It costs 5 €. ", "Are you"] {
         stage.write(piece, None);
     }
-    stage.say(progress(1));
-    stage.say(prompt("rpl_1"));
+    stage.emit(progress(1));
+    stage.emit(prompt("rpl_1"));
     assert_eq!(
         stage.kinds(),
         ["session.started", "output.streaming", "output.streaming", "awaiting.confirmation"]
@@ -95,11 +95,11 @@ fn a_prompt_does_not_wait_and_comes_after_all_text_before_it() {
 #[test]
 fn text_on_both_sides_of_a_call_is_joined_before_a_prompt() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(build::session_started("Hello."));
+    stage.emit(build::session_started("Hello."));
     stage.write("One.", None);
-    stage.say(called("call_1"));
+    stage.emit(called("call_1"));
     stage.write(" Two", None);
-    stage.say(prompt("rpl_1"));
+    stage.emit(prompt("rpl_1"));
     assert_eq!(stage.chunks(), [("One.", "sentence"), (" Two", "none")]);
     assert_eq!(stage.kinds().last(), Some(&"awaiting.confirmation"));
     stage.write_last(" and three.");
@@ -111,9 +111,9 @@ fn text_on_both_sides_of_a_call_is_joined_before_a_prompt() {
 #[test]
 fn a_prompt_cuts_through_no_character() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(build::session_started("Hello."));
+    stage.emit(build::session_started("Hello."));
     stage.write("Look 👩", None);
-    stage.say(prompt("rpl_1"));
+    stage.emit(prompt("rpl_1"));
     assert_eq!(stage.chunks(), [("Look ", "none")]);
     stage.write_last("\u{200D}💻.");
     stage.drain();
@@ -125,13 +125,13 @@ fn a_prompt_cuts_through_no_character() {
 fn a_session_begins_before_its_prompt() {
     for urgent in ["prompt", "error", "progress"] {
         let mut stage = stage(&json!({"max_events_per_second": 1}));
-        stage.say_in("sess_2", build::session_started("Hello."));
-        stage.say(build::session_started("Hello."));
+        stage.emit_in("sess_2", build::session_started("Hello."));
+        stage.emit(build::session_started("Hello."));
         stage.write("Just one", None);
         match urgent {
-            "prompt" => stage.say(prompt("rpl_1")),
-            "error" => stage.say(build::session_errored(ErrorCategory::Unknown, "It broke.")),
-            _ => stage.say(progress(1).urgency(Urgency::Critical)),
+            "prompt" => stage.emit(prompt("rpl_1")),
+            "error" => stage.emit(build::session_errored(ErrorCategory::Unknown, "It broke.")),
+            _ => stage.emit(progress(1).urgency(Urgency::Critical)),
         };
         let begins = stage.out[1].1.envelope.session_id.as_str();
         assert_eq!((stage.kinds()[1], begins), ("session.started", "sess_1"), "{urgent}");
@@ -143,12 +143,12 @@ fn a_session_begins_before_its_prompt() {
 #[test]
 fn an_error_ends_a_session_at_once_and_behind_all_that_was_held() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(build::session_started("Hello."));
-    stage.say_in("sess_2", build::session_started("Hello, too."));
-    stage.say(state("idle", "calling_tool"));
-    stage.say(called("call_1"));
+    stage.emit(build::session_started("Hello."));
+    stage.emit_in("sess_2", build::session_started("Hello, too."));
+    stage.emit(state("idle", "calling_tool"));
+    stage.emit(called("call_1"));
     stage.write("Half a", None);
-    stage.say(build::session_errored(ErrorCategory::Transient, "It broke."));
+    stage.emit(build::session_errored(ErrorCategory::Transient, "It broke."));
     assert_eq!(
         stage.kinds(),
         ["session.started", "state.changed", "tool.invoked", "output.streaming", "session.errored"]
@@ -162,7 +162,7 @@ fn an_error_ends_a_session_at_once_and_behind_all_that_was_held() {
 fn what_need_not_be_critical_passes_a_few_times() {
     let mut stage = stage(&json!({"max_events_per_second": 1, "event_filters": {"exclude": ["*"]}}));
     for step in 0..50 {
-        stage.say(progress(step + 1).urgency(Urgency::Critical));
+        stage.emit(progress(step + 1).urgency(Urgency::Critical));
     }
     assert_eq!(stage.out.len(), 6, "the meter's five, and one of the rate");
     assert_eq!(stage.shaper.counts().metered, 45);
@@ -171,14 +171,14 @@ fn what_need_not_be_critical_passes_a_few_times() {
 
     let mut stage = super::stage::stage(&json!({"max_events_per_second": 1}));
     for at in 0..50 {
-        stage.say(prompt(&format!("rpl_{at}")));
+        stage.emit(prompt(&format!("rpl_{at}")));
     }
     assert_eq!(stage.out.len(), 50, "prompts are critical by themselves");
     assert_eq!(stage.shaper.counts().metered, 0);
 }
 
 #[test]
-fn types_of_extensions_may_be_critical_when_that_was_said() {
+fn extension_types_may_be_declared_critical() {
     let alert = |at: u32| {
         Event::parse(&format!(
             r#"{{"@context":["https://aaep-protocol.org/context/v1","https://example.org/medai/v1"],"type":"medai:alert",
@@ -206,10 +206,10 @@ fn stage_shaper() -> recount_aaep::shaping::Shaper {
 #[test]
 fn critical_output_takes_the_text_before_it_along() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(build::session_started("Hello."));
+    stage.emit(build::session_started("Hello."));
     stage.write("Stop. It", None);
     let piece = build::output(" burns", 8, recount_aaep::wire::Boundary::Word);
-    stage.say(piece.output_id("out_1").urgency(Urgency::Critical));
+    stage.emit(piece.output_id("out_1").urgency(Urgency::Critical));
     assert_eq!(stage.chunks().iter().map(|(chunk, _)| *chunk).collect::<String>(), "Stop. It burns");
     assert_eq!(stage.now, 0);
 }
@@ -218,17 +218,17 @@ fn critical_output_takes_the_text_before_it_along() {
 #[test]
 fn what_waits_is_joined_by_kind() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(build::session_started("Hello."));
-    stage.say(state("idle", "thinking"));
-    stage.say(progress(1));
-    stage.say(state("thinking", "calling_tool"));
-    stage.say(called("call_1"));
-    stage.say(progress(2));
-    stage.say(returned("call_1"));
-    stage.say(progress(3));
-    stage.say(state("calling_tool", "thinking"));
-    stage.say(state("thinking", "writing_output"));
-    stage.say(build::session_completed("Done."));
+    stage.emit(build::session_started("Hello."));
+    stage.emit(state("idle", "thinking"));
+    stage.emit(progress(1));
+    stage.emit(state("thinking", "calling_tool"));
+    stage.emit(called("call_1"));
+    stage.emit(progress(2));
+    stage.emit(returned("call_1"));
+    stage.emit(progress(3));
+    stage.emit(state("calling_tool", "thinking"));
+    stage.emit(state("thinking", "writing_output"));
+    stage.emit(build::session_completed("Done."));
     stage.drain();
     assert_eq!(
         stage.kinds(),
@@ -270,8 +270,8 @@ fn without_a_rate_everything_goes_as_it_comes() {
     let mut stage = stage(&json!({}));
     let mut ids = Vec::new();
     for step in 1..20 {
-        ids.push(stage.say(state("thinking", "thinking")));
-        ids.push(stage.say(progress(step)));
+        ids.push(stage.emit(state("thinking", "thinking")));
+        ids.push(stage.emit(progress(step)));
     }
     let seen: Vec<&str> = stage.out.iter().map(|(_, event)| event.envelope.event_id.as_str()).collect();
     assert_eq!(seen, ids);
@@ -283,7 +283,7 @@ fn without_a_rate_everything_goes_as_it_comes() {
 fn a_change_of_mind_holds_for_what_comes_later() {
     let mut stage = stage(&json!({"max_events_per_second": 10}));
     for call in 0..10 {
-        stage.say(called(&format!("call_{call}")));
+        stage.emit(called(&format!("call_{call}")));
     }
     stage.wait(250);
     assert_eq!(stage.out.len(), 3);
@@ -291,7 +291,7 @@ fn a_change_of_mind_holds_for_what_comes_later() {
         &json!({"max_events_per_second": 1, "event_filters": {"exclude": ["aaep:agent.tool.completed"]}}),
     ));
     for call in 0..10 {
-        stage.say(returned(&format!("call_{call}")));
+        stage.emit(returned(&format!("call_{call}")));
     }
     stage.drain();
     assert_eq!(stage.out.len(), 10, "what waited is sent, what is not wanted any more is not");
@@ -304,8 +304,8 @@ fn a_change_of_mind_holds_for_what_comes_later() {
 #[test]
 fn flushing_gives_all_there_is() {
     let mut stage = stage(&json!({"max_events_per_second": 1, "coalesce_boundaries": ["completion"]}));
-    stage.say(build::session_started("Hello."));
-    stage.say(called("call_1"));
+    stage.emit(build::session_started("Hello."));
+    stage.emit(called("call_1"));
     stage.write("Half a sent", None);
     let rest = stage.shaper.flush();
     assert_eq!(rest.len(), 2);
@@ -340,7 +340,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[derive(Default)]
-struct Told {
+struct Expected {
     started: bool,
     text: String,
     output: usize,
@@ -357,7 +357,7 @@ const STATES: [&str; 4] = ["thinking", "calling_tool", "writing_output", "decidi
 fn perform(
     stage: &mut Stage,
     session: &str,
-    one: &mut Told,
+    one: &mut Expected,
     step: &Step,
     urgent: &mut u64,
 ) -> Result<bool, TestCaseError> {
@@ -376,23 +376,23 @@ fn perform(
         }
         Step::State(to) => {
             let from = std::mem::replace(&mut one.state, STATES[usize::from(to)].into());
-            stage.say_in(session, state(&from, STATES[usize::from(to)]));
+            stage.emit_in(session, state(&from, STATES[usize::from(to)]));
         }
         Step::Progress => {
             one.progress += 1;
             let step = one.progress;
-            stage.say_in(session, progress(step));
+            stage.emit_in(session, progress(step));
         }
         Step::Call => {
             one.tools += 1;
             let call = format!("call_{}", one.tools);
-            one.alone.push(stage.say_in(session, called(&call)));
-            one.alone.push(stage.say_in(session, returned(&call)));
+            one.alone.push(stage.emit_in(session, called(&call)));
+            one.alone.push(stage.emit_in(session, returned(&call)));
         }
         Step::Prompt | Step::Handoff => {
             let id = match step {
-                Step::Prompt => stage.say_in(session, prompt("rpl_1")),
-                _ => stage.say_in(session, handoff()),
+                Step::Prompt => stage.emit_in(session, prompt("rpl_1")),
+                _ => stage.emit_in(session, handoff()),
             };
             *urgent += 1;
             let (when, event) = stage.out.last().unwrap();
@@ -404,9 +404,9 @@ fn perform(
         }
         Step::Ends(how) => {
             let id = match how {
-                0 => stage.say_in(session, build::session_completed("Done.")),
-                1 => stage.say_in(session, build::session_cancelled(CancelledBy::User, "Given up.")),
-                _ => stage.say_in(session, build::session_errored(ErrorCategory::Unknown, "It broke.")),
+                0 => stage.emit_in(session, build::session_completed("Done.")),
+                1 => stage.emit_in(session, build::session_cancelled(CancelledBy::User, "Given up.")),
+                _ => stage.emit_in(session, build::session_errored(ErrorCategory::Unknown, "It broke.")),
             };
             if how == 2 {
                 prop_assert_eq!(stage.out.last().unwrap().1.envelope.event_id.as_str(), id.as_str());
@@ -421,7 +421,7 @@ fn perform(
 }
 
 /// Holds what was sent against what was said; answers when each event that is not critical was sent.
-fn follow(stage: &Stage, told: &BTreeMap<String, Told>) -> Result<Vec<u64>, TestCaseError> {
+fn follow(stage: &Stage, expected: &BTreeMap<String, Expected>) -> Result<Vec<u64>, TestCaseError> {
     let mut last: BTreeMap<&str, (u64, i64, u64, String)> = BTreeMap::new();
     let mut seen: BTreeMap<&str, (String, Vec<String>, u64)> = BTreeMap::new();
     let mut times = Vec::new();
@@ -461,15 +461,15 @@ fn follow(stage: &Stage, told: &BTreeMap<String, Told>) -> Result<Vec<u64>, Test
         }
         *ended = u64::from(event.kind().is_some_and(Kind::is_terminal));
     }
-    for (session, told) in told {
+    for (session, expected) in expected {
         let Some((text, alone, step)) = seen.get(session.as_str()) else {
-            prop_assert!(!told.started);
+            prop_assert!(!expected.started);
             continue;
         };
-        prop_assert_eq!(text, &told.text, "text of {}", session);
-        prop_assert_eq!(alone, &told.alone, "what stands for itself, in order, in {}", session);
-        prop_assert_eq!(*step, told.progress);
-        prop_assert_eq!(&last[session.as_str()].3, &told.state);
+        prop_assert_eq!(text, &expected.text, "text of {}", session);
+        prop_assert_eq!(alone, &expected.alone, "what stands for itself, in order, in {}", session);
+        prop_assert_eq!(*step, expected.progress);
+        prop_assert_eq!(&last[session.as_str()].3, &expected.state);
     }
     Ok(times)
 }
@@ -492,19 +492,19 @@ proptest! {
             wish["cognitive_load"] = "low".into();
         }
         let mut stage = stage(&wish);
-        let mut told: BTreeMap<String, Told> = BTreeMap::new();
+        let mut expected: BTreeMap<String, Expected> = BTreeMap::new();
         let mut names: Vec<u32> = vec![0; 3];
         let mut urgent = 0_u64;
         for (at, step) in steps {
             let session = format!("sess_{at}x{}", names[at]);
-            let one = told.entry(session.clone()).or_insert_with(|| Told { state: "idle".into(), ..Told::default() });
+            let one = expected.entry(session.clone()).or_insert_with(|| Expected { state: "idle".into(), ..Expected::default() });
             if let Step::Waits(millis) = step {
                 stage.wait(millis);
                 continue;
             }
             if !one.started {
                 one.started = true;
-                one.alone.push(stage.say_in(&session, build::session_started("Hello.")));
+                one.alone.push(stage.emit_in(&session, build::session_started("Hello.")));
             }
             if perform(&mut stage, &session, one, &step, &mut urgent)? {
                 names[at] += 1;
@@ -516,7 +516,7 @@ proptest! {
         let now = stage.now;
         stage.out.extend(rest.into_iter().map(|event| (now, event)));
 
-        let times = follow(&stage, &told)?;
+        let times = follow(&stage, &expected)?;
         // Without anything critical no second holds more than was agreed.
         let ends_badly = stage.out.iter().any(|(_, event)| event.kind() == Some(Kind::SessionErrored));
         if let Some(rate) = rate
@@ -548,33 +548,33 @@ fn a_shaped_session_breaks_no_rule() {
         wish["supports_confirmation_reply"] = true.into();
         let mut stage = stage(&wish);
         stage.now = 1_000;
-        stage.say(build::session_started("Hello."));
-        stage.say(state("idle", "thinking"));
+        stage.emit(build::session_started("Hello."));
+        stage.emit(state("idle", "thinking"));
         stage.wait(30);
-        stage.say(progress(1));
-        stage.say(state("thinking", "calling_tool"));
-        stage.say(called("call_1"));
+        stage.emit(progress(1));
+        stage.emit(state("thinking", "calling_tool"));
+        stage.emit(called("call_1"));
         stage.wait(300);
-        stage.say(returned("call_1"));
-        stage.say(state("calling_tool", "writing_output"));
+        stage.emit(returned("call_1"));
+        stage.emit(state("calling_tool", "writing_output"));
         for piece in ["I ", "will ", "pay. ", "It ", "costs ", "5 €."] {
             stage.write(piece, None);
             stage.wait(20);
         }
         stage.write_last("");
-        stage.say(state("writing_output", "awaiting_input"));
-        stage.say(prompt("rpl_1").irreversible(true).for_call("pay", "call_2"));
+        stage.emit(state("writing_output", "awaiting_input"));
+        stage.emit(prompt("rpl_1").irreversible(true).for_call("pay", "call_2"));
         let answered = stage.out.len();
         stage.wait(2_000);
-        stage.say(state("awaiting_input", "calling_tool"));
+        stage.emit(state("awaiting_input", "calling_tool"));
         let pay = build::tool_invoked("pay", "Paying.").tool_call_id("call_2").irreversible(true);
-        stage.say(pay);
-        stage.say(
+        stage.emit(pay);
+        stage.emit(
             build::tool_completed("pay", recount_aaep::wire::ToolStatus::Success, "Paid.")
                 .tool_call_id("call_2"),
         );
-        stage.say(state("calling_tool", "thinking"));
-        stage.say(build::session_completed("Done."));
+        stage.emit(state("calling_tool", "thinking"));
+        stage.emit(build::session_completed("Done."));
         stage.drain();
         let mut checker = Checker::new(Options::default());
         for (at, (_, event)) in stage.out.iter().enumerate() {

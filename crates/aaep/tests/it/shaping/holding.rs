@@ -17,14 +17,14 @@ fn within(stage: &Stage) {
 #[test]
 fn states_make_room_before_the_rate_gives_way() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
-    stage.say(build::session_started("Hello."));
+    stage.emit(build::session_started("Hello."));
     let mut from = "idle";
     for at in 0..100 {
         let to = ["thinking", "calling_tool"][at % 2];
-        stage.say(state(from, to));
+        stage.emit(state(from, to));
         from = to;
-        stage.say(called(&format!("call_{at}")));
-        stage.say(returned(&format!("call_{at}")));
+        stage.emit(called(&format!("call_{at}")));
+        stage.emit(returned(&format!("call_{at}")));
         within(&stage);
     }
     assert_eq!(stage.shaper.counts().ahead, 0);
@@ -47,11 +47,11 @@ fn states_make_room_before_the_rate_gives_way() {
 }
 
 #[test]
-fn what_cannot_be_joined_goes_ahead_of_the_rate_rather_than_be_lost() {
+fn unjoinable_events_exceed_the_rate_instead_of_being_lost() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     let most = limits::SHAPED_HELD_EVENTS_MAX;
     for at in 0..most + 101 {
-        stage.say(called(&format!("call_{at}")));
+        stage.emit(called(&format!("call_{at}")));
         within(&stage);
     }
     assert_eq!(stage.shaper.counts().ahead, 100);
@@ -89,12 +89,12 @@ fn text_beyond_the_bound_goes_in_fragments() {
 fn sessions_without_an_end_do_not_pile_up() {
     let mut stage = stage(&json!({}));
     for at in 0..limits::SHAPED_SESSIONS_MAX + 3_000 {
-        stage.say_in(&format!("sess_{at}"), build::session_started("Hello."));
+        stage.emit_in(&format!("sess_{at}"), build::session_started("Hello."));
     }
     assert_eq!(stage.out.len(), limits::SHAPED_SESSIONS_MAX + 3_000);
     let bytes = format!("{:?}", stage.shaper).len();
     assert!(bytes < 400 * limits::SHAPED_SESSIONS_MAX, "{bytes}");
-    stage.say_in(&format!("sess_{}", limits::SHAPED_SESSIONS_MAX + 2_999), progress(1));
+    stage.emit_in(&format!("sess_{}", limits::SHAPED_SESSIONS_MAX + 2_999), progress(1));
     assert_eq!(stage.out.last().unwrap().1.envelope.sequence_number, Some(1), "the newest are known");
 }
 
@@ -113,13 +113,13 @@ fn a_hundred_thousand_events_in_bounded_memory() {
                 texts.entry(session.clone()).or_default().push_str(word);
                 stage.write_in(&session, "out_1", word, None, false);
             }
-            90..95 => drop(stage.say_in(&session, progress(at))),
-            95..99 => drop(stage.say_in(&session, state("thinking", "thinking"))),
+            90..95 => drop(stage.emit_in(&session, progress(at))),
+            95..99 => drop(stage.emit_in(&session, state("thinking", "thinking"))),
             _ if at % 1_000 == 999 => {
                 calls += 1;
-                drop(stage.say_in(&session, called(&format!("call_{at}"))));
+                drop(stage.emit_in(&session, called(&format!("call_{at}"))));
             }
-            _ => drop(stage.say_in(&session, progress(at))),
+            _ => drop(stage.emit_in(&session, progress(at))),
         }
         stage.wait(1);
         if at % 10 == 0 {
@@ -130,7 +130,7 @@ fn a_hundred_thousand_events_in_bounded_memory() {
     for at in 0..10 {
         let session = format!("sess_{at}");
         stage.write_in(&session, "out_1", "", None, true);
-        stage.say_in(&session, build::session_completed("Done."));
+        stage.emit_in(&session, build::session_completed("Done."));
     }
     stage.drain();
     let counts = stage.shaper.counts();
@@ -155,8 +155,8 @@ fn sessions_take_turns() {
     let mut stage = stage(&json!({"max_events_per_second": 2}));
     for at in 0..2_000 {
         stage.write_in("sess_1", "out_1", "On and on. And", None, false);
-        stage.say_in("sess_2", state("thinking", "thinking"));
-        stage.say_in("sess_3", progress(at + 1));
+        stage.emit_in("sess_2", state("thinking", "thinking"));
+        stage.emit_in("sess_3", progress(at + 1));
         stage.wait(10);
     }
     for session in ["sess_1", "sess_2", "sess_3"] {

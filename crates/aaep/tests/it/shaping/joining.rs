@@ -18,12 +18,12 @@ fn joining(wish: &Value) -> Stage {
 }
 
 /// A sentence on where a session stands.
-fn stands(stage: &mut Stage, session: &str) {
+fn push_state(stage: &mut Stage, session: &str) {
     let draft = build::state_changed("thinking", "thinking", "The agent is thinking.");
-    stands_as(stage, session, draft);
+    push_state_as(stage, session, draft);
 }
 
-fn stands_as(
+fn push_state_as(
     stage: &mut Stage,
     session: &str,
     draft: recount_aaep::build::Draft<recount_aaep::wire::StateChanged>,
@@ -39,12 +39,12 @@ fn sessions(stage: &Stage) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn where_it_stands_comes_before_the_open_prompts_and_both_before_the_rest() {
+fn the_state_comes_before_open_prompts_and_both_before_the_rest() {
     let mut stage = joining(&json!({"max_events_per_second": 1}));
     for session in ["sess_1", "sess_2", "sess_3"] {
-        stands(&mut stage, session);
+        push_state(&mut stage, session);
         if session == "sess_2" {
-            stage.say_in(session, prompt("rpl_1"));
+            stage.emit_in(session, prompt("rpl_1"));
         }
     }
     // The first took what the rate had; the second went with its prompt, which does not wait.
@@ -53,9 +53,9 @@ fn where_it_stands_comes_before_the_open_prompts_and_both_before_the_rest() {
         [("sess_1", "state.changed"), ("sess_2", "state.changed"), ("sess_2", "awaiting.confirmation")]
     );
     assert_eq!(stage.now, 0);
-    stage.say_in("sess_1", state("thinking", "calling_tool"));
-    stage.say_in("sess_1", called("call_1"));
-    stands(&mut stage, "sess_4");
+    stage.emit_in("sess_1", state("thinking", "calling_tool"));
+    stage.emit_in("sess_1", called("call_1"));
+    push_state(&mut stage, "sess_4");
     stage.drain();
     let rest = ["sess_3", "sess_4", "sess_1", "sess_1"];
     assert_eq!(sessions(&stage)[3..].iter().map(|(session, _)| *session).collect::<Vec<_>>(), rest);
@@ -65,13 +65,13 @@ fn where_it_stands_comes_before_the_open_prompts_and_both_before_the_rest() {
 }
 
 #[test]
-fn nothing_is_merged_with_where_it_stands() {
+fn nothing_is_merged_with_the_current_state() {
     let mut stage = joining(&json!({"max_events_per_second": 1, "cognitive_load": "low"}));
-    stage.say(called("call_0"));
-    stands(&mut stage, "sess_1");
+    stage.emit(called("call_0"));
+    push_state(&mut stage, "sess_1");
     for to in ["calling_tool", "thinking", "calling_tool"] {
-        stage.say(state("thinking", to));
-        stage.say(progress(1));
+        stage.emit(state("thinking", to));
+        stage.emit(progress(1));
     }
     stage.drain();
     let ids: Vec<bool> = stage.out.iter().map(|(_, event)| is_lead_in(&event.envelope.event_id)).collect();
@@ -88,7 +88,7 @@ fn a_lead_in_is_never_critical_by_being_called_so() {
         || build::state_changed("thinking", "thinking", "The agent is thinking.").urgency(Urgency::Critical);
     let mut stage = joining(&json!({"max_events_per_second": 1}));
     for session in 0..20 {
-        stands_as(&mut stage, &format!("sess_{session}"), critical());
+        push_state_as(&mut stage, &format!("sess_{session}"), critical());
     }
     assert_eq!((stage.out.len(), stage.shaper.counts().metered), (1, 0));
     stage.drain();
@@ -96,6 +96,6 @@ fn a_lead_in_is_never_critical_by_being_called_so() {
     assert!(stage.out.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 1_000));
 
     let mut stage = joining(&json!({"event_filters": {"exclude": ["aaep:agent.state.changed"]}}));
-    stands_as(&mut stage, "sess_1", critical());
+    push_state_as(&mut stage, "sess_1", critical());
     assert_eq!((stage.out.len(), stage.shaper.counts().filtered), (0, 1));
 }

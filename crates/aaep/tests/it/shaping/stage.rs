@@ -43,7 +43,7 @@ impl Stage {
     }
 
     /// Makes an event of a session; answers its id.
-    pub(crate) fn say_in<B: Into<Body>>(&mut self, session: &str, draft: Draft<B>) -> String {
+    pub(crate) fn emit_in<B: Into<Body>>(&mut self, session: &str, draft: Draft<B>) -> String {
         let id = format!("evt_{}", self.made);
         self.made += 1;
         let millis = i64::try_from(self.now).unwrap();
@@ -52,8 +52,8 @@ impl Stage {
         id
     }
 
-    pub(crate) fn say<B: Into<Body>>(&mut self, draft: Draft<B>) -> String {
-        self.say_in("sess_1", draft)
+    pub(crate) fn emit<B: Into<Body>>(&mut self, draft: Draft<B>) -> String {
+        self.emit_in("sess_1", draft)
     }
 
     pub(crate) fn push(&mut self, event: Event) {

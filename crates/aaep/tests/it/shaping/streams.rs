@@ -145,22 +145,22 @@ fn perform(
         Step::Change => {
             let (from, to) = (pushed.state % 3, (pushed.state + 1) % 3);
             pushed.state += 1;
-            stage.say(state(STATES[from], STATES[to]));
+            stage.emit(state(STATES[from], STATES[to]));
         }
         Step::Progress => {
             pushed.progress += 1;
-            stage.say(progress(pushed.progress));
+            stage.emit(progress(pushed.progress));
         }
         Step::Call => {
             let call = format!("call_{}", pushed.calls.len());
-            pushed.calls.push(stage.say(called(&call)));
-            pushed.calls.push(stage.say(returned(&call)));
+            pushed.calls.push(stage.emit(called(&call)));
+            pushed.calls.push(stage.emit(returned(&call)));
         }
         Step::Prompt | Step::Handoff => {
             let before = pushed.text.len();
             let id = match step {
-                Step::Prompt => stage.say(prompt("rpl_1")),
-                _ => stage.say(handoff()),
+                Step::Prompt => stage.emit(prompt("rpl_1")),
+                _ => stage.emit(handoff()),
             };
             pushed.criticals.push((id, before));
         }
@@ -214,7 +214,7 @@ fn check(stage: &Stage, pushed: &Pushed) -> Result<(), TestCaseError> {
 }
 
 /// How many events those of a kind stand for.
-fn stands_for(stage: &Stage, kind: Kind) -> u64 {
+fn count_of(stage: &Stage, kind: Kind) -> u64 {
     let count = |event: &Event| {
         let note = event.envelope.extensions.get("recount")?;
         serde_json::from_str::<Value>(note.get()).unwrap()["coalesced_count"].as_u64()
@@ -267,15 +267,15 @@ proptest! {
             prop_assert!(stage.shaper.held_bytes() <= limits::SHAPED_HELD_BYTES_MAX);
         }
         stage.write_last("");
-        stage.say(build::session_cancelled(CancelledBy::User, "Given up."));
+        stage.emit(build::session_cancelled(CancelledBy::User, "Given up."));
         stage.drain();
         prop_assert_eq!(stage.shaper.held_events(), 0);
         prop_assert_eq!(stage.shaper.counts().ahead, 0);
         check(&stage, &pushed)?;
 
         // Nothing is lost, only merged, and each merge is counted.
-        prop_assert_eq!(stands_for(&stage, Kind::StateChanged), pushed.state as u64);
-        prop_assert_eq!(stands_for(&stage, Kind::ProgressUpdated), pushed.progress);
+        prop_assert_eq!(count_of(&stage, Kind::StateChanged), pushed.state as u64);
+        prop_assert_eq!(count_of(&stage, Kind::ProgressUpdated), pushed.progress);
         // Calls stand for themselves, and in order.
         let is_call = |event: &Event| matches!(event.body, Body::ToolInvoked(_) | Body::ToolCompleted(_));
         let calls: Vec<&str> = stage.out.iter().filter(|(_, event)| is_call(event))

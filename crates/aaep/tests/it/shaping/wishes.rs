@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, progress, stage, state};
 
-fn told(wish: &Value) -> Stage {
+fn shaped(wish: &Value) -> Stage {
     let mut stage = stage(wish);
-    stage.say(build::session_started("Hello.").terse("Hi.").detailed("Hello, and all the rest of it."));
+    stage.emit(build::session_started("Hello.").terse("Hi.").detailed("Hello, and all the rest of it."));
     for step in 1..=40 {
-        stage.say(
+        stage.emit(
             progress(step).terse(format!("{step}")).detailed(format!("This is step {step} of very many.")),
         );
-        stage.say(state("thinking", "thinking"));
+        stage.emit(state("thinking", "thinking"));
         stage.wait(250);
     }
     for at in 0..60 {
@@ -23,7 +23,7 @@ fn told(wish: &Value) -> Stage {
         stage.wait(40);
     }
     stage.write_last("The end.");
-    stage.say(build::session_completed("Done.").detailed("Done, with all that was to be done."));
+    stage.emit(build::session_completed("Done.").detailed("Done, with all that was to be done."));
     stage.drain();
     stage
 }
@@ -39,7 +39,7 @@ fn text(stage: &Stage) -> String {
 /// fewer and shorter for a low load, and nothing is left out of the text.
 #[test]
 fn a_low_load_gets_fewer_and_shorter_events() {
-    let (low, high) = (told(&json!({"cognitive_load": "low"})), told(&json!({"cognitive_load": "high"})));
+    let (low, high) = (shaped(&json!({"cognitive_load": "low"})), shaped(&json!({"cognitive_load": "high"})));
     assert!(low.out.len() * 3 < high.out.len(), "{} and {}", low.out.len(), high.out.len());
     let average = |stage: &Stage| bytes(stage) / stage.out.len();
     assert!(bytes(&low) * 2 < bytes(&high));
@@ -57,7 +57,7 @@ fn a_low_load_gets_fewer_and_shorter_events() {
 
 #[test]
 fn a_slow_pace_gets_longer_pieces() {
-    let pieces = |wish: &Value| told(wish).outputs().len();
+    let pieces = |wish: &Value| shaped(wish).outputs().len();
     let (slow, middle, fast) = (
         pieces(&json!({"pace_wpm": 80})),
         pieces(&json!({"pace_wpm": 240})),
@@ -72,7 +72,7 @@ fn a_slow_pace_gets_longer_pieces() {
 fn verbosity_chooses_texts_and_no_events() {
     let all: Vec<Stage> = ["terse", "normal", "detailed"]
         .iter()
-        .map(|level| told(&json!({"preferred_verbosity": level})))
+        .map(|level| shaped(&json!({"preferred_verbosity": level})))
         .collect();
     assert!(all.iter().all(|stage| stage.out.len() == all[0].out.len()));
     let first = |stage: &Stage| {
@@ -103,14 +103,14 @@ fn spoken(stage: &Stage) -> Vec<(Option<&str>, Option<&str>)> {
 
 /// the nearest language there is, from the next event on; what it said first stands beside it.
 #[test]
-fn texts_are_in_the_language_that_was_asked_for() {
+fn texts_use_the_requested_language() {
     let mut stage = stage(&json!({"languages": ["yo-NG", "en"]}));
-    stage.say(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
-    stage.say(build::session_completed("Only in English."));
+    stage.emit(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
+    stage.emit(build::session_completed("Only in English."));
     stage.shaper.terms_changed(super::stage::terms(&json!({"languages": ["en-GB"]})));
-    stage.say(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
+    stage.emit(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
     stage.shaper.terms_changed(super::stage::terms(&json!({"languages": ["tlh"]})));
-    stage.say(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
+    stage.emit(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
     assert_eq!(
         spoken(&stage),
         [
@@ -131,9 +131,9 @@ fn texts_are_in_the_language_that_was_asked_for() {
 fn a_prompt_changes_its_language_as_a_whole_or_not() {
     let prompt = || build::confirmation("Pay.", "The money is gone.", ReplyToken::new("rpl_1").unwrap(), 300);
     let mut half = stage(&json!({"languages": ["yo"]}));
-    half.say(prompt().in_language("summary_normal", "yo", "Sanwó?").in_language("action", "yo", "Sanwó."));
+    half.emit(prompt().in_language("summary_normal", "yo", "Sanwó?").in_language("action", "yo", "Sanwó."));
     let mut whole = stage(&json!({"languages": ["yo"]}));
-    whole.say(
+    whole.emit(
         prompt()
             .in_language("summary_normal", "yo", "Sanwó?")
             .in_language("action", "yo", "Sanwó.")

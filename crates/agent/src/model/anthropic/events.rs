@@ -1,7 +1,7 @@
-//! What the events of the Messages API say.
+//! Decodes the events of a Messages API response.
 //!
-//! Look at [`Events`]. Kinds of events and of blocks that are not known are passed over, as the API asks of its
-//! clients. It must never know how events travel.
+//! Unknown kinds of events and blocks are ignored, as the API requires of its clients. It must not know the connection.
+//! Start with [`EventDecoder`].
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,18 +12,18 @@ use serde_json::Value;
 
 use crate::model::http::failure_in;
 use crate::model::stream::{Protocol, StreamProgress};
-use crate::model::wire::{CallRoom, Count, GatheredCall, end_or_calls, malformed, read};
+use crate::model::wire::{CallCounter, Count, PartialCall, end_or_calls, malformed, read};
 use crate::model::{Failure, Piece, Usage, adjusted, failure};
 
-/// What was heard so far.
-pub(super) struct Events {
-    who: String,
-    tells_thinking: bool,
-    tells_inputs: bool,
-    /// Calls whose blocks are open, by index, each with its place among all calls.
-    open: BTreeMap<u64, (usize, GatheredCall)>,
+/// The state of the response so far.
+pub(super) struct EventDecoder {
+    provider: String,
+    returns_thinking: bool,
+    streams_inputs: bool,
+    /// Calls with open blocks, by block index, each with its index among all calls.
+    open: BTreeMap<u64, (usize, PartialCall)>,
     started: usize,
-    room: CallRoom,
+    call_counter: CallCounter,
     has_calls: bool,
     stop: Option<String>,
     usage: AnthropicUsage,
@@ -98,7 +98,7 @@ struct MessageChange {
     stop_reason: Option<String>,
 }
 
-/// Figures are totals; a later event replaces what an earlier one said.
+/// Totals; a later event replaces an earlier one.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 struct AnthropicUsage {
     input_tokens: Option<Count>,
@@ -126,7 +126,7 @@ impl AnthropicUsage {
         .contains(&Some(Count::Unreadable))
     }
 
-    /// The API counts what went into its cache and what came out of it beside the rest of the input.
+    /// The usage. The API counts tokens written to and read from the cache separately from other input.
     fn usage(self) -> Usage {
         let of = |count| Count::of(count).unwrap_or(0);
         let cached = of(self.cache_read_input_tokens);
@@ -139,32 +139,32 @@ impl AnthropicUsage {
     }
 }
 
-impl Events {
-    pub(super) fn new(who: String, tells_thinking: bool, tells_inputs: bool) -> Self {
-        Events {
-            who,
-            tells_thinking,
-            tells_inputs,
+impl EventDecoder {
+    pub(super) fn new(provider: String, returns_thinking: bool, streams_inputs: bool) -> Self {
+        EventDecoder {
+            provider,
+            returns_thinking,
+            streams_inputs,
             open: BTreeMap::new(),
             started: 0,
-            room: CallRoom::default(),
+            call_counter: CallCounter::default(),
             has_calls: false,
             stop: None,
             usage: AnthropicUsage::default(),
         }
     }
 
-    /// Takes figures of usage in, and passes on what they come to.
-    fn used(&mut self, told: Option<AnthropicUsage>, out: &mut VecDeque<Piece>) {
-        let Some(told) = told else { return };
-        self.usage.update(told);
-        if told.has_unreadable() {
+    /// Adds usage figures, and passes on the totals.
+    fn add_usage(&mut self, reported: Option<AnthropicUsage>, out: &mut VecDeque<Piece>) {
+        let Some(reported) = reported else { return };
+        self.usage.update(reported);
+        if reported.has_unreadable() {
             out.push_back(Piece::Adjusted(adjusted::USAGE_UNREADABLE));
         }
         out.push_back(Piece::Usage(self.usage.usage()));
     }
 
-    fn block_begins(
+    fn start_block(
         &mut self,
         index: u64,
         block: ContentBlock,
@@ -173,16 +173,16 @@ impl Events {
         match block {
             ContentBlock::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
             ContentBlock::ToolUse { id, name, input } => {
-                self.room.take_call(&self.who)?;
+                self.call_counter.add_call(&self.provider)?;
                 self.has_calls = true;
-                // It is `{}` and the input follows; servers that imitate the API may say all of it here.
-                let whole = input.as_object().is_some_and(|input| !input.is_empty());
-                let input = if whole { input.to_string() } else { String::new() };
-                self.room.take_bytes(&self.who, id.len() + name.len() + input.len())?;
-                if self.tells_inputs && whole {
+                // Usually it is `{}` and the input follows. Some compatible servers send the complete input here.
+                let is_complete = input.as_object().is_some_and(|input| !input.is_empty());
+                let input = if is_complete { input.to_string() } else { String::new() };
+                self.call_counter.add_bytes(&self.provider, id.len() + name.len() + input.len())?;
+                if self.streams_inputs && is_complete {
                     out.push_back(Piece::CallInput { call: self.started, text: input.clone() });
                 }
-                self.open.insert(index, (self.started, GatheredCall { id, name, input }));
+                self.open.insert(index, (self.started, PartialCall { id, name, input }));
                 self.started += 1;
             }
             ContentBlock::Text { .. } | ContentBlock::Other => {}
@@ -191,59 +191,59 @@ impl Events {
     }
 }
 
-impl Protocol for Events {
+impl Protocol for EventDecoder {
     fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<StreamProgress, Failure> {
         let (event, was_replaced) = read::<Event>(&frame.data).map_err(|why| {
             let begin = failure::cut(&frame.data);
-            malformed(&self.who, &format!("holds an event that cannot be read ({why}): {begin}"))
+            malformed(&self.provider, &format!("has an event that cannot be read ({why}): {begin}"))
         })?;
         if was_replaced {
             out.push_back(Piece::Adjusted(adjusted::TEXT_REPLACED));
         }
         match event {
-            Event::MessageStart { message } => self.used(message.usage, out),
+            Event::MessageStart { message } => self.add_usage(message.usage, out),
             Event::ContentBlockStart { index, content_block } => {
-                self.block_begins(index, content_block, out)?;
+                self.start_block(index, content_block, out)?;
             }
             Event::ContentBlockDelta { index, delta } => match delta {
                 BlockDelta::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
-                BlockDelta::Thinking { thinking } if self.tells_thinking && !thinking.is_empty() => {
+                BlockDelta::Thinking { thinking } if self.returns_thinking && !thinking.is_empty() => {
                     out.push_back(Piece::Thinking(thinking));
                 }
                 BlockDelta::Input { partial_json } => {
-                    if let Some((place, call)) = self.open.get_mut(&index) {
-                        self.room.take_bytes(&self.who, partial_json.len())?;
+                    if let Some((at, call)) = self.open.get_mut(&index) {
+                        self.call_counter.add_bytes(&self.provider, partial_json.len())?;
                         call.input.push_str(&partial_json);
-                        if self.tells_inputs {
-                            out.push_back(Piece::CallInput { call: *place, text: partial_json });
+                        if self.streams_inputs {
+                            out.push_back(Piece::CallInput { call: *at, text: partial_json });
                         }
                     }
                 }
                 BlockDelta::Text { .. } | BlockDelta::Thinking { .. } | BlockDelta::Other => {}
             },
             Event::ContentBlockStop { index } => {
-                out.extend(self.open.remove(&index).map(|(_, call)| call.piece()));
+                out.extend(self.open.remove(&index).map(|(_, call)| call.into_piece()));
             }
             Event::MessageDelta { delta, usage } => {
-                self.used(usage, out);
+                self.add_usage(usage, out);
                 self.stop = delta.stop_reason.or(self.stop.take());
             }
-            Event::MessageStop => return Ok(StreamProgress::LastWord),
-            Event::Error { error } => return Err(failure_in(&self.who, &error)),
-            Event::Other => return Ok(StreamProgress::Nothing),
+            Event::MessageStop => return Ok(StreamProgress::End),
+            Event::Error { error } => return Err(failure_in(&self.provider, &error)),
+            Event::Other => return Ok(StreamProgress::KeepAlive),
         }
-        Ok(StreamProgress::Something)
+        Ok(StreamProgress::Content)
     }
 
     fn finish(&mut self, out: &mut VecDeque<Piece>) -> Option<Piece> {
         let stop = match self.stop.as_deref()? {
             "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
             "refusal" => StopReason::Refusal,
-            // `pause_turn` comes when the provider runs tools of its own for long. None are ever asked for, so
-            // there is nothing to go on with, and what was said is the answer.
+            // `pause_turn` means that a tool of the provider runs long. Requests never include such tools, so there is
+            // nothing to continue, and the response is complete.
             _ => end_or_calls(self.has_calls),
         };
-        out.extend(std::mem::take(&mut self.open).into_values().map(|(_, call)| call.piece()));
+        out.extend(std::mem::take(&mut self.open).into_values().map(|(_, call)| call.into_piece()));
         Some(Piece::Finish { stop, usage: self.usage.usage() })
     }
 }

@@ -1,6 +1,6 @@
-//! A conversation as the Messages API takes it.
+//! Encodes a request for the Messages API.
 //!
-//! Look at [`body`]. It must never know how the request travels.
+//! It must not know the connection. Start with [`body`].
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::AnthropicOptions;
 use crate::model::wire::{in_base64, object, plain_name};
 use crate::model::{Message, Part, Request, ToolSpec};
 
-/// The least that the API lets a model think with.
+/// The minimum thinking budget of the API.
 const THINKING_TOKENS_MIN: u32 = 1024;
 
 pub(super) fn body(request: &Request, options: AnthropicOptions) -> Vec<u8> {
@@ -16,7 +16,7 @@ pub(super) fn body(request: &Request, options: AnthropicOptions) -> Vec<u8> {
     body.insert("model".into(), json!(request.model));
     body.insert("max_tokens".into(), json!(request.max_output_tokens));
     body.insert("stream".into(), json!(true));
-    if let Some(tokens) = thinking(request, options) {
+    if let Some(tokens) = thinking_budget(request, options) {
         body.insert("thinking".into(), json!({ "type": "enabled", "budget_tokens": tokens }));
     }
     if let Some(system) = request.system.as_deref().filter(|system| !system.trim().is_empty()) {
@@ -33,28 +33,29 @@ pub(super) fn body(request: &Request, options: AnthropicOptions) -> Vec<u8> {
     Value::Object(body).to_string().into_bytes()
 }
 
-/// Thinking must leave room for the answer. It is not asked for in the middle of calls: the API then wants the
-/// earlier thoughts back, signed, and those are not kept.
-fn thinking(request: &Request, options: AnthropicOptions) -> Option<u32> {
-    let wanted = options.thinking_tokens?;
-    let room = request.max_output_tokens / 2;
+/// The thinking budget, which leaves at least half of the output for the response. Thinking is off between calls: the
+/// API then requires the earlier signed thinking blocks, and these are not stored.
+fn thinking_budget(request: &Request, options: AnthropicOptions) -> Option<u32> {
+    let requested = options.thinking_tokens?;
+    let limit = request.max_output_tokens / 2;
     let in_calls = matches!(request.messages.last(), Some(Message::Results(_)));
-    (!in_calls && room >= THINKING_TOKENS_MIN).then(|| wanted.clamp(THINKING_TOKENS_MIN, room))
+    (!in_calls && limit >= THINKING_TOKENS_MIN).then(|| requested.clamp(THINKING_TOKENS_MIN, limit))
 }
 
 fn tool(tool: &ToolSpec) -> Value {
     json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema })
 }
 
-/// What stands up to a mark is kept by the provider. Three are used of the four that it takes: tools, system and
-/// the newest message, so that the next request finds all before its own newest message.
+/// Marks the last block for the prompt cache: the provider caches everything up to a mark. Three of the four possible
+/// marks are used: tools, system prompt and newest message. The next request then reads all earlier messages from the
+/// cache.
 fn mark(blocks: &mut [Value], options: AnthropicOptions) {
     if let Some(last) = blocks.last_mut().filter(|_| options.cache) {
         last["cache_control"] = json!({ "type": "ephemeral" });
     }
 }
 
-/// Roles must take turns, so what one side says in several messages becomes one.
+/// The messages. Roles must alternate, so consecutive messages of one role become one.
 fn messages(request: &Request, options: AnthropicOptions) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
@@ -78,7 +79,7 @@ fn messages(request: &Request, options: AnthropicOptions) -> Vec<Value> {
                     if !content.is_empty() {
                         block["content"] = Value::Array(content);
                     }
-                    // The API takes no pictures of what failed.
+                    // The API rejects pictures in failed results.
                     if result.is_error && result.parts.iter().all(|part| matches!(part, Part::Text(_))) {
                         block["is_error"] = json!(true);
                     }
@@ -88,7 +89,7 @@ fn messages(request: &Request, options: AnthropicOptions) -> Vec<Value> {
             }
         };
         match turns.last_mut() {
-            Some((last, said)) if *last == role => said.extend(blocks),
+            Some((last, content)) if *last == role => content.extend(blocks),
             _ if blocks.is_empty() => {}
             _ => turns.push((role, blocks)),
         }
@@ -99,7 +100,7 @@ fn messages(request: &Request, options: AnthropicOptions) -> Vec<Value> {
     turns.into_iter().map(|(role, content)| json!({ "role": role, "content": content })).collect()
 }
 
-/// The API refuses texts of white space only.
+/// The content blocks. The API rejects blank texts.
 fn contents(parts: &[Part]) -> Vec<Value> {
     let block = |part: &Part| match part {
         Part::Text(text) if text.trim().is_empty() => None,
@@ -113,7 +114,7 @@ fn contents(parts: &[Part]) -> Vec<Value> {
     parts.iter().filter_map(block).collect()
 }
 
-/// An id that another provider gave may hold what this one refuses.
+/// A valid call id. An id of another provider may contain characters that this one rejects.
 fn plain_id(id: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     let id: String = id.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();

@@ -1,7 +1,6 @@
-//! What the chunks of a chat completion say, in the dialects that servers speak.
+//! Decodes the chunks of a chat completion, in the dialects of different servers.
 //!
-//! Look at [`Chunks`]. It takes what it understands and passes over the rest, because no two servers send the same.
-//! It must never know how chunks travel.
+//! Unknown fields are ignored, because servers differ. It must not know the connection. Start with [`ChunkDecoder`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,17 +14,17 @@ use serde_json::Value;
 
 use crate::model::http::failure_in;
 use crate::model::stream::{Protocol, StreamProgress};
-use crate::model::wire::{CallRoom, Count, GatheredCall, end_or_calls, malformed, read};
+use crate::model::wire::{CallCounter, Count, PartialCall, end_or_calls, malformed, read};
 use crate::model::{Failure, Piece, Usage, adjusted, failure};
 
-/// What was heard so far.
-pub(super) struct Chunks {
-    who: String,
-    /// Calls in the order in which they began, with the index that the server gives them.
-    calls: Vec<(Option<u64>, GatheredCall)>,
+/// The state of the response so far.
+pub(super) struct ChunkDecoder {
+    provider: String,
+    /// Calls in the order of their start, with the index of the server.
+    calls: Vec<(Option<u64>, PartialCall)>,
     calls_before: usize,
-    tells_inputs: bool,
-    room: CallRoom,
+    streams_inputs: bool,
+    call_counter: CallCounter,
     refused: bool,
     stop: Option<String>,
     usage: Usage,
@@ -43,7 +42,7 @@ struct Choice {
     #[serde(default)]
     index: u64,
     delta: Option<ChoiceDelta>,
-    /// Some servers that send an answer in one piece call it so.
+    /// Used by some servers that send the response in one piece.
     message: Option<ChoiceDelta>,
     finish_reason: Option<String>,
 }
@@ -52,12 +51,12 @@ struct Choice {
 struct ChoiceDelta {
     content: Option<Value>,
     reasoning_content: Option<Value>,
-    /// The same by another name; servers that send both send it twice.
+    /// Another name for `reasoning_content`. Servers that send both send the same text.
     reasoning: Option<Value>,
     refusal: Option<String>,
     tool_calls: Option<Vec<CallDelta>>,
     function_call: Option<FunctionDelta>,
-    /// What routers of several providers send of models that make images.
+    /// Generated images, as routers of several providers send them.
     images: Option<Vec<Value>>,
 }
 
@@ -71,7 +70,7 @@ struct CallDelta {
 #[derive(Debug, Default, Deserialize)]
 struct FunctionDelta {
     name: Option<String>,
-    /// A text in pieces; an object from servers that take the imitation lightly.
+    /// A text in pieces, or an object from less compatible servers.
     arguments: Option<Value>,
 }
 
@@ -88,21 +87,21 @@ struct PromptDetails {
     cached_tokens: Option<Count>,
 }
 
-impl Chunks {
-    pub(super) fn new(who: String, calls_before: usize, tells_inputs: bool) -> Self {
-        Chunks {
-            who,
+impl ChunkDecoder {
+    pub(super) fn new(provider: String, calls_before: usize, streams_inputs: bool) -> Self {
+        ChunkDecoder {
+            provider,
             calls: Vec::new(),
             calls_before,
-            tells_inputs,
-            room: CallRoom::default(),
+            streams_inputs,
+            call_counter: CallCounter::default(),
             refused: false,
             stop: None,
             usage: Usage::default(),
         }
     }
 
-    fn choice(&mut self, choice: Choice, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
+    fn add_choice(&mut self, choice: Choice, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
         if let Some(delta) = choice.delta.or(choice.message) {
             let thinking = delta.reasoning_content.or(delta.reasoning);
             let thinking = thinking.as_ref().map(text_of).unwrap_or_default();
@@ -118,12 +117,12 @@ impl Chunks {
                 out.push_back(Piece::Text(refusal));
             }
             for call in delta.tool_calls.unwrap_or_default() {
-                self.call(call, out)?;
+                self.add_call_delta(call, out)?;
             }
             if let Some(function) = delta.function_call {
-                self.call(CallDelta { index: Some(0), id: None, function: Some(function) }, out)?;
+                self.add_call_delta(CallDelta { index: Some(0), id: None, function: Some(function) }, out)?;
             }
-            out.extend(delta.images.unwrap_or_default().iter().map(image));
+            out.extend(delta.images.unwrap_or_default().iter().map(image_piece));
         }
         if let Some(stop) = choice.finish_reason.filter(|stop| !stop.is_empty()) {
             self.stop = Some(stop);
@@ -131,23 +130,23 @@ impl Chunks {
         Ok(())
     }
 
-    /// Adds to the call it belongs to, or begins one. Servers give an index, an id, both in every piece or neither;
-    /// some give every whole call the index 0.
-    fn call(&mut self, delta: CallDelta, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
+    /// Adds a delta to its call, or starts a call. Servers send an index, an id, both in every piece, or neither. Some
+    /// send the index 0 with every complete call.
+    fn add_call_delta(&mut self, delta: CallDelta, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
         let id = delta.id.unwrap_or_default();
         let function = delta.function.unwrap_or_default();
         let name = function.name.unwrap_or_default();
         let input = match function.arguments {
             Some(Value::String(text)) => text,
             None | Some(Value::Null) => String::new(),
-            Some(whole) => whole.to_string(),
+            Some(complete) => complete.to_string(),
         };
-        let begins = |call: &GatheredCall| {
-            let other_id = !id.is_empty() && !call.id.is_empty() && id != call.id;
-            let is_whole = !input.is_empty()
+        let starts_call = |call: &PartialCall| {
+            let has_other_id = !id.is_empty() && !call.id.is_empty() && id != call.id;
+            let is_complete = !input.is_empty()
                 && call.input.ends_with('}')
                 && serde_json::from_str::<IgnoredAny>(&call.input).is_ok();
-            !name.is_empty() && (other_id || is_whole)
+            !name.is_empty() && (has_other_id || is_complete)
         };
         let found = match delta.index {
             Some(_) => self.calls.iter().rposition(|(index, _)| *index == delta.index),
@@ -155,22 +154,22 @@ impl Chunks {
             None if name.is_empty() => self.calls.len().checked_sub(1),
             None => None,
         };
-        let found = found.filter(|at| !begins(&self.calls[*at].1));
-        self.room.take_bytes(&self.who, id.len() + name.len() + input.len())?;
-        if self.tells_inputs && !input.is_empty() {
+        let found = found.filter(|at| !starts_call(&self.calls[*at].1));
+        self.call_counter.add_bytes(&self.provider, id.len() + name.len() + input.len())?;
+        if self.streams_inputs && !input.is_empty() {
             let call = found.unwrap_or(self.calls.len());
             out.push_back(Piece::CallInput { call, text: input.clone() });
         }
         let Some(at) = found else {
-            self.room.take_call(&self.who)?;
-            self.calls.push((delta.index, GatheredCall { id, name, input }));
+            self.call_counter.add_call(&self.provider)?;
+            self.calls.push((delta.index, PartialCall { id, name, input }));
             return Ok(());
         };
         let call = &mut self.calls[at].1;
         if call.id.is_empty() {
             call.id = id;
         }
-        // The name comes once, in every piece again, or in pieces itself.
+        // The name is sent once, with every piece, or in pieces.
         if call.name != name {
             call.name.push_str(&name);
         }
@@ -178,8 +177,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// Ids that are missing or not unique are made up.
-    fn take_calls(&mut self) -> Vec<GatheredCall> {
+    /// Takes the calls. Missing and duplicate ids are replaced.
+    fn take_calls(&mut self) -> Vec<PartialCall> {
         let mut seen = BTreeSet::new();
         let mut calls = Vec::new();
         for (at, (_, mut call)) in std::mem::take(&mut self.calls).into_iter().enumerate() {
@@ -193,9 +192,9 @@ impl Chunks {
     }
 }
 
-/// An image as `{"image_url": {"url": "data:image/png;base64,…"}}`. What is at an address is not fetched.
-fn image(told: &Value) -> Piece {
-    let url = told.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default();
+/// An image as `{"image_url": {"url": "data:image/png;base64,…"}}`. Other URLs are not fetched.
+fn image_piece(image: &Value) -> Piece {
+    let url = image.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default();
     let parts = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     match parts.and_then(|(mime, data)| Some((mime, STANDARD.decode(data).ok()?))) {
         Some((mime, bytes)) => Piece::Image { mime: mime.to_owned(), bytes: bytes.into() },
@@ -203,43 +202,44 @@ fn image(told: &Value) -> Piece {
     }
 }
 
-impl Protocol for Chunks {
+impl Protocol for ChunkDecoder {
     fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<StreamProgress, Failure> {
         let data = frame.data.trim();
         if data == "[DONE]" {
-            return Ok(StreamProgress::LastWord);
+            return Ok(StreamProgress::End);
         }
         if data.is_empty() {
-            return Ok(StreamProgress::Nothing);
+            return Ok(StreamProgress::KeepAlive);
         }
         let (chunk, was_replaced) = read::<Chunk>(data).map_err(|why| {
             let begin = failure::cut(data);
-            malformed(&self.who, &format!("holds a chunk that cannot be read ({why}): {begin}"))
+            malformed(&self.provider, &format!("has a chunk that cannot be read ({why}): {begin}"))
         })?;
         if was_replaced {
             out.push_back(Piece::Adjusted(adjusted::TEXT_REPLACED));
         }
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(failure_in(&self.who, &error));
+            return Err(failure_in(&self.provider, &error));
         }
-        // Only one answer was asked for.
+        // The request asks for one choice.
         for choice in chunk.choices.unwrap_or_default().into_iter().filter(|choice| choice.index == 0) {
-            self.choice(choice, out)?;
+            self.add_choice(choice, out)?;
         }
-        if let Some(told) = chunk.usage {
-            let cached = told.prompt_tokens_details.and_then(|details| details.cached_tokens);
-            let cached = cached.or(told.prompt_cache_hit_tokens);
-            if [told.prompt_tokens, told.completion_tokens, cached].contains(&Some(Count::Unreadable)) {
+        if let Some(reported) = chunk.usage {
+            let cached = reported.prompt_tokens_details.and_then(|details| details.cached_tokens);
+            let cached = cached.or(reported.prompt_cache_hit_tokens);
+            if [reported.prompt_tokens, reported.completion_tokens, cached].contains(&Some(Count::Unreadable))
+            {
                 out.push_back(Piece::Adjusted(adjusted::USAGE_UNREADABLE));
             }
             self.usage = Usage {
-                input_tokens: Count::of(told.prompt_tokens).unwrap_or(0),
-                output_tokens: Count::of(told.completion_tokens).unwrap_or(0),
+                input_tokens: Count::of(reported.prompt_tokens).unwrap_or(0),
+                output_tokens: Count::of(reported.completion_tokens).unwrap_or(0),
                 cached_input_tokens: Count::of(cached).unwrap_or(0),
             };
             out.push_back(Piece::Usage(self.usage));
         }
-        Ok(StreamProgress::Something)
+        Ok(StreamProgress::Content)
     }
 
     fn finish(&mut self, out: &mut VecDeque<Piece>) -> Option<Piece> {
@@ -250,12 +250,12 @@ impl Protocol for Chunks {
             _ if self.refused => StopReason::Refusal,
             _ => end_or_calls(!self.calls.is_empty()),
         };
-        out.extend(self.take_calls().into_iter().map(GatheredCall::piece));
+        out.extend(self.take_calls().into_iter().map(PartialCall::into_piece));
         Some(Piece::Finish { stop, usage: self.usage })
     }
 }
 
-/// A text, or a list of parts of which some are texts.
+/// The text of a string or of a list of parts.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,6 +1,6 @@
-//! A conversation as chat completions take it.
+//! Encodes a request for chat completions.
 //!
-//! Look at [`body`]. It must never know how the request travels.
+//! It must not know the connection. Start with [`body`].
 
 use serde_json::{Map, Value, json};
 
@@ -11,8 +11,8 @@ use crate::model::{Call, CallResult, Message, Part, Request, ToolSpec};
 pub(super) fn body(request: &Request, options: OpenAiOptions) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".into(), json!(request.model));
-    let bound = if options.newer_bound { "max_completion_tokens" } else { "max_tokens" };
-    body.insert(bound.into(), json!(request.max_output_tokens));
+    let limit = if options.uses_max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+    body.insert(limit.into(), json!(request.max_output_tokens));
     body.insert("stream".into(), json!(true));
     if options.ask_usage {
         body.insert("stream_options".into(), json!({ "include_usage": true }));
@@ -28,7 +28,7 @@ pub(super) fn body(request: &Request, options: OpenAiOptions) -> Vec<u8> {
         match message {
             Message::User(parts) => messages.push(json!({ "role": "user", "content": contents(parts) })),
             Message::Assistant { text, calls } => messages.push(assistant(text.as_deref(), calls)),
-            Message::Results(results) => answers(results, &mut messages),
+            Message::Results(results) => push_results(results, &mut messages),
         }
     }
     body.insert("messages".into(), Value::Array(messages));
@@ -43,7 +43,7 @@ fn tool(tool: &ToolSpec) -> Value {
 fn assistant(text: Option<&str>, calls: &[Call]) -> Value {
     let mut message = json!({ "role": "assistant", "content": text });
     if calls.is_empty() {
-        // Nothing at all is refused.
+        // A missing content is rejected.
         message["content"] = json!(text.unwrap_or_default());
         return message;
     }
@@ -56,18 +56,19 @@ fn assistant(text: Option<&str>, calls: &[Call]) -> Value {
     message
 }
 
-/// Results hold text only. Images follow as a message of the user's, behind all results, which must stand together.
-fn answers(results: &[CallResult], messages: &mut Vec<Value>) {
+/// Adds results, which can only have text. Images follow in a user message after all results, which must be
+/// consecutive.
+fn push_results(results: &[CallResult], messages: &mut Vec<Value>) {
     let mut images = Vec::new();
     for result in results {
         let content = text_of(&result.parts);
         messages.push(json!({ "role": "tool", "tool_call_id": result.call_id, "content": content }));
-        let shown = result.parts.iter().filter(|part| !matches!(part, Part::Text(_)));
-        let shown: Vec<Value> = shown.map(content_part).collect();
-        if !shown.is_empty() {
-            let text = format!("What the call {} shows:", result.call_id);
+        let image_parts = result.parts.iter().filter(|part| !matches!(part, Part::Text(_)));
+        let image_parts: Vec<Value> = image_parts.map(content_part).collect();
+        if !image_parts.is_empty() {
+            let text = format!("Image returned by the call {}:", result.call_id);
             images.push(json!({ "type": "text", "text": text }));
-            images.extend(shown);
+            images.extend(image_parts);
         }
     }
     if !images.is_empty() {
@@ -75,7 +76,7 @@ fn answers(results: &[CallResult], messages: &mut Vec<Value>) {
     }
 }
 
-/// A plain text where there is nothing else: small servers take no lists.
+/// A plain text if there are no images, because some servers do not accept lists.
 fn contents(parts: &[Part]) -> Value {
     if parts.iter().all(|part| matches!(part, Part::Text(_))) {
         return json!(text_of(parts));

@@ -1,4 +1,4 @@
-//! Settings that make providers, and settings that are refused.
+//! Settings that build providers, and settings that are rejected.
 
 use recount_world::ManualClock;
 
@@ -14,7 +14,7 @@ fn build(text: &str) -> Result<Registry, String> {
 }
 
 #[test]
-fn settings_make_providers_with_what_is_known_of_their_models() {
+fn providers_are_built_with_the_capabilities_of_their_models() {
     let registry = build(
         r#"
         default = "local/qwen/qwen3"
@@ -44,7 +44,7 @@ fn settings_make_providers_with_what_is_known_of_their_models() {
         output_micros_usd = 6
 
         [[rewrite]]
-        from = "gone/*"
+        from = "old/*"
         to = "local/*"
         reason = "moved"
         "#,
@@ -59,44 +59,47 @@ fn settings_make_providers_with_what_is_known_of_their_models() {
         ("qwen/qwen2", Capability::Tools, false),
         ("llama", Capability::Tools, true),
         ("llama", Capability::Images, false),
-        // The most exact name says nothing of images, and what is not said is assumed.
+        // The most specific pattern does not set images, so the capability is assumed.
         ("qwen/qwen3", Capability::Images, true),
     ] {
         assert_eq!(local.can(model, capability), can, "{model} {capability:?}");
     }
     assert!(registry.secrets.contains(&Secret::new("the-key")));
-    assert_eq!(registry.rewrites.apply("gone/x").unwrap().to, "local/x");
+    assert_eq!(registry.rewrites.apply("old/x").unwrap().to, "local/x");
     assert_eq!(registry.prices.of("real/x").unwrap().output_micros_usd, 6);
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_place() {
+fn invalid_settings_are_rejected_with_their_key() {
     let provider = |settings: &str| format!("[providers.p]\n{settings}");
     for (text, why) in [
         (provider("kind = \"ollama\""), "unknown variant `ollama`"),
         (provider("kind = \"openai\"\nkey = \"x\""), "unknown field `key`"),
-        (provider("kind = \"openai\"\nscript = \"x\""), "p: script means nothing to the kind openai"),
+        (
+            provider("kind = \"openai\"\nscript = \"x\""),
+            "p: script does not apply to providers of kind openai",
+        ),
         (provider("kind = \"scripted\""), "p: script is missing"),
         (provider("kind = \"scripted\"\nscript = \"none.toml\""), "p: cannot read the script"),
-        (provider("kind = \"scripted\"\nscript = \"x\"\napi_key = \"k\""), "p: api_key means nothing"),
-        (provider("kind = \"openai\"\nbase_url = \"ftp://x\""), "is no address of a provider"),
+        (provider("kind = \"scripted\"\nscript = \"x\"\napi_key = \"k\""), "p: api_key does not apply"),
+        (provider("kind = \"openai\"\nbase_url = \"ftp://x\""), "is not a valid provider URL"),
         (
             provider("kind = \"openai\"\nbase_url = \"http://u:secret@x?q\""),
-            "\"http://***@x?q\" is no address",
+            "\"http://***@x?q\" is not a valid",
         ),
         (provider("kind = \"openai\"\napi_key = \"a\\nb\""), "header \"authorization\" cannot be sent"),
-        (provider("kind = \"openai\"\napi_key_env = \"NONE\""), "the variable NONE, which is not set"),
-        (provider("kind = \"openai\"\napi_key_env = \"KEY\"\napi_key = \"k\""), "leave one out"),
-        ("[providers.\"a/b\"]\nkind = \"openai\"".into(), "\"a/b\" is no name for a provider"),
-        ("default = \"gpt\"".into(), "\"gpt\" is no model"),
-        ("default = \"none/gpt\"".into(), "models.default: there is no provider \"none\""),
-        ("[[rewrite]]\nfrom = \"*\"\nto = \"none/*\"\nreason = \"\"".into(), "no provider \"none\""),
+        (provider("kind = \"openai\"\napi_key_env = \"NONE\""), "variable NONE, which is not set"),
+        (provider("kind = \"openai\"\napi_key_env = \"KEY\"\napi_key = \"k\""), "remove one"),
+        ("[providers.\"a/b\"]\nkind = \"openai\"".into(), "\"a/b\" is not a valid provider name"),
+        ("default = \"gpt\"".into(), "\"gpt\" is not a model name"),
+        ("default = \"none/gpt\"".into(), "models.default: unknown provider \"none\""),
+        ("[[rewrite]]\nfrom = \"*\"\nto = \"none/*\"\nreason = \"\"".into(), "unknown provider \"none\""),
         (
             "[[prices]]\nmodel = \"a*b\"\ninput_micros_usd = 1\noutput_micros_usd = 1".into(),
-            "names no models",
+            "is not a model pattern",
         ),
     ] {
-        let refused = build(&text).err().unwrap_or_else(|| panic!("{text} was taken"));
+        let refused = build(&text).err().unwrap_or_else(|| panic!("{text} was accepted"));
         assert!(refused.contains(why), "{text}: {refused}");
     }
 }
@@ -110,9 +113,9 @@ fn secrets_are_not_shown() {
     assert!(!format!("{settings:?}").contains("hush"));
 }
 
-/// The bound of a model is found although a more exact name says other things of it.
+/// The limit of a model is found although a more specific pattern has other settings.
 #[test]
-fn the_most_exact_name_that_says_it_bounds_the_context() {
+fn the_most_specific_pattern_with_the_setting_limits_the_context() {
     let registry = build(
         r#"
         [providers.p]

@@ -1,7 +1,7 @@
-//! What a script says: scenes, their turns, and which of them answers a conversation.
+//! The format of scripts: reads scenes and turns, and chooses the turn for a request.
 //!
-//! Look at [`Script::turn_for`]: the choice depends on the request and on nothing else, so it is the same after a
-//! restart. It must never know time or tasks. The format is described in docs/scripted-models.md.
+//! The choice depends only on the request, so it is the same after a restart. It must not use time or tasks.
+//! docs/scripted-models.md describes the format. Start with [`Script::turn_for`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,28 +16,28 @@ use serde_json::Value;
 use super::super::{Message, Part, Request};
 use crate::model::limits;
 
-/// A whole script.
+/// A script.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// How turns are said that do not say so themselves.
+    /// The default pace of turns.
     #[serde(default)]
     pub pace: Pace,
-    /// Tried in order; the first that fits the last user message is played.
+    /// Tried in order; the first one that matches the last user message is used.
     #[serde(default)]
     pub scene: Vec<ScriptedScene>,
-    /// Played when no scene fits.
+    /// Used when no scene matches.
     #[serde(default)]
     pub turn: Vec<Turn>,
-    /// Said when the turns are used up.
-    #[serde(default = "the_end")]
+    /// The text after the last turn.
+    #[serde(default = "default_end")]
     pub end: String,
-    /// The largest request that is answered, in tokens as [`super::usage`] estimates them; a larger one fails with
+    /// The largest accepted request, in tokens as [`super::usage`] estimates them; a larger one fails with
     /// `model_context_full`.
     pub context_tokens: Option<u64>,
 }
 
-fn the_end() -> String {
+fn default_end() -> String {
     "The script ends here.".to_owned()
 }
 
@@ -45,25 +45,25 @@ fn the_end() -> String {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedScene {
-    /// Stands somewhere in the text of the last user message.
+    /// A text that the last user message must contain.
     pub when: String,
     #[serde(default)]
     pub turn: Vec<Turn>,
-    /// Instead of the script's own.
+    /// Replaces the end of the script.
     pub end: Option<String>,
 }
 
-/// How text is cut and how fast it comes.
+/// How text is divided into pieces, and how fast they are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
     /// Words in a piece.
     pub words: Option<u32>,
-    /// Bytes in a piece, or a few more so that no letter is cut. Goes before `words`.
+    /// Bytes in a piece, or a few more so that no character is cut. Overrides `words`.
     pub bytes: Option<u32>,
-    /// A word is a token; of pieces cut by bytes, four bytes are.
+    /// A token is a word, or four bytes if pieces are in bytes.
     pub tokens_per_second: Option<f64>,
-    /// Silence before the first piece.
+    /// The delay before the first piece.
     pub delay_ms: Option<u64>,
 }
 
@@ -79,17 +79,17 @@ impl Pace {
     }
 }
 
-/// One answer.
+/// One response.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turn {
-    /// Answers whenever this stands somewhere in the last tool results, before turns are counted.
+    /// Used whenever the last tool results contain this text, before turns are counted.
     pub when: Option<String>,
     pub thinking: Option<String>,
     pub text: Option<String>,
     #[serde(default)]
     pub call: Vec<ScriptedCall>,
-    /// Images that the model makes, after its text.
+    /// Generated images, after the text.
     #[serde(default)]
     pub image: Vec<ScriptedImage>,
     pub usage: Option<ScriptedUsage>,
@@ -99,19 +99,19 @@ pub struct Turn {
     pub pace: Pace,
 }
 
-/// A call that the model makes.
+/// A call of the model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedCall {
     pub name: String,
     pub input: Option<Value>,
-    /// The input as the model writes it, which need not be JSON. Instead of `input`.
+    /// The input as text, which may not be JSON. Replaces `input`.
     pub raw: Option<String>,
-    /// What the model calls this call; made up, and the same every time, when nothing is said.
+    /// The id of the call; the default is generated and always the same.
     pub id: Option<String>,
 }
 
-/// An image that the model makes.
+/// A generated image.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedImage {
@@ -119,7 +119,7 @@ pub struct ScriptedImage {
     pub base64: String,
 }
 
-/// What an answer is said to have used; estimated when nothing is said.
+/// The usage of a response; missing figures are estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedUsage {
@@ -129,70 +129,70 @@ pub struct ScriptedUsage {
     pub cached_input_tokens: u64,
 }
 
-/// An attempt that comes to nothing.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedFailure {
     pub how: FailureKind,
-    /// What the provider answers. Only for `status`.
+    /// The HTTP status. Only for `status`.
     pub status: Option<u16>,
     pub message: Option<String>,
     pub retry_after_ms: Option<u64>,
-    /// Instead of what the kind implies.
+    /// Overrides the default of the kind.
     pub retriable: Option<bool>,
-    /// Pieces of the turn that are still said.
+    /// Pieces of the turn that are sent before the failure.
     #[serde(default)]
     pub after: u32,
-    /// Attempts at the same conversation that fail, before one succeeds; all of them when nothing is said.
+    /// Attempts at the same conversation that fail before one succeeds; by default all of them.
     pub times: Option<u32>,
 }
 
-/// The ways to fail.
+/// Kinds of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// An answer with a status that is not a good one.
+    /// A response with an error status.
     Status,
     /// The stream ends in the middle.
     Cut,
-    /// Nothing more comes, until patience ends.
+    /// No more data arrives until the timeout.
     Silent,
-    /// Something comes that nobody can read.
+    /// Unreadable data.
     Malformed,
-    /// Nobody listens there.
+    /// The connection is refused.
     Unreachable,
 }
 
 /// Why a script cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    #[error("cannot read the script {path}: {why}; give a TOML file or a folder of them", path = .path.display())]
+    #[error("cannot read the script {path}: {why}; give a TOML file or a folder of TOML files", path = .path.display())]
     Unreadable { path: PathBuf, why: String },
     #[error("the script {path} is larger than {limit} bytes (SCRIPT_BYTES_MAX)", path = .path.display())]
     TooLarge { path: PathBuf, limit: usize },
-    #[error("the folder {path} holds more than {limit} scripts (SCRIPTS_MAX)", path = .path.display())]
+    #[error("the folder {path} has more than {limit} scripts (SCRIPTS_MAX)", path = .path.display())]
     TooMany { path: PathBuf, limit: usize },
-    #[error("the folder {path} holds no script; put a file such as NAME.toml there", path = .path.display())]
+    #[error("the folder {path} has no scripts; add a file such as NAME.toml", path = .path.display())]
     Empty { path: PathBuf },
-    #[error("the script {path} is not as it should be: {why}", path = .path.display())]
-    Wrong { path: PathBuf, why: String },
+    #[error("the script {path} is invalid: {why}", path = .path.display())]
+    Invalid { path: PathBuf, why: String },
 }
 
-/// The turn that answers a request, and where it stands.
+/// The position of the turn for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum ScriptPosition {
     Turn {
         scene: Option<usize>,
         turn: usize,
     },
-    /// The turns are used up.
+    /// After the last turn.
     End {
         scene: Option<usize>,
     },
 }
 
 impl Script {
-    /// Reads a script and checks what the types do not.
+    /// Parses and validates a script.
     pub fn parse(text: &str) -> Result<Script, String> {
         let script: Script = toml::from_str(text).map_err(|why| why.to_string())?;
         let scenes = script.scene.iter().map(|scene| (format!("scene {:?}", scene.when), &scene.turn));
@@ -205,30 +205,30 @@ impl Script {
         Ok(script)
     }
 
-    /// Which turn answers. The n-th answer since the user last spoke is the n-th turn that waits for nothing.
+    /// The turn for a request. The n-th response since the last user message is the n-th turn without `when`.
     pub(super) fn turn_for(&self, request: &Request) -> ScriptPosition {
-        let said = last_user_text(request);
-        let scene = self.scene.iter().position(|scene| said.contains(&scene.when));
+        let user_text = last_user_text(request);
+        let scene = self.scene.iter().position(|scene| user_text.contains(&scene.when));
         let turns = scene.map_or(&self.turn, |scene| &self.scene[scene].turn);
         let results = last_results(request);
-        let waiting = turns
+        let matching = turns
             .iter()
             .position(|turn| turn.when.as_ref().is_some_and(|when| results.iter().any(|r| r.contains(when))));
-        let turn = waiting.or_else(|| {
-            let answered = answers_since_user(request);
-            turns.iter().enumerate().filter(|(_, turn)| turn.when.is_none()).map(|(at, _)| at).nth(answered)
+        let turn = matching.or_else(|| {
+            let sent = responses_since_user(request);
+            turns.iter().enumerate().filter(|(_, turn)| turn.when.is_none()).map(|(at, _)| at).nth(sent)
         });
         turn.map_or(ScriptPosition::End { scene }, |turn| ScriptPosition::Turn { scene, turn })
     }
 
-    /// What stands at a place. The end is a turn that says the last words.
-    pub(super) fn at(&self, place: ScriptPosition) -> Turn {
-        match place {
+    /// The turn at a position. The end is a turn with the end text.
+    pub(super) fn at(&self, position: ScriptPosition) -> Turn {
+        match position {
             ScriptPosition::Turn { scene: None, turn } => self.turn[turn].clone(),
             ScriptPosition::Turn { scene: Some(scene), turn } => self.scene[scene].turn[turn].clone(),
             ScriptPosition::End { scene } => {
-                let own = scene.and_then(|scene| self.scene[scene].end.as_ref());
-                Turn { text: Some(own.unwrap_or(&self.end).clone()), ..Turn::default() }
+                let scene_end = scene.and_then(|scene| self.scene[scene].end.as_ref());
+                Turn { text: Some(scene_end.unwrap_or(&self.end).clone()), ..Turn::default() }
             }
         }
     }
@@ -239,19 +239,19 @@ impl Turn {
         self.pace.check()?;
         for call in &self.call {
             if call.input.is_some() && call.raw.is_some() {
-                return Err(format!("the call of {:?} has both input and raw; leave one out", call.name));
+                return Err(format!("the call of {:?} has both input and raw; remove one", call.name));
             }
         }
         if self.image.iter().any(|image| STANDARD.decode(&image.base64).is_err()) {
-            return Err("an image has bytes in base64".into());
+            return Err("the bytes of an image must be base64".into());
         }
         if let Some(failure) = &self.failure {
             let has_status = failure.status.is_some();
             if has_status != (failure.how == FailureKind::Status) {
-                return Err("a failure has a status when, and only when, how = \"status\"".into());
+                return Err("a failure needs a status if, and only if, how = \"status\"".into());
             }
             if failure.status.is_some_and(|status| !(400..600).contains(&status)) {
-                return Err("the status of a failure is 400 to 599".into());
+                return Err("the status of a failure must be 400 to 599".into());
             }
         }
         Ok(())
@@ -261,15 +261,15 @@ impl Turn {
 impl Pace {
     fn check(&self) -> Result<(), String> {
         if self.words == Some(0) || self.bytes == Some(0) {
-            return Err("a piece has at least one word or byte".into());
+            return Err("a piece must have at least one word or byte".into());
         }
         let most = limits::SCRIPT_DELAY_MAX;
         if self.delay_ms.is_some_and(|delay| Duration::from_millis(delay) > most) {
-            return Err(format!("delay_ms is at most {}", most.as_millis()));
+            return Err(format!("delay_ms must be at most {}", most.as_millis()));
         }
         match self.tokens_per_second {
             Some(rate) if !(limits::SCRIPT_TOKENS_PER_SECOND_MIN..=1e6).contains(&rate) => Err(format!(
-                "tokens_per_second is {} to 1000000, not {rate}",
+                "tokens_per_second is {rate}; it must be {} to 1000000",
                 limits::SCRIPT_TOKENS_PER_SECOND_MIN
             )),
             _ => Ok(()),
@@ -277,7 +277,7 @@ impl Pace {
     }
 }
 
-/// Reads one script, or all of a folder by name. A script alone has no name.
+/// Reads one script without a name, or all scripts of a folder by name.
 pub(super) fn load(path: &Path) -> Result<BTreeMap<Option<String>, Script>, ScriptError> {
     let unreadable = |path: &Path, why: std::io::Error| ScriptError::Unreadable {
         path: path.into(),
@@ -313,16 +313,16 @@ fn read(path: &Path) -> Result<Script, ScriptError> {
     if text.len() > limit {
         return Err(ScriptError::TooLarge { path: path.into(), limit });
     }
-    Script::parse(&text).map_err(|why| ScriptError::Wrong { path: path.into(), why })
+    Script::parse(&text).map_err(|why| ScriptError::Invalid { path: path.into(), why })
 }
 
-/// Answers given since the user last spoke.
-fn answers_since_user(request: &Request) -> usize {
+/// The number of responses since the last user message.
+fn responses_since_user(request: &Request) -> usize {
     let since = request.messages.iter().rev().take_while(|message| !matches!(message, Message::User(_)));
     since.filter(|message| matches!(message, Message::Assistant { .. })).count()
 }
 
-/// What the user said last, which may be several messages in a row.
+/// The text of the last user messages, which may be several in a row.
 fn last_user_text(request: &Request) -> String {
     let mut messages =
         request.messages.iter().rev().skip_while(|message| !matches!(message, Message::User(_)));
@@ -334,7 +334,7 @@ fn last_user_text(request: &Request) -> String {
     texts.join("\n")
 }
 
-/// What tools gave since the last answer.
+/// The tool results since the last response.
 fn last_results(request: &Request) -> Vec<String> {
     match request.messages.last() {
         Some(Message::Results(results)) => results.iter().map(|result| text_of(&result.parts)).collect(),

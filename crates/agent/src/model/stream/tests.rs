@@ -1,4 +1,4 @@
-//! However the network cuts a stream, the same pieces come out.
+//! A stream gives the same pieces however the network divides it.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use super::*;
 use crate::model::anthropic::tests_only as anthropic;
 use crate::model::openai::tests_only as openai;
 
-type Heard = (Vec<Piece>, Option<Failure>);
+type ReceivedPieces = (Vec<Piece>, Option<Failure>);
 
-fn hear(api: &str, chunks: Vec<Bytes>) -> Heard {
+fn receive(api: &str, chunks: Vec<Bytes>) -> ReceivedPieces {
     let endpoint = Endpoint::new("p", "http://127.0.0.1:1/v1", Arc::new(ManualClock::at(0))).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let chunks: Chunks = stream::iter(chunks.into_iter().map(Ok)).boxed();
@@ -23,11 +23,11 @@ fn hear(api: &str, chunks: Vec<Bytes>) -> Heard {
             "anthropic" => anthropic::events(),
             _ => openai::chunks(),
         };
-        let mut answer = ModelStream::begin(&endpoint, "", Vec::new(), protocol);
-        answer.stage = ConnectionStage::Reading(chunks);
+        let mut reply = ModelStream::begin(&endpoint, "", Vec::new(), protocol);
+        reply.stage = ConnectionStage::Reading(chunks);
         let mut pieces = Vec::new();
         loop {
-            match answer.next().await {
+            match reply.next().await {
                 Ok(piece @ Piece::Finish { .. }) => {
                     pieces.push(piece);
                     return (pieces, None);
@@ -76,20 +76,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_cut_gives_the_same_pieces(
+    fn any_division_gives_the_same_pieces(
         name in prop::sample::select(&NAMES[..]),
         api in prop::sample::select(&["anthropic", "openai"][..]),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         returns in any::<bool>(),
     ) {
-        let whole = stream_of(api, name);
-        let expected = hear(api, vec![whole.clone()]);
+        let stream = stream_of(api, name);
+        let expected = receive(api, vec![stream.clone()]);
         let sent = if returns {
-            Bytes::from(String::from_utf8(whole.to_vec()).unwrap().replace('\n', "\r\n"))
+            Bytes::from(String::from_utf8(stream.to_vec()).unwrap().replace('\n', "\r\n"))
         } else {
-            whole
+            stream
         };
-        prop_assert_eq!(hear(api, cut(&sent, &cuts)), expected);
+        prop_assert_eq!(receive(api, cut(&sent, &cuts)), expected);
     }
 
     #[test]
@@ -100,19 +100,19 @@ proptest! {
                 sent.splice(0..0, *b"data: ");
                 sent.extend(b"\n\n");
             }
-            let (_, failure) = hear(api, vec![Bytes::from(sent)]);
+            let (_, failure) = receive(api, vec![Bytes::from(sent)]);
             prop_assert!(failure.is_some());
         }
     }
 }
 
 #[test]
-fn every_byte_alone_gives_the_same_pieces() {
+fn single_bytes_give_the_same_pieces() {
     for api in ["anthropic", "openai"] {
         for name in ["bytes", "call"] {
             let whole = stream_of(api, name);
             let bytes = (0..whole.len()).map(|at| whole.slice(at..at + 1)).collect();
-            assert_eq!(hear(api, bytes), hear(api, vec![whole.clone()]), "{api} {name}");
+            assert_eq!(receive(api, bytes), receive(api, vec![whole.clone()]), "{api} {name}");
         }
     }
 }

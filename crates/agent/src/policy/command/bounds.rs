@@ -1,7 +1,6 @@
-//! Lines that are made to take long: each is read in a bounded number of steps that grows no faster than its length.
+//! Tests that hostile lines are read in a limited number of steps that grows at most linearly with their length.
 //!
-//! Look at [`SHAPES`]. Steps are counted, not time: a reader of text goes through it once, and every text and list of
-//! words that is gone through again is counted again.
+//! Start at [`SHAPES`]. Steps are counted, not time: every text and list of words is counted each time it is processed.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -9,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::trace::soup;
 use super::*;
 
-/// What is repeated, with what stands before and after.
+/// Repeated text, with the text before and after it.
 const SHAPES: &[(&str, &str, &str)] = &[
     // Programs that run programs.
     ("", "env ", "ls"),
@@ -29,7 +28,7 @@ const SHAPES: &[(&str, &str, &str)] = &[
     ("find . ", "-exec rm {} \\; ", ""),
     ("find . ", "-exec env env env ls \\; ", ""),
     ("find . ", "-exec ", ""),
-    // Texts that are commands.
+    // Texts that contain commands.
     ("", "eval ", "ls"),
     ("", "bash -c ", "ls"),
     ("eval ", "'eval ' ", "ls"),
@@ -101,7 +100,7 @@ fn no_line_takes_more_steps_than_its_length_allows() {
         let [small, large] = [6_000, 12_000].map(|bytes| CommandLine::read(&shape(parts, bytes)).steps);
         assert!(large <= 2 * small + small / 4 + 1_000, "{parts:?}: {small} and {large} steps");
         let line = CommandLine::read(&shape(parts, COMMAND_BYTES_MAX));
-        // What is one step too many is counted, and not gone through.
+        // A step beyond the limit is counted but not processed.
         assert!(line.steps <= limits::COMMAND_STEPS_MAX || line.unjudged.is_some(), "{parts:?}");
         assert!(line.commands.len() <= limits::COMMANDS_MAX, "{parts:?}");
     }
@@ -110,11 +109,11 @@ fn no_line_takes_more_steps_than_its_length_allows() {
 #[test]
 fn what_is_beyond_a_bound_is_not_read_and_not_judged() {
     let line = CommandLine::read(&"a ".repeat(COMMAND_BYTES_MAX));
-    assert_eq!(line.unjudged, Some("it is longer than a command line may be"));
+    assert_eq!(line.unjudged, Some("it exceeds the length limit of a command line"));
     assert_eq!((line.commands.len(), line.steps), (0, 0));
     let wraps = |times: usize| CommandLine::read(&format!("{}ls", "env ".repeat(times))).unjudged;
     assert_eq!(wraps(limits::COMMAND_WRAPPERS_MAX), None);
-    assert_eq!(wraps(limits::COMMAND_WRAPPERS_MAX + 1), Some("too many programs run one another"));
+    assert_eq!(wraps(limits::COMMAND_WRAPPERS_MAX + 1), Some("too many programs run other programs"));
     let within = |times: usize| {
         let script = (0..times).fold("ls".to_owned(), |script, _| format!("eval {}", quoted(&[&script])));
         CommandLine::read(&script).unjudged
@@ -125,8 +124,8 @@ fn what_is_beyond_a_bound_is_not_read_and_not_judged() {
         CommandLine::read(&format!("echo {}x{}", "${x:-".repeat(times), "}".repeat(times))).unjudged
     };
     assert_eq!(expands(limits::COMMAND_DEPTH_MAX), None);
-    assert_eq!(expands(limits::COMMAND_DEPTH_MAX + 1), Some("its expansions stand too deep in one another"));
-    // Eight readings of a long text are allowed, and not more.
+    assert_eq!(expands(limits::COMMAND_DEPTH_MAX + 1), Some("its expansions are nested too deeply"));
+    // Eight readings of a long text are allowed, and no more.
     let mut line = CommandLine::default();
     assert!(line.may_take(limits::COMMAND_STEPS_MAX) && line.unjudged.is_none());
     assert!(!line.may_take(1) && line.unjudged.is_some());
@@ -134,7 +133,7 @@ fn what_is_beyond_a_bound_is_not_read_and_not_judged() {
     assert_eq!(line.commands.len(), 0);
 }
 
-/// Pieces of scripts, repeated and put into one another: nothing breaks, and nothing grows beyond its bound.
+/// Pieces of scripts, repeated and nested: nothing panics, and nothing exceeds its limit.
 #[test]
 fn random_lines_are_read_within_bounds() {
     let pieces = (soup(), 1_usize..400);

@@ -1,7 +1,7 @@
-//! Find the command that a command runs: after variables, `sudo`, `env`, `xargs`, in `sh -c`, `eval`, `find -exec`.
+//! Finds the command that a command runs: after variables, `sudo`, `env`, `xargs`, in `sh -c`, `eval`, `find -exec`.
 //!
-//! Look at [`CommandLine::finish`]. Options that are not known here, and builtins that change how later text is read, make the
-//! line one that cannot be judged. Pure. It must not know risks.
+//! Start at [`CommandLine::finish`]. Unknown options, and builtins that change how later text is read, make the line
+//! one that cannot be judged. Pure. The module must not depend on risks.
 
 use crate::policy::command::reader::is_reserved;
 use crate::policy::command::{
@@ -9,7 +9,7 @@ use crate::policy::command::{
 };
 use crate::policy::limits;
 
-/// Programs that run what their words name, in ways that are not read here.
+/// Programs that run a program named by their arguments, in forms that are not read here.
 const RUNNERS: &[&str] = &[
     "ash",
     "at",
@@ -71,20 +71,20 @@ const RUNNERS: &[&str] = &[
     "zsh",
 ];
 
-/// Builtins of `bash`, `dash` and `busybox sh` that never evaluate their words. Each other builtin has an arm of its own
-/// in [`CommandLine::look_into`], is a [`wrapper`], or is [`ASKED`] about.
-const PLAIN: &[&str] = &[
+/// Builtins of `bash`, `dash` and `busybox sh` that never evaluate their arguments. Each other builtin has an arm in
+/// [`CommandLine::look_into`], is a [`wrapper`], or is in [`UNSAFE`].
+const HARMLESS: &[&str] = &[
     ":", "bg", "break", "cd", "chdir", "continue", "dirs", "disown", "echo", "exit", "false", "fg", "kill",
     "logout", "popd", "pushd", "pwd", "return", "shift", "times", "true", "type", "ulimit", "umask",
 ];
 
-/// Builtins that evaluate their words, or after which the text no longer means what it says, or that nothing is known of.
-const ASKED: &[&str] = &[
+/// Builtins that evaluate their arguments, change the meaning of later text, or are unknown. They need approval.
+const UNSAFE: &[&str] = &[
     ".", "alias", "bind", "caller", "compgen", "complete", "compopt", "coproc", "enable", "fc", "function",
     "hash", "help", "history", "let", "select", "shopt", "source", "suspend", "unalias",
 ];
 
-/// Whether a word of the shells is read in some way.
+/// Whether a builtin is handled in some form.
 #[cfg(test)]
 pub(super) fn is_known_builtin(name: &str) -> bool {
     const READ: &[&str] = &[
@@ -113,8 +113,8 @@ pub(super) fn is_known_builtin(name: &str) -> bool {
         "wait",
     ];
     let word = Word { text: name.to_owned(), ..Word::default() };
-    PLAIN.contains(&name)
-        || ASKED.contains(&name)
+    HARMLESS.contains(&name)
+        || UNSAFE.contains(&name)
         || READ.contains(&name)
         || wrapper(name).is_some()
         || is_reserved(&word)
@@ -122,9 +122,9 @@ pub(super) fn is_known_builtin(name: &str) -> bool {
 
 /// A program that runs the command after its options.
 struct Wrapper {
-    /// Options that take a value, as the next word, or joined.
+    /// Options that take a value, as the next word or joined.
     valued: &'static [&'static str],
-    /// Options that take none; single letters may be joined.
+    /// Options without a value; single letters may be joined.
     bare: &'static [&'static str],
     /// Words between the options and the command.
     words: usize,
@@ -181,12 +181,12 @@ fn wrapper(name: &str) -> Option<Wrapper> {
 }
 
 impl Wrapper {
-    /// How many words are options, or nothing when one is not known.
+    /// The number of words that are options; `None` if one is unknown.
     fn options(&self, words: &[Word]) -> Option<usize> {
         let mut at = 0;
         while let Some(word) = words.get(at) {
             let text = word.text.as_str();
-            // Even one that stays one word may be another option than its text says: `"-u$E"`.
+            // Even a word that does not split may be another option than its text shows: `"-u$E"`.
             if word.has_unknown_start() || (word.is_dynamic() && text.starts_with('-')) {
                 return None;
             }
@@ -197,7 +197,7 @@ impl Wrapper {
                 return Some(at);
             }
             at += if self.valued.contains(&text) {
-                // Of several words the second would be the command.
+                // If the value became several words, the second would be the command.
                 words.get(at + 1).filter(|value| !value.has_unknown_start() && !value.is_several())?;
                 2
             } else if self.is_joined(text) || self.bare.contains(&text) || self.is_cluster(text) {
@@ -227,7 +227,7 @@ impl Wrapper {
     }
 }
 
-/// The texts that `xargs` replaces in the words of its command. An unknown one is part of every word.
+/// The texts that `xargs` replaces in the arguments of its command. An unknown text is part of every word.
 fn replaced(options: &[Word]) -> Vec<String> {
     let mut texts = Vec::new();
     for (at, word) in options.iter().enumerate() {
@@ -245,10 +245,10 @@ fn replaced(options: &[Word]) -> Vec<String> {
 }
 
 impl CommandLine {
-    /// Lists a command that the shell runs, and what that command runs.
+    /// Lists a command that the shell runs, and the commands that it runs.
     pub(super) fn finish(&mut self, mut command: Command, depth: usize) {
         if self.condition == Some(depth) {
-            // `[[ a && b ]]`: some shells go on with the condition, and others run `b`.
+            // `[[ a && b ]]`: some shells continue the condition, others run `b`.
             self.condition(&command.words);
             if command.words.last().is_some_and(|word| &**word == "]]") {
                 self.condition = None;
@@ -271,13 +271,13 @@ impl CommandLine {
                         .get(at)
                         .is_some_and(|next| next.text.starts_with('-') || next.has_unknown_start())
                 {
-                    self.cannot_judge("shells read the options of `time` differently");
+                    self.cannot_judge("shells interpret the options of `time` differently");
                 }
             } else {
                 break;
             }
         }
-        // What is set for one command alone does not hold for the words of that command.
+        // A variable that is set for one command does not apply to the words of that command.
         let alone = at == command.words.len();
         for word in command.words[..at].iter().filter(|word| word.assigns) {
             self.assigned(word, alone);
@@ -293,7 +293,7 @@ impl CommandLine {
         self.run(command, depth);
     }
 
-    /// The same for words that no shell reads any more.
+    /// Lists a command whose words are not expanded by a shell any more.
     fn run(&mut self, mut command: Command, depth: usize) {
         let mut wrappers = 0;
         while let Some(first) = command.words.first() {
@@ -311,7 +311,7 @@ impl CommandLine {
             }
             wrappers += 1;
             if wrappers > limits::COMMAND_WRAPPERS_MAX {
-                self.cannot_judge("too many programs run one another");
+                self.cannot_judge("too many programs run other programs");
                 break;
             }
             if !self.may_take_words(&command.words) {
@@ -334,18 +334,18 @@ impl CommandLine {
         self.push(command);
     }
 
-    /// Takes a wrapper and its options off. Answers whether a command is left that may be another wrapper.
+    /// Removes a wrapper and its options. Returns whether a command remains that may be another wrapper.
     fn unwrap(&mut self, name: &str, wrapper: &Wrapper, command: &mut Command) -> bool {
         let options = wrapper.options(&command.words[1..]).map(|options| 1 + options);
         let Some(mut end) =
             options.filter(|end| wrapper.words == 0 || end + wrapper.words <= command.words.len())
         else {
-            self.cannot_judge("a program that runs another has options that are not known");
+            self.cannot_judge("a program that runs another program has unknown options");
             return false;
         };
         let mut replaced = replaced(&command.words[1..end]);
         if replaced.len() > 1 {
-            self.cannot_judge("a program that runs another has options that are not known");
+            self.cannot_judge("a program that runs another program has unknown options");
             replaced.truncate(1);
         }
         if command.words[end..]
@@ -353,7 +353,7 @@ impl CommandLine {
             .take(wrapper.words)
             .any(|word| word.has_unknown_start() || word.is_several())
         {
-            self.cannot_judge("a program that runs another has options that are not known");
+            self.cannot_judge("a program that runs another program has unknown options");
             return false;
         }
         end += wrapper.words;
@@ -361,13 +361,13 @@ impl CommandLine {
             while let Some(word) = command.words.get(end).filter(|word| word.contains('=')) {
                 let (text, breaks) = (word.text.clone(), word.breaks());
                 if breaks {
-                    self.cannot_judge("a variable for a program is set to what may be several words");
+                    self.cannot_judge("a variable for a program is set to a value that may be several words");
                 }
                 if is_setting(&text) {
                     self.set_by_name(&text, false);
                 } else {
-                    // Some names carry functions to a shell.
-                    self.cannot_judge("it sets a variable of an unusual name");
+                    // Some names export functions to a shell.
+                    self.cannot_judge("it sets a variable with an unusual name");
                 }
                 command.sets.push(text);
                 end += 1;
@@ -393,7 +393,7 @@ impl CommandLine {
         true
     }
 
-    /// What a command does with the text that the shell gives it.
+    /// Handles what a command does with its arguments.
     fn look_into(&mut self, name: &str, command: &mut Command, depth: usize) {
         if !self.may_take_words(&command.words) {
             return;
@@ -402,11 +402,11 @@ impl CommandLine {
         match name {
             "sh" | "bash" | "dash" => self.shell(&rest, command, depth),
             "eval" => {
-                // Some shells take `--` off before they run the rest.
+                // Some shells remove `--` before they run the rest.
                 if rest.iter().any(|word| word.is_dynamic())
                     || rest.first().is_some_and(|word| word.starts_with('-'))
                 {
-                    self.cannot_judge("`eval` runs a text that is known only then");
+                    self.cannot_judge("`eval` runs text that is known only when it runs");
                 }
                 let script: Vec<&str> = rest.iter().map(|word| &**word).collect();
                 command.wraps = true;
@@ -414,7 +414,7 @@ impl CommandLine {
             }
             // `-x` runs what follows, and `-p` evaluates the name that follows.
             "jobs" | "wait" if rest.iter().any(|word| word.has_unknown_start() || word.starts_with('-')) => {
-                self.cannot_judge("`jobs` or `wait` has options, which may run commands");
+                self.cannot_judge("`jobs` or `wait` has options that may run commands");
             }
             "trap" => self.trap(&rest, depth),
             "find" => self.find(&rest, depth),
@@ -426,7 +426,7 @@ impl CommandLine {
                 };
                 let end = rest.iter().position(|word| &**word == "--").unwrap_or(rest.len());
                 if !rest[..end].iter().all(known) {
-                    self.cannot_judge("`set` changes how the shell reads what follows");
+                    self.cannot_judge("`set` changes how the shell reads the rest of the text");
                 }
             }
             "read" | "export" | "declare" | "typeset" | "local" | "readonly" | "unset" | "getopts"
@@ -446,17 +446,17 @@ impl CommandLine {
                 self.condition(&rest);
                 if rest.last().is_none_or(|word| &**word != "]]") {
                     if self.condition.is_some() {
-                        self.cannot_judge("a condition is in another");
+                        self.cannot_judge("a condition is inside another condition");
                     }
                     self.condition = Some(depth);
                 }
             }
-            _ if PLAIN.contains(&name) => {}
-            _ if ASKED.contains(&name) => {
-                self.cannot_judge("it changes what the text of later commands means");
+            _ if HARMLESS.contains(&name) => {}
+            _ if UNSAFE.contains(&name) => {
+                self.cannot_judge("it changes the meaning of later commands");
             }
             _ if RUNNERS.contains(&name) => {
-                self.cannot_judge("it runs a program that runs others in ways that are not known");
+                self.cannot_judge("it runs a program that runs other programs in unknown ways");
             }
             _ => {}
         }
@@ -464,7 +464,7 @@ impl CommandLine {
 
     // ---- variables ---------------------------------------------------------------------------
 
-    /// An assignment as the shell reads it.
+    /// Handles an assignment.
     fn assigned(&mut self, word: &Word, alone: bool) {
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
         let numeric = if word.is_dynamic() {
@@ -473,14 +473,14 @@ impl CommandLine {
             word.is_plain() && !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit())
         };
         if name.ends_with('+') {
-            self.cannot_judge("shells read `+=` differently");
+            self.cannot_judge("shells interpret `+=` differently");
         }
         self.set_by_name(&word.text, numeric && alone);
     }
 
-    /// Arithmetic evaluates the variables in it, and sets some.
+    /// Handles arithmetic, which evaluates and sets variables.
     pub(super) fn computed(&mut self, expression: &str) {
-        // What comes after `&&`, `||` and `?` may not be set at all.
+        // Variables after `&&`, `||` and `?` may not be set at all.
         let all_are_set = !expression.contains(['&', '|', '?']);
         for name in self.numbers.used_in(expression) {
             self.twisted |= twists(&format!("{name}="));
@@ -493,16 +493,16 @@ impl CommandLine {
         if matches!(name, "PS0" | "PS1" | "PS2" | "PS3" | "PS4" | "ENV" | "PROMPT_COMMAND" | "SHELLOPTS")
             || name.starts_with("BASH")
         {
-            self.cannot_judge("it sets a variable whose text the shell runs");
+            self.cannot_judge("it sets a variable that the shell executes");
         }
-        // The shell evaluates what these are set to, and that may run commands.
+        // The shell evaluates the values of these variables, which may run commands.
         if !numeric && is_evaluated(name) {
-            self.cannot_judge("it sets a variable whose text the shell evaluates");
+            self.cannot_judge("it sets a variable that the shell evaluates");
         }
         self.numbers.set(name, numeric);
     }
 
-    /// Builtins that set the variables they name.
+    /// Handles builtins that set the variables that they name.
     fn assigning(&mut self, name: &str, rest: &[Word]) {
         let letters = match name {
             "read" => "rsetdnpu",
@@ -519,14 +519,14 @@ impl CommandLine {
                     let (set, _) = word.split_once('=').unwrap_or((&**word, ""));
                     if is_name(set) {
                         self.set_by_name(word, false);
-                        // Some shells make several words of `x=$y` here.
+                        // Some shells split `x=$y` into several words here.
                         self.twisted |= twists(&format!("{set}=")) || word.breaks();
                     }
                     !set.contains(['[', '$']) && (is_name(set) || !word.is_dynamic())
                 }
             };
             if !known || (word.has_unknown_start() && name != "getopts") {
-                self.cannot_judge("it sets variables that its text does not name");
+                self.cannot_judge("it sets variables that the command does not name");
             }
         }
     }
@@ -534,8 +534,8 @@ impl CommandLine {
     fn for_each(&mut self, rest: &[Word]) {
         let Some((name, values)) = rest.split_first() else { return };
         if values.first().is_some_and(|word| &**word != "in") {
-            // `for x do rm y` needs nothing between.
-            self.cannot_judge("a loop has its commands in the line that names its variable");
+            // `for x do rm y` needs no separator.
+            self.cannot_judge("a loop has commands on the line that names its variable");
         }
         let range = |text: &str| {
             let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
@@ -594,7 +594,7 @@ impl CommandLine {
                 let number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
                 let literal = word.is_plain() && (is_name(word) || number || matches!(&**word, "]]" | "!"));
                 if !(alone || !word.is_dynamic() && literal) {
-                    self.cannot_judge("it computes with a value that its text does not show");
+                    self.cannot_judge("it computes with a value that is known only when it runs");
                 }
                 for name in word.names() {
                     self.numbers.used(name);
@@ -605,7 +605,7 @@ impl CommandLine {
             }
         }
         if rest.iter().any(|word| matches!(&**word, "-v" | "-R")) {
-            self.cannot_judge("it computes with a value that its text does not show");
+            self.cannot_judge("it computes with a value that is known only when it runs");
         }
     }
 
@@ -621,7 +621,7 @@ impl CommandLine {
         while let Some(word) = rest.get(at) {
             known &= !word.has_unknown_start();
             let letters = word.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty());
-            // Both end the options, and `+c` is `-c`.
+            // Both end the options, and `+c` means `-c`.
             known &= !matches!(&**word, "-" | "+");
             known &= !word.starts_with('+') || !word.contains('c');
             match letters {
@@ -630,7 +630,7 @@ impl CommandLine {
                     break;
                 }
                 Some(_) if matches!(&**word, "--norc" | "--noprofile" | "--posix") => {}
-                // Some shells take what follows as options all the same.
+                // Some shells still treat the following words as options.
                 Some(_) if matches!(&**word, "--version" | "--help") && rest.len() == 1 => return,
                 Some(letters) => {
                     known &= letters.chars().all(|char| "cefhlnuvxo".contains(char)) && !word.is_dynamic();
@@ -649,7 +649,7 @@ impl CommandLine {
         }
         let script = rest.get(at);
         if !known || script.is_none() || script.is_some_and(|script| text && script.is_dynamic()) {
-            self.cannot_judge("a shell runs a text that is known only then");
+            self.cannot_judge("a shell runs text that is known only when it runs");
         }
         if let Some(script) = script.filter(|_| text) {
             command.wraps = true;
@@ -661,12 +661,12 @@ impl CommandLine {
         let ended = rest.first().is_some_and(|word| &**word == "--");
         match rest.get(usize::from(ended)) {
             Some(word) if word.is_dynamic() => {
-                self.cannot_judge("`trap` runs a text that is known only then")
+                self.cannot_judge("`trap` runs text that is known only when it runs")
             }
             Some(word) if &**word == "-" => {}
             Some(word) if !ended && matches!(&**word, "-l" | "-p") => {}
             Some(word) if !ended && word.starts_with('-') => {
-                self.cannot_judge("`trap` has options that are not known");
+                self.cannot_judge("`trap` has unknown options");
             }
             Some(word) => self.add(word, depth + 1),
             None => {}
@@ -687,7 +687,7 @@ impl CommandLine {
             "-mtime",
         ];
         const WHY: &str = "`find` has options that are known only when it runs";
-        /// After these, and after what is no option, an option begins.
+        /// After these, and after a word that is no option, an option can follow.
         const BARE: &[&str] = &[
             "-not", "-a", "-o", "-and", "-or", "-print", "-print0", "-depth", "-xdev", "-mount", "-empty",
             "-L",
@@ -710,9 +710,9 @@ impl CommandLine {
                     let number = value
                         .strip_prefix('-')
                         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-                    // What looks like an option may be one, when the word before was the value of another.
+                    // A word that looks like an option may be one, if the word before was the value of another option.
                     let strange = value.starts_with('-') && (!number || value.is_dynamic());
-                    // Names of files that end like `*.rs` are no options.
+                    // File patterns such as `*.rs` are no options.
                     let names =
                         !value.has(WordPattern::Brace) && value.has(WordPattern::Glob) && value.contains('.');
                     if strange
@@ -732,7 +732,7 @@ impl CommandLine {
                 continue;
             }
             begins = true;
-            // It may have been the value of an option that is not known here.
+            // It may have been the value of an unknown option.
             if rest.get(at).is_some_and(|word| word.starts_with(['-', '(', ')', '!', ','])) {
                 self.cannot_judge(WHY);
             }
@@ -753,7 +753,7 @@ impl CommandLine {
     }
 }
 
-/// Variables that the shell holds as numbers, so that it evaluates what they are set to.
+/// Whether the shell stores a variable as a number, so that it evaluates the values set to it.
 fn is_evaluated(name: &str) -> bool {
     matches!(
         name,

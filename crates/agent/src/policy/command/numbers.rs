@@ -1,11 +1,11 @@
-//! Track which variables of a command line can only hold numbers.
+//! Tracks which variables of a command line can only hold numbers.
 //!
-//! A shell evaluates a variable's text inside of arithmetic, and that text may run commands (`x='a[$(rm b)]'`,
-//! `$((x))`). Look at [`Numbers::are_known`]. Variables of the environment are the operator's. Pure.
+//! A shell evaluates a variable's text inside arithmetic, and that text may run commands (`x='a[$(rm b)]'`, `$((x))`).
+//! Start at [`Numbers::are_known`]. Variables of the environment are trusted. Pure.
 
 use std::collections::BTreeSet;
 
-/// Variables by how they are used in one line.
+/// The variables of one line by their use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     used: BTreeSet<String>,
@@ -14,7 +14,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// A variable's text is evaluated.
+    /// Records that a variable's text is evaluated.
     pub(super) fn used(&mut self, name: &str) {
         // The shell sets these itself.
         if self.loose.contains(name)
@@ -24,7 +24,7 @@ impl Numbers {
         }
     }
 
-    /// Every name in an arithmetic expression. Answers which it assigns.
+    /// Records every name in an arithmetic expression. Returns those that it assigns.
     pub(super) fn used_in(&mut self, expression: &str) -> Vec<String> {
         let word = |char: char| !(char.is_ascii_alphanumeric() || char == '_');
         for name in expression.split(word) {
@@ -44,9 +44,9 @@ impl Numbers {
         assigned
     }
 
-    /// A variable is set, to a number or to something else.
+    /// Records that a variable is set, to a number or to another text.
     pub(super) fn set(&mut self, name: &str, numeric: bool) {
-        // The shell sets these to texts on its own: `read`, `mapfile`, `getopts`, `cd`, and each command.
+        // The shell itself sets these to texts: `read`, `mapfile`, `getopts`, `cd`, and each command.
         const BY_THE_SHELL: &[&str] =
             &["_", "REPLY", "MAPFILE", "OPTARG", "PWD", "OLDPWD", "DIRSTACK", "COPROC", "FUNCNAME"];
         let numeric = numeric && !BY_THE_SHELL.contains(&name) && !name.starts_with("BASH");
@@ -54,7 +54,7 @@ impl Numbers {
         names.insert(name.to_owned());
     }
 
-    /// Whether the line sets every variable that is evaluated, and only to numbers.
+    /// Whether the line sets every evaluated variable, and only to numbers.
     pub(super) fn are_known(&self) -> bool {
         self.used.iter().all(|name| self.numeric.contains(name) && !self.loose.contains(name))
     }

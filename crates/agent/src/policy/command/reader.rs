@@ -1,7 +1,7 @@
-//! Read the text of a command line, character by character, as a shell does.
+//! Reads the text of a command line, character by character, as a shell does.
 //!
-//! Look at [`Reader::all`]. Where shells differ, or where the reading would need to know what a command prints, the
-//! line is marked as one that cannot be judged. It must not know what commands mean: that is `inner`.
+//! Start at [`Reader::all`]. Where shells differ, or where the result depends on the output of a command, the line is
+//! marked as one that cannot be judged. The module must not depend on the meaning of commands: that is `inner`.
 
 mod expansion;
 mod heredoc;
@@ -19,7 +19,7 @@ pub(super) struct Reader<'a> {
     word: Option<Word>,
     /// Open `(` of this level.
     open: usize,
-    /// Whether this is the inside of a substitution, which a `)` ends.
+    /// Whether this is inside a substitution, which a `)` ends.
     inside: bool,
     /// Whether a `case` was seen, whose patterns end in `)`.
     cases: bool,
@@ -27,7 +27,7 @@ pub(super) struct Reader<'a> {
     heredocs: Vec<Heredoc>,
 }
 
-/// Words of the shell's grammar, after which a command begins.
+/// Keywords of the shell's grammar after which a command begins.
 const RESERVED: &[&str] =
     &["!", "then", "do", "else", "if", "while", "until", "{", "}", "fi", "done", "elif", "time", "esac"];
 
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Commands up to the end of the text, or up to the `)` that ends a substitution.
+    /// Reads commands up to the end of the text, or up to the `)` that ends a substitution.
     fn script(&mut self) {
         while let Some(char) = self.next() {
             match char {
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
                     return;
                 }
                 ')' if self.cases => self.end_pattern(),
-                ')' => self.stop("a parenthesis closes nothing"),
+                ')' => self.stop("a closing parenthesis has no opening parenthesis"),
                 '(' => self.parenthesis(),
                 '&' if self.peek() == Some('>') => {
                     // Some shells read `a &>b` as one command, others as `a &` and `>b`.
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
                     self.output();
                     self.blanks();
                     if !matches!(self.peek(), None | Some('\n' | ';' | ')' | '|' | '&' | '}')) {
-                        self.stop("shells read what follows `&>` differently");
+                        self.stop("shells interpret `&>` differently");
                     }
                 }
                 '&' => {
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The line cannot be judged, and nothing more of it is read.
+    /// Marks the line as one that cannot be judged, and stops reading.
     fn stop(&mut self, why: &'static str) {
         self.line.cannot_judge(why);
         self.at = self.chars.len();
@@ -136,11 +136,11 @@ impl<'a> Reader<'a> {
 
     // ---- characters --------------------------------------------------------------------------
 
-    /// The next character. A backslash and a line break together are none.
+    /// The next character. A backslash followed by a line break is skipped.
     fn peek(&mut self) -> Option<char> {
         while self.chars.get(self.at) == Some(&'\\') && self.chars.get(self.at + 1) == Some(&'\n') {
             if !self.heredocs.is_empty() {
-                self.stop("a line with a here-document goes on in the next");
+                self.stop("a line with a here-document continues on the next line");
                 return None;
             }
             self.at += 2;
@@ -154,17 +154,17 @@ impl<'a> Reader<'a> {
         Some(char)
     }
 
-    /// The next character where a backslash means nothing.
+    /// The next character where a backslash has no meaning.
     fn raw(&mut self) -> Option<char> {
         let char = *self.chars.get(self.at)?;
         self.at += 1;
         Some(char)
     }
 
-    fn skip(&mut self, wanted: char) -> bool {
-        let there = self.peek() == Some(wanted);
-        self.at += usize::from(there);
-        there
+    fn skip(&mut self, expected: char) -> bool {
+        let is_next = self.peek() == Some(expected);
+        self.at += usize::from(is_next);
+        is_next
     }
 
     fn blanks(&mut self) {
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
 
     fn push(&mut self, char: char) {
         if char.is_whitespace() {
-            self.stop("it has a blank that shells read differently");
+            self.stop("it has a whitespace character that shells interpret differently");
             return;
         }
         let word = self.word();
@@ -203,12 +203,12 @@ impl<'a> Reader<'a> {
         word.text.push(char);
     }
 
-    /// A part of the word that is known only when the shell runs.
+    /// Appends a part of the word that is known only when the shell runs.
     fn unknown(&mut self, quoted: bool) {
         self.word().expand(|_| Expansion::Other { splits: !quoted });
     }
 
-    /// The same for a simple variable.
+    /// Appends a simple variable.
     fn variable(&mut self, name: &str, quoted: bool) {
         self.word().expand(|_| {
             if is_name(name) {
@@ -219,14 +219,14 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// The same for what can only be a number.
+    /// Appends a value that can only be a number.
     fn number(&mut self) {
         self.word().expand(|end| Expansion::Number { end });
     }
 
     fn end_word(&mut self) {
         let Some(mut word) = self.word.take() else { return };
-        // Braces without a choice stay as they are: `{}`, `-I{}`.
+        // Braces without alternatives stay unchanged: `{}`, `-I{}`.
         let chooses = word.has(WordPattern::Brace)
             && (word.is_dynamic() || word.text.contains(',') || word.text.contains(".."));
         let tilde = word.has(WordPattern::Tilde) && !word.text.contains('/');
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         }
         if word.is_plain() && word.text == "case" {
             if self.inside || self.open > 0 {
-                self.stop("a `case` is in parentheses");
+                self.stop("a `case` is inside parentheses");
             }
             self.cases = true;
         }
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The `)` after a pattern of a `case`: what stands before it is no command.
+    /// Handles the `)` after a pattern of a `case`: the text before it is no command.
     fn end_pattern(&mut self) {
         self.end_word();
         if self.command.words.len() == 1 {
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
                 None => return self.stop("a quote is not closed"),
                 Some('\'') => return,
                 Some('\n') if !self.heredocs.is_empty() => {
-                    return self.stop("a quote goes over lines with a here-document");
+                    return self.stop("a quote spans lines with a here-document");
                 }
                 Some(char) => self.push_quoted(char),
             }
@@ -289,7 +289,7 @@ impl<'a> Reader<'a> {
                 None => return self.stop("a quote is not closed"),
                 Some('"') => return,
                 Some('\n') if !self.heredocs.is_empty() => {
-                    return self.stop("a quote goes over lines with a here-document");
+                    return self.stop("a quote spans lines with a here-document");
                 }
                 Some('\\') => match self.raw() {
                     Some(char @ ('"' | '\\' | '$' | '`')) => self.push_quoted(char),
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A `(` where no expansion begins.
+    /// Handles a `(` where no expansion begins.
     fn parenthesis(&mut self) {
         let words = &self.command.words;
         let begins = self.word.is_none() && words.iter().all(is_reserved) && self.command.sets.is_empty();
@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
 
     // ---- redirections ------------------------------------------------------------------------
 
-    /// A number right before a redirection is the stream's.
+    /// A number directly before a redirection is its file descriptor.
     fn end_stream(&mut self) {
         let number = |word: &Word| {
             word.is_plain() && !word.text.is_empty() && word.text.chars().all(|char| char.is_ascii_digit())
@@ -341,7 +341,7 @@ impl<'a> Reader<'a> {
         let variable = |word: &Word| word.text.starts_with('{') && word.text.ends_with('}');
         if self.word.as_ref().is_some_and(|word| number(word) && word.text.len() > 1) {
             // Of `10>f` some shells take `10` as the number, others as a word, or only the `0`.
-            self.stop("shells read the number of a stream differently");
+            self.stop("shells interpret the file descriptor of a redirection differently");
         } else if self.word.as_ref().is_some_and(number) {
             self.word = None;
         } else if self.word.as_ref().is_some_and(variable) {
@@ -351,7 +351,7 @@ impl<'a> Reader<'a> {
         self.end_word();
     }
 
-    /// The word that a redirection names.
+    /// Reads the target word of a redirection.
     fn target(&mut self) -> Option<Word> {
         self.blanks();
         while let Some(char) = self.peek() {
@@ -374,7 +374,7 @@ impl<'a> Reader<'a> {
         }
         let target = self.word.take();
         if target.is_none() && !matches!(self.peek(), Some('<' | '>')) {
-            self.stop("a redirection names nothing");
+            self.stop("a redirection has no target");
         }
         target
     }
@@ -399,7 +399,7 @@ impl<'a> Reader<'a> {
         }
         let Some(target) = self.target() else { return };
         if target.starts_with("/dev/tcp") || target.starts_with("/dev/udp") {
-            self.stop("it opens a connection");
+            self.stop("it opens a network connection");
         } else if both {
             self.line.redirects.push(target.text);
         }
@@ -410,12 +410,12 @@ impl<'a> Reader<'a> {
         self.peek().filter(|char| *char == '<').and_then(|_| self.chars.get(self.at + 1).copied())
     }
 
-    /// `< <(…)`, as `while read` uses it.
+    /// Reads `< <(…)`, as `while read` uses it.
     fn input_from_commands(&mut self) {
         self.at += 2;
         self.substitution();
         if !matches!(self.peek(), None | Some(' ' | '\t' | '\n' | ';' | ')' | '|' | '&')) {
-            self.stop("a redirection goes on after its commands");
+            self.stop("a redirection stays in effect for later commands");
         }
     }
 
@@ -431,10 +431,10 @@ impl<'a> Reader<'a> {
             text.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '/' | '_' | '-'))
         };
         if target.starts_with("/dev/tcp") || target.starts_with("/dev/udp") {
-            self.stop("it opens a connection");
+            self.stop("it opens a network connection");
         } else if copies && !named(&target) {
             // `>&'$(b)'` runs `b` in `bash`.
-            self.stop("some shells expand the name of a file twice");
+            self.stop("some shells expand a file name twice");
         } else if !(copies && stream(&target)) && target.text != "/dev/null" {
             self.line.redirects.push(target.text);
         }

@@ -1,4 +1,4 @@
-//! What a line comes apart into, and that everything which cannot be read in full says so.
+//! Tests of the command reader: the commands of a line, and that every line that cannot be read completely is marked.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,8 +10,8 @@ fn read(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_line_comes_apart_into_what_it_runs() {
-    for (text, wanted) in [
+fn a_line_is_split_into_its_commands() {
+    for (text, expected) in [
         ("ls -l 'a b' \"c d\" e\\ f", &["ls·-l·a b·c d·e f"][..]),
         ("a; b && c || d | e & f\ng", &["a", "b", "c", "d", "e", "f", "g"]),
         ("echo 'rm -rf /; b'", &["echo·rm -rf /; b"]),
@@ -48,12 +48,12 @@ fn a_line_comes_apart_into_what_it_runs() {
         ("cat < in", &["cat"]),
         ("", &[]),
     ] {
-        assert_eq!(read(text), wanted, "{text}");
+        assert_eq!(read(text), expected, "{text}");
     }
 }
 
 #[test]
-fn where_output_goes_is_seen() {
+fn redirect_targets_are_listed() {
     for (text, redirects) in [
         ("a > x 2>> 'y z'", &["x", "y z"][..]),
         ("a 2>&1 > /dev/null", &[]),
@@ -68,23 +68,22 @@ fn where_output_goes_is_seen() {
 }
 
 /// Each of these runs, or may run in some shell, something that its commands do not list.
-/// Texts of which it cannot be known what they run.
 const UNJUDGED: &[&str] = &[
-    // What the shell evaluates when it is set, or runs by an option.
+    // Values that the shell evaluates on assignment, or runs because of an option.
     "RANDOM='a[$(rm b)]'",
     "OPTIND='a[$(rm b)]' true",
     "for SRANDOM in 'a[$(rm b)]'; do echo x; done",
     "sleep 0 & wait -n -p 'a[$(rm b)]'",
     "jobs -x rm b",
     "bash -c 'jobs -x rm b'",
-    // The text of `eval`, `sh -c` and `trap` is not the word it seems to be.
+    // The text of `eval`, `sh -c` and `trap` is not the word that it seems to be.
     "eval -- rm b",
     "bash -c - 'rm b'",
     "dash -c - 'rm b'",
     "bash +c 'rm b'",
     "bash -c + 'rm b'",
     "trap -x 'rm b' EXIT",
-    // A condition goes on behind `&&`, and evaluates there, too.
+    // A condition continues after `&&`, and evaluates there too.
     "[[ -n x && -v 'a[$(rm b)]' ]]",
     "[[ -n x ||\n-v 'a[$(rm b)]' ]]",
     "y='a[$(rm b)]'; [[ -n x && y -eq 1 ]]",
@@ -101,7 +100,7 @@ const UNJUDGED: &[&str] = &[
     // Files of a home folder that the line chooses.
     "HOME=. bash -lc ls",
     "env HOME=. bash -lc ls",
-    // What may be several words, of which a later one is the command.
+    // Values that may become several words, of which a later one is the command.
     "X=' rm b'; env A=1$X ls",
     "X=' rm b'; env -u a$X ls",
     "X=' rm b'; env -ua$X ls",
@@ -113,16 +112,16 @@ const UNJUDGED: &[&str] = &[
     "X=' -exec rm b ;'; find f$X",
     "X='f -exec rm b ;'; find . -name $X",
     "X='-v a[$(rm\tb)] y'; printf $X",
-    // Variables that the shell sets on its own.
+    // Variables that the shell itself sets.
     "_=1; true 'a[$(rm b)]'; echo $((_))",
     "REPLY=1; read -r <f; echo $((REPLY))",
     "MAPFILE=1; mapfile -t <f; echo $((MAPFILE))",
     "OPTARG=1; getopts a: x; echo $((OPTARG))",
-    // Builtins that nothing is known of.
+    // Unknown builtins.
     "compopt -o x",
     "help x",
     "caller 1",
-    // Quotes and parentheses that do not close.
+    // Unclosed quotes and parentheses.
     "a 'b",
     "a \"b",
     "a `b",
@@ -131,7 +130,7 @@ const UNJUDGED: &[&str] = &[
     "a)",
     "a \\",
     "a ${b",
-    // Names that are known only when they run.
+    // Command names that are known only at run time.
     "$CMD x",
     "\"$CMD\" x",
     "X=rm; $X y",
@@ -160,7 +159,7 @@ const UNJUDGED: &[&str] = &[
     "time $X",
     "! $X",
     "X=1 $X",
-    // Texts that are known only when they run.
+    // Texts that are known only at run time.
     "eval $X",
     "eval \"$X\"",
     "eval rm *",
@@ -180,7 +179,7 @@ const UNJUDGED: &[&str] = &[
     ". ./x",
     "source x",
     "trap \"$X\" EXIT",
-    // Words that change what later text means.
+    // Words that change the meaning of later text.
     "f() { rm y; }; f",
     "f () { rm y; }",
     "function f { rm y; }",
@@ -208,7 +207,7 @@ const UNJUDGED: &[&str] = &[
     "bash --login -c ls",
     "zsh -c ls",
     "ksh -c ls",
-    // Options and programs that are not known.
+    // Unknown options and programs.
     "env -S 'rm y'",
     "env --split-string='rm y'",
     "sudo -i rm y",
@@ -245,7 +244,7 @@ const UNJUDGED: &[&str] = &[
     "((1 # )) ; rm y",
     "$((rm y) )",
     "echo \"${x:-'}'}\"",
-    // Here-documents whose end shells see in different places.
+    // Here-documents whose end shells find in different places.
     "cat <<E",
     "cat <<E\nrm",
     "cat <<E$x\nE",
@@ -254,7 +253,7 @@ const UNJUDGED: &[&str] = &[
     "echo $(cat <<E\nE)\nrm y\necho $(cat <<E\nE\n)",
     "cat <<E '\n'\nE\n",
     "cat <<E \\\nx\nE",
-    // What shells read differently.
+    // Syntax that shells interpret differently.
     "echo &>f rm y",
     "echo `echo '`'`; rm y",
     "echo `echo \\`rm\\``",
@@ -272,7 +271,7 @@ const UNJUDGED: &[&str] = &[
 ];
 
 #[test]
-fn what_cannot_be_judged_in_full_says_so() {
+fn unreadable_lines_are_marked() {
     let many = format!("{}rm -rf zz", "echo ok; ".repeat(300));
     let deep = format!("{}rm{}", "echo $(".repeat(20), ")".repeat(20));
     let evals = (0..12).fold("rm".to_owned(), |script, _| format!("eval {}", quoted(&[&script])));
@@ -280,20 +279,20 @@ fn what_cannot_be_judged_in_full_says_so() {
     let endless = [&*many, &*deep, &*evals, &*execs];
     let judged = endless.iter().chain(UNJUDGED).filter(|text| CommandLine::read(text).unjudged.is_none());
     assert_eq!(judged.map(|text| &text[..text.len().min(200)]).collect::<Vec<_>>(), [""; 0]);
-    // Programs that run programs, without end.
+    // A very long chain of programs that run programs.
     assert!(CommandLine::read(&format!("{}rm b", "env ".repeat(25_000))).unjudged.is_some());
     assert!(CommandLine::read(&"a ".repeat(COMMAND_BYTES_MAX)).unjudged.is_some());
     assert!(CommandLine::read(&"$(".repeat(100_000)).unjudged.is_some());
     assert!(CommandLine::read(&"a;".repeat(100_000)).unjudged.is_some());
     assert!(CommandLine::read(&"A=1 ".repeat(30_000)).commands.len() == 1);
-    // Up to the bound, and not beyond it.
+    // Up to the limit, and not beyond it.
     assert_eq!(CommandLine::read(&"a;".repeat(limits::COMMANDS_MAX)).unjudged, None);
     assert!(CommandLine::read(&"a;".repeat(limits::COMMANDS_MAX + 1)).unjudged.is_some());
 }
 
-/// Each of these ran `rm` in some shell and was not listed so. Unjudged, or listed, or a changed search path.
+/// Each of these ran `rm` in some shell without being listed. It must be unjudged, listed, or change the search path.
 #[test]
-fn words_that_are_known_in_part_hide_nothing() {
+fn partly_known_words_hide_nothing() {
     let hiding = [
         "env \"-u$E\" ls rm -rf y",
         "nice \"-n$E\" 5 rm y",
@@ -340,9 +339,9 @@ fn words_that_are_known_in_part_hide_nothing() {
     }
 }
 
-/// What is like them and shows what it runs.
+/// Similar lines that show what they run.
 #[test]
-fn quoted_values_and_known_options_are_not_asked_about() {
+fn quoted_values_and_known_options_are_judged() {
     for text in [
         "find . -name *.rs",
         "find . -type f -name \"$X\"",
@@ -364,7 +363,7 @@ fn quoted_values_and_known_options_are_not_asked_about() {
     }
 }
 
-/// People stop reading prompts that come too often: what agents do every day stays judged.
+/// Approvers stop reading requests that come too often, so common commands of agents must be judged.
 #[test]
 fn everyday_commands_are_judged() {
     let everyday = [
@@ -443,28 +442,28 @@ fn everyday_commands_are_judged() {
         "bash scripts/x.sh",
         "xargs -I{} cp {} dst < list",
     ];
-    let asked: Vec<_> = everyday
+    let unjudged: Vec<_> = everyday
         .iter()
         .map(|text| (*text, CommandLine::read(text).unjudged))
         .filter(|(_, why)| why.is_some())
         .collect();
-    assert_eq!(asked, [], "of {}", everyday.len());
+    assert_eq!(unjudged, [], "of {}", everyday.len());
     assert!(everyday.len() >= 60);
 }
 
 #[test]
-fn words_are_quoted_where_a_shell_would_read_more() {
-    for (words, wanted) in [
+fn words_are_quoted_if_a_shell_would_change_them() {
+    for (words, expected) in [
         (&["git", "log", "--format=%h", "HEAD~1"][..], "git log --format=%h HEAD~1"),
         (&["git", "commit", "-m", "a; b's", ""], "git commit -m 'a; b'\\''s' ''"),
     ] {
-        assert_eq!(quoted(words), wanted);
+        assert_eq!(quoted(words), expected);
     }
 }
 
 proptest! {
     #[test]
-    fn quoted_words_are_read_as_they_are(words in prop::collection::vec("[a$()`'\"\\\\;|&<> \n#{}=~-]{0,8}", 0..5)) {
+    fn quoted_words_are_read_back_unchanged(words in prop::collection::vec("[a$()`'\"\\\\;|&<> \n#{}=~-]{0,8}", 0..5)) {
         let mut line = vec!["git"];
         line.extend(words.iter().map(String::as_str));
         let read = CommandLine::read(&quoted(&line));

@@ -1,7 +1,7 @@
-//! Random scripts are run by real shells, and no program may run that the reading did not list.
+//! Tests the reader against real shells: random scripts run, and no program may run that the reader did not list.
 //!
-//! Look at [`no_program_runs_that_was_not_listed`]. Programs are stubs that append their words to a file, and the search
-//! path has nothing else but a few programs that run others.
+//! Start at [`no_program_runs_that_was_not_listed`]. Programs are stubs that append their words to a file. The search
+//! path contains only the stubs and a few programs that run others.
 
 use std::cell::Cell;
 use std::fs;
@@ -18,12 +18,12 @@ const STUBS: &[&str] = &["a", "b", "c", "d", "rm"];
 const RUNNERS: &[&str] =
     &["env", "nice", "xargs", "find", "timeout", "nohup", "sh", "bash", "setsid", "stdbuf"];
 
-/// Hidden, so that no pattern names it.
+/// Hidden, so that no pattern matches it.
 const LOG: &str = ".log";
 
 struct ShellStage {
     folder: tempfile::TempDir,
-    /// Each with what it takes before `-c`.
+    /// Each shell with its first argument before `-c`.
     shells: Vec<(PathBuf, Option<&'static str>)>,
     runs: Cell<u32>,
 }
@@ -42,7 +42,7 @@ impl ShellStage {
         fs::create_dir(&programs).unwrap();
         for (name, code) in STUBS.iter().map(|name| (*name, 0)).chain([("no", 1)]) {
             let path = programs.join(name);
-            // In the working folder, which belongs to one script: what it left running may write later.
+            // In the working folder of one script, because processes that it left running may write later.
             let text = format!(
                 "#!/bin/sh\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" '\n' >>{LOG}\necho rm\nexit {code}\n"
             );
@@ -85,8 +85,8 @@ impl ShellStage {
             .stderr(Stdio::null())
             .status();
         status.unwrap();
-        let told = String::from_utf8_lossy(&fs::read(work.join(LOG)).unwrap_or_default()).into_owned();
-        let records = told.split("\n\0").filter(|record| !record.is_empty());
+        let log = String::from_utf8_lossy(&fs::read(work.join(LOG)).unwrap_or_default()).into_owned();
+        let records = log.split("\n\0").filter(|record| !record.is_empty());
         records
             .map(|record| {
                 record.strip_suffix('\0').unwrap_or(record).split('\0').map(str::to_owned).collect()
@@ -95,8 +95,8 @@ impl ShellStage {
     }
 }
 
-/// Whether these words can be what was run. A word that the shell may split is any number of them, one that is only
-/// known when it runs is any one.
+/// Whether these words can be the executed ones. A word that the shell may split matches any number of words; a dynamic
+/// word matches any one.
 fn can_be(words: &[Word], ran: &[String]) -> bool {
     match words.split_first() {
         None => ran.is_empty(),
@@ -257,7 +257,7 @@ const PIECES: &[&str] = &[
     "-I{} ",
     "--",
     "\\\n",
-    // What evaluates a text that does not look like a command.
+    // Text that is evaluated without looking like a command.
     "'a[$(rm y)]'",
     "a[$(rm y)]",
     "\"$Y\"",
@@ -311,7 +311,7 @@ const PIECES: &[&str] = &[
     "$((_))",
     "REPLY=1; read <a; ",
     "$((REPLY))",
-    // Options whose text is not all of them, and expansions that are several words.
+    // Options that are only partly visible, and expansions to several words.
     "env \"-u$E\" ",
     "nice \"-n$E\" 5 ",
     "timeout \"-k$E\" 3 4 ",
@@ -342,7 +342,7 @@ const PIECES: &[&str] = &[
     "-n x ",
 ];
 
-/// Pieces of scripts, put together without regard to grammar.
+/// Pieces of scripts, joined without regard to grammar.
 pub(super) fn soup() -> impl Strategy<Value = String> {
     let token = prop::sample::select(PIECES);
     prop::collection::vec(token, 1..14).prop_map(|tokens| tokens.concat())
@@ -433,15 +433,14 @@ fn script() -> impl Strategy<Value = String> {
     })
 }
 
-/// Words of the shell itself, and nothing that signals other processes.
+/// Builtins of the shell, without those that signal other processes.
 fn builtins(stage: &ShellStage) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut listed = |shell: &str, first: &[&str], script: &str| {
         let Some(shell) = found(shell) else { return };
-        let told =
-            Process::new(shell).args(first).args(["-c", script]).stdin(Stdio::null()).output().unwrap();
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
-        names.extend(told.split_whitespace().filter(|word| !word.contains('-')).map(str::to_owned));
+        let log = Process::new(shell).args(first).args(["-c", script]).stdin(Stdio::null()).output().unwrap();
+        let log = String::from_utf8_lossy(&log.stdout).into_owned();
+        names.extend(log.split_whitespace().filter(|word| !word.contains('-')).map(str::to_owned));
     };
     assert!(!stage.shells.is_empty());
     listed("bash", &[], "compgen -b; compgen -k");
@@ -456,17 +455,17 @@ fn builtins(stage: &ShellStage) -> Vec<String> {
     names
 }
 
-/// Each word that a shell understands itself is read, known to evaluate nothing, or asked about.
+/// Each builtin of a shell is read, known to evaluate nothing, or needs approval.
 #[test]
 fn every_builtin_of_the_shells_is_known() {
     let unknown: Vec<String> =
         builtins(&ShellStage::new()).into_iter().filter(|name| !inner::is_known_builtin(name)).collect();
-    assert_eq!(unknown, [""; 0], "add each to `PLAIN` or `ASKED` of `inner`, or read its words");
+    assert_eq!(unknown, [""; 0], "add each to `HARMLESS` or `UNSAFE` of `inner`, or read its words");
 }
 
 /// A builtin with options and words that it may evaluate.
 fn builtin_line(names: Vec<String>) -> impl Strategy<Value = String> {
-    // These reach processes that belong to others.
+    // Excluded, because it reaches foreign processes.
     let names: Vec<String> = names.into_iter().filter(|name| name != "kill").collect();
     let evaluated = ["'a[$(d y)]'", "'d y'", "d y", "\"$Y\"", "Y", "'a[$(d y)]=1'", "'Y=a[$(d y)]'"];
     let plain = ["x", "1", "-eq", "=", "EXIT", "-", "--", "+", "]", "]]", "in", "a", "!", "-a", "-o"];
@@ -514,7 +513,7 @@ fn no_program_runs_that_was_not_listed() {
     };
     let mut runner = TestRunner::new(Config { cases, ..Config::default() });
     runner.run(&prop_oneof![soup(), script(), builtin_line(builtins(&stage))], |text| check(&text)).unwrap();
-    // A reading that judges nothing would pass, too.
+    // A reader that judges nothing would pass too.
     assert!(judged.get() > cases / 8 && ran.get() > cases / 8, "{judged:?} {ran:?} of {cases}");
 }
 

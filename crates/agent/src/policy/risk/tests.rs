@@ -1,4 +1,4 @@
-//! Commands by how grave they are, and that what stands beside a grave one hides nothing.
+//! Tests of command risks: a table, and that other words never hide a grave command.
 
 use super::*;
 use proptest::prelude::*;
@@ -118,20 +118,20 @@ const JUDGED: &[(Risk, &[&str])] = &[
 ];
 
 #[test]
-fn commands_are_judged_by_their_words() {
-    for (wanted, commands) in JUDGED {
+fn commands_are_assessed_by_their_words() {
+    for (expected, commands) in JUDGED {
         for command in *commands {
-            assert_eq!(command_risk(command), *wanted, "{command}");
+            assert_eq!(command_risk(command), *expected, "{command}");
         }
     }
     assert_eq!(command_risk("psql -c 'DELETE FROM a WHERE b'"), UNKNOWN);
-    // However many words stand before it.
+    // With many words before it.
     assert_eq!(command_risk(&format!("psql -c '{} drop table a'", "x ".repeat(1_000))), DROPS);
 }
 
-/// A part of a word that is known later may make it the option, or the verb, that is grave; and options have short forms.
+/// The dynamic part of a word may form a grave option or verb; options also have short forms.
 #[test]
-fn a_part_of_a_word_hides_no_gravity() {
+fn a_dynamic_word_hides_no_grave_option() {
     for text in [
         "E=rf; rm -$E src",
         "rm \"-$E\" src",
@@ -164,7 +164,7 @@ fn a_part_of_a_word_hides_no_gravity() {
 }
 
 proptest! {
-    /// Whatever stands beside it, what is grave stays grave.
+    /// A grave command stays grave beside any other text.
     #[test]
     fn the_worst_counts(before in "(ls|cargo test|echo 'a b'|mv a b)?", after in "(ls|cat x|true)?", how in "(;|&&|\\|\\||\n)") {
         let line = format!("{before}{how}git push{how}{after}");

@@ -1,10 +1,10 @@
-//! What the tools that change files leave, tell and refuse.
+//! Tests of the tools that change files: results, events and refusals.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
-use crate::approved::Rewritten;
-use crate::tool::{Approved, How};
+use crate::approved::FileRevisions;
+use crate::tool::{ApprovedCall, OutcomeStatus};
 use crate::tools::Tools;
 use crate::tools::scene::{Scene, code, refused};
 use recount_event::digest::call_digest;
@@ -18,18 +18,18 @@ fn types(events: &[(String, Value)]) -> Vec<&str> {
 async fn a_new_file_is_proposed_before_and_applied_after() {
     let mut scene = Scene::new();
     let at = scene.at("src/deep/new.rs");
-    let (tell, seen) = std::sync::mpsc::sync_channel(1);
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let look = at.clone();
-    scene.told.meanwhile = Some(Box::new(move || tell.send(look.exists()).unwrap()));
+    scene.recorder.on_report = Some(Box::new(move || sender.send(look.exists()).unwrap()));
     let outcome = scene.run("write_file", json!({ "path": "src/deep/new.rs", "content": "a\nb" })).await;
-    assert!(!seen.recv().unwrap(), "the file is not touched before the proposal is durable");
-    assert_eq!(outcome.how, How::Completed);
-    assert_eq!(outcome.output, "Made src/deep/new.rs: new file, 2 lines.");
+    assert!(!receiver.recv().unwrap(), "the file is not touched before the proposal is durable");
+    assert_eq!(outcome.status, OutcomeStatus::Completed);
+    assert_eq!(outcome.output, "Created src/deep/new.rs: new file, 2 lines.");
     assert_eq!(std::fs::read(at).unwrap(), b"a\nb");
     assert_eq!(
         types(
             &scene
-                .told
+                .recorder
                 .drafts
                 .iter()
                 .map(|draft| (draft.payload.type_name().to_owned(), Value::Null))
@@ -62,13 +62,13 @@ async fn a_new_file_is_proposed_before_and_applied_after() {
             json!({ "artifact_id": "art_1", "field": "status", "old_value": "proposed", "new_value": "applied" })
         )
     );
-    let things = scene.kept.things.lock().unwrap();
-    assert_eq!(things[0].mime, "text/x-diff");
+    let artifacts = scene.stored.artifacts.lock().unwrap();
+    assert_eq!(artifacts[0].mime, "text/x-diff");
     assert_eq!(
-        things[0].bytes,
+        artifacts[0].bytes,
         &b"--- /dev/null\n+++ b/src/deep/new.rs\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n"[..]
     );
-    let target = things[0].target.clone().unwrap();
+    let target = artifacts[0].target.clone().unwrap();
     assert_eq!((target.base_revision.as_str(), target.additions, target.hunks), ("absent", 2, 1));
 }
 
@@ -85,12 +85,12 @@ async fn writing_over_a_file_is_an_edit_that_keeps_its_mode() {
         types(&events),
         ["artifact.created", "tool.edit.proposed", "tool.edit.applied", "artifact.updated"]
     );
-    let target = scene.kept.things.lock().unwrap()[0].target.clone().unwrap();
+    let target = scene.stored.artifacts.lock().unwrap()[0].target.clone().unwrap();
     assert_eq!(target.base_revision, revision(b"#!/bin/sh\n"));
 }
 
 #[tokio::test]
-async fn an_edit_leaves_the_rest_as_it_was() {
+async fn an_edit_preserves_the_rest_of_the_file() {
     for (before, old, new, after) in [
         ("one\r\ntwo\r\nthree", "two", "2", "one\r\n2\r\nthree"),
         ("one\r\ntwo\r\n", "one\ntwo\n", "1\n", "1\r\n"),
@@ -99,19 +99,23 @@ async fn an_edit_leaves_the_rest_as_it_was() {
     ] {
         let mut scene = Scene::with(&[("f", before)]);
         let outcome = scene.run("edit_file", json!({ "path": "f", "old_text": old, "new_text": new })).await;
-        assert_eq!((outcome.how, scene.get("f").as_str()), (How::Completed, after), "{before:?}");
+        assert_eq!(
+            (outcome.status, scene.get("f").as_str()),
+            (OutcomeStatus::Completed, after),
+            "{before:?}"
+        );
     }
     let mut scene = Scene::new();
     scene.put("latin", b"gr\xFC\xDFe a b a\n");
     let outcome = scene
         .run("edit_file", json!({ "path": "latin", "old_text": "a", "new_text": "c", "replace_all": true }))
         .await;
-    assert_eq!(outcome.output, "Edited in 2 places latin: 1 hunk, +1/-1 line.");
+    assert_eq!(outcome.output, "Edited latin: 1 hunk, +1/-1 line (2 replacements).");
     assert_eq!(std::fs::read(scene.at("latin")).unwrap(), b"gr\xFC\xDFe c b c\n");
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_is_refused_and_nothing_is_told() {
+async fn files_that_cannot_be_changed_are_refused_without_events() {
     let mut scene = Scene::with(&[("f", "x x\n"), (".git/config", "[core]\n"), ("dir/a", "a")]);
     scene.put("bin", b"a\0b");
     let large = std::fs::File::create(scene.at("large")).unwrap();
@@ -121,7 +125,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_told() {
     symlink("f", scene.at("link")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, scene.at("pipe"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     let files = scene.files();
-    for (path, wanted_edit, wanted_write) in [
+    for (path, edit_code, write_code) in [
         ("f", "text_not_unique", "no_change"),
         ("none", "not_found", ""),
         (".git/config", "protected_path", "protected_path"),
@@ -137,17 +141,17 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_told() {
     ] {
         let input = json!({ "path": path, "old_text": "x", "new_text": "y" });
         let outcome = scene.run("edit_file", input).await;
-        assert_eq!(code(&outcome), wanted_edit, "{path}: {outcome:?}");
-        if !wanted_write.is_empty() {
+        assert_eq!(code(&outcome), edit_code, "{path}: {outcome:?}");
+        if !write_code.is_empty() {
             let outcome = scene.run("write_file", json!({ "path": path, "content": "x x\n" })).await;
-            assert_eq!(code(&outcome), wanted_write, "{path}: {outcome:?}");
+            assert_eq!(code(&outcome), write_code, "{path}: {outcome:?}");
         }
         if path == "f/x" {
-            // Only when it is written it is seen that a file is in the way; the patch is rejected.
+            // That a file is in the way is noticed only when writing; the patch is rejected.
             assert_eq!(
                 types(
                     &scene
-                        .told
+                        .recorder
                         .drafts
                         .drain(..)
                         .map(|draft| (draft.payload.type_name().to_owned(), Value::Null))
@@ -156,17 +160,17 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_told() {
                 ["artifact.created", "tool.file_write.proposed"]
             );
         }
-        assert!(scene.told.drafts.is_empty(), "{path}");
+        assert!(scene.recorder.drafts.is_empty(), "{path}");
     }
     assert_eq!(scene.files(), files);
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn a_file_changed_meanwhile_is_not_written_and_its_patch_rejected() {
+async fn a_file_changed_meanwhile_is_not_written_and_its_patch_is_rejected() {
     let mut scene = Scene::with(&[("f", "old\n")]);
     let at = scene.at("f");
-    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "another's\n").unwrap()));
+    scene.recorder.on_report = Some(Box::new(move || std::fs::write(&at, "another's\n").unwrap()));
     let outcome = scene.run("edit_file", json!({ "path": "f", "old_text": "old", "new_text": "new" })).await;
     refused(&outcome, "file_changed");
     assert_eq!(scene.get("f"), "another's\n");
@@ -175,44 +179,47 @@ async fn a_file_changed_meanwhile_is_not_written_and_its_patch_rejected() {
     assert_eq!(events[2].1["new_value"], "rejected");
 
     let at = scene.at("new");
-    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "first").unwrap()));
+    scene.recorder.on_report = Some(Box::new(move || std::fs::write(&at, "first").unwrap()));
     let outcome = scene.run("write_file", json!({ "path": "new", "content": "second" })).await;
     refused(&outcome, "file_changed");
     assert_eq!(scene.get("new"), "first");
 }
 
 #[tokio::test]
-async fn nothing_is_changed_without_a_patch_a_listener_or_a_workspace() {
+async fn nothing_is_changed_without_a_stored_patch_a_run_or_a_workspace() {
     let input = json!({ "path": "f", "old_text": "a", "new_text": "b" });
     let mut scene = Scene::with(&[("f", "a")]);
-    scene.kept.refuses = true;
+    scene.stored.is_full = true;
     assert!(refused(&scene.run("edit_file", input.clone()).await, "not_kept").ends_with("the disk is full"));
-    scene.kept.refuses = false;
-    scene.told.gone = true;
+    scene.stored.is_full = false;
+    scene.recorder.is_lost = true;
     let outcome = scene.run("edit_file", input.clone()).await;
-    assert_eq!((outcome.how, outcome.events), (How::Cancelled, Vec::new()));
-    scene.told.gone = false;
+    assert_eq!((outcome.status, outcome.events), (OutcomeStatus::Cancelled, Vec::new()));
+    scene.recorder.is_lost = false;
 
-    // Cancelled after it was proposed.
+    // Cancelled after the proposal.
     let stop = scene.stop.clone();
-    scene.told.meanwhile = Some(Box::new(move || assert!(!stop.send_replace(true))));
+    scene.recorder.on_report = Some(Box::new(move || assert!(!stop.send_replace(true))));
     let outcome = scene.run("edit_file", input.clone()).await;
-    assert_eq!(outcome.how, How::Cancelled);
+    assert_eq!(outcome.status, OutcomeStatus::Cancelled);
     let events = scene.events(&outcome);
     assert_eq!(events[2].1["new_value"], "rejected");
     assert_eq!(scene.get("f"), "a");
-    // And before.
+    // Cancelled before the proposal.
     let outcome = scene.run("edit_file", input.clone()).await;
-    assert_eq!((outcome.how, outcome.events.len(), scene.told.drafts.len()), (How::Cancelled, 0, 0));
+    assert_eq!(
+        (outcome.status, outcome.events.len(), scene.recorder.drafts.len()),
+        (OutcomeStatus::Cancelled, 0, 0)
+    );
 
     let mut scene = Scene::with(&[("f", "a")]);
     let root = scene.root().to_owned();
-    scene.told.meanwhile = Some(Box::new(move || std::fs::remove_dir_all(&root).unwrap()));
+    scene.recorder.on_report = Some(Box::new(move || std::fs::remove_dir_all(&root).unwrap()));
     refused(&scene.run("edit_file", input).await, "workspace_gone");
 }
 
 #[tokio::test]
-async fn several_edits_are_made_together() {
+async fn several_edits_are_reported_together() {
     let mut scene = Scene::with(&[("a", "1 2\n"), ("b", "x\n")]);
     let outcome = scene
         .run(
@@ -249,35 +256,35 @@ async fn several_edits_are_made_together() {
 }
 
 #[tokio::test]
-async fn several_edits_are_made_together_or_not_at_all() {
+async fn several_edits_are_all_applied_or_none() {
     let edits = json!({ "edits": [
         { "path": "a", "old_text": "1", "new_text": "2" },
         { "path": "d/b", "old_text": "1", "new_text": "2" },
         { "path": "c", "old_text": "1", "new_text": "2" },
     ] });
-    // One cannot be worked out: nothing is proposed.
+    // One cannot be planned: nothing is proposed.
     let mut scene = Scene::with(&[("a", "1"), ("d/b", "1"), ("c", "3")]);
     let before = scene.files();
-    let told = refused(&scene.run("multi_edit", edits.clone()).await, "text_not_found");
-    assert!(told.ends_with("; this is edits[2] (c); nothing was changed"), "{told}");
-    assert_eq!((scene.files(), scene.told.drafts.len()), (before, 0));
+    let message = refused(&scene.run("multi_edit", edits.clone()).await, "text_not_found");
+    assert!(message.ends_with("; in edits[2] (c); nothing was changed"), "{message}");
+    assert_eq!((scene.files(), scene.recorder.drafts.len()), (before, 0));
 
-    // One cannot be written: those before it are put back.
+    // One cannot be written: the earlier ones are restored.
     scene.put("c", b"1");
     let at = scene.at("c");
-    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "other").unwrap()));
+    scene.recorder.on_report = Some(Box::new(move || std::fs::write(&at, "other").unwrap()));
     let outcome = scene.run("multi_edit", edits.clone()).await;
-    let told = refused(&outcome, "file_changed");
-    assert!(told.ends_with("; `d/b` was put back; `a` was put back"), "{told}");
+    let message = refused(&outcome, "file_changed");
+    assert!(message.ends_with("; `d/b` was restored; `a` was restored"), "{message}");
     assert_eq!((scene.get("a"), scene.get("d/b"), scene.get("c")), ("1".into(), "1".into(), "other".into()));
     let events = scene.events(&outcome);
     assert_eq!(types(&events)[4..], ["artifact.updated"; 3]);
     assert!(events[4..].iter().all(|(_, data)| data["new_value"] == "rejected"));
 }
 
-/// Of edits and of bytes: beyond the bound nothing is changed.
+/// Too many edits or bytes: nothing is changed.
 #[tokio::test]
-async fn the_bounds_of_several_edits_close() {
+async fn edits_beyond_the_limits_are_refused() {
     let tool = Tools::standard().get("multi_edit").unwrap().clone();
     let edits = |count: usize| {
         let edit = json!({ "path": "a", "old_text": "1", "new_text": "2" });
@@ -292,40 +299,39 @@ async fn the_bounds_of_several_edits_close() {
     let mut scene = Scene::with(&files);
     let edit = |name: &String| json!({ "path": name, "old_text": "x", "new_text": "y" });
     let edits: Vec<Value> = names.iter().map(edit).collect();
-    let told = refused(&scene.run("multi_edit", json!({ "edits": edits })).await, "file_too_large");
-    assert!(told.contains("together; edit fewer at once"), "{told}");
+    let message = refused(&scene.run("multi_edit", json!({ "edits": edits })).await, "file_too_large");
+    assert!(message.contains("in total; edit fewer files per call"), "{message}");
     assert!(names.iter().all(|name| scene.get(name).starts_with('x')));
 }
 
 #[test]
-fn patches_of_names_with_newlines_stay_patches() {
-    let place = Place::parse(std::path::Path::new("/"), "a\nb").unwrap();
+fn names_with_newlines_are_quoted_in_patches() {
+    let place = WorkspacePath::parse(std::path::Path::new("/"), "a\nb").unwrap();
     let plan = ChangePlan::new(place, None, b"x\n".to_vec()).unwrap();
     let text = String::from_utf8(plan.patch.text).unwrap();
     assert_eq!(text, "--- /dev/null\n+++ \"b/a\\nb\"\n@@ -0,0 +1 @@\n+x\n");
 }
 
-/// An edit that a rule allows moves the file on without anybody being asked; the yes to a later one still holds.
+/// An edit that a rule allows changes the file without an approval. The approval of a later edit still holds.
 #[tokio::test]
-async fn an_edit_that_nobody_was_asked_about_may_come_before_an_approved_one() {
+async fn an_edit_without_approval_keeps_a_later_approval_valid() {
     let mut scene = Scene::with(&[("f", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n")]);
     let edit = |old: &str, new: &str| json!({ "path": "f", "old_text": old, "new_text": new });
-    let asked = edit("12\n", "twelve\n");
-    let preview = Tools::standard().get("edit_file").unwrap().preview(&asked, scene.root());
+    let approved_edit = edit("12\n", "twelve\n");
+    let preview = Tools::standard().get("edit_file").unwrap().preview(&approved_edit, scene.root());
     let digest = call_digest(preview.kind, &preview.binding());
-    assert_eq!(scene.run("edit_file", edit("1\n2\n", "one\n2\n")).await.how, How::Completed);
-    scene.approved = Some(Approved::new("diff".into(), digest, scene.rewritten.clone()));
-    assert_eq!(scene.run("edit_file", asked.clone()).await.how, How::Completed);
+    assert_eq!(scene.run("edit_file", edit("1\n2\n", "one\n2\n")).await.status, OutcomeStatus::Completed);
+    scene.approved = Some(ApprovedCall::new("diff".into(), digest, scene.revisions.clone()));
+    assert_eq!(scene.run("edit_file", approved_edit.clone()).await.status, OutcomeStatus::Completed);
     assert!(scene.get("f").starts_with("one\n2\n") && scene.get("f").ends_with("twelve\n"));
-    // What no call of the run wrote still makes the yes void.
+    // A change by anyone else makes the approval void.
     scene.put("f", b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n");
-    refused(&scene.run("edit_file", asked).await, "changed_since_approval");
+    refused(&scene.run("edit_file", approved_edit).await, "changed_since_approval");
 }
 
-/// What a person was shown is what is written. A file that changes after the last look and before the plan is worked out
-/// is left as it is.
+/// What was shown is what is written. A file that changes between the preview and the plan stays as it is.
 #[tokio::test]
-async fn an_approved_change_of_a_file_that_changed_since_is_not_made() {
+async fn an_approved_change_is_not_written_if_the_file_changed_since() {
     for (name, input) in [
         ("edit_file", json!({ "path": "f", "old_text": "x", "new_text": "y" })),
         ("write_file", json!({ "path": "f", "content": "y\n" })),
@@ -335,24 +341,24 @@ async fn an_approved_change_of_a_file_that_changed_since_is_not_made() {
         let mut scene = Scene::with(&[("f", "x\n")]);
         let preview = Tools::standard().get(name).unwrap().preview(&input, scene.root());
         let digest = call_digest(preview.kind, &preview.binding());
-        scene.approved = Some(Approved::new("diff".into(), digest, Rewritten::default()));
+        scene.approved = Some(ApprovedCall::new("diff".into(), digest, FileRevisions::default()));
         for path in ["f", "g"] {
             scene.put(path, b"if armed\nx\n");
         }
         let before = scene.files();
         let outcome = scene.run(name, input.clone()).await;
-        let told = refused(&outcome, "changed_since_approval");
-        assert!(told.contains("changed since the call was approved"), "{told}");
-        assert_eq!((scene.files(), scene.told.drafts.len()), (before, 0), "{name}");
-        // As it was shown, it is made.
+        let message = refused(&outcome, "changed_since_approval");
+        assert!(message.contains("changed after the call was approved"), "{message}");
+        assert_eq!((scene.files(), scene.recorder.drafts.len()), (before, 0), "{name}");
+        // Unchanged since the preview: it is written.
         scene.put("f", b"x\n");
         std::fs::remove_file(scene.at("g")).unwrap();
-        assert_eq!(scene.run(name, input.clone()).await.how, How::Completed, "{name}");
-        // And between the plan and the write.
+        assert_eq!(scene.run(name, input.clone()).await.status, OutcomeStatus::Completed, "{name}");
+        // Changed between the plan and the write.
         scene.put("f", b"x\n");
         std::fs::remove_file(scene.at("g")).ok();
         let (f, g) = (scene.at("f"), scene.at("g"));
-        scene.told.meanwhile = Some(Box::new(move || {
+        scene.recorder.on_report = Some(Box::new(move || {
             std::fs::write(&f, "other").unwrap();
             std::fs::write(&g, "other").unwrap();
         }));

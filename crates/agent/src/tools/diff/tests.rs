@@ -1,4 +1,4 @@
-//! Diffs as they are written, and that they lead from the one version to the other.
+//! Diff tests: the exact format, and that a diff turns one version into the other.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ fn text(before: Option<&str>, after: &str) -> String {
 }
 
 #[test]
-fn diffs_are_as_git_and_patch_take_them() {
-    for (before, after, wanted) in [
+fn diffs_have_the_format_of_git_and_patch() {
+    for (before, after, expected) in [
         (Some("a\nb\nc\n"), "a\nB\nc\n", "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"),
         (None, "a\nb\n", "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n"),
         (None, "", "--- /dev/null\n+++ b/f\n"),
@@ -23,7 +23,7 @@ fn diffs_are_as_git_and_patch_take_them() {
         (Some("a\r\nb\r\n"), "a\r\nc\r\n", "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+c\r\n"),
         (Some("\u{FEFF}a\n"), "\u{FEFF}b\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-\u{FEFF}a\n+\u{FEFF}b\n"),
     ] {
-        assert_eq!(text(before, after), wanted);
+        assert_eq!(text(before, after), expected);
     }
     let many: String = (0..20).map(|n| format!("{n}\n")).collect();
     let patch = unified("f", Some(many.as_bytes()), many.replace("3\n", "x\n").as_bytes());
@@ -38,21 +38,21 @@ fn diffs_are_as_git_and_patch_take_them() {
 
 #[test]
 fn names_that_would_end_the_line_are_quoted() {
-    for (path, wanted) in [
+    for (path, expected) in [
         ("a/b", "b/a/b"),
         ("a b", "b/a b\t"),
         ("ä", "b/ä"),
         ("a\nb", "\"b/a\\nb\""),
         ("a\"\\\t\r\u{1b}", "\"b/a\\\"\\\\\\t\\r\\033\""),
     ] {
-        assert_eq!(named("b/", path), wanted);
+        assert_eq!(named("b/", path), expected);
     }
 }
 
 #[test]
-fn the_worst_case_ends_in_time() {
-    // Two files without a line in common in a useful place, so large that comparing them to the end takes hours: only
-    // the deadline ends it. How soon it does is the machine's affair, so the bound is far from both.
+fn the_worst_case_ends_at_the_deadline() {
+    // Two files whose complete comparison would take hours: only the deadline ends it. The time depends on the machine,
+    // so the limit of the test is generous.
     let before: String = (0..400_000).map(|n| format!("{}\n", n * 7 % 30_011)).collect();
     let after: String = (0..400_000).map(|n| format!("{}\n", n * 11 % 30_013)).collect();
     let started = recount_world::moment();
@@ -61,7 +61,7 @@ fn the_worst_case_ends_in_time() {
     assert_eq!(applied(before.as_bytes(), &patch.text), after.as_bytes());
 }
 
-/// A reader of diffs as simple as can be.
+/// A minimal patch program.
 fn applied(before: &[u8], patch: &[u8]) -> Vec<u8> {
     let old = lines(before);
     let mut out: Vec<u8> = Vec::new();
@@ -96,7 +96,7 @@ fn applied(before: &[u8], patch: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn a_diff_leads_from_one_to_the_other(before in "([ab]{0,2}(\n|\r\n|\r)){0,30}[ab]?", after in "([ab]{0,2}(\n|\r\n|\r)){0,30}[ab]?") {
+    fn a_diff_turns_one_version_into_the_other(before in "([ab]{0,2}(\n|\r\n|\r)){0,30}[ab]?", after in "([ab]{0,2}(\n|\r\n|\r)){0,30}[ab]?") {
         let patch = unified("f", Some(before.as_bytes()), after.as_bytes());
         prop_assert_eq!(applied(before.as_bytes(), &patch.text), after.as_bytes());
     }

@@ -1,7 +1,7 @@
-//! What `grep` finds, tells, bounds and refuses.
+//! Tests of `grep`: matches, events, limits and refusals.
 
 use super::*;
-use crate::tool::How;
+use crate::tool::OutcomeStatus;
 use crate::tools::scene::{Scene, refused};
 use std::os::unix::fs::symlink;
 
@@ -17,9 +17,9 @@ fn scene() -> Scene {
 }
 
 #[tokio::test]
-async fn lines_are_found_and_told() {
+async fn lines_are_found_and_reported() {
     let mut scene = scene();
-    for (input, wanted) in [
+    for (input, expected) in [
         (json!({ "pattern": "one" }), "a.rs:1:fn one() {}\nsrc/b.rs:1:one\nsrc/c.txt:1:one\n"),
         (json!({ "pattern": "^one$", "glob": "*.rs" }), "src/b.rs:1:one\n"),
         (json!({ "pattern": "^one$" }), "src/b.rs:1:one\nsrc/c.txt:1:one\n"),
@@ -32,9 +32,9 @@ async fn lines_are_found_and_told() {
         ),
         (json!({ "pattern": "one", "path": "target" }), "target/d.rs:1:one\n"),
         (json!({ "pattern": "e$", "path": "src" }), "src/b.rs:1:one\nsrc/b.rs:3:three\nsrc/c.txt:1:one\n"),
-        (json!({ "pattern": "nothing" }), "Nothing fits in 5 files."),
+        (json!({ "pattern": "nothing" }), "No matches in 5 files."),
     ] {
-        assert_eq!(scene.run("grep", input.clone()).await.output, wanted, "{input}");
+        assert_eq!(scene.run("grep", input.clone()).await.output, expected, "{input}");
     }
     let outcome = scene.run("grep", json!({ "pattern": "th..e" })).await;
     assert_eq!(
@@ -50,12 +50,12 @@ async fn lines_are_found_and_told() {
 }
 
 #[tokio::test]
-async fn much_is_bounded_in_hits_bytes_and_length_of_lines() {
+async fn matches_bytes_and_line_lengths_are_limited() {
     let mut scene = Scene::new();
     scene.put("many", "x\n".repeat(limits::GREP_MATCHES_MAX * 3).as_bytes());
     let outcome = scene.run("grep", json!({ "pattern": "x" })).await;
     assert!(outcome.output.ends_with(&format!(
-        "many:{0}:x\n[stopped after {0} hits; give a narrower pattern, path or glob]\n",
+        "many:{0}:x\n[stopped after {0} matches; use a narrower pattern, path or glob]\n",
         limits::GREP_MATCHES_MAX
     )));
     let data = scene.events(&outcome).remove(0).1;
@@ -72,11 +72,11 @@ async fn much_is_bounded_in_hits_bytes_and_length_of_lines() {
     let mut scene = Scene::with(&[("ok", "y\n")]);
     scene.put("line", "z".repeat(limits::GREP_LINE_BYTES_MAX * 2).as_bytes());
     let outcome = scene.run("grep", json!({ "pattern": "y" })).await;
-    assert_eq!(outcome.output, "ok:1:y\n[1 files could not be searched to their end]\n");
+    assert_eq!(outcome.output, "ok:1:y\n[1 files could not be searched completely]\n");
     assert_eq!(scene.events(&outcome).remove(0).1["truncated"], true);
 }
 
-/// Time is bounded by `SEARCH_TIME_MAX`, and what is told by its limits, however many files there are.
+/// `SEARCH_TIME_MAX` limits the time, and the limits of the output hold for any number of files.
 #[tokio::test]
 async fn ten_thousand_files_are_searched_within_the_limits() {
     let mut scene = Scene::new();
@@ -86,17 +86,17 @@ async fn ten_thousand_files_are_searched_within_the_limits() {
     }
     let rare = scene.run("grep", json!({ "pattern": "needle 9999$" })).await;
     assert_eq!(rare.output, "99/9999.txt:2:needle 9999\n");
-    let told = scene.events(&rare);
-    assert_eq!((&told[0].1["files_searched"], &told[0].1["truncated"]), (&json!(10_000), &json!(false)));
+    let events = scene.events(&rare);
+    assert_eq!((&events[0].1["files_searched"], &events[0].1["truncated"]), (&json!(10_000), &json!(false)));
     let many = scene.run("grep", json!({ "pattern": "needle" })).await;
-    let told = scene.events(&many);
-    assert_eq!(told[0].1["match_count"], json!(limits::GREP_MATCHES_MAX), "{told:?}");
-    assert_eq!(told[0].1["truncated"], json!(true));
+    let events = scene.events(&many);
+    assert_eq!(events[0].1["match_count"], json!(limits::GREP_MATCHES_MAX), "{events:?}");
+    assert_eq!(events[0].1["truncated"], json!(true));
     assert!(many.output.len() <= limits::SEARCH_OUTPUT_BYTES_MAX + 1_000, "{}", many.output.len());
 }
 
 #[tokio::test]
-async fn nothing_outside_is_searched_and_nothing_odd_is_waited_for() {
+async fn nothing_outside_is_searched_and_pipes_do_not_block() {
     let mut scene = Scene::with(&[("a", "secret\n")]);
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("s"), "secret\n").unwrap();
@@ -104,7 +104,7 @@ async fn nothing_outside_is_searched_and_nothing_odd_is_waited_for() {
     symlink(outside.path().join("s"), scene.at("s")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, scene.at("pipe"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     assert_eq!(scene.run("grep", json!({ "pattern": "secret" })).await.output, "a:1:secret\n");
-    for (input, wanted) in [
+    for (input, expected) in [
         (json!({ "pattern": "(", "path": "a" }), "invalid_pattern"),
         (json!({ "pattern": "a\\nb" }), "invalid_pattern"),
         (json!({ "pattern": "\\w{1000}{1000}" }), "invalid_pattern"),
@@ -115,12 +115,12 @@ async fn nothing_outside_is_searched_and_nothing_odd_is_waited_for() {
         (json!({ "pattern": "x", "path": "none" }), "not_found"),
     ] {
         let outcome = scene.run("grep", input).await;
-        refused(&outcome, wanted);
+        refused(&outcome, expected);
         assert!(outcome.events.is_empty());
     }
 }
 
-/// Says that a call is cancelled after some reads, and counts those that come after.
+/// Cancels the call after some reads, and fails if reads continue.
 struct Endless {
     left: u32,
     stop: tokio::sync::watch::Sender<bool>,
@@ -143,14 +143,14 @@ impl Read for Endless {
 #[tokio::test]
 async fn a_cancelled_search_stops_in_the_middle_of_a_file_without_hits() {
     let (stop, cancel) = Cancel::new();
-    let watch = Watch::new(&cancel, limits::SEARCH_TIME_MAX);
+    let watch = WorkMonitor::new(&cancel, limits::SEARCH_TIME_MAX);
     let regex = RegexMatcherBuilder::new().build("nothing").unwrap();
     let mut search = Search { regex, searcher: Searcher::new(), watch: &watch, hits: Hits::default() };
-    let place = Place::parse(std::path::Path::new("/"), "endless").unwrap();
+    let place = WorkspacePath::parse(std::path::Path::new("/"), "endless").unwrap();
     assert_eq!(search.file(&place, Endless { left: 20, stop }), Err(Halt::Cancelled));
 
     let mut scene = scene();
     scene.stop.send_replace(true);
     let outcome = scene.run("grep", json!({ "pattern": "x" })).await;
-    assert_eq!((outcome.how, outcome.events), (How::Cancelled, Vec::new()));
+    assert_eq!((outcome.status, outcome.events), (OutcomeStatus::Cancelled, Vec::new()));
 }

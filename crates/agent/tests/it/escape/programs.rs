@@ -1,12 +1,12 @@
-//! What programs need of the machine is there: interpreters, compilers and version control do their work.
+//! Tests that common programs work in the sandbox: interpreters, compilers and version control.
 
 use std::path::PathBuf;
 
-use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
+use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
 
-use crate::escape::ground::{Outside, as_ordinary_user, run, run_with, warden};
+use crate::escape::fixture::{OutsideResources, as_ordinary_user, run, run_with, warden};
 
-/// A program that must be found, and a line that ends well only where it works.
+/// A program that must exist, and a line that succeeds only if the program works.
 const LINES: &[(&str, &str)] = &[
     (
         "sh",
@@ -65,7 +65,7 @@ const LINES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What needs shared memory or sockets of files, which Landlock does not have.
+/// Programs that need shared memory or Unix sockets, which Landlock does not allow.
 const WITH_NAMESPACES: &[(&str, &str)] = &[(
     "python3",
     "python3 - <<'E'\nfrom multiprocessing import Pool, Manager\n\
@@ -76,7 +76,7 @@ const WITH_NAMESPACES: &[(&str, &str)] = &[(
 #[tokio::test]
 async fn programs_work_in_every_layer() {
     for mode in [Mode::Bubblewrap, Mode::Landlock] {
-        let outside = Outside::make();
+        let outside = OutsideResources::make();
         let sandbox = outside.sandbox(mode, false).await;
         let workspace = outside.path("workspace");
         let shell = |line: &str| ["/bin/sh".to_owned(), "-c".to_owned(), line.to_owned()];
@@ -84,33 +84,33 @@ async fn programs_work_in_every_layer() {
         let more = if mode == Mode::Bubblewrap { WITH_NAMESPACES } else { &[] };
         for (program, line) in LINES.iter().chain(more) {
             let found = run(&sandbox, &workspace, &shell(&format!("command -v {program}"))).await;
-            // One that lies in a home is hidden from commands.
+            // A program in a home is hidden from commands.
             if found.2 != Some(0) {
                 eprintln!("{mode:?}: {program} is not on this machine");
                 continue;
             }
-            let (said, complaint, code) = run(&sandbox, &workspace, &shell(line)).await;
-            assert_eq!(code, Some(0), "{mode:?}: {program}: {said}{complaint}");
+            let (stdout, stderr, code) = run(&sandbox, &workspace, &shell(line)).await;
+            assert_eq!(code, Some(0), "{mode:?}: {program}: {stdout}{stderr}");
             worked += 1;
         }
         assert!(worked >= 4, "{mode:?}: of the programs only {worked} are on this machine");
     }
 }
 
-/// The same for a server that is no root.
+/// The same for a server without root.
 #[test]
 fn programs_of_an_ordinary_user_work() {
     for test in
         ["programs::programs_work_in_every_layer", "programs::programs_use_a_network_that_was_granted"]
     {
         let Some(output) = as_ordinary_user(test) else { return };
-        let said = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}{complaint}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
     }
 }
 
-/// A crate is built, its test run, and its build made again after a change: processes, locks, pipes and a linker.
+/// Builds a crate, runs its test, and rebuilds it after a change: processes, locks, pipes and a linker.
 const CARGO: &str = "export CARGO_NET_OFFLINE=true && cargo --version && cargo init -q --vcs none --name tiny . && \
     printf 'pub fn two() -> u32 { 2 }\\n#[test]\\nfn is() { assert_eq!(two(), 2) }\\n' > src/lib.rs && cargo build -q && \
     ./target/debug/tiny && cargo test -q && touch src/main.rs && cargo build -q && cargo clean -q && test ! -e target";
@@ -118,27 +118,27 @@ const CARGO: &str = "export CARGO_NET_OFFLINE=true && cargo --version && cargo i
 #[tokio::test]
 async fn cargo_builds_in_every_layer() {
     let sysroot = std::process::Command::new("rustc").args(["--print", "sysroot"]).output();
-    let sysroot = sysroot.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    let sysroot = sysroot.map(|stdout| String::from_utf8_lossy(&stdout.stdout).trim().to_owned());
     let Some(sysroot) = sysroot.ok().map(PathBuf::from).filter(|path| path.join("bin/cargo").exists()) else {
         eprintln!("there is no toolchain that this user may use");
         return;
     };
     for mode in [Mode::Bubblewrap, Mode::Landlock] {
-        let outside = Outside::make();
+        let outside = OutsideResources::make();
         let path = format!("{}:/usr/bin:/bin", sysroot.join("bin").display());
         let environment = [("PATH".to_owned(), path)].into();
         let settings =
             SandboxSettings { mode, readable: vec![sysroot.clone()], environment, ..Default::default() };
-        let around = Surroundings { data: None, home: Some(outside.path("home")), helper: Some(warden()) };
-        let sandbox = Sandbox::probe(settings, around).await.unwrap_or_else(|error| panic!("{error}"));
+        let context = SandboxContext { data: None, home: Some(outside.path("home")), helper: Some(warden()) };
+        let sandbox = Sandbox::probe(settings, context).await.unwrap_or_else(|error| panic!("{error}"));
         let argv = ["/bin/sh", "-c", CARGO].map(str::to_owned);
-        let (said, complaint, code) = run(&sandbox, &outside.path("workspace"), &argv).await;
-        assert_eq!(code, Some(0), "{mode:?}: {said}{complaint}");
-        assert!(said.contains("Hello, world!") && said.contains("1 passed"), "{mode:?}: {said}");
+        let (stdout, stderr, code) = run(&sandbox, &outside.path("workspace"), &argv).await;
+        assert_eq!(code, Some(0), "{mode:?}: {stdout}{stderr}");
+        assert!(stdout.contains("Hello, world!") && stdout.contains("1 passed"), "{mode:?}: {stdout}");
     }
 }
 
-/// A server and its clients, all of them in the sandbox: what packages are fetched with.
+/// A server and its clients, all inside the sandbox: programs that fetch packages.
 const NETWORK: &[(&str, &str)] = &[
     (
         "/usr/bin/python3",
@@ -168,41 +168,41 @@ const NETWORK: &[(&str, &str)] = &[
 #[tokio::test]
 async fn programs_use_a_network_that_was_granted() {
     for mode in [Mode::Bubblewrap, Mode::Landlock] {
-        let outside = Outside::make();
+        let outside = OutsideResources::make();
         let sandbox = outside.sandbox(mode, false).await;
         let workspace = outside.path("workspace");
         let shell = |line: &str| ["/bin/sh".to_owned(), "-c".to_owned(), line.to_owned()];
         for (program, line) in NETWORK {
-            // The server of git's line is python's.
+            // The line for git uses python's server.
             let needed = format!("command -v {program} && command -v {}", NETWORK[0].0);
             if run(&sandbox, &workspace, &shell(&needed)).await.2 != Some(0) {
                 eprintln!("{mode:?}: {program} is not on this machine");
                 continue;
             }
-            let (said, complaint, code) = run_with(&sandbox, &workspace, &shell(line), true).await;
-            assert_eq!(code, Some(0), "{mode:?}: {program}: {said}{complaint}");
+            let (stdout, stderr, code) = run_with(&sandbox, &workspace, &shell(line), true).await;
+            assert_eq!(code, Some(0), "{mode:?}: {program}: {stdout}{stderr}");
         }
     }
 }
 
-/// A folder that may be read and lies below one that may be written: there a named pipe can be written, which is said, and
-/// `strict` does without.
+/// A readable folder below a writable one: a named pipe in it can be written, which is reported as a gap, and `strict`
+/// refuses it.
 #[tokio::test]
-async fn named_pipes_that_cannot_be_kept_in_are_said() {
+async fn writable_named_pipes_are_reported_as_a_gap() {
     let shown = tempfile::tempdir_in("/tmp").unwrap();
     let pipe = shown.path().join("pipe");
     let (mode, kind) = (rustix::fs::Mode::from_raw_mode(0o666), rustix::fs::FileType::Fifo);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
-    // A process outside that reads.
+    // A process outside reads the pipe.
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
     let reader = rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).unwrap();
     for mode in [Mode::Bubblewrap, Mode::Landlock] {
-        let outside = Outside::make();
+        let outside = OutsideResources::make();
         let settings =
             SandboxSettings { mode, readable: vec![shown.path().to_owned()], ..SandboxSettings::default() };
-        let around = Surroundings { data: None, home: Some(outside.path("home")), helper: Some(warden()) };
+        let context = SandboxContext { data: None, home: Some(outside.path("home")), helper: Some(warden()) };
         let sandbox =
-            Sandbox::probe(settings.clone(), around.clone()).await.unwrap_or_else(|error| panic!("{error}"));
+            Sandbox::probe(settings.clone(), context.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         let line = format!("echo words > {}", pipe.display());
         let argv = ["/bin/sh".to_owned(), "-c".to_owned(), line];
         run(&sandbox, &outside.path("workspace"), &argv).await;
@@ -214,47 +214,47 @@ async fn named_pipes_that_cannot_be_kept_in_are_said() {
             "{mode:?}: {}",
             sandbox.label(false)
         );
-        let strict = Sandbox::probe(SandboxSettings { strict: true, ..settings }, around).await;
+        let strict = Sandbox::probe(SandboxSettings { strict: true, ..settings }, context).await;
         assert!(strict.unwrap_err().to_string().contains("sandbox.strict is set"), "{mode:?}");
     }
 }
 
 #[tokio::test]
 async fn a_command_of_root_is_another_user() {
-    let outside = Outside::make();
+    let outside = OutsideResources::make();
     let sandbox = outside.sandbox(Mode::Bubblewrap, false).await;
     let workspace = outside.path("workspace");
     let line = "id -u; cut -c1-10,11-22 /proc/self/uid_map | tr -s ' '; grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status; \
                 echo x > made; umask 077; mkdir folder; echo y > /dev/stdout";
     let argv = ["/bin/sh", "-c", line].map(str::to_owned);
-    let (said, complaint, code) = run(&sandbox, &workspace, &argv).await;
-    assert_eq!(code, Some(0), "{said}{complaint}");
+    let (stdout, stderr, code) = run(&sandbox, &workspace, &argv).await;
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
     let own = rustix::process::geteuid().as_raw();
-    // On the disk it is the server's, whatever process wrote it.
+    // On disk the file belongs to the server's user.
     let about = std::fs::metadata(workspace.join("made")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&about), own);
     if own == 0 {
-        assert!(said.starts_with("1000\n"), "{said}");
-        assert!(!said.contains(" 0 0 ") && said.contains("CapBnd:\t0000000000000000"), "{said}");
+        assert!(stdout.starts_with("1000\n"), "{stdout}");
+        assert!(!stdout.contains(" 0 0 ") && stdout.contains("CapBnd:\t0000000000000000"), "{stdout}");
     }
 }
 
 #[tokio::test]
-async fn strict_refuses_what_leaves_something_open() {
-    let outside = Outside::make();
+async fn strict_refuses_layers_with_gaps() {
+    let outside = OutsideResources::make();
     let sandbox = outside.sandbox(Mode::Bubblewrap, true).await;
-    // Memory is said of an ordinary user's: only looking bounds it.
+    // The memory limit of an ordinary user is only polled.
     let label =
         |sandbox: &recount_agent::sandbox::Sandbox| sandbox.label(false).replace(" memory=watched", "");
     assert_eq!(label(&sandbox), "bwrap");
     assert_eq!(label(&outside.sandbox(Mode::Bubblewrap, false).await), "bwrap open=readable_sockets");
     let settings =
         recount_agent::sandbox::SandboxSettings { mode: Mode::Landlock, strict: true, ..Default::default() };
-    let around = recount_agent::sandbox::Surroundings {
+    let context = recount_agent::sandbox::SandboxContext {
         data: None,
         home: Some(outside.path("home")),
-        helper: Some(crate::escape::ground::warden()),
+        helper: Some(crate::escape::fixture::warden()),
     };
-    let refused = recount_agent::sandbox::Sandbox::probe(settings, around).await.unwrap_err();
+    let refused = recount_agent::sandbox::Sandbox::probe(settings, context).await.unwrap_err();
     assert!(refused.to_string().contains("sandbox.strict is set"), "{refused}");
 }

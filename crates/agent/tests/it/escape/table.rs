@@ -1,71 +1,73 @@
-//! Every attempt is held, and the page about the sandbox has the table of them.
+//! Tests that every attempt is prevented, and that the sandbox page contains the table of attempts.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use recount_agent::sandbox::Mode;
 
-use crate::escape::ground::{self, Attempts};
+use crate::escape::fixture::{self, Attempts};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sandbox.md");
 const BEGIN: &str = "<!-- attempts: made by crates/agent/tests/it/escape -->\n";
 const END: &str = "<!-- attempts end -->\n";
 
-/// Those that got out.
-fn out(attempts: &Attempts) -> Vec<String> {
+/// The attempts that succeeded.
+fn succeeded(attempts: &Attempts) -> Vec<String> {
     let open = attempts.iter().filter(|(_, (held, _))| !held);
     open.map(|((kind, name), (_, why))| format!("{kind}: {name}: {why}")).collect()
 }
 
 #[tokio::test]
-async fn every_attempt_is_held_in_bubblewrap() {
-    let attempts = ground::attempts(Mode::Bubblewrap).await;
-    assert_eq!(out(&attempts), [] as [&str; 0]);
+async fn every_attempt_is_prevented_by_bubblewrap() {
+    let attempts = fixture::attempts(Mode::Bubblewrap).await;
+    assert_eq!(succeeded(&attempts), [] as [&str; 0]);
 }
 
 #[tokio::test]
-async fn every_attempt_is_held_by_landlock() {
-    let attempts = ground::attempts(Mode::Landlock).await;
-    assert_eq!(out(&attempts), [] as [&str; 0]);
+async fn every_attempt_is_prevented_by_landlock() {
+    let attempts = fixture::attempts(Mode::Landlock).await;
+    assert_eq!(succeeded(&attempts), [] as [&str; 0]);
 }
 
-/// The same for a server that is no root.
+/// The same for a server without root.
 #[test]
-fn every_attempt_of_an_ordinary_user_is_held() {
-    for test in ["table::every_attempt_is_held_in_bubblewrap", "table::every_attempt_is_held_by_landlock"] {
-        // Where this is an ordinary user, the tests above were that.
-        let Some(output) = ground::as_ordinary_user(test) else { return };
-        let said = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}{complaint}");
+fn every_attempt_of_an_ordinary_user_is_prevented() {
+    for test in
+        ["table::every_attempt_is_prevented_by_bubblewrap", "table::every_attempt_is_prevented_by_landlock"]
+    {
+        // For an ordinary user the tests above already covered this.
+        let Some(output) = fixture::as_ordinary_user(test) else { return };
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
     }
 }
 
-/// An attempt that nothing could let through would show nothing.
+/// An attempt that fails without a sandbox too proves nothing.
 #[tokio::test]
-async fn attempts_get_out_where_nothing_holds_them() {
+async fn attempts_succeed_without_a_sandbox() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("this is no root, who could do all of it");
         return;
     }
-    let attempts = ground::attempts(Mode::Off).await;
+    let attempts = fixture::attempts(Mode::Off).await;
     let held: Vec<String> = attempts
         .iter()
         .filter(|(_, (held, _))| *held)
         .map(|((kind, name), (_, why))| format!("{kind}: {name}: {why}"))
         .collect();
-    // What the test makes itself is there on every machine whose kernel has it.
+    // Resources that the test creates exist on every machine whose kernel supports them.
     let queue = "messages: named queue of another";
     let is_open = !held.iter().any(|line| line.starts_with(queue));
-    assert_eq!(is_open, ground::Outside::make().has_queue(), "{held:#?}");
-    // Not every machine has what is tried, and containers keep root from much of it.
+    assert_eq!(is_open, fixture::OutsideResources::make().has_queue(), "{held:#?}");
+    // Not every machine has all targets, and containers restrict root.
     assert!(held.len() * 2 < attempts.len(), "these show nothing: {held:#?}");
 }
 
 #[tokio::test]
 async fn the_page_has_the_table() {
     let (bubblewrap, landlock) =
-        (ground::attempts(Mode::Bubblewrap).await, ground::attempts(Mode::Landlock).await);
+        (fixture::attempts(Mode::Bubblewrap).await, fixture::attempts(Mode::Landlock).await);
     let mut table = String::from("| kind | attempt | bubblewrap | Landlock |\n| --- | --- | --- | --- |\n");
     let word = |held: bool| if held { "held" } else { "**open**" };
     for ((kind, name), (held, _)) in &bubblewrap {
@@ -73,11 +75,11 @@ async fn the_page_has_the_table() {
         writeln!(table, "| {kind} | {name} | {} | {} |", word(*held), word(also)).unwrap();
     }
     let page = std::fs::read_to_string(PAGE).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the page says where the table begins");
-    let (there, after) = rest.split_once(END).expect("the page says where the table ends");
-    if there != table && std::env::var_os("RECOUNT_BLESS").is_some() {
+    let (before, rest) = page.split_once(BEGIN).expect("the page has a mark before the table");
+    let (current, after) = rest.split_once(END).expect("the page has a mark after the table");
+    if current != table && std::env::var_os("RECOUNT_BLESS").is_some() {
         std::fs::write(Path::new(PAGE), format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
         return;
     }
-    assert_eq!(there, table, "the table of attempts is another; bless it with RECOUNT_BLESS=1");
+    assert_eq!(current, table, "the table of attempts is another; bless it with RECOUNT_BLESS=1");
 }

@@ -1,4 +1,4 @@
-//! What providers are sent.
+//! Requests that providers receive.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use recount_agent::model::{Call, CallResult, Message, Part, Request, Secret, Too
 use recount_playback::Seen;
 use serde_json::{Value, json};
 
-use crate::providers::stage::{KEY, drain, request, stage, user};
+use crate::providers::recorded::{KEY, drain, play, request, user};
 
-/// Asks once and answers what the provider saw.
+/// Sends a request and returns what the provider received.
 async fn sent(api: &str, settings: &str, request: Request) -> Seen {
-    let stage = stage(api, "text", settings).await;
-    assert_eq!(drain(stage.model.begin(Arc::new(request))).await.1, None);
-    stage.player.seen().remove(0)
+    let provider = play(api, "text", settings).await;
+    assert_eq!(drain(provider.model.begin(Arc::new(request))).await.1, None);
+    provider.player.seen().remove(0)
 }
 
 fn image() -> Part {
@@ -24,7 +24,7 @@ fn conversation() -> Request {
     let call = |id: &str, input: Value| Call { id: id.into(), name: "look".into(), input };
     let result =
         |id: &str, parts: Vec<Part>, is_error: bool| CallResult { call_id: id.into(), parts, is_error };
-    let said = |text: &str| Part::Text(text.into());
+    let text = |text: &str| Part::Text(text.into());
     Request {
         system: Some("Be brief.".into()),
         tools: ["look", "ask"]
@@ -35,14 +35,14 @@ fn conversation() -> Request {
             })
             .into(),
         ..request(vec![
-            Message::User(vec![said("What is this?"), image()]),
+            Message::User(vec![text("What is this?"), image()]),
             Message::Assistant {
                 text: Some("I look.".into()),
                 calls: vec![call("c:1", json!({ "at": "a" })), call("c2", json!("no object"))],
             },
             Message::Results(vec![
-                result("c:1", vec![said("here:"), image()], false),
-                result("c2", vec![said("no such thing")], true),
+                result("c:1", vec![text("here:"), image()], false),
+                result("c2", vec![text("no such thing")], true),
             ]),
             user("And now?"),
             Message::Assistant { text: Some("A dot.".into()), calls: vec![] },
@@ -52,7 +52,7 @@ fn conversation() -> Request {
 }
 
 #[tokio::test]
-async fn a_conversation_in_the_messages_api() {
+async fn a_conversation_is_encoded_for_the_messages_api() {
     let seen = sent("anthropic", "", conversation()).await;
     assert_eq!((seen.method.as_str(), seen.path.as_str()), ("POST", "/v1/messages"));
     assert_eq!(seen.headers["x-api-key"], KEY);
@@ -91,7 +91,7 @@ async fn a_conversation_in_the_messages_api() {
 }
 
 #[tokio::test]
-async fn a_conversation_in_chat_completions() {
+async fn a_conversation_is_encoded_for_chat_completions() {
     let seen = sent("openai", "", conversation()).await;
     assert_eq!((seen.method.as_str(), seen.path.as_str()), ("POST", "/v1/chat/completions"));
     assert_eq!(seen.headers["authorization"], format!("Bearer {KEY}"));
@@ -118,7 +118,7 @@ async fn a_conversation_in_chat_completions() {
             ] },
             { "role": "tool", "tool_call_id": "c:1", "content": "here:" },
             { "role": "tool", "tool_call_id": "c2", "content": "no such thing" },
-            { "role": "user", "content": [text("What the call c:1 shows:"), png] },
+            { "role": "user", "content": [text("Image returned by the call c:1:"), png] },
             { "role": "user", "content": "And now?" },
             { "role": "assistant", "content": "A dot." },
             { "role": "user", "content": "Sure?" },
@@ -144,11 +144,11 @@ async fn settings_change_what_is_sent() {
     let seen = sent("openai", "ask_usage = false", plain()).await;
     assert_eq!(seen.body.get("stream_options"), None);
     let seen = sent("openai", "headers = { authorization = \"Basic abc\" }", plain()).await;
-    assert_eq!(seen.headers["authorization"], "Basic abc", "said by hand goes before the key");
+    assert_eq!(seen.headers["authorization"], "Basic abc", "a configured header overrides the key");
 }
 
 #[tokio::test]
-async fn thinking_is_asked_for_where_there_is_room_and_no_call_is_open() {
+async fn thinking_is_requested_if_the_output_limit_allows_and_no_call_is_open() {
     let call = Call { id: "c".into(), name: "look".into(), input: json!({}) };
     let result = CallResult { call_id: "c".into(), parts: vec![], is_error: false };
     let in_calls = vec![
@@ -156,38 +156,38 @@ async fn thinking_is_asked_for_where_there_is_room_and_no_call_is_open() {
         Message::Assistant { text: None, calls: vec![call] },
         Message::Results(vec![result]),
     ];
-    for (messages, most, thinking) in [
+    for (messages, max_tokens, thinking) in [
         (vec![user("hello")], 8192, json!({ "type": "enabled", "budget_tokens": 3000 })),
         (vec![user("hello")], 4000, json!({ "type": "enabled", "budget_tokens": 2000 })),
         (vec![user("hello")], 2000, Value::Null),
         (in_calls, 8192, Value::Null),
     ] {
-        let asked = Request { max_output_tokens: most, ..request(messages) };
-        let seen = sent("anthropic", "thinking_tokens = 3000", asked).await;
+        let request = Request { max_output_tokens: max_tokens, ..request(messages) };
+        let seen = sent("anthropic", "thinking_tokens = 3000", request).await;
         assert_eq!(seen.body["thinking"], thinking, "{:?}", seen.body["messages"]);
     }
 }
 
-/// Chat completions take messages of one role in a row; the Messages API gets one message with a block for each.
+/// Chat completions accept consecutive messages of one role; the Messages API gets one message with a block for each.
 #[tokio::test]
-async fn messages_in_a_row_are_not_fused() {
+async fn consecutive_messages_stay_separate() {
     let messages = vec![user("one"), user("two")];
     let seen = sent("openai", "", request(messages.clone())).await;
-    let said = |text: &str| json!({ "role": "user", "content": text });
-    assert_eq!(seen.body["messages"], json!([said("one"), said("two")]));
+    let message = |text: &str| json!({ "role": "user", "content": text });
+    assert_eq!(seen.body["messages"], json!([message("one"), message("two")]));
     let seen = sent("anthropic", "cache = false", request(messages)).await;
     let text = |text: &str| json!({ "type": "text", "text": text });
     assert_eq!(seen.body["messages"], json!([{ "role": "user", "content": [text("one"), text("two")] }]));
 }
 
-/// What is empty is left out, or said as nothing, as each protocol wants it.
+/// Empty content is left out or sent as an empty text, as each protocol requires.
 #[tokio::test]
-async fn nothing_said_is_no_reason_to_be_refused() {
-    let nothing = || Part::Text(" ".into());
+async fn empty_content_is_sent_as_each_protocol_requires() {
+    let blank = || Part::Text(" ".into());
     let messages = vec![
         user("hello"),
         Message::Assistant { text: Some(String::new()), calls: vec![] },
-        Message::User(vec![nothing(), Part::Text("again".into())]),
+        Message::User(vec![blank(), Part::Text("again".into())]),
     ];
     let seen = sent("anthropic", "cache = false", request(messages.clone())).await;
     let text = |text: &str| json!({ "type": "text", "text": text });
@@ -197,7 +197,7 @@ async fn nothing_said_is_no_reason_to_be_refused() {
 }
 
 #[tokio::test]
-async fn a_picture_at_an_address_is_left_to_the_provider() {
+async fn an_image_url_is_passed_to_the_provider() {
     let url = "https://example.com/p.png";
     let parts = vec![Part::Text("Here:".into()), Part::ImageUrl(url.into())];
     for (api, image) in [
@@ -212,26 +212,26 @@ async fn a_picture_at_an_address_is_left_to_the_provider() {
 }
 
 #[tokio::test]
-async fn a_request_with_a_key_of_its_own_is_sent_under_that() {
+async fn the_key_of_a_request_replaces_the_configured_key() {
     for (api, settings, header, value) in [
         ("anthropic", "", "x-api-key", "another"),
         ("openai", "", "authorization", "Bearer another"),
-        ("openai", "headers = { api-key = 'of the house' }", "api-key", "another"),
+        ("openai", "headers = { api-key = 'configured' }", "api-key", "another"),
     ] {
-        let asked = Request { key: Some(Secret::new("another")), ..request(vec![user("hello")]) };
-        let seen = sent(api, settings, asked).await;
+        let request = Request { key: Some(Secret::new("another")), ..request(vec![user("hello")]) };
+        let seen = sent(api, settings, request).await;
         assert_eq!(seen.headers[header], value);
     }
-    let stage = stage("openai", "text", "").await;
-    let asked = Request { key: Some(Secret::new("no\nheader")), ..request(vec![user("hello")]) };
-    let failure = drain(stage.model.begin(Arc::new(asked))).await.1.unwrap();
+    let provider = play("openai", "text", "").await;
+    let request = Request { key: Some(Secret::new("no\nheader")), ..request(vec![user("hello")]) };
+    let failure = drain(provider.model.begin(Arc::new(request))).await.1.unwrap();
     assert_eq!((failure.code, failure.retriable), ("model_unauthorized", false));
-    assert!(stage.player.seen().is_empty() && !failure.message.contains("header\n"), "{failure}");
+    assert!(provider.player.seen().is_empty() && !failure.message.contains("header\n"), "{failure}");
 }
 
-/// Names that nobody offered, and pictures of what failed, would cost the whole conversation.
+/// Unknown tool names, and pictures in failed results, would fail the whole conversation.
 #[tokio::test]
-async fn what_a_provider_would_refuse_of_earlier_calls_is_put_otherwise() {
+async fn earlier_calls_are_changed_where_a_provider_would_reject_them() {
     let long = format!("fs.read file{}", "x".repeat(80));
     let conversation = || {
         let call = Call { id: "c".into(), name: long.clone(), input: json!({}) };

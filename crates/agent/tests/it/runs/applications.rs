@@ -1,10 +1,10 @@
-//! Tools that an application carries out itself, and tools of ours that it enabled without trusting them.
+//! Client tools, which an application executes itself, and built-in tools that it enabled without trust.
 
 use recount_engine::{ClientTool, Order, OrderChange};
 use recount_event::{Event, ForeignId, Json, Payload, RunId};
-use recount_run::{CallAnswer, CallSaid, Command};
+use recount_run::{CallAnswer, CallResolution, Command};
 
-use crate::runs::scene::{Scene, asked, count, course, first, refusals, results, types};
+use crate::runs::scene::{Scene, count, course, first, model_run, refusals, results, types};
 
 pub(crate) fn client_tool(name: &str) -> ClientTool {
     ClientTool {
@@ -15,23 +15,23 @@ pub(crate) fn client_tool(name: &str) -> ClientTool {
     }
 }
 
-/// An order of an application that brings one tool.
+/// The order of an application that brings one tool.
 fn weather() -> Order {
     Order { client_tools: vec![client_tool("weather")], tools: Some(vec![]), ..Order::default() }
 }
 
-/// The call that was proposed for a tool.
+/// The id of the call that was proposed for a tool.
 pub(crate) fn call_of(events: &[Event], tool: &str) -> ForeignId {
     let proposed = |event: &Event| match event.payload() {
         Payload::AssistantToolCallProposed(call) if call.tool_name == tool => Some(call.tool_call_id.clone()),
         _ => None,
     };
-    events.iter().find_map(proposed).unwrap_or_else(|| panic!("nobody called {tool}: {:?}", types(events)))
+    events.iter().find_map(proposed).unwrap_or_else(|| panic!("{tool} was not called: {:?}", types(events)))
 }
 
 pub(crate) fn output(tool_call_id: ForeignId, output: &str) -> CallAnswer {
-    let said = CallSaid::Output { output: Json::parse(output).unwrap(), text: output.to_owned() };
-    CallAnswer { tool_call_id, said }
+    let resolution = CallResolution::Output { output: Json::parse(output).unwrap(), text: output.to_owned() };
+    CallAnswer { tool_call_id, resolution }
 }
 
 pub(crate) async fn answer(scene: &Scene, run: RunId, answers: Vec<CallAnswer>, config: Option<Json>) {
@@ -50,9 +50,9 @@ text = "Take a coat."
 "#;
 
 #[tokio::test]
-async fn a_call_of_an_applications_tool_is_handed_over_and_its_result_is_what_the_model_hears() {
+async fn a_client_call_is_handed_over_and_its_result_reaches_the_model() {
     let scene = Scene::with(WEATHER).await;
-    let run = scene.ask_for("go out?", weather(), None, None).await;
+    let run = scene.start_with("go out?", weather(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     let invoked = first!(events, ToolInvoked);
     assert_eq!(invoked.executor.unwrap().as_str(), "client");
@@ -81,9 +81,9 @@ async fn a_call_of_an_applications_tool_is_handed_over_and_its_result_is_what_th
 }
 
 #[tokio::test]
-async fn an_applications_result_is_waited_for_across_a_restart() {
+async fn the_result_of_a_client_call_is_awaited_across_a_restart() {
     let mut scene = Scene::with(WEATHER).await;
-    let run = scene.ask_for("go out?", weather(), None, None).await;
+    let run = scene.start_with("go out?", weather(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     scene.restart().await;
     answer(&scene, run, vec![output(call_of(&events, "weather"), "\"rain\"")], None).await;
@@ -93,9 +93,9 @@ async fn an_applications_result_is_waited_for_across_a_restart() {
 }
 
 #[tokio::test]
-async fn a_call_that_an_application_has_is_cancelled_with_its_run() {
+async fn a_client_call_is_cancelled_with_its_run() {
     let scene = Scene::with(WEATHER).await;
-    let run = scene.ask_for("go out?", weather(), None, None).await;
+    let run = scene.start_with("go out?", weather(), None, None).await;
     scene.until(run, "run.waiting").await;
     scene.cancel(run).await;
     let events = scene.ended(run).await;
@@ -127,12 +127,12 @@ fn mixed() -> Order {
     }
 }
 
-/// P-042, P-049: what needs nobody is done first, then all that needs the application is open at once, and a question
-/// is asked when that is answered.
+/// P-042, P-049: calls that need no response run first, then all client calls and approvals are open at once, and
+/// questions are asked after the responses.
 #[tokio::test]
-async fn permissions_and_calls_of_the_application_are_open_together_and_questions_come_behind_them() {
+async fn approvals_and_client_calls_are_open_together_and_questions_follow() {
     let scene = Scene::with(MIXED).await;
-    let run = scene.ask_for("go", mixed(), None, None).await;
+    let run = scene.start_with("go", mixed(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     assert_eq!(
         course(&events)[6..],
@@ -150,35 +150,37 @@ async fn permissions_and_calls_of_the_application_are_open_together_and_question
         course(&events)
     );
     assert_eq!(first!(events, ToolRefused).code.as_str(), "invalid_input");
-    let asked = first!(events, ApprovalRequested);
-    assert!(asked.policy_reason.unwrap().contains("without trusting it"));
-    assert_eq!(asked.default_decision.unwrap().as_str(), "reject");
+    let request = first!(events, ApprovalRequested);
+    assert!(request.policy_reason.unwrap().contains("with approval required"));
+    assert_eq!(request.default_decision.unwrap().as_str(), "reject");
     let mut kinds: Vec<String> =
         first!(events, RunWaiting).waits_for.iter().map(|open| open.kind.as_str().to_owned()).collect();
     kinds.sort();
     assert_eq!(kinds, ["approval", "client_tool"]);
-    let granted = CallAnswer { tool_call_id: call_of(&events, "write_file"), said: CallSaid::Granted };
+    let granted =
+        CallAnswer { tool_call_id: call_of(&events, "write_file"), resolution: CallResolution::Granted };
     let after = events.last().map(|event| event.sequence);
     answer(&scene, run, vec![output(call_of(&events, "weather"), "\"rain\""), granted], None).await;
     let events = scene.until_after(run, after, "run.waiting").await;
     let question = first!(events, ClarificationRequested);
-    // What was allowed is done before anything else is asked.
+    // The allowed call runs before anything else is requested.
     assert_eq!(count(&events, "tool.file_write.applied"), 1);
     scene.answer(run, question.clarification_id, "\"the blue one\"").await;
     let events = scene.ended(run).await;
     assert_eq!(types(&events).last(), Some(&"run.finished"));
-    let told: Vec<String> = results(&events).into_iter().map(|(text, _)| text).collect();
-    assert_eq!((told[0].as_str(), told[3].as_str()), ("rain", "the blue one"));
+    let texts: Vec<String> = results(&events).into_iter().map(|(text, _)| text).collect();
+    assert_eq!((texts[0].as_str(), texts[3].as_str()), ("rain", "the blue one"));
 }
 
-/// P-050: who answers some of what is open is told of the rest, and the model is not asked.
+/// P-050: after a partial response the rest stays open, and the model is not called.
 #[tokio::test]
-async fn what_is_answered_in_part_waits_for_the_rest() {
+async fn a_partial_response_waits_for_the_rest() {
     let mut scene = Scene::with(MIXED).await;
-    let run = scene.ask_for("go", mixed(), None, None).await;
+    let run = scene.start_with("go", mixed(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     let after = events.last().map(|event| event.sequence);
-    let granted = CallAnswer { tool_call_id: call_of(&events, "write_file"), said: CallSaid::Granted };
+    let granted =
+        CallAnswer { tool_call_id: call_of(&events, "write_file"), resolution: CallResolution::Granted };
     answer(&scene, run, vec![granted], None).await;
     let rest = scene.until_after(run, after, "run.waiting").await;
     assert_eq!(types(&rest), ["approval.resolved", "run.continued", "run.waiting"]);
@@ -190,15 +192,15 @@ async fn what_is_answered_in_part_waits_for_the_rest() {
     assert_eq!(count(&events, "clarification.requested"), 1);
 }
 
-/// P-046: what the policy would let pass is asked about, what it blocks stays blocked.
+/// P-046: calls that the policy would allow need approval, and blocked ones stay blocked.
 #[tokio::test]
-async fn an_untrusted_tool_runs_with_leave_only() {
+async fn an_untrusted_tool_needs_approval() {
     let script =
         "[[turn]]\ncall = [{ name = 'glob', input = { pattern = '*' } }]\n[[turn]]\ntext = 'Done.'\n";
     for approve in [true, false] {
         let scene = Scene::with(script).await;
         let order = Order { ask_first: vec!["glob".into()], ..Order::default() };
-        let run = scene.ask_for("go", order, None, None).await;
+        let run = scene.start_with("go", order, None, None).await;
         let events = scene.until(run, "run.waiting").await;
         assert_eq!(count(&events, "tool.invoked"), 0);
         scene.decide(run, &events, approve).await;
@@ -207,14 +209,14 @@ async fn an_untrusted_tool_runs_with_leave_only() {
         assert_eq!(results(&events)[0].1, !approve);
     }
     let block = "[[rules]]\nid = 'no'\ntool = 'glob'\naction = 'block'\n";
-    let scene = Scene::under(script, block, 8).await;
+    let scene = Scene::with_policy(script, block, 8).await;
     let order = Order { ask_first: vec!["glob".into()], ..Order::default() };
-    let run = scene.ask_for("go", order, None, None).await;
+    let run = scene.start_with("go", order, None, None).await;
     assert_eq!(refusals(&scene.ended(run).await)[0].0, "blocked");
 }
 
 #[tokio::test]
-async fn tools_of_an_application_that_cannot_be_told_apart_are_refused() {
+async fn ambiguous_client_tools_are_refused() {
     let scene = Scene::with("[[turn]]\ntext = 'Hello.'").await;
     let mut wrong = client_tool("list");
     wrong.parameters = Json::parse("[]").unwrap();
@@ -229,19 +231,19 @@ async fn tools_of_an_application_that_cannot_be_told_apart_are_refused() {
     ];
     for (client_tools, tools, why) in refused {
         let order = Order { client_tools, tools, ..Order::default() };
-        let error = scene.try_queue(asked("hello"), order, None, None).await.unwrap_err();
+        let error = scene.try_queue(model_run("hello"), order, None, None).await.unwrap_err();
         let recount_engine::Error::Rejected(no) = error else { panic!("{error}") };
         assert_eq!(no.code.as_str(), "order_refused");
         assert!(no.message.contains(why), "{}", no.message);
     }
-    // A name of ours is free where ours is not to be used.
+    // The name of a built-in tool is free if that tool is not enabled.
     let order = Order { client_tools: vec![client_tool("glob")], tools: Some(vec![]), ..Order::default() };
-    scene.try_queue(asked("hello"), order, None, None).await.unwrap();
+    scene.try_queue(model_run("hello"), order, None, None).await.unwrap();
 }
 
-/// P-059, P-060: what is chosen with an answer holds from there on, also after a restart.
+/// P-059, P-060: settings sent with a response hold from there on, also after a restart.
 #[tokio::test]
-async fn what_is_chosen_anew_with_an_answer_holds_from_there_on() {
+async fn settings_sent_with_a_response_hold_from_there_on() {
     let script = r#"
 [[turn]]
 call = [{ name = "weather", input = { city = "Oslo" } }]
@@ -251,7 +253,7 @@ call = [{ name = "tide" }, { name = "weather" }]
 text = "Done."
 "#;
     let mut scene = Scene::with(script).await;
-    let run = scene.ask_for("go", weather(), None, None).await;
+    let run = scene.start_with("go", weather(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     let changed = Order { client_tools: vec![client_tool("tide")], ..weather() };
     let change = OrderChange::to(Some("play/it".into()), &changed).written();
@@ -264,13 +266,14 @@ text = "Done."
     assert_eq!(types(&scene.ended(run).await).last(), Some(&"run.finished"));
 }
 
-/// P-060: leave that was given before a tool was taken away is worth nothing any more, whatever else is waited for.
+/// P-060: an approval given before its tool was removed is void, even if the run waits for something else.
 #[tokio::test]
-async fn a_call_that_was_allowed_is_not_carried_out_when_its_tool_was_taken_away_since() {
+async fn an_allowed_call_does_not_run_after_its_tool_was_removed() {
     let mut scene = Scene::with(MIXED).await;
-    let run = scene.ask_for("go", mixed(), None, None).await;
+    let run = scene.start_with("go", mixed(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
-    let granted = CallAnswer { tool_call_id: call_of(&events, "write_file"), said: CallSaid::Granted };
+    let granted =
+        CallAnswer { tool_call_id: call_of(&events, "write_file"), resolution: CallResolution::Granted };
     answer(&scene, run, vec![granted], None).await;
     scene.restart().await;
     let less = Order { tools: Some(vec!["glob".into()]), ask_first: vec![], ..mixed() };
@@ -283,9 +286,9 @@ async fn a_call_that_was_allowed_is_not_carried_out_when_its_tool_was_taken_away
     assert_eq!(types(&events).last(), Some(&"run.finished"));
 }
 
-/// Providers take plain names only, and want to hear that an input is an object.
+/// Providers accept only plain names, and require an object schema.
 #[tokio::test]
-async fn a_tool_by_any_name_is_called_by_its_application_s_own() {
+async fn client_tools_with_unusual_names_are_called_by_their_own_name() {
     let script = r#"
 [[turn]]
 call = [{ name = "fs_read_2", input = { city = "Oslo" } }, { name = "fs_read" }, { name = "of what?" }]
@@ -297,7 +300,7 @@ text = "Done."
     bare.parameters = Json::parse("{}").unwrap();
     let order =
         Order { client_tools: vec![bare, client_tool("fs_read")], tools: Some(vec![]), ..Order::default() };
-    let run = scene.ask_for("go", order, None, None).await;
+    let run = scene.start_with("go", order, None, None).await;
     let events = scene.until(run, "run.waiting").await;
     let invoked: Vec<String> = events
         .iter()
@@ -310,28 +313,27 @@ text = "Done."
     assert_eq!(first!(events, ToolRefused).tool_name, "of what?");
 }
 
-/// Wherever a process dies, what waits for the application still waits, nothing is carried out twice, and every call has
-/// one end.
+/// After a crash at any event, client calls are still open, nothing runs twice, and every call has one outcome.
 #[tokio::test]
-async fn a_process_may_die_behind_any_event_of_a_step_with_calls_of_every_sort() {
+async fn a_crash_after_any_event_of_a_step_with_all_kinds_of_calls_is_recovered() {
     let mut reached = 0;
-    for dies_behind in 1_u64.. {
+    for dies_after in 1_u64.. {
         let mut scene = Scene::with(MIXED).await;
-        let run = scene.ask_for("go", mixed(), None, None).await;
+        let run = scene.start_with("go", mixed(), None, None).await;
         let mut after = None;
         let mut has_died = false;
         let events = loop {
-            let mut heard = scene.engine.read().follow_events(run, after).await.unwrap();
+            let mut follower = scene.engine.read().follow_events(run, after).await.unwrap();
             let mut waits = None;
             let mut last = after;
             while waits.is_none() {
-                let Some(news) = heard.next().await.unwrap() else { break };
+                let Some(news) = follower.next().await.unwrap() else { break };
                 last = news.last().map(|event| event.sequence);
-                if !has_died && last >= Some(dies_behind) {
+                if !has_died && last >= Some(dies_after) {
                     has_died = true;
-                    reached = dies_behind;
+                    reached = dies_after;
                     scene.restart().await;
-                    heard = scene.engine.read().follow_events(run, last).await.unwrap();
+                    follower = scene.engine.read().follow_events(run, last).await.unwrap();
                 }
                 waits = news.iter().rev().find_map(|event| match event.payload() {
                     Payload::RunWaiting(waiting) => Some(waiting.waits_for.clone()),
@@ -344,14 +346,16 @@ async fn a_process_may_die_behind_any_event_of_a_step_with_calls_of_every_sort()
             match waits[0].kind.as_str() {
                 "clarification" => scene.answer(run, waits[0].id.clone(), "\"blue\"").await,
                 _ => {
-                    let granted =
-                        CallAnswer { tool_call_id: call_of(&events, "write_file"), said: CallSaid::Granted };
+                    let granted = CallAnswer {
+                        tool_call_id: call_of(&events, "write_file"),
+                        resolution: CallResolution::Granted,
+                    };
                     let rain = output(call_of(&events, "weather"), "\"rain\"");
                     answer(&scene, run, vec![rain, granted], None).await;
                 }
             }
         };
-        assert_eq!(types(&events).last(), Some(&"run.finished"), "{dies_behind}: {:?}", types(&events));
+        assert_eq!(types(&events).last(), Some(&"run.finished"), "{dies_after}: {:?}", types(&events));
         let ids = |wanted: fn(&Payload) -> Option<&ForeignId>| {
             let mut ids: Vec<ForeignId> =
                 events.iter().filter_map(|event| wanted(event.payload()).cloned()).collect();
@@ -371,10 +375,10 @@ async fn a_process_may_die_behind_any_event_of_a_step_with_calls_of_every_sort()
             Payload::ToolInvoked(invoked) => Some(&invoked.tool_call_id),
             _ => None,
         });
-        assert_eq!(proposed, settled, "{dies_behind}");
+        assert_eq!(proposed, settled, "{dies_after}");
         let count = invoked.len();
         invoked.dedup();
-        assert_eq!(count, invoked.len(), "{dies_behind}");
+        assert_eq!(count, invoked.len(), "{dies_after}");
         if !has_died {
             break;
         }

@@ -1,4 +1,4 @@
-//! Sessions that begin with what was said elsewhere, and requests of content blocks: what a provider is sent of them.
+//! Seed messages of sessions, and requests of content blocks: what the provider receives.
 
 use recount_engine::{NewSetup, Order};
 use recount_event::{Json, SessionId};
@@ -10,14 +10,14 @@ use crate::runs::pictures::{as_url, pictures, upload_png};
 use crate::runs::providers::{Playing, playing, recording};
 use crate::runs::scene::{Scene, count, first, types};
 
-/// A session of an application that begins with these messages.
+/// A session of an application with these seed messages.
 pub(crate) async fn seeded(scene: &Scene, seed: &[Value]) -> SessionId {
     let seed = seed.iter().map(|message| Json::of(message).unwrap()).collect();
     let new = NewSetup { seed, ..NewSetup::default() };
     scene.engine.write().create_setup(new, None).await.unwrap().id
 }
 
-/// The messages of a request, without what they say of a system.
+/// The messages of a request, without system messages.
 pub(crate) fn messages(body: &Value) -> Vec<Value> {
     let messages = body["messages"].as_array().unwrap();
     messages.iter().filter(|message| message["role"] != "system").cloned().collect()
@@ -27,7 +27,7 @@ fn blocks(blocks: &[Value]) -> Vec<Json> {
     blocks.iter().map(|block| Json::of(block).unwrap()).collect()
 }
 
-/// A recording that makes one call before it answers with a text.
+/// A recording that makes one call before its final text.
 pub(crate) fn calling(name: &str, id: &str) -> Recording {
     let mut recorded = recording("text");
     let chunk = |delta: Value, finish: Value| {
@@ -45,9 +45,9 @@ pub(crate) fn calling(name: &str, id: &str) -> Recording {
     recorded
 }
 
-/// P-069, P-070: what was said before is sent first, and calls without a result get one that says so.
+/// P-069, P-070: seed messages are sent first, and calls without a result get one that says so.
 #[tokio::test]
-async fn a_session_goes_on_from_what_was_said_before_it_began() {
+async fn a_session_continues_its_seed_messages() {
     let Playing { mut scene, player } = playing(recording("text"), "").await;
     let seed = [
         json!({ "role": "system", "content": "Speak Dutch." }),
@@ -68,7 +68,7 @@ async fn a_session_goes_on_from_what_was_said_before_it_began() {
     ];
     let session = seeded(&scene, &seed).await;
     let order = Order { system: Some("You are a clerk.".into()), tools: Some(vec![]), ..Order::default() };
-    let run = scene.ask_for("And now?", order.clone(), None, Some(session)).await;
+    let run = scene.start_with("And now?", order.clone(), None, Some(session)).await;
     scene.ended(run).await;
     let body = &player.seen()[0].body;
     assert_eq!(body["messages"][0]["content"], "You are a clerk.\n\nSpeak Dutch.\n\nBe brief.");
@@ -80,15 +80,15 @@ async fn a_session_goes_on_from_what_was_said_before_it_began() {
             json!({ "role": "user", "content": "What is this?" }),
             json!({ "role": "assistant", "content": "I look.", "tool_calls": [call("x-1", r#"{"at":"a"}"#)] }),
             json!({ "role": "tool", "tool_call_id": "x-1", "content": "a dot" }),
-            json!({ "role": "user", "content": [{ "type": "text", "text": "What the call x-1 shows:" }, shown] }),
+            json!({ "role": "user", "content": [{ "type": "text", "text": "Image returned by the call x-1:" }, shown] }),
             json!({ "role": "assistant", "content": null, "tool_calls": [call("call_2", "{}")] }),
-            json!({ "role": "tool", "tool_call_id": "call_2", "content": "nothing is known of what became of this call" }),
+            json!({ "role": "tool", "tool_call_id": "call_2", "content": "the outcome of this call is unknown" }),
             json!({ "role": "user", "content": "And now?" }),
         ]
     );
-    // The next request goes on from there, after a restart, too.
+    // The next request continues from there, also after a restart.
     scene.restart().await;
-    let run = scene.ask_for("And then?", order, None, Some(session)).await;
+    let run = scene.start_with("And then?", order, None, Some(session)).await;
     scene.ended(run).await;
     let then = messages(&player.seen()[1].body);
     assert_eq!(then[..7], messages(body)[..]);
@@ -96,21 +96,21 @@ async fn a_session_goes_on_from_what_was_said_before_it_began() {
 }
 
 #[tokio::test]
-async fn a_request_of_blocks_is_told_as_it_stands_and_shows_each_picture_once() {
+async fn a_request_of_blocks_is_sent_unchanged_with_each_image_once() {
     let Playing { scene, player } = playing(recording("text"), "").await;
     let picture = upload_png(&scene).await;
-    let asked = [
+    let content = [
         json!({ "type": "text", "text": "Here" }),
         json!({ "type": "image", "artifact_id": picture.artifact_id, "mime": "image/png" }),
         json!({ "type": "text", "text": "and there" }),
         json!({ "type": "image", "url": "https://example.com/p.png" }),
     ];
-    let order = Order { blocks: blocks(&asked), attachments: vec![picture], ..Order::default() };
-    let run = scene.ask_for("Here\nand there", order, None, None).await;
+    let order = Order { blocks: blocks(&content), attachments: vec![picture], ..Order::default() };
+    let run = scene.start_with("Here\nand there", order, None, None).await;
     let events = scene.ended(run).await;
     let message = first!(events, UserMessage);
     assert_eq!(message.text, "Here\nand there");
-    assert_eq!(message.blocks.unwrap(), blocks(&asked));
+    assert_eq!(message.blocks.unwrap(), blocks(&content));
     assert_eq!((count(&events, "user.attachment"), count(&events, "artifact.created")), (1, 1));
     let url = |url: &str| json!({ "type": "image_url", "image_url": { "url": url } });
     assert_eq!(
@@ -125,11 +125,11 @@ async fn a_request_of_blocks_is_told_as_it_stands_and_shows_each_picture_once() 
 }
 
 #[tokio::test]
-async fn a_model_without_pictures_is_told_that_there_is_one_at_an_address() {
+async fn a_model_without_images_gets_a_note_about_an_image_url() {
     let Playing { scene, player } = playing(recording("text"), "models = { '*' = { images = false } }").await;
-    let asked = [json!({ "type": "image", "url": "https://example.com/p.png" })];
-    let order = Order { blocks: blocks(&asked), ..Order::default() };
-    let run = scene.ask_for("", order, None, None).await;
+    let content = [json!({ "type": "image", "url": "https://example.com/p.png" })];
+    let order = Order { blocks: blocks(&content), ..Order::default() };
+    let run = scene.start_with("", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "error.model_capability_missing"), 1, "{:?}", types(&events));
     let body = &player.seen()[0].body;
@@ -138,10 +138,10 @@ async fn a_model_without_pictures_is_told_that_there_is_one_at_an_address() {
 }
 
 #[tokio::test]
-async fn pictures_in_the_result_of_an_application_are_shown() {
+async fn images_in_the_result_of_a_client_call_are_shown() {
     let Playing { scene, player } = playing(calling("camera", "call_A"), "").await;
     let order = Order { client_tools: vec![client_tool("camera")], tools: Some(vec![]), ..Order::default() };
-    let run = scene.ask_for("look", order, None, None).await;
+    let run = scene.start_with("look", order, None, None).await;
     let events = scene.until(run, "run.waiting").await;
     let shot = json!([
         { "type": "text", "text": "a shot" },
@@ -155,14 +155,14 @@ async fn pictures_in_the_result_of_an_application_are_shown() {
     assert_eq!(messages(&seen[1].body)[2]["content"], "a shot");
 }
 
-/// P-041: what a provider calls its calls names nothing here, and goes back to it once each.
+/// P-041: the provider's call ids are not used as ids here, and each is returned once.
 #[tokio::test]
-async fn a_provider_that_repeats_the_ids_of_its_calls_gets_each_back_once() {
+async fn repeated_call_ids_of_a_provider_are_returned_once_each() {
     let mut recorded = calling("todo_write", "call_1");
     let asks = recorded.answer[0].clone();
     recorded.answer.insert(0, asks);
     let Playing { scene, player } = playing(recorded, "").await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!(types(&events).last(), Some(&"run.finished"));
     let body = &player.seen()[2].body;

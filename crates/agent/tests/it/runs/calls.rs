@@ -1,4 +1,4 @@
-//! Calls: carried out, refused, masked.
+//! Calls: executed, refused and masked.
 
 use crate::runs::scene::{Scene, course, first};
 
@@ -14,7 +14,7 @@ call = [{ name = "read_file", input = { path = "a.txt" } }]
 text = "Done."
 "#;
     let scene = Scene::with(script).await;
-    let run = scene.ask("write").await;
+    let run = scene.start("write").await;
     let events = scene.ended(run).await;
     assert_eq!(
         course(&events),
@@ -44,7 +44,7 @@ text = "Done."
 }
 
 #[tokio::test]
-async fn what_cannot_be_called_is_refused_and_the_model_goes_on() {
+async fn invalid_calls_are_refused_and_the_model_continues() {
     let script = r#"
 [[turn]]
 call = [
@@ -56,7 +56,7 @@ call = [
 text = "I see."
 "#;
     let scene = Scene::with(script).await;
-    let run = scene.ask("try").await;
+    let run = scene.start("try").await;
     let events = scene.ended(run).await;
     let refused: Vec<(String, String)> = events
         .iter()
@@ -74,17 +74,17 @@ text = "I see."
 }
 
 #[tokio::test]
-async fn a_secret_in_an_input_is_carried_out_and_nowhere_told() {
+async fn a_secret_in_an_input_is_used_and_not_recorded() {
     let secret = format!("ghp_{}", "a1B2".repeat(9));
     let script = format!(
         "[[turn]]\ncall = [{{ name = \"write_file\", input = {{ path = \"key\", content = \"{secret}\" }} }}]\n[[turn]]\ntext = \"Done.\""
     );
     let scene = Scene::with(&script).await;
-    let run = scene.ask("write").await;
+    let run = scene.start("write").await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, ToolCompleted).tool_name, "write_file");
     let path = first!(events, RunQueued).workspace_path.unwrap();
     assert_eq!(std::fs::read_to_string(format!("{path}/key")).unwrap(), secret);
-    let told = scene.told(run).await.join("\n");
-    assert!(!told.contains(&secret) && told.contains("redacted_paths"), "{told}");
+    let log = scene.stored_lines(run).await.join("\n");
+    assert!(!log.contains(&secret) && log.contains("redacted_paths"), "{log}");
 }

@@ -1,5 +1,5 @@
-//! Runs that only talk: no folder, one append for their beginning, thoughts where they are wanted, and the key of the
-//! client that pays.
+//! Runs that only exchange messages: no workspace, one append at the start, reasoning where it is enabled, and the
+//! provider key of the paying client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use recount_world::World;
 
 use crate::runs::applications::{answer, call_of, client_tool, output};
 use crate::runs::providers::recording;
-use crate::runs::scene::{self, Scene, asked, count, first, types};
+use crate::runs::scene::{self, Scene, count, first, model_run, types};
 
 fn chat() -> Order {
     Order { tools: Some(vec![]), ..Order::default() }
@@ -27,14 +27,14 @@ fn appends(scene: &Scene) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_chat_waits_for_the_disk_three_times_and_makes_no_folder() {
+async fn a_chat_waits_for_three_syncs_and_creates_no_folder() {
     let scene = Scene::with("[[turn]]\ntext = 'Hello.'").await;
-    let run = scene.ask_for("say hello", chat(), None, None).await;
+    let run = scene.start_with("say hello", chat(), None, None).await;
     let events = scene.ended(run).await;
     let appends = appends(&scene);
     assert_eq!(appends[0], ["run.queued"]);
     assert_eq!(appends[1], ["run.started", "user.message", "turn.started"]);
-    // The answer's only piece may come with its end, or before.
+    // The only piece of text may come with its end, or before.
     assert!(appends.len() <= 4, "{appends:#?}");
     assert_eq!(count(&events, "workspace.provisioned"), 0);
     let path = first!(events, RunQueued).workspace_path.unwrap();
@@ -43,7 +43,7 @@ async fn a_chat_waits_for_the_disk_three_times_and_makes_no_folder() {
 }
 
 #[tokio::test]
-async fn a_list_of_things_to_do_needs_no_folder_and_a_file_does() {
+async fn a_todo_list_needs_no_folder_and_a_file_does() {
     let script = r#"
 [[turn]]
 call = [{ name = "todo_write", input = { todos = [{ content = "This", status = "pending" }] } }]
@@ -60,10 +60,10 @@ text = "Done."
         client_tools: vec![client_tool("wait")],
         ..Order::default()
     };
-    let run = scene.ask_for("go", order.clone(), None, None).await;
+    let run = scene.start_with("go", order.clone(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     assert_eq!((count(&events, "tool.completed"), count(&events, "workspace.provisioned")), (1, 0));
-    // With the answer it gets a tool that works somewhere.
+    // With the response it gets a tool that needs a workspace.
     let order = Order { tools: Some(vec!["write_file".into()]), ..order };
     let change = recount_engine::OrderChange::to(None, &order).written();
     answer(&scene, run, vec![output(call_of(&events, "wait"), "\"go on\"")], Some(change)).await;
@@ -72,9 +72,10 @@ text = "Done."
     assert_eq!(count(&events, "tool.file_write.applied"), 1);
 }
 
-/// P-031, P-032: thoughts come first, in blocks of their own; nobody who did not ask hears of them, nor does the model.
+/// P-031, P-032: reasoning comes first, in separate blocks. Clients that did not request it do not receive it, and
+/// neither does the model.
 #[tokio::test]
-async fn what_a_model_thinks_is_told_where_it_is_wanted() {
+async fn reasoning_is_recorded_where_it_is_enabled() {
     let script = r#"
 [[turn]]
 thinking = "I might look."
@@ -87,9 +88,9 @@ text = "Done."
     for thinking in [true, false] {
         let scene = Scene::with(script).await;
         let order = Order { thinking, tools: Some(vec!["todo_write".into()]), ..Order::default() };
-        let run = scene.ask_for("go", order, None, None).await;
+        let run = scene.start_with("go", order, None, None).await;
         let events = scene.ended(run).await;
-        let told: Vec<(u64, u64, String)> = events
+        let recorded: Vec<(u64, u64, String)> = events
             .iter()
             .filter_map(|event| match event.payload() {
                 Payload::AssistantThinkingComplete(text) | Payload::AssistantTextComplete(text) => {
@@ -106,9 +107,9 @@ text = "Done."
                 block(1, 0, "Nothing there."),
                 block(1, 1, "Done."),
             ];
-            assert_eq!(told, blocks);
+            assert_eq!(recorded, blocks);
         } else {
-            assert_eq!(told, [block(0, 0, "I look."), block(1, 0, "Done.")]);
+            assert_eq!(recorded, [block(0, 0, "I look."), block(1, 0, "Done.")]);
         }
         assert_eq!(first!(events, AssistantFinalAnswer).summary, "Done.");
         let mut conversation = recount_agent::conversation::Conversation::default();
@@ -119,7 +120,7 @@ text = "Done."
 
 const KEY: &str = "a key of the client's own";
 
-/// A scene whose model is a provider over the wire, and whose agent has an option for the provider's key.
+/// A scene whose model is a provider on a socket, and whose agent has an option for the provider's key.
 async fn with_key(name: &str, default: &str) -> (Scene, Player) {
     let player = Player::start(&World::real(), 0, Shelf::of(recording(name))).await.unwrap();
     let models = format!(
@@ -137,7 +138,7 @@ async fn with_key(name: &str, default: &str) -> (Scene, Player) {
     let profile = Profile { name: "clerk".into(), options: vec![option], ..Profile::default() };
     let profiles = Arc::new(Profiles::new([profile]));
     let setup = scene::Setup { models, default: "real/recorded-1", profiles, ..scene::Setup::default() };
-    (Scene::of(setup).await, player)
+    (Scene::with_setup(setup).await, player)
 }
 
 async fn session_with(scene: &Scene, key: Option<&str>) -> SessionId {
@@ -150,14 +151,14 @@ async fn session_with(scene: &Scene, key: Option<&str>) -> SessionId {
 
 async fn run_with_key(scene: &Scene, session: SessionId) -> Vec<recount_event::Event> {
     let order = Order { secrets: BTreeMap::from([(Purpose::ApiKey, "key".into())]), ..chat() };
-    let mut queued = asked("hello");
+    let mut queued = model_run("hello");
     queued.agent = Some(Agent { name: "clerk".into(), version: None });
     let run = scene.queue(queued, order, None, Some(session)).await;
     scene.ended(run).await
 }
 
 #[tokio::test]
-async fn a_run_asks_under_the_key_that_was_chosen_for_its_session() {
+async fn a_run_uses_the_provider_key_of_its_session() {
     for (chosen, default, sent) in [
         (Some(KEY), "the agent's key", KEY),
         (None, "the agent's key", "the agent's key"),
@@ -174,9 +175,9 @@ async fn a_run_asks_under_the_key_that_was_chosen_for_its_session() {
     }
 }
 
-/// P-064: a provider that says a key back does not bring it into the log, whole or in part.
+/// P-064: a key that a provider repeats is not recorded, neither completely nor in part.
 #[tokio::test]
-async fn a_key_that_a_provider_says_back_is_masked() {
+async fn a_key_that_a_provider_repeats_is_masked() {
     for (status, before) in [(401, 0), (401, 490), (200, 0)] {
         let (scene, player) = with_key("unauthorized", "").await;
         let mut recorded = recording(if status == 200 { "text" } else { "unauthorized" });
@@ -196,20 +197,20 @@ async fn a_key_that_a_provider_says_back_is_masked() {
             player.url()
         );
         let setup = scene::Setup { models, ..scene.setup.clone() };
-        let scene = Scene::of(setup).await;
+        let scene = Scene::with_setup(setup).await;
         let session = session_with(&scene, Some(KEY)).await;
         let events = run_with_key(&scene, session).await;
         assert_eq!(player.seen()[0].headers["authorization"], format!("Bearer {KEY}"));
-        let told = scene.told(events[0].run_id).await.join("\n");
-        assert!(!told.contains(&KEY[..5]) && told.contains("*****"), "{told}");
+        let log = scene.stored_lines(events[0].run_id).await.join("\n");
+        assert!(!log.contains(&KEY[..5]) && log.contains("*****"), "{log}");
     }
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_read_any_more_fails_the_run_and_nobody_else_pays() {
+async fn an_unreadable_key_fails_the_run_and_no_other_key_is_used() {
     let (mut scene, player) = with_key("text", "the agent's key").await;
     let session = session_with(&scene, Some(KEY)).await;
-    // Another key of the server's own.
+    // Another sealing key of the server.
     scene.setup.key = Some([8; recount_engine::SEAL_KEY_BYTES]);
     scene.restart().await;
     let failed = first!(run_with_key(&scene, session).await, RunFailed);

@@ -1,5 +1,5 @@
-//! The compacted history of a session is what the model is told: two folds of the same events, written apart, add up to
-//! the same, whatever was retried, cut off or cancelled.
+//! The compacted history of a session equals what the model gets: two independent folds of the same events agree, with
+//! retries, interruptions and cancellations.
 
 use proptest::prelude::*;
 use recount_agent::conversation::Conversation;
@@ -17,7 +17,7 @@ enum End {
     IsCancelled,
 }
 
-/// An attempt: how many texts are complete, whether one more is cut off, how many calls it makes, and how it ends.
+/// An attempt: the number of complete texts, whether another one is cut, the number of calls, and how it ends.
 type Attempt = (usize, bool, usize, End);
 
 fn attempt() -> impl Strategy<Value = Attempt> {
@@ -25,12 +25,12 @@ fn attempt() -> impl Strategy<Value = Attempt> {
     (0..3_usize, any::<bool>(), 0..3_usize, end)
 }
 
-/// Runs of a session, each with its attempts.
+/// The runs of a session, each with its attempts.
 fn session() -> impl Strategy<Value = Vec<Vec<Attempt>>> {
     proptest::collection::vec(proptest::collection::vec(attempt(), 1..6), 1..4)
 }
 
-/// Writes the events of a session down.
+/// Creates the events of a session.
 struct Writer {
     events: Vec<Event>,
     run: u128,
@@ -38,7 +38,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn says(&mut self, type_name: &str, data: &str) {
+    fn emit(&mut self, type_name: &str, data: &str) {
         let payload =
             Payload::read(type_name, data).unwrap_or_else(|why| panic!("{type_name} {data}: {why}"));
         let run_id = RunId::new(self.run.into());
@@ -62,12 +62,12 @@ impl Writer {
 
     fn run(&mut self, attempts: &[Attempt]) {
         self.run += 1;
-        let asked = self.name();
-        self.says("run.queued", r#"{"kind":"agent_loop","prior_run_id":null}"#);
-        self.says("user.message", &format!(r#"{{"text":"question {asked}"}}"#));
+        let number = self.name();
+        self.emit("run.queued", r#"{"kind":"agent_loop","prior_run_id":null}"#);
+        self.emit("user.message", &format!(r#"{{"text":"question {number}"}}"#));
         let mut turn = 0;
         for (at, attempt) in attempts.iter().enumerate() {
-            self.says("turn.started", &format!(r#"{{"turn_index":{turn}}}"#));
+            self.emit("turn.started", &format!(r#"{{"turn_index":{turn}}}"#));
             match attempt.3 {
                 End::Completes => {
                     self.completes(turn, attempt);
@@ -76,11 +76,11 @@ impl Writer {
                 End::IsRetried if at + 1 < attempts.len() => self.fails(turn, attempt, true),
                 End::IsRetried | End::IsCancelled => {
                     self.fails(turn, attempt, false);
-                    return self.says("run.cancelled", r#"{"by":"operator","reason":"enough"}"#);
+                    return self.emit("run.cancelled", r#"{"by":"operator","reason":"enough"}"#);
                 }
             }
         }
-        self.says("run.finished", r#"{"final_status":"completed"}"#);
+        self.emit("run.finished", r#"{"final_status":"completed"}"#);
     }
 
     fn speaks(&mut self, turn: u64, texts: usize) {
@@ -88,12 +88,12 @@ impl Writer {
             let block = self.name();
             let thought =
                 format!(r#"{{"turn_index":{turn},"block_index":{block},"text":"thought {block}"}}"#);
-            self.says("assistant.thinking_complete", &thought);
+            self.emit("assistant.thinking_complete", &thought);
             let block = self.name();
             for (kind, key) in [("delta", "delta"), ("complete", "text")] {
                 let data =
                     format!(r#"{{"turn_index":{turn},"block_index":{block},"{key}":"text {block}. "}}"#);
-                self.says(&format!("assistant.text_{kind}"), &data);
+                self.emit(&format!("assistant.text_{kind}"), &data);
             }
         }
     }
@@ -104,7 +104,7 @@ impl Writer {
             let data = format!(
                 r#"{{"turn_index":{turn},"tool_call_id":"c{call}","tool_name":"look","input":{{}}}}"#
             );
-            self.says("assistant.tool_call_proposed", &data);
+            self.emit("assistant.tool_call_proposed", &data);
         }
         names
     }
@@ -113,11 +113,11 @@ impl Writer {
         self.speaks(turn, *texts);
         let calls = self.proposes(turn, *calls);
         let stop = if calls.is_empty() { "end_turn" } else { "tool_use" };
-        self.says("turn.completed", &format!(r#"{{"turn_index":{turn},"stop_reason":"{stop}"}}"#));
+        self.emit("turn.completed", &format!(r#"{{"turn_index":{turn},"stop_reason":"{stop}"}}"#));
         for call in calls {
             let ended = format!(r#"{{"tool_call_id":"c{call}","tool_name":"look","turn_index":{turn}"#);
-            self.says("tool.invoked", &format!("{ended}}}"));
-            self.says("tool.completed", &format!(r#"{ended},"output":"seen {call}"}}"#));
+            self.emit("tool.invoked", &format!("{ended}}}"));
+            self.emit("tool.completed", &format!(r#"{ended},"output":"seen {call}"}}"#));
         }
     }
 
@@ -128,21 +128,21 @@ impl Writer {
             let data = format!(
                 r#"{{"turn_index":{turn},"block_index":{block},"text":"half {block}","aborted":true}}"#
             );
-            self.says("assistant.text_complete", &data);
+            self.emit("assistant.text_complete", &data);
         }
         for call in self.proposes(turn, *calls) {
             let data = format!(
                 r#"{{"tool_call_id":"c{call}","tool_name":"look","code":"cancelled","message":"no"}}"#
             );
-            self.says("tool.refused", &data);
+            self.emit("tool.refused", &data);
         }
         let data =
             format!(r#"{{"turn_index":{turn},"code":"model_cut","message":"m","will_retry":{will_retry}}}"#);
-        self.says("turn.failed", &data);
+        self.emit("turn.failed", &data);
     }
 }
 
-/// Text that follows text is one.
+/// Joins adjacent texts.
 fn joined(parts: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
     let mut joined: Vec<(&'static str, String)> = Vec::new();
     for (kind, words) in parts {
@@ -154,7 +154,7 @@ fn joined(parts: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
     joined
 }
 
-fn told_to_the_model(events: &[Event]) -> Vec<(&'static str, String)> {
+fn sent_to_the_model(events: &[Event]) -> Vec<(&'static str, String)> {
     let mut conversation = Conversation::default();
     let mut run = None;
     for event in events {
@@ -164,22 +164,22 @@ fn told_to_the_model(events: &[Event]) -> Vec<(&'static str, String)> {
         conversation.event(event);
     }
     let words = |parts: &[Part]| match parts {
-        // Where the model reads the rest is of no use to an application, which has no tool for it.
-        [Part::Text(text)] => text.split("\n[the whole result: ").next().unwrap_or_default().to_owned(),
+        // The note on where to read the rest is for the model only; an application has no tool for it.
+        [Part::Text(text)] => text.split("\n[shortened; ").next().unwrap_or_default().to_owned(),
         other => panic!("{other:?}"),
     };
-    let mut told = Vec::new();
+    let mut sent = Vec::new();
     for message in conversation.messages(None) {
         match message {
             Message::User(parts) => {
-                told.extend(parts.iter().map(|part| ("user", words(std::slice::from_ref(part)))))
+                sent.extend(parts.iter().map(|part| ("user", words(std::slice::from_ref(part)))))
             }
             Message::Assistant { text, calls } => {
-                told.extend(text.map(|text| ("text", text)));
-                told.extend(calls.into_iter().map(|call| ("call", call.id)));
+                sent.extend(text.map(|text| ("text", text)));
+                sent.extend(calls.into_iter().map(|call| ("call", call.id)));
             }
             Message::Results(results) => {
-                told.extend(
+                sent.extend(
                     results
                         .iter()
                         .map(|result| ("result", format!("{} {}", result.call_id, words(&result.parts)))),
@@ -187,19 +187,19 @@ fn told_to_the_model(events: &[Event]) -> Vec<(&'static str, String)> {
             }
         }
     }
-    // What is said so that the model goes on where nobody asked it anything is no part of the conversation.
-    told.retain(|(kind, words)| (*kind, words.as_str()) != ("user", "Go on."));
-    joined(told)
+    // The message that makes the model continue without a user message is not part of the conversation.
+    sent.retain(|(kind, words)| (*kind, words.as_str()) != ("user", "Go on."));
+    joined(sent)
 }
 
-fn told_as_compacted(events: &[Event]) -> Vec<(&'static str, String)> {
+fn compacted_lines(events: &[Event]) -> Vec<(&'static str, String)> {
     let mut history = History::new();
     events.iter().for_each(|event| history.event(event));
-    let mut told = Vec::new();
+    let mut sent = Vec::new();
     for placed in history.compacted().1 {
         match placed.line {
-            Line::User { text, .. } => told.push(("user", text)),
-            Line::Assistant { blocks } => told.extend(blocks.into_iter().map(|answer| match answer.block {
+            Line::User { text, .. } => sent.push(("user", text)),
+            Line::Assistant { blocks } => sent.extend(blocks.into_iter().map(|answer| match answer.block {
                 Block::Text(text) => ("text", text),
                 Block::Thinking(text) => ("thinking", text),
                 Block::ToolUse { tool_call_id, .. } => ("call", tool_call_id.to_string()),
@@ -209,36 +209,37 @@ fn told_as_compacted(events: &[Event]) -> Vec<(&'static str, String)> {
                     Output::Json(json) => serde_json::from_str(json.text()).unwrap(),
                     Output::Text(text) => text,
                 };
-                told.push(("result", format!("{tool_call_id} {words}")));
+                sent.push(("result", format!("{tool_call_id} {words}")));
             }
         }
     }
-    joined(told)
+    joined(sent)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn the_compacted_history_is_what_the_model_is_told(session in session()) {
+    fn the_model_gets_the_compacted_history(session in session()) {
         let mut writer = Writer { events: Vec::new(), run: 0, named: 0 };
         session.iter().for_each(|attempts| writer.run(attempts));
-        let told = told_to_the_model(&writer.events);
-        prop_assert!(!told.is_empty());
-        prop_assert_eq!(told_as_compacted(&writer.events), told);
+        let sent = sent_to_the_model(&writer.events);
+        prop_assert!(!sent.is_empty());
+        prop_assert_eq!(compacted_lines(&writer.events), sent);
     }
 }
 
-/// The same where the run was shortened while it went on: results in part, steps by a summary, and the request whole.
+/// The same for a run that was shortened while it was active: truncated results, summarized steps, and the complete
+/// request.
 #[test]
-fn the_compacted_history_of_a_shortened_run_is_what_the_model_is_told() {
+fn the_model_gets_the_compacted_history_of_a_shortened_run() {
     let mut writer = Writer { events: Vec::new(), run: 0, named: 0 };
     writer.run(&[
         (1, false, 2, End::Completes),
         (1, false, 1, End::Completes),
         (1, false, 1, End::Completes),
     ]);
-    // A run that has ended is told as one that goes on.
+    // An ended run is sent like an active one.
     writer.events.pop();
     let calls: Vec<String> = writer
         .events
@@ -250,11 +251,11 @@ fn the_compacted_history_of_a_shortened_run_is_what_the_model_is_told() {
         .collect();
     let trim = |call: &str| format!(r#"{{"tool_call_id":"{call}","bytes":6,"kept_bytes":0}}"#);
     let both = format!(r#"{{"results":[{},{}]}}"#, trim(&calls[0]), trim(&calls[3]));
-    writer.says("context.trimmed", &both);
-    let told = told_to_the_model(&writer.events);
-    let note = "bytes of this result were left out to save space";
-    assert_eq!(told.iter().filter(|(_, words)| words.contains(note)).count(), 2, "{told:?}");
-    assert_eq!(told_as_compacted(&writer.events), told);
+    writer.emit("context.trimmed", &both);
+    let sent = sent_to_the_model(&writer.events);
+    let note = "bytes of this result were omitted";
+    assert_eq!(sent.iter().filter(|(_, words)| words.contains(note)).count(), 2, "{sent:?}");
+    assert_eq!(compacted_lines(&writer.events), sent);
 
     let (run, through) = (writer.events[0].run_id, {
         let second = |event: &&Event| event.payload().type_name() == "tool.completed";
@@ -263,10 +264,10 @@ fn the_compacted_history_of_a_shortened_run_is_what_the_model_is_told() {
     let cut = format!(
         r#"{{"through_run_id":"{run}","through_sequence":{through},"summary":"in short","request_kept":true}}"#
     );
-    writer.says("context.compacted", &cut);
-    let mut told = told_to_the_model(&writer.events);
-    assert_eq!(told.remove(0), ("user", "in short".to_owned()));
-    assert_eq!(told[0], ("user", "question 1".to_owned()));
-    assert_eq!(told.iter().filter(|(kind, _)| *kind == "call").count(), 1, "{told:?}");
-    assert_eq!(told_as_compacted(&writer.events), told);
+    writer.emit("context.compacted", &cut);
+    let mut sent = sent_to_the_model(&writer.events);
+    assert_eq!(sent.remove(0), ("user", "in short".to_owned()));
+    assert_eq!(sent[0], ("user", "question 1".to_owned()));
+    assert_eq!(sent.iter().filter(|(kind, _)| *kind == "call").count(), 1, "{sent:?}");
+    assert_eq!(compacted_lines(&writer.events), sent);
 }

@@ -1,6 +1,5 @@
-//! Every kind of thing an agent does, on a disk that fails once at any write: the run comes to an end that is recorded,
-//! each call that was proposed has one outcome, and what the log says was done was done. What commands write is the
-//! subject of `disks`.
+//! Every kind of work of an agent on a disk that fails once at any write: the run has a recorded ending, each proposed
+//! call has one outcome, and recorded effects have happened. Outputs of commands are tested in `disks`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +10,10 @@ use recount_faulty_store::WriteFailure;
 
 use crate::runs::applications::client_tool;
 use crate::runs::disks::{Seeds, most_failed};
-use crate::runs::scene::{Scene, Setup, asked, first, types};
+use crate::runs::scene::{Scene, Setup, first, model_run, types};
 
-/// Files that are read, written and changed, one with leave; more text than an event holds; a model that breaks off.
+/// Files that are read, written and changed, one with an approval; a text that is larger than an event; a model that is
+/// cut off.
 const FILES: &str = r#"
 [pace]
 words = 3
@@ -31,7 +31,7 @@ failure = { how = "cut", after = 3, times = 1 }
 text = "The file says uno."
 "#;
 
-/// A run that gives a part to another one.
+/// A run that delegates a part to a child run.
 const PARTS: &str = r#"
 [[scene]]
 when = "the whole"
@@ -47,7 +47,7 @@ call = [{ name = "write_file", input = { path = "part.txt", content = "seen" } }
 text = "I saw the part."
 "#;
 
-/// A tool of another program.
+/// A tool of an MCP server.
 const OTHERS: &str = r#"
 [[turn]]
 call = [{ name = "mcp__toy__echo", input = { text = "one" } }]
@@ -69,7 +69,7 @@ when = "second"
 text = "I go on."
 "#;
 
-/// A tool that an application carries out, with leave, beside one of ours.
+/// A client tool that needs approval, together with a built-in tool.
 const APPLICATION: &str = r#"
 [[turn]]
 text = "I ask both."
@@ -81,7 +81,7 @@ call = [
 text = "Take a coat."
 "#;
 
-/// What a person asks for, one run each, in one session.
+/// Requests of a person, one run each, in one session.
 struct Story {
     name: &'static str,
     setup: fn() -> Setup,
@@ -131,7 +131,7 @@ fn talk() -> Setup {
 
 impl Story {
     async fn begin(&self) -> (Scene, Option<SessionId>) {
-        let scene = Scene::of((self.setup)()).await;
+        let scene = Scene::with_setup((self.setup)()).await;
         scene.put("long", "a line of some length\n".repeat(3_000));
         let session = match self.requests {
             [_] => None,
@@ -140,26 +140,26 @@ impl Story {
         (scene, session)
     }
 
-    /// Tells it to the end. Answers how many of its runs were completed.
-    async fn tell(&self, scene: &Scene, session: Option<SessionId>, said: &str) -> usize {
+    /// Plays all requests. Returns how many of its runs were completed.
+    async fn play(&self, scene: &Scene, session: Option<SessionId>, context: &str) -> usize {
         let mut completed = 0;
         for request in self.requests {
-            // What the disk did not take did not start.
-            let Ok(run) = scene.try_queue(asked(request), (self.order)(), None, session).await else {
+            // A run whose append failed was not created.
+            let Ok(run) = scene.try_queue(model_run(request), (self.order)(), None, session).await else {
                 continue;
             };
-            let events = scene.nod(run).await;
+            let events = scene.approve_all(run).await;
             match events.last().unwrap().payload() {
                 Payload::RunFinished(end) if end.final_status == "completed" => completed += 1,
                 Payload::RunFinished(_) | Payload::RunFailed(_) => {}
-                _ => panic!("{said}: {:?}", types(&events)),
+                _ => panic!("{context}: {:?}", types(&events)),
             }
         }
         for run in runs(scene).await {
-            // One that was started by another may end after it.
-            let events = scene.nod(run).await;
-            check_calls(&events, said);
-            check_effects(scene, &events, said).await;
+            // A child run may end after its parent.
+            let events = scene.approve_all(run).await;
+            check_calls(&events, context);
+            check_effects(scene, &events, context).await;
         }
         completed
     }
@@ -170,8 +170,8 @@ async fn runs(scene: &Scene) -> Vec<RunId> {
     scene.engine.catalogue().list_runs(&query).await.unwrap().items.iter().map(|row| row.id).collect()
 }
 
-/// Each call that was proposed has one outcome.
-fn check_calls(events: &[Event], said: &str) {
+/// Each proposed call has one outcome.
+fn check_calls(events: &[Event], context: &str) {
     let proposed: Vec<_> = events
         .iter()
         .filter_map(|event| match event.payload() {
@@ -188,17 +188,17 @@ fn check_calls(events: &[Event], said: &str) {
             | Payload::ToolCancelled(end) => end.tool_call_id == *call,
             _ => false,
         });
-        assert_eq!(outcomes.count(), 1, "{said}: {call} in {:?}", types(events));
+        assert_eq!(outcomes.count(), 1, "{context}: {call} in {:?}", types(events));
     }
 }
 
-/// What the log says was done was done, and what it says is kept is there.
-async fn check_effects(scene: &Scene, events: &[Event], said: &str) {
+/// Recorded effects have happened, and recorded artifacts exist.
+async fn check_effects(scene: &Scene, events: &[Event], context: &str) {
     let folder = first!(*events, RunQueued).workspace_path.map(PathBuf::from);
     let holds = |path: &str, text: &str| {
         let folder: &Path = folder.as_deref().unwrap();
         let found = std::fs::read_to_string(folder.join(path));
-        assert!(found.as_ref().is_ok_and(|found| found == text), "{said}: {path} is {found:?}");
+        assert!(found.as_ref().is_ok_and(|found| found == text), "{context}: {path} is {found:?}");
     };
     let is_completed = |event: &Event| matches!(event.payload(), Payload::ToolCompleted(end) if end.tool_name == "spawn_run");
     let mut expected = None;
@@ -207,20 +207,20 @@ async fn check_effects(scene: &Scene, events: &[Event], said: &str) {
             Payload::ToolCompleted(end) => match end.tool_name.as_str() {
                 "write_file" => expected = Some("one\n"),
                 "edit_file" => expected = Some("uno\n"),
-                "mcp__toy__echo" => assert_eq!(end.output.as_ref().unwrap().text(), "\"one\"", "{said}"),
+                "mcp__toy__echo" => assert_eq!(end.output.as_ref().unwrap().text(), "\"one\"", "{context}"),
                 _ => {}
             },
-            // Whether it was changed nobody can know.
+            // Whether it was changed is unknown.
             Payload::ToolFailed(end) if end.tool_name == "edit_file" => expected = None,
             Payload::ArtifactCreated(made) => {
                 let found = scene.engine.read().artifacts_called(&made.artifact_id).await.unwrap().remove(0);
-                assert!(matches!(found, FoundArtifact::OfRun(_)), "{said}");
+                assert!(matches!(found, FoundArtifact::OfRun(_)), "{context}");
                 let bytes = scene.engine.read().artifact_bytes(&found).await.unwrap();
-                assert_eq!(Some(bytes.len() as u64), made.size_bytes, "{said}");
+                assert_eq!(Some(bytes.len() as u64), made.size_bytes, "{context}");
             }
             Payload::ChildRunStarted(child) if events.iter().any(is_completed) => {
                 let run: RunId = child.child_run_id.parse().unwrap();
-                assert!(runs(scene).await.contains(&run), "{said}: {run} is missing");
+                assert!(runs(scene).await.contains(&run), "{context}: {run} is missing");
             }
             Payload::AssistantFinalAnswer(answer) => {
                 let whole = [
@@ -232,7 +232,7 @@ async fn check_effects(scene: &Scene, events: &[Event], said: &str) {
                     "I go on.",
                     "Take a coat.",
                 ];
-                assert!(whole.contains(&answer.summary.as_str()), "{said}: {:?}", answer.summary);
+                assert!(whole.contains(&answer.summary.as_str()), "{context}: {:?}", answer.summary);
             }
             _ => {}
         }
@@ -246,16 +246,16 @@ async fn check_effects(scene: &Scene, events: &[Event], said: &str) {
     }
 }
 
-/// How many are told at once: most of it is waiting for the next worker.
+/// Stories that run at once: most of the time is waiting for the next worker.
 const AT_ONCE: usize = 12;
 
 #[tokio::test]
-async fn a_disk_that_fails_once_at_any_write_leaves_no_kind_of_work_without_an_outcome() {
+async fn a_single_write_failure_leaves_no_work_without_an_outcome() {
     let mut disks = Vec::new();
     for story in &STORIES {
         let (scene, session) = story.begin().await;
         scene.disk.faults.fail(0, 0, WriteFailure::Full);
-        assert_eq!(story.tell(&scene, session, story.name).await, story.requests.len(), "{}", story.name);
+        assert_eq!(story.play(&scene, session, story.name).await, story.requests.len(), "{}", story.name);
         let writes = scene.disk.faults.writes();
         assert!(writes > 5, "{}: only {writes} writes", story.name);
         disks.extend((1..=writes).map(|at| (story, at)));
@@ -264,26 +264,26 @@ async fn a_disk_that_fails_once_at_any_write_leaves_no_kind_of_work_without_an_o
         let failure = [WriteFailure::Full, WriteFailure::Write, WriteFailure::Sync][at % 3];
         let (scene, session) = story.begin().await;
         scene.disk.faults.fail(at, 1, failure);
-        story.tell(&scene, session, &format!("{}, {failure:?} at write {at}", story.name)).await;
+        story.play(&scene, session, &format!("{}, {failure:?} at write {at}", story.name)).await;
         scene.disk.faults.failures()
     });
-    // Deltas do not fall into appends the same way each time.
+    // Deltas are not always distributed to the same appends.
     most_failed(&failures.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
 }
 
 /// With `RECOUNT_DISKS_SECONDS` as in `disks`.
 #[tokio::test]
 #[ignore = "full: disks that fail by chance"]
-async fn slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome() {
+async fn random_slow_and_failing_disks_leave_no_work_without_an_outcome() {
     let seeds = Seeds::of_this_run();
     let failures = stream::iter(seeds.disks()).map(|(seed, delay_max)| async move {
         let story = &STORIES[usize::try_from(seed).unwrap() % STORIES.len()];
         let (scene, session) = story.begin().await;
         scene.disk.faults.draw(seed, delay_max, 20, 3);
-        story.tell(&scene, session, &format!("{}, seed {seed}", story.name)).await;
+        story.play(&scene, session, &format!("{}, seed {seed}", story.name)).await;
         scene.disk.faults.failures()
     });
-    // A story of few writes may be spared.
+    // A story with few writes may see no failure.
     let failures: Vec<usize> = failures.buffer_unordered(AT_ONCE).collect().await;
     assert!(failures.iter().any(|failures| *failures > 0), "none of {} disks failed", failures.len());
     println!("{}: no call was left without an outcome", seeds.tried());

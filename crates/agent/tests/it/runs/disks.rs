@@ -1,4 +1,4 @@
-//! Slow and failing disks: what a command writes is what the log tells, or the log says what is missing.
+//! Slow and failing disks: the log has the complete output of a command, or says what is missing.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use recount_event::{Event, ForeignId, Payload};
 use recount_faulty_store::{Crash, CrashAt, WriteFailure, WriteFaults};
 use tokio::time::Instant;
 
-use crate::runs::scene::{Scene, Setup, asked, first, results, types};
+use crate::runs::scene::{Scene, Setup, first, model_run, results, types};
 
-/// How many bytes of a stream the log has.
+/// The number of recorded bytes of a stream.
 fn recorded(events: &[Event], stream: Stream) -> u64 {
     let chunks = events.iter().filter_map(|event| match event.payload() {
         Payload::ToolShellOutputChunk(chunk) if chunk.stream == stream => chunk.byte_count(),
@@ -28,13 +28,13 @@ fn recorded(events: &[Event], stream: Stream) -> u64 {
 #[derive(Default)]
 struct Output {
     recorded: [u64; 2],
-    /// What its exit counts, and whether that is said to be all.
+    /// The byte counts of the exit event, and whether it claims to be complete.
     exited: Option<([u64; 2], bool)>,
 }
 
-/// Each command of a run: what is recorded is what its exit counts, or the log says that some is missing. Answers how
-/// many commands were recorded whole, and how many in part.
-fn check_outputs(events: &[Event], said: &str) -> [usize; 2] {
+/// Checks each command of a run: the recorded output equals the counts of its exit event, or the log says that output
+/// is missing. Returns how many commands were recorded completely, and how many in part.
+fn check_outputs(events: &[Event], context: &str) -> [usize; 2] {
     let mut commands: BTreeMap<ForeignId, Output> = BTreeMap::new();
     let mut counts = [0, 0];
     for event in events {
@@ -57,14 +57,14 @@ fn check_outputs(events: &[Event], said: &str) -> [usize; 2] {
                 let Some(output) = commands.remove(&end.tool_call_id) else { continue };
                 match output.exited {
                     Some((counted, true)) => {
-                        assert_eq!(output.recorded, counted, "{said}");
-                        assert_eq!(counted, WRITTEN, "{said}: it wrote that much");
+                        assert_eq!(output.recorded, counted, "{context}");
+                        assert_eq!(counted, WRITTEN, "{context}: it wrote that much");
                         counts[0] += 1;
                     }
                     Some((_, false)) => counts[1] += 1,
                     None => {
                         let refused = end.code.as_deref() == Some("spawn_failed");
-                        assert!(refused || end.output_incomplete == Some(true), "{said}: {end:?}");
+                        assert!(refused || end.output_incomplete == Some(true), "{context}: {end:?}");
                         counts[1] += 1;
                     }
                 }
@@ -72,7 +72,7 @@ fn check_outputs(events: &[Event], said: &str) -> [usize; 2] {
             _ => {}
         }
     }
-    assert!(commands.is_empty(), "{said}: a command without an end");
+    assert!(commands.is_empty(), "{context}: a command without an end");
     counts
 }
 
@@ -93,12 +93,12 @@ async fn a_slow_disk_loses_no_output() {
     assert!(!exited.truncated);
 }
 
-/// Writes more than is read ahead and less than fits into the pipe with it, so that the command is done with it at once
-/// where a wide pipe can be had.
+/// Larger than the read-ahead, but small enough that the rest fits into the pipe, so that the command ends at once
+/// where large pipes are available.
 const MUCH: usize = 1_200_000;
 
 #[tokio::test]
-async fn a_slow_disk_loses_no_output_when_the_time_is_up() {
+async fn a_slow_disk_loses_no_output_at_a_timeout() {
     let scene = Scene::with("").await;
     scene.put("much.txt", &"0123456789abcdef\n".repeat(80_000).as_bytes()[..MUCH]);
     scene.disk.faults.slow(Duration::from_millis(400));
@@ -116,7 +116,7 @@ async fn a_slow_disk_loses_no_output_when_the_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_cancelled_command_says_that_output_may_be_missing() {
+async fn a_cancelled_command_reports_that_output_may_be_missing() {
     let scene = Scene::with("").await;
     let run = scene.call(RunKind::Shell, shell("seq 1 300000; sleep 1000")).await;
     scene.until(run, "tool.shell.output_chunk").await;
@@ -129,7 +129,7 @@ async fn a_cancelled_command_says_that_output_may_be_missing() {
 }
 
 #[tokio::test]
-async fn a_command_that_was_interrupted_says_that_output_may_be_missing() {
+async fn an_interrupted_command_reports_that_output_may_be_missing() {
     let mut scene = Scene::with("").await;
     scene.disk.crash_at(Crash { at: CrashAt::Type("tool.shell.output_chunk"), kept: true });
     let run = scene.call(RunKind::Shell, shell("echo one; echo two >&2; sleep 1000")).await;
@@ -140,7 +140,7 @@ async fn a_command_that_was_interrupted_says_that_output_may_be_missing() {
     assert_eq!((failed.code.as_deref(), failed.output_incomplete), (Some("interrupted"), Some(true)));
 }
 
-/// Two commands with long output on both streams, files, a question to a person, and words before and after.
+/// Two commands with long output on both streams, files, a question to a person, and text before and after.
 const STORY: &str = r#"
 [pace]
 words = 4
@@ -159,32 +159,33 @@ call = [
 text = "That is all."
 "#;
 
-/// What each of these commands writes.
+/// The number of bytes that each of these commands writes.
 const WRITTEN: [u64; 2] = [108_894, 23_893];
 
-/// Longer than any of these disks takes for all of the story.
+/// Longer than any of these disks needs for the whole story.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 async fn story() -> Scene {
-    Scene::of(Setup { script: STORY.into(), patience: PATIENCE, ..Setup::default() }).await
+    Scene::with_setup(Setup { script: STORY.into(), patience: PATIENCE, ..Setup::default() }).await
 }
 
-/// Tells the story on a disk of this kind to a truthful end. `None` when it could not even begin.
-async fn tell(scene: &Scene, said: &str) -> Option<[usize; 2]> {
-    let run = scene.try_queue(asked("go"), Order::default(), None, None).await.ok()?;
-    let events = scene.nod(run).await;
+/// Plays the story on a disk and checks its end. `None` if the run could not be created.
+async fn play(scene: &Scene, context: &str) -> Option<[usize; 2]> {
+    let run = scene.try_queue(model_run("go"), Order::default(), None, None).await.ok()?;
+    let events = scene.approve_all(run).await;
     let last = events.last().unwrap();
     let is_end = matches!(last.payload(), Payload::RunFinished(_) | Payload::RunFailed(_));
-    assert!(is_end, "{said}: {:?}", types(&events));
-    Some(check_outputs(&events, said))
+    assert!(is_end, "{context}: {:?}", types(&events));
+    Some(check_outputs(&events, context))
 }
 
-/// Tells the story on many disks, several at a time: most of it is waiting for the next worker. How often each failed.
+/// Plays the story on many disks, several at a time: most of the time is waiting for the next worker. Returns how often
+/// each disk failed.
 async fn on_each(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&WriteFaults)>)>) -> Vec<usize> {
-    let stories = disks.into_iter().map(|(said, set)| async move {
+    let stories = disks.into_iter().map(|(context, set)| async move {
         let scene = story().await;
         set(&scene.disk.faults);
-        tell(&scene, &said).await;
+        play(&scene, &context).await;
         scene.disk.faults.failures()
     });
     stream::iter(stories).buffer_unordered(STORIES_AT_ONCE).collect().await
@@ -196,27 +197,27 @@ async fn on_each_that_fails(disks: impl IntoIterator<Item = (String, Box<dyn Fn(
     assert!(failures.iter().all(|failures| *failures > 0), "a disk that never failed: {failures:?}");
 }
 
-/// Of disks that fail by chance, and of writes that do not fall the same way each time, some are spared.
+/// Checks that enough disks failed. With random failures and varying writes, some never fail.
 pub(crate) fn most_failed(failures: &[usize]) {
     let spared = failures.iter().filter(|failures| **failures == 0).count();
     assert!(spared * 4 <= failures.len(), "{spared} of {} disks never failed", failures.len());
 }
 
-/// How many stories are told at once.
+/// Stories that run at once.
 const STORIES_AT_ONCE: usize = 12;
 
-/// A disk by what is wrong with it, and how it becomes so.
+/// A disk: a description of its fault, and how to set it.
 type Disk = (String, Box<dyn Fn(&WriteFaults)>);
 
 #[tokio::test]
-async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
+async fn a_single_write_failure_loses_nothing_silently() {
     let calm = story().await;
-    assert_eq!(tell(&calm, "a good disk").await, Some([2, 0]));
+    assert_eq!(play(&calm, "a good disk").await, Some([2, 0]));
     let writes = calm.disk.faults.writes();
     assert!(writes > 15, "only {writes} writes");
     let mut disks: Vec<Disk> = Vec::new();
     for failure in [WriteFailure::Full, WriteFailure::Write, WriteFailure::Sync] {
-        // How output falls into appends is not the same each time; so many there are at least.
+        // Output is not always distributed to the same appends; there are at least this many.
         for at in 1..=writes * 3 / 4 {
             disks.push((
                 format!("{failure:?} at write {at}"),
@@ -228,18 +229,18 @@ async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_full_for_a_while_loses_nothing_silently() {
+async fn a_temporarily_full_disk_loses_nothing_silently() {
     let disk = |at| -> Disk {
         (format!("full from write {at} on"), Box::new(move |faults| faults.fail(at, 6, WriteFailure::Full)))
     };
     on_each_that_fails([3, 6, 8, 10, 12].map(disk)).await;
 }
 
-/// How many seeds are tried when nobody says for how long.
+/// The number of seeds if no duration is set.
 const SEEDS: u64 = 12;
 
-/// Which disks are tried by chance. With `RECOUNT_DISKS_SECONDS` it goes on for that long, on disks that take up to 5 s a
-/// write, from the seed `RECOUNT_DISKS_SEED`; that is `cargo xtask soak --disks`.
+/// The random disks to try. With `RECOUNT_DISKS_SECONDS` it continues for that long, on disks that take up to 5 s for a
+/// write, from the seed `RECOUNT_DISKS_SEED`; `cargo xtask soak --disks` uses this.
 pub(crate) struct Seeds {
     first: u64,
     next: Cell<u64>,
@@ -254,9 +255,9 @@ impl Seeds {
         Seeds { first, next: Cell::new(first), until: seconds.map(|time| recount_world::moment() + time) }
     }
 
-    /// Each seed, and how long a write takes at most.
+    /// Each seed, with the maximum duration of a write.
     pub(crate) fn disks(&self) -> impl Iterator<Item = (u64, Duration)> {
-        // Most disks are quick, or few stories would be told in an hour.
+        // Most disks are fast; otherwise few stories would run in an hour.
         let delays: &[u64] = if self.until.is_some() { &[50, 50, 50, 200, 1_000, 5_000] } else { &[60] };
         let delays = delays.iter().map(|delay| Duration::from_millis(*delay)).cycle();
         let is_next = |(seed, _): &(u64, Duration)| {
@@ -269,7 +270,7 @@ impl Seeds {
         (self.first..).zip(delays).take_while(is_next)
     }
 
-    /// How many disks were tried, with their seeds.
+    /// The number of tried disks, with their seeds.
     pub(crate) fn tried(&self) -> String {
         let (first, next) = (self.first, self.next.get());
         format!("{} disks, seeds {first} to {}", next - first, next - 1)
@@ -278,7 +279,7 @@ impl Seeds {
 
 #[tokio::test]
 #[ignore = "full: disks that fail by chance"]
-async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
+async fn random_slow_and_failing_disks_lose_nothing_silently() {
     let seeds = Seeds::of_this_run();
     let disks = seeds.disks().map(|(seed, delay_max)| -> Disk {
         (format!("seed {seed}"), Box::new(move |faults| faults.draw(seed, delay_max, 20, 3)))
@@ -288,7 +289,7 @@ async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_what_could_not_be_kept() {
+async fn the_model_is_informed_about_output_that_was_not_stored() {
     let script = r#"
 [[turn]]
 call = [
@@ -305,17 +306,17 @@ text = "Read."
     scene.put("dot.png", crate::runs::pictures::PNG);
     scene.put("wide", format!("{}wide\n", "-".repeat(300)).repeat(300));
     scene.disk.faults.refuse_blobs();
-    let run = scene.ask("read").await;
+    let run = scene.start("read").await;
     let events = scene.ended(run).await;
-    let told = results(&events);
-    for (at, (text, _)) in told.iter().enumerate() {
+    let outputs = results(&events);
+    for (at, (text, _)) in outputs.iter().enumerate() {
         if at == 1 {
-            // What a command wrote is in the log, and needs no blob.
-            assert!(text.contains("the whole output is kept as art_"), "{text}");
+            // The output of a command is in the log and needs no blob.
+            assert!(text.contains("the complete output is stored as art_"), "{text}");
             continue;
         }
-        assert!(text.contains("could not be kept") && text.contains("no space is left"), "{text}");
+        assert!(text.contains("could not be stored") && text.contains("no space is left"), "{text}");
     }
-    // What could be told without being kept was told.
-    assert_eq!(told.iter().map(|(_, is_error)| *is_error).collect::<Vec<_>>(), [true, false, true, false]);
+    // Results that need no artifact were recorded.
+    assert_eq!(outputs.iter().map(|(_, is_error)| *is_error).collect::<Vec<_>>(), [true, false, true, false]);
 }

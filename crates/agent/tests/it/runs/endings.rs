@@ -1,4 +1,4 @@
-//! How runs end: well, badly, cut off, out of money.
+//! Endings of runs: completed, failed, cancelled and over budget.
 
 use recount_engine::Order;
 use recount_event::Payload;
@@ -6,14 +6,14 @@ use recount_event::Payload;
 use crate::runs::scene::{Scene, Setup, count, first, refusals, results, types};
 
 #[tokio::test]
-async fn a_provider_that_fails_is_told_of_and_tried_again() {
+async fn a_provider_failure_is_recorded_and_retried() {
     let script = r#"
 [[turn]]
 text = "I was about to say it all."
 failure = { how = "status", status = 529, retry_after_ms = 10, times = 2, after = 2 }
 "#;
     let scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     let attempts: Vec<Option<u64>> = events
         .iter()
@@ -28,40 +28,40 @@ failure = { how = "status", status = 529, retry_after_ms = 10, times = 2, after 
 }
 
 #[tokio::test]
-async fn a_provider_that_says_no_ends_the_run() {
+async fn a_provider_refusal_ends_the_run() {
     let script = "[[turn]]\ntext = 'x'\nfailure = { how = 'status', status = 401 }";
     let scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     let failed = first!(events, RunFailed);
     assert_eq!((failed.code.as_str(), failed.retriable), ("model_unauthorized", false));
 }
 
 #[tokio::test]
-async fn a_model_without_an_end_is_ended() {
+async fn an_endless_model_is_stopped() {
     let call = "call = [{ name = 'glob', input = { pattern = '*' } }]\n";
     let script = format!("[[turn]]\n{call}").repeat(20);
     let scene = Scene::with(&script).await;
     let order = Order { max_turns: Some(5), ..Order::default() };
-    let run = scene.ask_for("go", order, None, None).await;
+    let run = scene.start_with("go", order, None, None).await;
     let events = scene.ended(run).await;
     let failed = first!(events, RunFailed);
     assert_eq!((failed.code.as_str(), failed.turns), ("turn_limit", Some(5)));
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_stops_in_the_middle_of_a_word() {
+async fn a_cancelled_run_stops_in_the_middle_of_the_text() {
     let script =
         "[[turn]]\npace = { tokens_per_second = 20 }\ntext = 'a b c d e f g h i j k l m n o p q r s t'";
     let scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     scene.until(run, "assistant.text_delta").await;
     scene.cancel(run).await;
     let events = scene.ended(run).await;
     let types = types(&events);
     assert_eq!(types[types.len() - 3..], ["assistant.text_complete", "turn.failed", "run.cancelled"]);
     // The place is free again.
-    let next = scene.ask("go").await;
+    let next = scene.start("go").await;
     scene.until(next, "run.started").await;
 }
 
@@ -92,10 +92,10 @@ text = "Done."
 }
 
 #[tokio::test]
-async fn how_a_model_stops_is_how_its_run_ends() {
+async fn the_stop_reason_decides_the_ending() {
     for (stop, status) in [("end_turn", "completed"), ("max_tokens", "truncated"), ("refusal", "refused")] {
         let scene = Scene::with(&format!("[[turn]]\ntext = 'x'\nstop = '{stop}'")).await;
-        let run = scene.ask("go").await;
+        let run = scene.start("go").await;
         let events = scene.ended(run).await;
         assert_eq!(first!(events, RunFinished).final_status, status);
         assert_eq!(first!(events, TurnCompleted).stop_reason.as_str(), stop);
@@ -104,7 +104,7 @@ async fn how_a_model_stops_is_how_its_run_ends() {
 }
 
 #[tokio::test]
-async fn what_a_model_can_fail_with_is_what_its_run_fails_with() {
+async fn the_run_fails_with_the_error_of_its_model() {
     for (failure, code, retriable) in [
         ("how = 'status', status = 401", "model_unauthorized", false),
         ("how = 'status', status = 404", "model_not_found", false),
@@ -122,8 +122,8 @@ async fn what_a_model_can_fail_with_is_what_its_run_fails_with() {
                 "[pace]\nwords = 1\n[[turn]]\ntext = 'a b c d'\nfailure = {{ {failure}, after = {after} }}"
             );
             let play = "first_byte_timeout_ms = 100\nsilence_timeout_ms = 100";
-            let scene = Scene::of(Setup { script, play, ..Setup::default() }).await;
-            let run = scene.ask("go").await;
+            let scene = Scene::with_setup(Setup { script, play, ..Setup::default() }).await;
+            let run = scene.start("go").await;
             let events = scene.ended(run).await;
             let failed = first!(events, RunFailed);
             assert_eq!((failed.code.as_str(), failed.retriable), (code, retriable), "{}", failed.message);
@@ -138,10 +138,10 @@ async fn what_a_model_can_fail_with_is_what_its_run_fails_with() {
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_for_good_is_given_up() {
+async fn a_persistent_provider_failure_ends_the_run() {
     let script = "[[turn]]\ntext = 'x'\nfailure = { how = 'status', status = 503, retry_after_ms = 5 }";
     let scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "error.upstream"), 4);
     assert!(first!(events, RunFailed).retriable);
@@ -151,7 +151,7 @@ async fn a_provider_that_fails_for_good_is_given_up() {
 async fn a_turn_with_more_calls_than_are_recorded_fails() {
     let call = "{ name = 'glob', input = { pattern = '*' } },";
     let scene = Scene::with(&format!("[[turn]]\ncall = [{}]", call.repeat(129))).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, RunFailed).code, "model_malformed");
     assert_eq!(count(&events, "assistant.tool_call_proposed"), 0);
@@ -163,28 +163,28 @@ async fn a_tool_that_is_not_offered_is_refused() {
         "[[turn]]\ncall = [{ name = 'shell_exec', input = { command = 'ls' } }]\n[[turn]]\ntext = 'I see.'";
     let scene = Scene::with(script).await;
     let order = Order { tools: Some(vec!["glob".into()]), ..Order::default() };
-    let run = scene.ask_for("go", order, None, None).await;
+    let run = scene.start_with("go", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, ErrorToolUnavailable).reason, "not_offered");
     assert_eq!(refusals(&events)[0].0, "unavailable");
-    assert!(results(&events)[0].0.contains("not among the tools"));
+    assert!(results(&events)[0].0.contains("is not available in this run"));
 }
 
 #[tokio::test]
 async fn a_tool_that_kills_every_worker_ends_the_run() {
-    // A run that is one call of such a tool has nobody to go on.
+    // A run that is one call of such a tool has no model that could continue.
     let scene = Scene::with("[[turn]]\ncall = [{ name = 'panics', input = {} }]").await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
-    // It is not called a second time: what was under way is told, and the model goes on.
+    // It is not called again: the interruption is recorded, and the model continues.
     assert_eq!(refusals(&events)[0].0, "interrupted");
     assert_eq!(first!(events, RunFinished).final_status, "completed");
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_in_its_middle_ends_with_its_run() {
+async fn a_running_call_is_cancelled_with_its_run() {
     let scene = Scene::with("[[turn]]\ncall = [{ name = 'hangs', input = {} }]").await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     scene.until(run, "tool.started").await;
     scene.cancel(run).await;
     let events = scene.ended(run).await;
@@ -193,13 +193,13 @@ async fn a_call_that_is_cancelled_in_its_middle_ends_with_its_run() {
     let error = first!(events, ToolCancelled).error.unwrap();
     assert_eq!(
         error,
-        "cancelled (enough): the call may have started, and whether it took effect is not known"
+        "cancelled (enough): the call may have started, and it is unknown whether it took effect"
     );
     assert_eq!(first!(events, RunCancelled).by, "operator");
 }
 
 #[tokio::test]
-async fn a_long_output_is_kept_and_the_model_is_told_its_beginning() {
+async fn a_long_output_is_stored_and_the_model_gets_its_beginning() {
     let script = r#"
 [[turn]]
 call = [{ name = "read_file", input = { path = "long" } }, { name = "shell_exec", input = { command = "cat long" } }]
@@ -208,10 +208,10 @@ text = "Read."
 "#;
     let scene = Scene::with(script).await;
     scene.put("long", "a line of some length\n".repeat(3_000));
-    let run = scene.ask("read").await;
+    let run = scene.start("read").await;
     let events = scene.ended(run).await;
-    for (told, wrong) in results(&events) {
-        assert!(!wrong && told.len() < 40_000 && told.contains("a line of some length"), "{}", told.len());
+    for (text, is_error) in results(&events) {
+        assert!(!is_error && text.len() < 40_000 && text.contains("a line of some length"), "{}", text.len());
     }
     let kept: Vec<u64> = events
         .iter()

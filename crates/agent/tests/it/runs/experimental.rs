@@ -1,4 +1,4 @@
-//! The experimental types in real runs: written where the setting is on, and nowhere else.
+//! Experimental event types in real runs: written only where the setting is enabled.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ fn all_on() -> Setup {
     Setup { script: SCRIPT.to_owned(), experimental, child_runs: true, ..Setup::default() }
 }
 
-/// The pieces of each call, joined, by its id.
+/// The joined input pieces of each call, by its id.
 fn inputs(events: &[Event]) -> Vec<(ForeignId, String)> {
     let mut inputs: Vec<(ForeignId, String)> = Vec::new();
     for event in events {
@@ -55,9 +55,9 @@ fn inputs(events: &[Event]) -> Vec<(ForeignId, String)> {
 }
 
 #[tokio::test]
-async fn inputs_come_in_pieces_and_images_as_artifacts_where_that_is_switched_on() {
-    let scene = Scene::of(all_on()).await;
-    let events = scene.nod(scene.ask("go").await).await;
+async fn inputs_are_streamed_and_images_are_artifacts_when_enabled() {
+    let scene = Scene::with_setup(all_on()).await;
+    let events = scene.approve_all(scene.start("go").await).await;
     let proposed: Vec<(ForeignId, Value)> = events
         .iter()
         .filter_map(|event| match event.payload() {
@@ -89,37 +89,39 @@ async fn inputs_come_in_pieces_and_images_as_artifacts_where_that_is_switched_on
 }
 
 #[tokio::test]
-async fn without_a_setting_no_experimental_event_is_written_and_readers_miss_nothing() {
-    let off = Scene::of(Setup { experimental: Experimental::default(), child_runs: false, ..all_on() }).await;
-    let on = Scene::of(all_on()).await;
-    let plain = off.nod(off.ask("go").await).await;
-    let with = on.nod(on.ask("go").await).await;
+async fn without_the_setting_no_experimental_event_is_written_and_readers_miss_nothing() {
+    let off =
+        Scene::with_setup(Setup { experimental: Experimental::default(), child_runs: false, ..all_on() })
+            .await;
+    let on = Scene::with_setup(all_on()).await;
+    let plain = off.approve_all(off.start("go").await).await;
+    let with = on.approve_all(on.start("go").await).await;
     for name in EXPERIMENTAL {
         assert_eq!(count(&plain, name), 0, "{name}");
     }
     let stable = |events: &[Event]| -> Vec<String> {
         let is_stable = |name: &&str| !EXPERIMENTAL.contains(name) && *name != "artifact.created";
         let mut names: Vec<String> = types(events).into_iter().filter(is_stable).map(str::to_owned).collect();
-        // How many pieces a text has depends on time.
+        // The number of text pieces depends on timing.
         names.retain(|name| name != "assistant.text_delta");
         names
     };
     assert_eq!(stable(&plain), stable(&with), "the rest of the log is the same");
-    let told = |events: &[Event]| {
+    let message_count = |events: &[Event]| {
         let mut conversation = Conversation::default();
         events.iter().for_each(|event| conversation.event(event));
         conversation.messages(None).len()
     };
-    assert_eq!(told(&plain), told(&with));
+    assert_eq!(message_count(&plain), message_count(&with));
 }
 
 #[tokio::test]
-async fn a_branch_says_what_it_branched_from_where_that_is_switched_on() {
+async fn a_branch_names_its_origin_when_enabled() {
     for branches in [true, false] {
         let experimental = Experimental { branches, ..Experimental::default() };
-        let scene = Scene::of(Setup { experimental, ..all_on() }).await;
-        let run = scene.ask("go").await;
-        let before = scene.nod(run).await;
+        let scene = Scene::with_setup(Setup { experimental, ..all_on() }).await;
+        let run = scene.start("go").await;
+        let before = scene.approve_all(run).await;
         let saved = before.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap();
         let Payload::RunCheckpointSaved(checkpoint) = saved.payload() else { unreachable!() };
         let from = ResumeFrom::Checkpoint(checkpoint.checkpoint_id.clone());
@@ -130,7 +132,7 @@ async fn a_branch_says_what_it_branched_from_where_that_is_switched_on() {
             let order = Order::read(new.queued.config.as_ref()).unwrap();
             new.queued.config = Some(Order { branch: from.branch(), ..order }.written());
             let (after, _) = scene.engine.write().create_run(new).await.unwrap();
-            let events = scene.nod(after).await;
+            let events = scene.approve_all(after).await;
             assert_eq!(count(&events, "run.branched_from"), usize::from(branches && branch), "{from:?}");
             if branches && branch {
                 let branched = first!(events, RunBranchedFrom);

@@ -1,4 +1,4 @@
-//! Scripts as people publish them for Claude Code's hooks, unchanged: what they guard there they guard here.
+//! Published Claude Code hook scripts, unchanged: they have the same effect here.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use recount_event::Event;
 
 use crate::runs::scene::{Scene, Setup, count, first, refusals, results};
 
-/// A validator of command lines, in the shape of the documented example: reasons on standard error, exit status 2.
+/// A command line validator like the documented example: reasons on stderr, exit status 2.
 const VALIDATOR: &str = r#"#!/usr/bin/env python3
 import json
 import re
@@ -42,7 +42,7 @@ if issues:
     sys.exit(2)
 "#;
 
-/// Decides by JSON on standard output.
+/// Decides with JSON on stdout.
 const DECIDER: &str = r#"#!/usr/bin/env python3
 import json
 import sys
@@ -78,7 +78,7 @@ else
 fi
 "#;
 
-/// Runs after edits, and writes a note of each.
+/// Runs after edits, and records each one.
 const FORMATTER: &str = r#"#!/usr/bin/env python3
 import json
 import os
@@ -95,14 +95,14 @@ with open(file_path, "w") as f:
 print(f"Fixed markdown formatting in {os.path.relpath(file_path, os.environ['CLAUDE_PROJECT_DIR'])}")
 "#;
 
-/// The one-liner of the documentation that protects files.
+/// The documented one-liner that protects files.
 const PROTECT: &str = r#"python3 -c "import json, sys; data=json.load(sys.stdin); path=data.get('tool_input',{}).get('file_path',''); sys.exit(2 if any(p in path for p in ['.env', 'package-lock.json', '.git/']) else 0)""#;
 
 async fn scene(hooks: &str, policy: &str, calls: &[&str]) -> Scene {
     let turn = |call: &&str| format!("[[turn]]\ncall = [{{ {call} }}]\n");
     let script: String = calls.iter().map(turn).chain(["[[turn]]\ntext = 'Done.'\n".to_owned()]).collect();
     let setup = Setup { script, hooks: hooks.to_owned(), policy: policy.to_owned(), ..Setup::default() };
-    let scene = Scene::of(setup).await;
+    let scene = Scene::with_setup(setup).await;
     for (name, text) in [
         ("validator.py", VALIDATOR),
         ("decider.py", DECIDER),
@@ -127,24 +127,24 @@ fn content(events: &[Event], path: &str) -> String {
     std::fs::read_to_string(Path::new(&root).join(path)).unwrap_or_default()
 }
 
-/// Whether each call was vetoed, in order, with the reason.
+/// The veto of each call, in order, with the reason.
 fn vetoes(events: &[Event]) -> Vec<String> {
     refusals(events).into_iter().map(|(code, error)| format!("{code}: {error}")).collect()
 }
 
 #[tokio::test]
-async fn a_validator_of_command_lines_blocks_by_its_exit_status() {
+async fn a_command_line_validator_blocks_with_its_exit_status() {
     let hooks = hook("PreToolUse", "Bash", "['./validator.py']");
     let calls = &[
         "name = 'shell_exec', input = { command = 'grep x a' }",
         "name = 'shell_exec', input = { command = 'echo fine' }",
         "name = 'git_exec', input = { args = ['push', '--force'] }",
-        // It is not asked about this.
+        // Its matcher does not select this call.
         "name = 'write_file', input = { path = 'a', content = 'grep x a' }",
     ];
     let scene = scene(&hooks, "[[rules]]\nid = 'all'\ntool = 'git_exec'\naction = 'allow'\n", calls).await;
-    let run = scene.ask("go").await;
-    let events = scene.nod(run).await;
+    let run = scene.start("go").await;
+    let events = scene.approve_all(run).await;
     assert_eq!(
         vetoes(&events),
         [
@@ -157,7 +157,7 @@ async fn a_validator_of_command_lines_blocks_by_its_exit_status() {
 }
 
 #[tokio::test]
-async fn a_script_that_decides_by_json_allows_denies_and_asks() {
+async fn a_script_with_json_output_allows_denies_and_asks() {
     let hooks = hook("PreToolUse", "Read|Edit|MultiEdit|Write", "['./decider.py']");
     let calls = &[
         "name = 'write_file', input = { path = 'notes.md', content = 'x' }",
@@ -166,46 +166,46 @@ async fn a_script_that_decides_by_json_allows_denies_and_asks() {
         "name = 'write_file', input = { path = 'a.lock', content = 'x' }",
     ];
     let scene = scene(&hooks, "", calls).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
-    let told = vetoes(&events);
-    assert_eq!(told[..2], ["vetoed: the hook script vetoed the call: Sensitive file"; 2]);
+    let messages = vetoes(&events);
+    assert_eq!(messages[..2], ["vetoed: the hook script vetoed the call: Sensitive file"; 2]);
     assert!(
-        told[2].contains("wants a person to approve the call")
-            && told[2].contains("Lock files are edited by hand only")
-            && told[2].contains("policy"),
-        "{told:?}"
+        messages[2].contains("requires approval")
+            && messages[2].contains("Lock files are edited by hand only")
+            && messages[2].contains("policy"),
+        "{messages:?}"
     );
     assert_eq!(
-        (content(&events, "notes.md"), content(&events, ".env"), told.len()),
+        (content(&events, "notes.md"), content(&events, ".env"), messages.len()),
         ("x".into(), String::new(), 3)
     );
 }
 
 #[tokio::test]
-async fn a_call_that_a_person_approved_needs_no_second_answer() {
+async fn an_approved_call_is_not_asked_about_again_by_a_hook() {
     let hooks = hook("PreToolUse", "Write", "['./decider.py']");
     let policy = "[[rules]]\nid = 'locks'\ntool = 'write_file'\naction = 'ask'\n";
     let scene =
         scene(&hooks, policy, &["name = 'write_file', input = { path = 'a.lock', content = 'x' }"]).await;
-    let run = scene.ask("go").await;
-    let events = scene.nod(run).await;
+    let run = scene.start("go").await;
+    let events = scene.approve_all(run).await;
     assert_eq!((content(&events, "a.lock"), vetoes(&events)), ("x".to_owned(), Vec::new()));
 }
 
 #[tokio::test]
-async fn the_older_answers_and_commands_of_one_line_work() {
+async fn older_responses_and_command_lines_are_accepted() {
     let calls = &[
         "name = 'write_file', input = { path = 'generated/a', content = 'x' }",
         "name = 'write_file', input = { path = 'package-lock.json', content = 'x' }",
         "name = 'write_file', input = { path = 'b', content = 'x' }",
     ];
     let older = scene(&hook("PreToolUse", "Edit|Write", "['./older.sh']"), "", calls).await;
-    let events = older.ended(older.ask("go").await).await;
+    let events = older.ended(older.start("go").await).await;
     assert_eq!(vetoes(&events), ["vetoed: the hook script vetoed the call: generated files are not edited"]);
     let line = format!("'''{PROTECT}'''");
     let protect = scene(&hook("PreToolUse", "Edit|MultiEdit|Write", &line), "", calls).await;
-    let events = protect.ended(protect.ask("go").await).await;
+    let events = protect.ended(protect.start("go").await).await;
     assert_eq!(vetoes(&events), ["vetoed: the hook script vetoed the call"]);
     assert_eq!(
         (content(&events, "package-lock.json"), content(&events, "b")),
@@ -221,10 +221,10 @@ async fn a_formatter_runs_after_each_edit_and_before_the_next_call() {
         "name = 'edit_file', input = { path = 'missing.md', old_text = 'x', new_text = 'y' }",
     ];
     let scene = scene(&hook("PostToolUse", "Edit|MultiEdit|Write", "['./formatter.py']"), "", calls).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!(content(&events, "a.md"), "one\n");
-    assert_eq!(count(&events, "ext.recount.hook_failed"), 0, "{:#?}", scene.told(run).await);
-    let told = results(&events);
-    assert!(told[1].0.ends_with("one\n") || told[1].0.ends_with("one"), "{told:?}");
+    assert_eq!(count(&events, "ext.recount.hook_failed"), 0, "{:#?}", scene.stored_lines(run).await);
+    let messages = results(&events);
+    assert!(messages[1].0.ends_with("one\n") || messages[1].0.ends_with("one"), "{messages:?}");
 }

@@ -1,4 +1,4 @@
-//! Hooks of runs, with real programs: what they read, what their answers do, and what their failures do.
+//! Hooks of runs, with real programs: their input, and the effects of their output and of failures.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::runs::scene::{Scene, Setup, count, course, first, refusals, results, types};
 
-/// A scene whose model makes these calls, one a turn, and then ends. `guard` runs before them.
+/// A scene whose model makes these calls, one in each turn, and then ends. `guard` runs before them.
 async fn scene(guard: &str, calls: &[&str]) -> Scene {
-    Scene::of(setup(&format!("[guard]\nevent = 'PreToolUse'\n{guard}\n"), calls)).await
+    Scene::with_setup(setup(&format!("[guard]\nevent = 'PreToolUse'\n{guard}\n"), calls)).await
 }
 
 fn setup(hooks: &str, calls: &[&str]) -> Setup {
@@ -22,27 +22,27 @@ fn setup(hooks: &str, calls: &[&str]) -> Setup {
     Setup { script, hooks: hooks.to_owned(), ..Setup::default() }
 }
 
-/// Puts a program into the folder of the configuration.
+/// Writes a program into the configuration folder.
 fn program(scene: &Scene, name: &str, text: &str) {
     let path = scene.folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What a program left in the folder of the configuration.
+/// The file that a program wrote to the configuration folder.
 fn left(scene: &Scene, name: &str) -> String {
     std::fs::read_to_string(scene.folder.path().join(name)).unwrap_or_default()
 }
 
 const TOUCH: &str = "name = 'shell_exec', input = { command = 'echo done >> marks' }";
 
-/// How often the command was carried out.
+/// How often the command ran.
 fn marks(events: &[Event]) -> usize {
     let path = first!(*events, RunQueued).workspace_path.unwrap();
     std::fs::read_to_string(Path::new(&path).join("marks")).unwrap_or_default().lines().count()
 }
 
-/// What the log says of hooks that failed.
+/// The recorded failures of hooks.
 fn failures(events: &[Event]) -> Vec<Value> {
     let data = |event: &Event| match event.payload() {
         Payload::Opaque(opaque) if &*opaque.type_name == "ext.recount.hook_failed" => {
@@ -56,21 +56,21 @@ fn failures(events: &[Event]) -> Vec<Value> {
 /// The stored bytes of the first event of a type.
 async fn stored(scene: &Scene, run: recount_event::RunId, type_name: &str) -> String {
     let typed = format!("\"{type_name}\"");
-    scene.told(run).await.into_iter().find(|line| line.contains(&typed)).unwrap()
+    scene.stored_lines(run).await.into_iter().find(|line| line.contains(&typed)).unwrap()
 }
 
 #[tokio::test]
 async fn hooks_read_the_stored_bytes_of_the_event_and_nothing_else() {
     let hooks = "[before]\nevent = 'PreToolUse'\ncommand = ['./keep', 'before']\n\
                  [after]\nevent = 'PostToolUse'\ncommand = ['./keep', 'after']\n";
-    let scene = Scene::of(setup(hooks, &[TOUCH])).await;
+    let scene = Scene::with_setup(setup(hooks, &[TOUCH])).await;
     program(
         &scene,
         "keep",
         "#!/bin/sh\ncat > \"$(dirname \"$0\")/$1\"\npwd > \"$(dirname \"$0\")/cwd\"\n\
         env | cut -d= -f1 | sort | tr '\\n' ' ' > \"$(dirname \"$0\")/env\"\necho \"$RECOUNT_RUN_ID\" > \"$(dirname \"$0\")/run\"\n",
     );
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!(marks(&events), 1);
     assert_eq!(left(&scene, "before"), stored(&scene, run, "tool.invoked").await);
@@ -99,70 +99,73 @@ async fn hooks_read_the_stored_bytes_of_the_event_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_veto_settles_the_call_before_anything_happens() {
+async fn a_veto_fails_the_call_before_anything_happens() {
     let scene = scene("command = 'echo \"not on a Friday\" >&2; exit 2'", &[TOUCH]).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!((marks(&events), types(&events).last()), (0, Some(&"run.finished")));
     let failed = first!(events, ToolFailed);
     assert_eq!(failed.code.as_deref(), Some("vetoed"));
     assert_eq!(failed.error.as_deref(), Some("the hook guard vetoed the call: not on a Friday"));
-    // It was invoked, and its command never began.
+    // It was invoked, but its command never started.
     assert_eq!((count(&events, "tool.invoked"), count(&events, "tool.shell.command")), (1, 0));
     assert_eq!(results(&events), [("the hook guard vetoed the call: not on a Friday".to_owned(), true)]);
     assert!(failures(&events).is_empty());
 }
 
 #[tokio::test]
-async fn the_first_veto_ends_the_asking_and_a_matcher_says_what_is_asked_about() {
+async fn the_first_veto_decides_and_matchers_select_the_calls() {
     let hooks = "[a]\nevent = 'PreToolUse'\ncommand = 'exit 0'\n\
                  [b]\nevent = 'PreToolUse'\nmatcher = 'shell_exec|git_exec'\ncommand = ['./note', 'b']\n\
                  [c]\nevent = 'PreToolUse'\ncommand = ['./note', 'c']\n";
-    let scene =
-        Scene::of(setup(hooks, &[TOUCH, "name = 'write_file', input = { path = 'a', content = 'x' }"])).await;
+    let scene = Scene::with_setup(setup(
+        hooks,
+        &[TOUCH, "name = 'write_file', input = { path = 'a', content = 'x' }"],
+    ))
+    .await;
     program(&scene, "note", "#!/bin/sh\necho $1 >> \"$(dirname \"$0\")/asked\"\ntest $1 = c || exit 2\n");
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!(left(&scene, "asked"), "b\nc\n");
     assert_eq!(refusals(&events), [("vetoed".to_owned(), "the hook b vetoed the call".to_owned())]);
     assert_eq!(count(&events, "tool.completed"), 1);
 }
 
-/// Every way to fail, and what the log says of it.
+/// All kinds of failures, with what is recorded.
 const FAILURES: [(&str, &str, &str); 7] = [
     ("command = 'echo oh >&2; exit 1'", "exit_status", "it ended with exit status 1: oh"),
-    ("command = 'kill -9 $$'", "signal", "it was ended by SIGKILL"),
-    ("command = ['./missing']", "not_started", "missing could not be started: No such file or directory"),
+    ("command = 'kill -9 $$'", "signal", "it was terminated by SIGKILL"),
+    ("command = ['./missing']", "not_started", "missing: No such file or directory"),
     (
         "command = 'sleep 1000'\ntimeout_ms = 200",
         "timed_out",
-        "it did not answer within 200 ms and was killed",
+        "it did not finish within 200 ms and was killed",
     ),
     ("command = 'yes'", "flooded", "it wrote more than 1048576 bytes and was killed"),
     ("command = 'yes >&2'", "flooded", "it wrote more than 1048576 bytes and was killed"),
-    ("style = 'claude-code'\ncommand = 'echo \"{broken\"'", "garbled", "its answer cannot be read"),
+    ("style = 'claude-code'\ncommand = 'echo \"{broken\"'", "garbled", "its response cannot be read"),
 ];
 
 #[tokio::test]
-async fn a_hook_that_fails_vetoes_where_it_is_closed() {
+async fn a_failed_hook_vetoes_if_it_fails_closed() {
     for (guard, _, words) in FAILURES {
         let scene = scene(&format!("{guard}\non_failure = 'closed'"), &[TOUCH]).await;
-        let run = scene.ask("go").await;
+        let run = scene.start("go").await;
         let events = scene.ended(run).await;
         assert_eq!((marks(&events), types(&events).last()), (0, Some(&"run.finished")), "{guard}");
         let [(code, error)] = &refusals(&events)[..] else { panic!("{:?}", refusals(&events)) };
         assert_eq!(code, "vetoed");
-        let named = "the hook guard failed, and the call is not made without it: ";
+        let named = "the hook guard failed, so the call was not run: ";
         assert!(error.starts_with(named) && error.contains(words), "{guard}: {error}");
         assert!(failures(&events).is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_is_noted_where_it_is_open_and_the_call_is_made() {
+async fn a_failed_hook_that_fails_open_is_recorded_and_the_call_runs() {
     for (guard, code, words) in FAILURES {
         let scene = scene(&format!("{guard}\non_failure = 'open'"), &[TOUCH]).await;
-        let run = scene.ask("go").await;
+        let run = scene.start("go").await;
         let events = scene.ended(run).await;
         assert_eq!((marks(&events), count(&events, "tool.completed")), (1, 1), "{guard}");
         let [failure] = &failures(&events)[..] else { panic!("{:?}", types(&events)) };
@@ -174,7 +177,7 @@ async fn a_hook_that_fails_is_noted_where_it_is_open_and_the_call_is_made() {
             assert_eq!(failure[key], value, "{guard}");
         }
         assert!(failure["error"].as_str().unwrap().contains(words), "{guard}: {failure}");
-        // It stands between the beginning of the call and what the tool did.
+        // It is between the start of the call and the tool's own events.
         let place = |name: &str| types(&events).iter().position(|known| *known == name).unwrap();
         assert!(place("tool.invoked") < place("ext.recount.hook_failed"));
         assert!(place("ext.recount.hook_failed") < place("tool.shell.command"));
@@ -182,26 +185,26 @@ async fn a_hook_that_fails_is_noted_where_it_is_open_and_the_call_is_made() {
 }
 
 #[tokio::test]
-async fn a_hook_is_closed_where_nothing_is_said_and_open_in_the_style_of_claude_code() {
+async fn hooks_fail_closed_by_default_and_open_in_claude_code_style() {
     for (style, made) in [("event", 0), ("claude-code", 1)] {
         let scene = scene(&format!("style = '{style}'\ncommand = 'exit 7'"), &[TOUCH]).await;
-        let run = scene.ask("go").await;
+        let run = scene.start("go").await;
         let events = scene.ended(run).await;
         assert_eq!((marks(&events), failures(&events).len()), (made, made), "{style}");
     }
 }
 
 #[tokio::test]
-async fn a_hook_need_not_read_and_what_it_leaves_running_ends_with_it() {
+async fn a_hook_may_ignore_its_input_and_its_background_processes_are_killed() {
     let scene = scene("command = ['./leave']", &[TOUCH]).await;
     program(&scene, "leave", "#!/bin/sh\nexec <&-\nsleep 1000 &\necho $! > \"$(dirname \"$0\")/pid\"\n");
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     assert_eq!(marks(&scene.ended(run).await), 1);
-    gone(left(&scene, "pid").trim()).await;
+    wait_for_exit(left(&scene, "pid").trim()).await;
 }
 
-/// Returns when a process has ended, as far as it runs nothing any more.
-async fn gone(pid: &str) {
+/// Returns when a process has ended or is a zombie.
+async fn wait_for_exit(pid: &str) {
     let runs = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_some_and(|state| state.starts_with(['R', 'S', 'D']))
@@ -215,16 +218,16 @@ async fn gone(pid: &str) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_ends_its_hook() {
+async fn cancelling_a_run_ends_its_hook() {
     for event in ["PreToolUse", "PostToolUse"] {
         let hooks = format!("[slow]\nevent = '{event}'\ncommand = ['./slow']\n");
-        let scene = Scene::of(setup(&hooks, &[TOUCH])).await;
+        let scene = Scene::with_setup(setup(&hooks, &[TOUCH])).await;
         program(
             &scene,
             "slow",
             "#!/bin/sh\ncd \"$(dirname \"$0\")\"\nsleep 1000 &\necho $! > half\nmv half pid\nwait\n",
         );
-        let run = scene.ask("go").await;
+        let run = scene.start("go").await;
         let started = async {
             while left(&scene, "pid").is_empty() {
                 tokio::task::yield_now().await;
@@ -236,11 +239,11 @@ async fn a_run_that_is_cancelled_ends_its_hook() {
         assert_eq!(types(&events).last(), Some(&"run.cancelled"));
         let (made, ended) = if event == "PreToolUse" { (0, "tool.cancelled") } else { (1, "tool.completed") };
         assert_eq!((marks(&events), count(&events, ended)), (made, 1), "{event}");
-        gone(left(&scene, "pid").trim()).await;
+        wait_for_exit(left(&scene, "pid").trim()).await;
     }
 }
 
-/// The log says what it says of every call that was interrupted: whether it took effect is not known.
+/// The record is that of every interrupted call: whether it took effect is unknown.
 #[tokio::test]
 async fn a_restart_while_a_hook_runs_interrupts_the_call() {
     let mut scene = scene("command = ['./slow']", &[TOUCH]).await;
@@ -249,7 +252,7 @@ async fn a_restart_while_a_hook_runs_interrupts_the_call() {
         "slow",
         "#!/bin/sh\ncd \"$(dirname \"$0\")\"\necho $$ > half\nmv half pid\nexec sleep 1000\n",
     );
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let started = async {
         while left(&scene, "pid").is_empty() {
             tokio::task::yield_now().await;
@@ -262,22 +265,22 @@ async fn a_restart_while_a_hook_runs_interrupts_the_call() {
     assert_eq!((marks(&events), count(&events, "tool.invoked")), (0, 1), "{:?}", types(&events));
     let failed = first!(events, ToolFailed);
     assert_eq!(failed.code.as_deref(), Some("interrupted"));
-    gone(left(&scene, "pid").trim()).await;
+    wait_for_exit(left(&scene, "pid").trim()).await;
 }
 
 #[tokio::test]
 async fn no_hook_runs_before_its_call_is_durable() {
     let hooks = "[guard]\nevent = 'PreToolUse'\ncommand = ['./note']\n";
     for kept in [true, false] {
-        let mut scene = Scene::of(setup(hooks, &[TOUCH])).await;
+        let mut scene = Scene::with_setup(setup(hooks, &[TOUCH])).await;
         program(&scene, "note", "#!/bin/sh\ngrep -o '\"sequence\":[0-9]*' >> \"$(dirname \"$0\")/asked\"\n");
         scene.disk.crash_at(Crash { at: CrashAt::Type("tool.invoked"), kept });
-        let run = scene.ask("go").await;
+        let run = scene.start("go").await;
         scene.disk.crashed().await;
         assert_eq!(left(&scene, "asked"), "", "kept: {kept}");
         scene.restart().await;
         let events = scene.ended(run).await;
-        // An append that was made is an interrupted call; one that was not is made again.
+        // If the append succeeded, the call is interrupted; otherwise it is made again.
         assert_eq!(
             (marks(&events), left(&scene, "asked").lines().count()),
             if kept { (0, 0) } else { (1, 1) }
@@ -286,13 +289,13 @@ async fn no_hook_runs_before_its_call_is_durable() {
 }
 
 #[tokio::test]
-async fn calls_side_by_side_are_each_asked_about_and_reported() {
+async fn concurrent_calls_run_their_hooks_separately() {
     let hooks = "[guard]\nevent = 'PreToolUse'\ncommand = ['./guard']\n\
                  [after]\nevent = 'PostToolUse'\ncommand = ['./after']\n";
     let calls = "{ name = 'meets', input = { wait_for = 3, say = 'one' } }, { name = 'read_file', input = { path = 'a' } }, \
                  { name = 'meets', input = { say = 'two' } }, { name = 'meets', input = { say = 'three' } }";
     let script = format!("[[turn]]\ncall = [{calls}]\n[[turn]]\ntext = 'Done.'\n");
-    let scene = Scene::of(Setup { script, hooks: hooks.into(), ..Setup::default() }).await;
+    let scene = Scene::with_setup(Setup { script, hooks: hooks.into(), ..Setup::default() }).await;
     scene.put("a", "secret\n");
     program(&scene, "guard", "#!/bin/sh\nif grep -q '\"read_file\"'; then echo no reading >&2; exit 2; fi\n");
     program(
@@ -300,12 +303,12 @@ async fn calls_side_by_side_are_each_asked_about_and_reported() {
         "after",
         "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ngrep -o '\"type\":\"[a-z.]*\"' >> ends\ntest -n \"$RECOUNT_RUN_ID\" && exit 3\n",
     );
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
-    let told = results(&events);
-    assert_eq!(told[1], ("the hook guard vetoed the call: no reading".to_owned(), true));
+    let outputs = results(&events);
+    assert_eq!(outputs[1], ("the hook guard vetoed the call: no reading".to_owned(), true));
     assert_eq!(
-        [&told[0], &told[2], &told[3]].map(|(text, wrong)| (text.as_str(), *wrong)),
+        [&outputs[0], &outputs[2], &outputs[3]].map(|(text, is_error)| (text.as_str(), *is_error)),
         [("one", false), ("two", false), ("three", false)]
     );
     let mut ends: Vec<String> = left(&scene, "ends").lines().map(str::to_owned).collect();
@@ -319,7 +322,7 @@ async fn calls_side_by_side_are_each_asked_about_and_reported() {
             "\"type\":\"tool.failed\"",
         ]
     );
-    // Those after a call fail here, each is noted, and nothing else is changed by it.
+    // Hooks after a call fail here. Each failure is recorded and has no other effect.
     let failures = failures(&events);
     assert_eq!(failures.len(), 4, "{failures:?}");
     assert!(
@@ -329,10 +332,10 @@ async fn calls_side_by_side_are_each_asked_about_and_reported() {
 }
 
 #[tokio::test]
-async fn a_hook_after_a_call_changes_nothing_that_is_recorded() {
+async fn a_hook_after_a_call_does_not_change_the_record() {
     let calls = &[TOUCH, "name = 'read_file', input = { path = 'missing' }"];
-    let alone = Scene::of(setup("", calls)).await;
-    let run = alone.ask("go").await;
+    let alone = Scene::with_setup(setup("", calls)).await;
+    let run = alone.start("go").await;
     let expected = alone.ended(run).await;
     let answer = r#"{"decision":"block","reason":"undo it","hookSpecificOutput":{"additionalContext":"x"}}"#;
     for status in [0, 2] {
@@ -340,8 +343,8 @@ async fn a_hook_after_a_call_changes_nothing_that_is_recorded() {
             "[after]\nevent = 'PostToolUse'\ncommand = '''echo '{answer}'; echo bad >&2; exit {status}'''\n\
              [foreign]\nevent = 'PostToolUse'\nstyle = 'claude-code'\ncommand = '''echo '{answer}'; exit {status}'''\n"
         );
-        let scene = Scene::of(setup(&hooks, calls)).await;
-        let run = scene.ask("go").await;
+        let scene = Scene::with_setup(setup(&hooks, calls)).await;
+        let run = scene.start("go").await;
         let events = scene.ended(run).await;
         assert_eq!(types(&events), types(&expected));
         assert_eq!(results(&events), results(&expected));
@@ -349,10 +352,10 @@ async fn a_hook_after_a_call_changes_nothing_that_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_one_call_has_hooks_too() {
+async fn a_run_of_one_call_has_hooks_too() {
     let hooks =
         "[guard]\nevent = 'PreToolUse'\nstyle = 'claude-code'\nmatcher = 'Bash'\ncommand = ['./guard']\n";
-    let scene = Scene::of(setup(hooks, &[])).await;
+    let scene = Scene::with_setup(setup(hooks, &[])).await;
     program(
         &scene,
         "guard",
@@ -371,7 +374,7 @@ async fn a_run_that_is_one_call_has_hooks_too() {
 }
 
 #[tokio::test]
-async fn hooks_see_secrets_masked_and_the_log_masks_what_hooks_say() {
+async fn secrets_are_masked_for_hooks_and_in_their_output() {
     const CANARY: &str = "canary-3c1f9b52d07e";
     let known = recount_redact::Secret::new(CANARY).unwrap();
     let hooks = "[a]\nevent = 'PreToolUse'\nstyle = 'claude-code'\ncommand = ['./keep']\n\
@@ -380,7 +383,7 @@ async fn hooks_see_secrets_masked_and_the_log_masks_what_hooks_say() {
     let call = format!("name = 'shell_exec', input = {{ command = 'echo {CANARY} >> marks' }}");
     let read = "name = 'read_file', input = { path = 'marks' }";
     let redactor = std::sync::Arc::new(recount_engine::Redactor::new(vec![known], true));
-    let scene = Scene::of(Setup { redactor, ..setup(hooks, &[&call, read]) }).await;
+    let scene = Scene::with_setup(Setup { redactor, ..setup(hooks, &[&call, read]) }).await;
     program(&scene, "keep", "#!/bin/sh\ncat >> \"$(dirname \"$0\")/read\"\n");
     program(&scene, "fail", &format!("#!/bin/sh\necho {CANARY} >&2\nexit 1\n"));
     program(
@@ -388,7 +391,7 @@ async fn hooks_see_secrets_masked_and_the_log_masks_what_hooks_say() {
         "leak",
         &format!("#!/bin/sh\ngrep -q read_file && {{ echo it is {CANARY} >&2; exit 2; }}\nexit 0\n"),
     );
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!((marks(&events), failures(&events).len()), (1, 1));
     assert_eq!(refusals(&events)[0].0, "vetoed");

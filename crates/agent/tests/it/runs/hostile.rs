@@ -1,16 +1,16 @@
-//! Providers that send what nobody should: each answer leads to a clear, recorded outcome, never to a report of our own
-//! that the rules refuse, and never to an event that could not be exported and imported again.
+//! Providers that send invalid data. Each response leads to a defined, recorded outcome. The rules never refuse the
+//! agent's own reports, and every event can be exported and imported.
 
 use futures_util::StreamExt as _;
 use recount_event::{Event, Payload, door, limits};
-use recount_playback::{Answer, Api, End, Player, Recording, Shelf};
+use recount_playback::{Api, End, Player, RecordedResponse, Recording, Shelf};
 use recount_world::World;
 use serde_json::{Value, json};
 
 use crate::runs::scene::{Scene, Setup, count, first, refusals, results, types};
 
-pub(crate) fn answer(body: String) -> Answer {
-    Answer {
+pub(crate) fn answer(body: String) -> RecordedResponse {
+    RecordedResponse {
         status: 200,
         headers: std::collections::BTreeMap::default(),
         body,
@@ -21,7 +21,7 @@ pub(crate) fn answer(body: String) -> Answer {
     }
 }
 
-/// The events of a stream as text: each entry is one `data:` line.
+/// The text of an event stream: each entry is one `data:` line.
 fn stream(api: Api, lines: &[String]) -> String {
     let mut body: String = lines.iter().map(|line| format!("data: {line}\n\n")).collect();
     if api == Api::OpenAi {
@@ -53,15 +53,15 @@ fn call_named(index: usize, id: &str, name: &str, input: &str) -> String {
     )
 }
 
-fn done() -> Answer {
+fn done() -> RecordedResponse {
     answer(stream(
         Api::OpenAi,
         &[chunk(&json!({ "content": "Done." })), finish("stop"), usage(&json!(10), &json!(2))],
     ))
 }
 
-/// A scene whose model plays these answers; `more` is more of the configuration of models.
-pub(crate) async fn playing(api: Api, answers: Vec<Answer>, more: &str) -> (Scene, Player) {
+/// A scene whose model plays these responses; `more` is added to the model settings.
+pub(crate) async fn playing(api: Api, answers: Vec<RecordedResponse>, more: &str) -> (Scene, Player) {
     let recording = Recording { about: String::new(), api, answer: answers };
     let player = Player::start(&World::real(), 0, Shelf::of(recording)).await.unwrap();
     let kind = if api == Api::OpenAi { "openai" } else { "anthropic" };
@@ -70,17 +70,17 @@ pub(crate) async fn playing(api: Api, answers: Vec<Answer>, more: &str) -> (Scen
         player.url()
     );
     let setup = Setup { models, default: "real/recorded-1", ..Setup::default() };
-    (Scene::of(setup).await, player)
+    (Scene::with_setup(setup).await, player)
 }
 
-/// The run of one answer, and then a good one.
+/// A run with this response, followed by a good one.
 async fn run_of(lines: &[String]) -> Vec<Event> {
     let (scene, _player) = playing(Api::OpenAi, vec![answer(stream(Api::OpenAi, lines)), done()], "").await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     sound(&scene.ended(run).await)
 }
 
-/// Every event can be exported and imported, and the run did not end for a mistake of this server.
+/// Checks that every event can be exported and imported, and that the run did not end through a bug of this server.
 fn sound(events: &[Event]) -> Vec<Event> {
     for event in events {
         let data = event.payload().write();
@@ -103,7 +103,7 @@ fn texts(events: &[Event]) -> Vec<String> {
     events.iter().filter_map(text).collect()
 }
 
-/// What the first completed turn says was changed of its answer.
+/// The recorded adjustments of the first completed turn.
 fn adjusted(events: &[Event]) -> Value {
     let completed = events.iter().find(|event| event.type_name() == "turn.completed").unwrap();
     let data: Value = serde_json::from_str(&completed.payload().write()).unwrap();
@@ -111,7 +111,7 @@ fn adjusted(events: &[Event]) -> Value {
 }
 
 #[tokio::test]
-async fn a_text_that_comes_in_one_large_piece_is_recorded_in_blocks() {
+async fn a_large_piece_of_text_is_recorded_in_blocks() {
     for letter in ["x", "é", "\u{1}"] {
         let whole = letter.repeat(700_000 / letter.len() / if letter == "\u{1}" { 6 } else { 1 });
         let events = run_of(&[chunk(&json!({ "content": whole })), finish("stop")]).await;
@@ -121,7 +121,7 @@ async fn a_text_that_comes_in_one_large_piece_is_recorded_in_blocks() {
 }
 
 #[tokio::test]
-async fn half_a_surrogate_pair_is_replaced_and_the_turn_says_so() {
+async fn a_lone_surrogate_is_replaced_and_recorded() {
     let broken =
         r#"{"choices":[{"index":0,"delta":{"content":"a\ud800b \\ud800 \ud83d\ude00 \udc00"}}]}"#.to_owned();
     let events = run_of(&[broken, finish("stop")]).await;
@@ -132,7 +132,7 @@ async fn half_a_surrogate_pair_is_replaced_and_the_turn_says_so() {
 }
 
 #[tokio::test]
-async fn half_a_surrogate_pair_in_the_input_of_a_call_is_told_to_the_model() {
+async fn a_lone_surrogate_in_a_call_input_is_reported_to_the_model() {
     let input = r#"{"path":"\ud800"}"#;
     let events = run_of(&[call(0, "read_file", input), finish("tool_calls")]).await;
     assert_eq!(first!(events, RunFinished).final_status, "completed");
@@ -142,24 +142,24 @@ async fn half_a_surrogate_pair_in_the_input_of_a_call_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn calls_beyond_the_most_are_refused_and_the_model_is_told() {
+async fn calls_beyond_the_limit_are_refused_with_a_message_to_the_model() {
     let mut lines: Vec<String> = (0..70).map(|at| call(at, "glob", r#"{"pattern":"*"}"#)).collect();
     lines.push(finish("tool_calls"));
     let events = run_of(&lines).await;
     assert_eq!(first!(events, RunFinished).final_status, "completed");
     assert_eq!((count(&events, "tool.completed"), count(&events, "tool.refused")), (64, 6));
-    let told = results(&events);
-    assert_eq!(told.len(), 70);
-    assert!(told[63].0.contains("no match") || !told[63].1, "{:?}", told[63]);
-    assert!(told[64].1 && told[64].0.contains("64 calls"), "{:?}", told[64]);
+    let outputs = results(&events);
+    assert_eq!(outputs.len(), 70);
+    assert!(outputs[63].0.contains("no match") || !outputs[63].1, "{:?}", outputs[63]);
+    assert!(outputs[64].1 && outputs[64].0.contains("64 calls"), "{:?}", outputs[64]);
 }
 
 #[tokio::test]
-async fn more_calls_than_are_read_fail_the_turn_with_their_number() {
+async fn too_many_calls_fail_the_turn_with_their_number() {
     let mut lines: Vec<String> = (0..200).map(|at| call(at, "glob", r#"{"pattern":"*"}"#)).collect();
     lines.push(finish("tool_calls"));
     let (scene, _player) = playing(Api::OpenAi, vec![answer(stream(Api::OpenAi, &lines))], "").await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = sound(&scene.ended(run).await);
     let failed = first!(events, RunFailed);
     assert_eq!(failed.code, "model_malformed");
@@ -167,25 +167,25 @@ async fn more_calls_than_are_read_fail_the_turn_with_their_number() {
 }
 
 #[tokio::test]
-async fn figures_of_usage_that_nobody_can_have_are_bounded_and_the_turn_says_so() {
+async fn impossible_usage_figures_are_limited_and_recorded() {
     let tiny = json!(1);
-    for (told, counted, said) in [
+    for (tokens, counted, adjustments) in [
         (json!(u64::MAX), 1_u64 << 32, json!(["usage_bounded"])),
         (json!(1e300), 1 << 32, json!(["usage_bounded"])),
         (json!(-5), 0, json!(["usage_unreadable"])),
         (json!("many"), 0, json!(["usage_unreadable"])),
         (json!(12.0), 12, Value::Null),
     ] {
-        let lines = [chunk(&json!({ "content": "x" })), finish("stop"), usage(&told, &tiny)];
+        let lines = [chunk(&json!({ "content": "x" })), finish("stop"), usage(&tokens, &tiny)];
         let events = run_of(&lines).await;
         let completed = first!(events, TurnCompleted);
-        assert_eq!(completed.input_tokens, Some(counted), "{told}");
-        assert_eq!(adjusted(&events), said, "{told}");
+        assert_eq!(completed.input_tokens, Some(counted), "{tokens}");
+        assert_eq!(adjusted(&events), adjustments, "{tokens}");
     }
 }
 
 #[tokio::test]
-async fn names_and_ids_of_any_size_are_bounded_and_the_turn_says_so() {
+async fn long_names_and_ids_are_truncated_and_recorded() {
     let long = "n\u{0}\u{1b}".repeat(50_000);
     let lines = [call_named(0, &long, "glob", r#"{"pattern":"*"}"#), finish("tool_calls")];
     let events = run_of(&lines).await;
@@ -199,13 +199,13 @@ async fn names_and_ids_of_any_size_are_bounded_and_the_turn_says_so() {
 }
 
 #[tokio::test]
-async fn inputs_that_no_reader_reads_alike_are_refused_and_the_model_is_told_why() {
+async fn ambiguous_inputs_are_refused_with_a_reason_for_the_model() {
     let deep = |levels: usize| format!("{{\"pattern\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
     for (input, why) in [
         (deep(63), "nested"),
         (deep(64), "nested"),
         (deep(500), "nested"),
-        (r#"{"pattern":"a","pattern":"b"}"#.to_owned(), "twice"),
+        (r#"{"pattern":"a","pattern":"b"}"#.to_owned(), "duplicate"),
         (r#"{"pattern":"a","n":9007199254740993}"#.to_owned(), "too large"),
         ("{\"pattern\":\"a\u{1}\"}".to_owned(), "control character"),
         (format!("{{\"pattern\":\"{}\"}}", "\u{1}".repeat(200_000)), "control character"),
@@ -213,14 +213,14 @@ async fn inputs_that_no_reader_reads_alike_are_refused_and_the_model_is_told_why
     ] {
         let events = run_of(&[call(0, "glob", &input), finish("tool_calls")]).await;
         assert_eq!(first!(events, RunFinished).final_status, "completed");
-        let (code, told) = refusals(&events)[0].clone();
+        let (code, message) = refusals(&events)[0].clone();
         assert_eq!(code, "invalid_input", "{why}");
-        assert!(told.contains(why), "{told} does not say {why}");
+        assert!(message.contains(why), "{message} does not say {why}");
     }
 }
 
 #[tokio::test]
-async fn a_model_that_changes_between_thoughts_and_words_for_ever_is_ended() {
+async fn a_model_that_alternates_reasoning_and_text_endlessly_is_stopped() {
     let mut lines = Vec::new();
     for _ in 0..2_500 {
         lines.push(chunk(&json!({ "content": "x" })));
@@ -229,7 +229,7 @@ async fn a_model_that_changes_between_thoughts_and_words_for_ever_is_ended() {
     lines.push(finish("stop"));
     let (scene, _player) = playing(Api::OpenAi, vec![answer(stream(Api::OpenAi, &lines))], "").await;
     let order = recount_engine::Order { thinking: true, ..recount_engine::Order::default() };
-    let run = scene.ask_for("go", order, None, None).await;
+    let run = scene.start_with("go", order, None, None).await;
     let (page, _) = {
         scene.until(run, "run.failed").await;
         scene.engine.read().read_run(run, None, 30_000).await.unwrap()
@@ -240,7 +240,7 @@ async fn a_model_that_changes_between_thoughts_and_words_for_ever_is_ended() {
     assert!(failed.message.contains("blocks"), "{}", failed.message);
 }
 
-/// Dice that fall alike each time.
+/// Deterministic random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -259,7 +259,7 @@ impl Dice {
         of[self.below(of.len())]
     }
 
-    /// A text as JSON has it, which need not be right.
+    /// A JSON text, which may be invalid.
     fn text(&mut self) -> String {
         let pieces: [&str; 14] = [
             "word ",
@@ -305,7 +305,7 @@ impl Dice {
         }
     }
 
-    /// The input of a call, as it stands within a JSON text.
+    /// The input of a call, escaped for a JSON string.
     fn input(&mut self) -> String {
         let inputs = [
             r#"{\"pattern\":\"*\"}"#,
@@ -379,7 +379,7 @@ impl Dice {
         }
     }
 
-    fn body(&mut self, api: Api) -> Answer {
+    fn body(&mut self, api: Api) -> RecordedResponse {
         let mut lines = Vec::new();
         for _ in 0..self.below(20) {
             lines.push(if api == Api::OpenAi { self.openai() } else { self.anthropic() });
@@ -393,11 +393,11 @@ impl Dice {
         let end = if self.below(5) == 0 { End::Cut } else { End::Whole };
         // Some chunks end in the middle of a character.
         let chunk_bytes = (self.below(3) == 0).then(|| 1 + self.below(900));
-        Answer { end, chunk_bytes, ..answer(stream(api, &lines)) }
+        RecordedResponse { end, chunk_bytes, ..answer(stream(api, &lines)) }
     }
 }
 
-/// One run against streams that the dice make. Answers how it ended.
+/// One run with random streams. Returns its ending.
 async fn hostile_run(seed: u64) -> String {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let api = if seed.is_multiple_of(2) { Api::OpenAi } else { Api::Anthropic };
@@ -409,7 +409,7 @@ async fn hostile_run(seed: u64) -> String {
         thinking: seed.is_multiple_of(3),
         ..recount_engine::Order::default()
     };
-    let run = scene.ask_for("go", order, None, None).await;
+    let run = scene.start_with("go", order, None, None).await;
     let events = sound(&scene.ended(run).await);
     assert!(types(&events).len() > 3, "seed {seed}");
     match events.last().unwrap().payload() {
@@ -419,10 +419,10 @@ async fn hostile_run(seed: u64) -> String {
 }
 
 #[tokio::test]
-async fn hostile_streams_by_chance_end_every_run_legally() {
-    // Attempts that fail are followed by a wait, so several runs share the time.
+async fn random_hostile_streams_end_every_run_legally() {
+    // Failed attempts are followed by a wait, so several runs are concurrent.
     let runs = futures_util::stream::iter(1..=48).map(hostile_run).buffer_unordered(12);
     let endings: std::collections::BTreeSet<String> = runs.collect().await;
-    // The dice reach good ends as well as bad ones.
+    // The seeds produce good endings as well as bad ones.
     assert!(endings.len() > 1 && endings.contains("run.finished"), "{endings:?}");
 }

@@ -1,4 +1,4 @@
-//! What runs keep apart: outputs that are read from the log, and nothing secret in any of it.
+//! Artifacts of runs: outputs that are read from the log, and the absence of secrets.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ async fn artifacts(scene: &Scene) -> Vec<ArtifactRow> {
     page.items
 }
 
-/// All bytes of an artifact, and the most that were handed over at once.
+/// All bytes of an artifact, and the size of the largest piece.
 async fn bytes_of(scene: &Scene, row: ArtifactRow) -> (Vec<u8>, usize) {
     match scene.engine.read().artifact_content(&FoundArtifact::OfRun(Box::new(row))).await.unwrap() {
         ArtifactContent::Kept(bytes) => (bytes.to_vec(), bytes.len()),
@@ -36,7 +36,7 @@ async fn bytes_of(scene: &Scene, row: ArtifactRow) -> (Vec<u8>, usize) {
     }
 }
 
-fn told_output(events: &[Event]) -> Vec<u8> {
+fn recorded_output(events: &[Event]) -> Vec<u8> {
     let chunks = events.iter().filter_map(|event| match event.payload() {
         Payload::ToolShellOutputChunk(chunk) => Some(chunk.bytes().unwrap()),
         _ => None,
@@ -45,7 +45,7 @@ fn told_output(events: &[Event]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_output_is_named_once_and_read_from_the_log() {
+async fn an_output_artifact_is_created_once_and_read_from_the_log() {
     let mut scene = Scene::with("").await;
     for (command, mime, bytes) in [
         ("seq 1 20000; seq 1 20000 >&2", "text/plain; charset=utf-8", 2 * 108_894),
@@ -57,17 +57,17 @@ async fn an_output_is_named_once_and_read_from_the_log() {
         let row = artifacts(&scene).await.remove(0);
         assert_eq!((row.run_id, row.kind.as_str(), row.mime.as_deref()), (run, "command_output", Some(mime)));
         assert_eq!((row.size_bytes, row.hash.as_deref(), row.truncated), (Some(bytes), None, None));
-        let told = told_output(&events);
-        assert_eq!(told.len() as u64, bytes);
-        assert!(bytes_of(&scene, row.clone()).await.0 == told, "{command}");
+        let recorded = recorded_output(&events);
+        assert_eq!(recorded.len() as u64, bytes);
+        assert!(bytes_of(&scene, row.clone()).await.0 == recorded, "{command}");
         scene.restart().await;
-        assert!(bytes_of(&scene, row).await.0 == told, "{command}, by the next process");
+        assert!(bytes_of(&scene, row).await.0 == recorded, "{command}, by the next process");
     }
     assert!(!scene.disk.has_blobs().await, "nothing is stored twice");
 }
 
 #[tokio::test]
-async fn a_large_output_is_whole_and_never_in_memory_at_once() {
+async fn a_large_output_is_complete_and_never_fully_in_memory() {
     let scene = Scene::with("").await;
     let bytes = 32_u64 << 20;
     let command = format!("yes 0123456789abcde | head -c {bytes}");
@@ -82,7 +82,7 @@ async fn a_large_output_is_whole_and_never_in_memory_at_once() {
     assert!(!scene.disk.has_blobs().await);
 }
 
-/// One that is known, and two that are told by their shape.
+/// One known secret, and two that are recognized by their form.
 const CANARIES: [&str; 3] = [
     "canary-3c1f9b52d07e",
     "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
@@ -109,7 +109,7 @@ text = "They are {all}."
 "#
     );
     let redactor = Arc::new(Redactor::new(vec![Secret::new(CANARIES[0]).unwrap()], true));
-    let scene = Scene::of(Setup { script, redactor, ..Setup::default() }).await;
+    let scene = Scene::with_setup(Setup { script, redactor, ..Setup::default() }).await;
     scene.put("long", format!("a long line with a key {all} in it\n").repeat(2_000));
     let sent = Upload {
         kind: "file_snapshot".into(),
@@ -121,9 +121,9 @@ text = "They are {all}."
     let sent = scene.engine.write().upload(sent).await.unwrap();
     let attached = Attached { artifact_id: sent.id, mime: "text/plain".into(), name: sent.name };
     let order = Order { attachments: vec![attached], ..Order::default() };
-    let run = scene.ask_for(&format!("use {all}"), order, None, None).await;
+    let run = scene.start_with(&format!("use {all}"), order, None, None).await;
     let events = scene.ended(run).await;
-    assert_eq!(count(&events, "tool.completed"), 5, "{:#?}", scene.told(run).await);
+    assert_eq!(count(&events, "tool.completed"), 5, "{:#?}", scene.stored_lines(run).await);
     let rows = artifacts(&scene).await;
     let mut kinds: Vec<&str> = rows.iter().map(|row| row.kind.as_str()).collect();
     kinds.sort_unstable();

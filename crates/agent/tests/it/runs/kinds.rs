@@ -1,4 +1,4 @@
-//! Runs that are one call: of the shell, of git, of a file tool.
+//! Runs that are one call: of the shell, of git, or of a file tool.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Json, Payload};
 use serde_json::{Value, json};
 
-use crate::runs::scene::{Scene, Setup, asked_for, course, first, types};
+use crate::runs::scene::{Scene, Setup, approval_ids, course, first, types};
 use crate::runs::tools::git;
 
 fn shell(command: &str) -> Order {
@@ -20,7 +20,7 @@ fn file(tool: &str, input: Value) -> Order {
 }
 
 #[tokio::test]
-async fn a_command_is_a_run() {
+async fn a_shell_run_executes_its_command() {
     let scene = Scene::with("").await;
     let run = scene.call(RunKind::Shell, shell("echo hello")).await;
     let events = scene.ended(run).await;
@@ -46,7 +46,7 @@ async fn a_command_is_a_run() {
 }
 
 #[tokio::test]
-async fn how_a_call_ends_is_how_its_run_ends() {
+async fn the_status_of_the_call_is_the_status_of_its_run() {
     let scene = Scene::with("").await;
     scene.put("a.txt", "one\n");
     git(&scene, &["init", "--quiet"]);
@@ -72,35 +72,40 @@ async fn how_a_call_ends_is_how_its_run_ends() {
         (RunKind::File, file("grep", json!({ "pattern": "(" })), Some(("invalid_pattern", true))),
     ];
     for (kind, order, ending) in cases {
-        let asked = format!("{order:?}");
+        let description = format!("{order:?}");
         let run = scene.call(kind, order).await;
         let events = scene.ended(run).await;
         match (events.last().unwrap().payload(), ending) {
             (Payload::RunFinished(end), None) => assert_eq!(end.final_status, "completed"),
             (Payload::RunFailed(end), Some((code, retriable))) => {
-                assert_eq!((end.code.as_str(), end.retriable), (code, retriable), "{asked}: {}", end.message);
+                assert_eq!(
+                    (end.code.as_str(), end.retriable),
+                    (code, retriable),
+                    "{description}: {}",
+                    end.message
+                );
                 assert_eq!(end.by.as_deref(), Some("system"));
             }
-            (end, wanted) => panic!("{asked}: {end:?} and not {wanted:?}"),
+            (end, expected) => panic!("{description}: {end:?} and not {expected:?}"),
         }
         assert!(types(&events).iter().all(|name| !name.starts_with("turn.")));
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_before_there_is_a_run() {
+async fn impossible_requests_are_refused_before_a_run_is_created() {
     let scene = Scene::with("").await;
     let refused = async |kind: RunKind, order: Order, queued: Option<Queued>| {
         let queued = queued.unwrap_or_else(|| Queued::new(kind));
         scene.try_queue(queued, order, None, None).await.unwrap_err().to_string()
     };
     let why = refused(RunKind::File, file("shell_exec", json!({ "command": "ls" })), None).await;
-    assert!(why.contains("not a tool for files"), "{why}");
+    assert!(why.contains("is not a file tool"), "{why}");
     let why = refused(RunKind::File, file("read_file", json!({ "file": "a" })), None).await;
-    assert!(why.contains("does not fit read_file"), "{why}");
+    assert!(why.contains("is not valid for read_file"), "{why}");
     let tools = Order { tools: Some(vec!["fly".into()]), ..Order::default() };
     let why = refused(RunKind::AgentLoop, tools, None).await;
-    assert!(why.contains("no tool `fly`"), "{why}");
+    assert!(why.contains("unknown tool `fly`"), "{why}");
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.provider = Some("nobody".into());
     queued.model = Some("x".into());
@@ -109,15 +114,15 @@ async fn what_cannot_be_done_is_refused_before_there_is_a_run() {
 }
 
 #[tokio::test]
-async fn a_command_waits_for_leave_and_its_run_with_it() {
+async fn a_shell_run_waits_for_approval() {
     let policy = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n";
     for approve in [true, false] {
-        let scene = Scene::under("", policy, 8).await;
+        let scene = Scene::with_policy("", policy, 8).await;
         let run = scene.call(RunKind::Shell, shell("echo hello > made")).await;
         let events = scene.until(run, "run.waiting").await;
         let path = first!(events, RunQueued).workspace_path.unwrap();
         assert!(!Path::new(&path).join("made").exists());
-        scene.resolve(run, &asked_for(&events)[0], approve).await.unwrap();
+        scene.resolve(run, &approval_ids(&events)[0], approve).await.unwrap();
         let events = scene.ended(run).await;
         assert_eq!(Path::new(&path).join("made").exists(), approve);
         if approve {
@@ -131,10 +136,10 @@ async fn a_command_waits_for_leave_and_its_run_with_it() {
 }
 
 #[tokio::test]
-async fn a_command_that_a_rule_blocks_fails() {
+async fn a_blocked_command_fails_its_run() {
     let policy =
         "[[rules]]\nid = \"none\"\ntool = \"shell_exec\"\naction = \"block\"\nreason = \"no shells here\"\n";
-    let scene = Scene::of(Setup { policy: policy.into(), ..Setup::default() }).await;
+    let scene = Scene::with_setup(Setup { policy: policy.into(), ..Setup::default() }).await;
     let run = scene.call(RunKind::Shell, shell("echo hello")).await;
     let events = scene.ended(run).await;
     assert_eq!(course(&events), ["policy.tool_blocked", "run.failed"]);
@@ -144,7 +149,7 @@ async fn a_command_that_a_rule_blocks_fails() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_cancelled_leaves_nothing_behind() {
+async fn a_cancelled_command_leaves_no_processes() {
     let scene = Scene::with("").await;
     let run = scene.call(RunKind::Shell, shell("echo $$; while true; do :; done")).await;
     let events = scene.until(run, "tool.shell.output_chunk").await;
@@ -152,16 +157,16 @@ async fn a_command_that_is_cancelled_leaves_nothing_behind() {
     scene.cancel(run).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, RunCancelled).by, "operator");
-    let gone = async {
+    let exited = async {
         while Path::new(&format!("/proc/{pid}")).exists() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(20), exited).await.unwrap();
 }
 
 #[test]
-fn commands_are_refused_where_none_can_run() {
+fn commands_are_refused_without_a_sandbox() {
     let folder = tempfile::tempdir().unwrap();
     let settings = recount_agent::Settings::new(
         recount_agent::model::Registry::default(),
@@ -177,12 +182,12 @@ fn commands_are_refused_where_none_can_run() {
             resumed_from: None,
         };
         let no = recount_engine::Performer::accept(&agent, &mut new).unwrap_err();
-        assert!(no.message.contains("no sandbox works here"), "{no}");
+        assert!(no.message.contains("no sandbox works on this machine"), "{no}");
     }
 }
 
 #[tokio::test]
-async fn a_command_that_dies_by_a_signal_has_failed_and_not_completed() {
+async fn a_command_killed_by_a_signal_fails() {
     let scene = Scene::with("").await;
     let run = scene.call(RunKind::Shell, shell("echo before; kill -TERM $$")).await;
     let events = scene.ended(run).await;
@@ -199,7 +204,7 @@ async fn a_command_that_dies_by_a_signal_has_failed_and_not_completed() {
 }
 
 #[tokio::test]
-async fn a_command_that_writes_too_much_has_failed_and_is_not_out_of_time() {
+async fn a_command_that_exceeds_the_output_limit_fails_without_a_timeout() {
     let scene = Scene::with("").await;
     let order = Order { output_bytes_max: Some(1_000), ..shell("yes") };
     let run = scene.call(RunKind::Shell, order).await;

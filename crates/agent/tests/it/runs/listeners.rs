@@ -1,4 +1,4 @@
-//! Every run of these tests as its listeners hear it: a session that breaks no rule of AAEP's strict profile.
+//! Checks every run of these tests as an AAEP session: it must follow all rules of AAEP's strict profile.
 
 use recount_aaep::rule::Severity;
 use recount_aaep::session::{Checker, Options};
@@ -7,9 +7,9 @@ use recount_event::{Event, ForeignId};
 use recount_face_aaep::project::Projector;
 use recount_face_aaep::speech::Speech;
 
-/// Checks a run from its beginning on, and to its end if it has ended.
+/// Checks a run from its beginning, and to its end if it has ended.
 #[track_caller]
-pub(crate) fn hear(events: &[Event]) {
+pub(crate) fn check(events: &[Event]) {
     let Some(first) = events.first() else { return };
     let token = |prompt: &ForeignId| {
         let letters: String = prompt.as_str().chars().filter(char::is_ascii_alphanumeric).collect();

@@ -1,11 +1,11 @@
-//! Runs whose model calls tools of MCP servers: real processes, and a real server on a port.
+//! Runs whose model calls tools of MCP servers: real processes, and a real HTTP server.
 
 use std::io::BufRead as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
+use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
 use recount_engine::Order;
 use recount_event::family::tool::Ended;
 use recount_event::{Event, Payload};
@@ -13,14 +13,14 @@ use serde_json::Value;
 
 use crate::runs::scene::{Scene, Setup, count, course, first, refusals};
 
-/// A scene whose model calls these tools of the server `toy`, one a turn, and then ends.
+/// A scene whose model calls these tools of the server `toy`, one in each turn, and then ends.
 async fn playing(era: &str, more: &str, calls: &[(&str, &str)]) -> Scene {
     let server = format!("command = ['{}', '{era}']\n{more}", env!("CARGO_BIN_EXE_recount-toy-mcp"));
     scene(&server, calls).await
 }
 
 async fn scene(server: &str, calls: &[(&str, &str)]) -> Scene {
-    Scene::of(setup(server, calls)).await
+    Scene::with_setup(setup(server, calls)).await
 }
 
 fn setup(server: &str, calls: &[(&str, &str)]) -> Setup {
@@ -33,7 +33,7 @@ fn setup(server: &str, calls: &[(&str, &str)]) -> Setup {
 
 const AUTO: &str = "approval = 'auto'";
 
-/// Outcomes of calls, in order.
+/// The outcomes of calls, in order.
 fn outcomes(events: &[Event]) -> Vec<&Ended> {
     fn ended(event: &Event) -> Option<&Ended> {
         match event.payload() {
@@ -52,21 +52,21 @@ fn output(ended: &Ended) -> String {
     output.as_str().unwrap().to_owned()
 }
 
-/// What of a call's outcome is about its server.
+/// The fields of an outcome that are about the server.
 fn about(ended: &Ended) -> [Option<&str>; 4] {
     [ended.kind.as_deref(), ended.mcp_server.as_deref(), ended.mcp_tool.as_deref(), ended.result.as_deref()]
 }
 
 #[tokio::test]
-async fn a_tool_of_a_server_is_called_and_the_log_says_whose_it_is() {
+async fn a_server_tool_is_called_and_the_log_names_the_server() {
     for era in ["old", "strict", "new"] {
         let scene = playing(era, AUTO, &[("mcp__toy__echo", "text = \"one\""), ("mcp__toy__fail", "")]).await;
-        let run = scene.ask("call").await;
+        let run = scene.start("call").await;
         let events = scene.ended(run).await;
         assert_eq!(
             course(&events),
             [
-                // Two of its tools would have one name.
+                // Two of its tools would have the same name.
                 "error.tool_unavailable",
                 "assistant.tool_call_proposed",
                 "turn.completed",
@@ -87,7 +87,7 @@ async fn a_tool_of_a_server_is_called_and_the_log_says_whose_it_is() {
         let missing = first!(events, ErrorToolUnavailable);
         assert_eq!(missing.tool_name, "mcp__toy__*");
         assert!(
-            missing.reason.starts_with("mcp_left_out: \"twice.a\" and \"twice_a\""),
+            missing.reason.starts_with("mcp_left_out: the tools \"twice.a\" and \"twice_a\""),
             "{}",
             missing.reason
         );
@@ -99,13 +99,13 @@ async fn a_tool_of_a_server_is_called_and_the_log_says_whose_it_is() {
         let [echoed, failed] = outcomes(&events)[..] else { panic!("{:?}", outcomes(&events)) };
         assert_eq!(about(echoed), [Some("mcp"), Some("toy"), Some("echo"), Some("dispatched")]);
         assert_eq!((output(echoed), echoed.tool_name.as_str()), ("one".to_owned(), "mcp__toy__echo"));
-        // The call was carried out, and its tool says that it failed.
+        // The call was executed, and its tool reports an error.
         assert_eq!(about(failed), [Some("mcp"), Some("toy"), Some("fail"), Some("tool_error")]);
         assert_eq!(output(failed), "no such page");
     }
 }
 
-/// The code, the words and the outcome of each call.
+/// The code, the message and the result of each call.
 fn ends(events: &[Event]) -> Vec<(String, String, String)> {
     let end = |end: &&Ended| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -114,22 +114,22 @@ fn ends(events: &[Event]) -> Vec<(String, String, String)> {
     outcomes(events).iter().map(end).collect()
 }
 
-/// The names of tools as the server's process noted each call of them.
+/// The names of tools, as the server process recorded each call.
 fn calls(events: &[Event]) -> String {
     let path = first!(events, RunQueued).workspace_path.unwrap();
     std::fs::read_to_string(format!("{path}/calls")).unwrap_or_default()
 }
 
 #[tokio::test]
-async fn a_call_waits_for_a_yes_where_nothing_else_is_configured() {
+async fn calls_need_approval_by_default() {
     let mut scene = playing("old", "", &[("mcp__toy__echo", "text = \"one\"")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.until(run, "run.waiting").await;
-    let asked = first!(events, ApprovalRequested);
-    assert_eq!(asked.policy_reason.as_deref(), Some("calls of the server toy need an approval"));
-    assert_eq!(asked.action.as_deref(), Some("Call the tool echo of the MCP server toy."));
+    let request = first!(events, ApprovalRequested);
+    assert_eq!(request.policy_reason.as_deref(), Some("calls of the MCP server toy need approval"));
+    assert_eq!(request.action.as_deref(), Some("Call the tool echo of the MCP server toy."));
     assert_eq!(calls(&events), "", "nothing is called before the yes");
-    // The worker that asked is gone, and its server with it.
+    // The worker that requested it no longer exists, and neither does its server.
     scene.restart().await;
     scene.decide(run, &events, true).await;
     let events = scene.ended(run).await;
@@ -137,7 +137,7 @@ async fn a_call_waits_for_a_yes_where_nothing_else_is_configured() {
     assert_eq!(calls(&events), "echo\n");
 
     let scene = playing("old", "", &[("mcp__toy__echo", "text = \"one\"")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.until(run, "run.waiting").await;
     scene.decide(run, &events, false).await;
     let events = scene.ended(run).await;
@@ -148,7 +148,7 @@ async fn a_call_waits_for_a_yes_where_nothing_else_is_configured() {
 async fn a_blocked_tool_is_not_called() {
     let more = "approval = 'auto'\ntools = { echo = 'block', whoami = 'require_approval' }";
     let scene = playing("old", more, &[("mcp__toy__echo", "text = \"one\""), ("mcp__toy__dot", "")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let blocked = first!(events, PolicyToolBlocked);
     assert_eq!(
@@ -161,20 +161,20 @@ async fn a_blocked_tool_is_not_called() {
 }
 
 #[tokio::test]
-async fn the_policy_still_decides_where_calls_are_automatic() {
+async fn the_policy_decides_about_automatic_calls() {
     let calls_of = [("mcp__toy__echo", "text = \"one\""), ("mcp__toy__drop_all", "text = \"all\"")];
     let mut scene = playing("old", AUTO, &calls_of).await;
-    let run = scene.ask("call").await;
-    // The server says that it destroys something, and that makes it grave.
+    let run = scene.start("call").await;
+    // The server declares that the tool is destructive, which makes the call grave.
     let events = scene.until(run, "run.waiting").await;
-    let asked = first!(events, ApprovalRequested);
-    assert_eq!((asked.kind.as_str(), asked.irreversible), ("mcp__toy__drop_all", Some(true)));
+    let request = first!(events, ApprovalRequested);
+    assert_eq!((request.kind.as_str(), request.irreversible), ("mcp__toy__drop_all", Some(true)));
     scene.decide(run, &events, true).await;
     assert_eq!(calls(&scene.ended(run).await), "echo\ndrop.all\n");
 
     scene.setup.policy = "[[rules]]\nid = 'no-toys'\ntool = 'mcp__toy__*'\naction = 'block'\n".to_owned();
     scene.restart().await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "policy.tool_blocked"), 2);
     assert_eq!(calls(&events), "");
@@ -184,7 +184,7 @@ async fn the_policy_still_decides_where_calls_are_automatic() {
 async fn arguments_are_checked_before_a_call() {
     let wrong = [("mcp__toy__echo", "txt = \"one\""), ("mcp__toy__echo", "text = 7"), ("mcp__toy__ecko", "")];
     let scene = playing("old", AUTO, &wrong).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let refused = refusals(&events);
     assert_eq!(
@@ -197,92 +197,92 @@ async fn arguments_are_checked_before_a_call() {
 }
 
 #[tokio::test]
-async fn a_run_has_the_servers_that_it_names() {
+async fn a_run_uses_only_the_servers_that_it_names() {
     let scene = playing("old", AUTO, &[("mcp__toy__echo", "text = \"one\""), ("mcp__toy__whoami", "")]).await;
     let of = |tools: &[&str]| {
         let tools = Some(tools.iter().map(|tool| (*tool).to_owned()).collect());
         Order { tools, ..Order::default() }
     };
-    let run = scene.ask_for("call", of(&["mcp__toy__echo"]), None, None).await;
+    let run = scene.start_with("call", of(&["mcp__toy__echo"]), None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(calls(&events), "echo\n");
     assert_eq!(first!(events, ToolRefused).code.as_str(), "unavailable");
-    let run = scene.ask_for("call", of(&["mcp__toy__*"]), None, None).await;
+    let run = scene.start_with("call", of(&["mcp__toy__*"]), None, None).await;
     assert_eq!(calls(&scene.ended(run).await), "echo\nwhoami\n");
-    let run = scene.ask_for("call", of(&["read_file"]), None, None).await;
+    let run = scene.start_with("call", of(&["read_file"]), None, None).await;
     let events = scene.ended(run).await;
     assert_eq!((refusals(&events)[0].0.as_str(), calls(&events).as_str()), ("unknown_tool", ""));
     let unknown =
-        scene.try_queue(crate::runs::scene::asked("call"), of(&["mcp__other__*"]), None, None).await;
+        scene.try_queue(crate::runs::scene::model_run("call"), of(&["mcp__other__*"]), None, None).await;
     let why = unknown.unwrap_err().to_string();
-    assert!(why.contains("there are toy"), "{why}");
+    assert!(why.contains("configured MCP servers: toy"), "{why}");
 }
 
 #[tokio::test]
-async fn a_process_has_the_run_s_folder_and_the_variables_that_were_named() {
+async fn a_server_process_gets_the_folder_of_the_run_and_the_named_variables() {
     let more = "approval = 'auto'\nenv = { TOY_SAID = 'said' }\nenv_from = ['TOY_PASSED']";
     let scene = playing("old", more, &[("mcp__toy__whoami", "")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
-    let told = output(outcomes(&events)[0]);
+    let text = output(outcomes(&events)[0]);
     let path = first!(events, RunQueued).workspace_path.unwrap();
-    assert_eq!(told.lines().next(), Some(path.as_str()));
-    assert!(told.contains("TOY_SAID=said") && told.contains("TOY_PASSED=passed on"), "{told}");
-    assert!(!told.contains("CARGO"), "the server's own variables stay its own: {told}");
+    assert_eq!(text.lines().next(), Some(path.as_str()));
+    assert!(text.contains("TOY_SAID=said") && text.contains("TOY_PASSED=passed on"), "{text}");
+    assert!(!text.contains("CARGO"), "the server's own variables stay its own: {text}");
 }
 
 #[tokio::test]
-async fn a_server_that_ends_is_started_again_and_not_for_ever() {
+async fn a_crashed_server_is_restarted_a_limited_number_of_times() {
     let dies = ("mcp__toy__die", "");
     let echo = ("mcp__toy__echo", "text = \"one\"");
     let scene = playing("old", AUTO, &[dies, echo, dies, dies, dies, dies, echo]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let ends = ends(&events);
     assert_eq!((ends[0].0.as_str(), ends[0].2.as_str()), ("mcp_server_ended", "failed"));
-    assert_eq!(ends[0].1, "the server ended with exit code 7; it wrote: the toy breaks");
+    assert_eq!(ends[0].1, "the server exited with code 7; its stderr: the toy breaks");
     assert_eq!(ends[1].2, "dispatched", "{ends:?}");
     assert_eq!(ends.len(), 6, "{ends:?}");
-    // It is given up after the fifth time, and the last call finds no such tool.
+    // It is not restarted after the fifth time, and the last call finds no such tool.
     assert_eq!(calls(&events), "die\necho\ndie\ndie\ndie\ndie\n");
-    let told = events.iter().filter_map(|event| match event.payload() {
-        Payload::ErrorToolUnavailable(gone) => Some(gone.reason.clone()),
+    let reasons = events.iter().filter_map(|event| match event.payload() {
+        Payload::ErrorToolUnavailable(unavailable) => Some(unavailable.reason.clone()),
         _ => None,
     });
     assert!(
-        told.clone().any(|reason| reason.contains("reached 5 times for this run")),
+        reasons.clone().any(|reason| reason.contains("5 connections to the server failed in this run")),
         "{:?}",
-        told.collect::<Vec<_>>()
+        reasons.collect::<Vec<_>>()
     );
     assert_eq!(first!(events, ToolRefused).code.as_str(), "unknown_tool");
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_given_up_and_told_so() {
+async fn a_hanging_server_times_out_and_is_cancelled() {
     let more = "approval = 'auto'\ncall_timeout_ms = 300";
     let scene = playing("old", more, &[("mcp__toy__hang", ""), ("mcp__toy__echo", "text = \"one\"")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let timed_out = first!(events, ToolTimedOut);
     assert_eq!(
         (timed_out.code.as_deref(), timed_out.result.as_deref()),
         (Some("mcp_timeout"), Some("failed"))
     );
-    assert!(timed_out.error.unwrap().contains("did not answer within 300 ms"));
+    assert!(timed_out.error.unwrap().contains("did not respond within 300 ms"));
     assert_eq!(ends(&events)[1].2, "dispatched");
     let path = first!(events, RunQueued).workspace_path.unwrap();
-    let told: Value =
+    let notification: Value =
         serde_json::from_str(&std::fs::read_to_string(format!("{path}/cancelled")).unwrap()).unwrap();
-    assert_eq!(told["reason"], "no answer within 300 ms");
-    assert!(told["requestId"].is_u64());
+    assert_eq!(notification["reason"], "no response within 300 ms");
+    assert!(notification["requestId"].is_u64());
 }
 
 #[tokio::test]
 async fn cancelling_a_run_cancels_its_call() {
     let scene = playing("old", AUTO, &[("mcp__toy__hang", "")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.until(run, "tool.started").await;
-    // The call is under way once the server has noted it.
+    // The call is active once the server has recorded it.
     while calls(&events).is_empty() {
         tokio::task::yield_now().await;
     }
@@ -296,24 +296,24 @@ async fn cancelling_a_run_cancels_its_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_floods_or_writes_nonsense_is_ended() {
+async fn a_server_that_floods_or_sends_garbage_is_closed() {
     let scene = playing(
         "old",
         AUTO,
         &[("mcp__toy__flood", ""), ("mcp__toy__garble", ""), ("mcp__toy__echo", "text = \"one\"")],
     )
     .await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let ends = ends(&events);
     let codes: Vec<&str> = ends.iter().map(|(code, ..)| code.as_str()).collect();
     assert_eq!(codes, ["mcp_flooded", "mcp_garbled", ""], "{ends:?}");
-    assert!(ends[0].1.contains("the connection was ended"), "{ends:?}");
+    assert!(ends[0].1.contains("the connection was closed"), "{ends:?}");
     assert!(ends[1].1.contains("this is no message"), "{ends:?}");
 }
 
 #[tokio::test]
-async fn a_tool_that_vanished_is_refused_and_its_new_name_is_there() {
+async fn a_removed_tool_is_refused_and_its_new_name_is_offered() {
     let scene = playing(
         "old",
         AUTO,
@@ -324,7 +324,7 @@ async fn a_tool_that_vanished_is_refused_and_its_new_name_is_there() {
         ],
     )
     .await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let [(code, words)] = &refusals(&events)[..] else { panic!("{:?}", refusals(&events)) };
     assert!(code == "unknown_tool" && words.contains(" mcp__toy__echo_anew,"), "{words}");
@@ -333,39 +333,39 @@ async fn a_tool_that_vanished_is_refused_and_its_new_name_is_there() {
 }
 
 #[tokio::test]
-async fn what_a_server_asks_is_declined() {
+async fn requests_of_a_server_are_declined() {
     let scene = playing("old", AUTO, &[("mcp__toy__asks", "")]).await;
-    let run = scene.ask("call").await;
-    let told = output(outcomes(&scene.ended(run).await)[0]);
+    let run = scene.start("call").await;
+    let text = output(outcomes(&scene.ended(run).await)[0]);
     assert_eq!(
-        told,
+        text,
         "\"ping\": {}\n\"roots/list\": -32601\n\"sampling/createMessage\": -32601\n\"elicitation/create\": -32601"
     );
 }
 
 #[tokio::test]
-async fn a_call_of_several_rounds_comes_to_its_end() {
+async fn a_call_of_several_rounds_completes() {
     let scene = playing("new", AUTO, &[("mcp__toy__rounds", "")]).await;
-    let run = scene.ask("call").await;
-    let told = output(outcomes(&scene.ended(run).await)[0]);
-    assert_eq!(told, r#"{"folders":{"roots":[]},"name":{"action":"decline"}}"#);
+    let run = scene.start("call").await;
+    let text = output(outcomes(&scene.ended(run).await)[0]);
+    assert_eq!(text, r#"{"folders":{"roots":[]},"name":{"action":"decline"}}"#);
 }
 
 #[tokio::test]
-async fn pictures_and_long_results_are_kept() {
+async fn images_and_long_results_are_stored() {
     let scene = playing("old", AUTO, &[("mcp__toy__dot", ""), ("mcp__toy__big", "")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let [dot, big] = outcomes(&events)[..] else { panic!("{:?}", outcomes(&events)) };
     assert_eq!(output(dot), "a dot\n[dot.png: file:///dot.png]");
     assert_eq!(first!(events, ArtifactCreated).kind, "image");
-    assert!(output(big).ends_with("bytes more were left out here]") && big.result_artifact_id.is_some());
+    assert!(output(big).ends_with("more bytes omitted]") && big.result_artifact_id.is_some());
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_off_by_a_crash_is_interrupted_and_not_repeated() {
+async fn a_call_interrupted_by_a_crash_is_not_repeated() {
     let mut scene = playing("old", AUTO, &[("mcp__toy__hang", "")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.until(run, "tool.started").await;
     while calls(&events).is_empty() {
         tokio::task::yield_now().await;
@@ -378,14 +378,14 @@ async fn a_call_that_was_cut_off_by_a_crash_is_interrupted_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_costs_its_tools_and_not_the_run() {
+async fn an_unreachable_server_removes_its_tools_and_the_run_continues() {
     let server = "command = ['/no/such/program']\napproval = 'auto'";
     let scene = scene(server, &[("mcp__toy__echo", "text = \"one\"")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let missing = first!(events, ErrorToolUnavailable);
     assert!(
-        missing.reason.starts_with("mcp_unreachable: the server could not be started"),
+        missing.reason.starts_with("mcp_unreachable: the server cannot be started"),
         "{}",
         missing.reason
     );
@@ -393,43 +393,43 @@ async fn a_server_that_cannot_be_reached_costs_its_tools_and_not_the_run() {
     assert_eq!(events.last().unwrap().type_name(), "run.finished");
 
     let scene = playing("mute", "start_timeout_ms = 300", &[("mcp__toy__echo", "text = \"one\"")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let missing = first!(events, ErrorToolUnavailable);
-    assert!(missing.reason.starts_with("mcp_timeout: the server did not answer"), "{}", missing.reason);
+    assert!(missing.reason.starts_with("mcp_timeout: the server did not respond"), "{}", missing.reason);
 }
 
 #[tokio::test]
-async fn a_process_is_held_by_the_sandbox() {
+async fn server_processes_run_in_the_sandbox() {
     let toy = Path::new(env!("CARGO_BIN_EXE_recount-toy-mcp"));
     for mode in [Mode::Bubblewrap, Mode::Landlock] {
         let readable = vec![toy.parent().unwrap().to_owned()];
         let settings = SandboxSettings { mode, readable, ..SandboxSettings::default() };
         let helper = Some(env!("CARGO_BIN_EXE_recount-warden").into());
-        let around = Surroundings { helper, ..Surroundings::default() };
+        let around = SandboxContext { helper, ..SandboxContext::default() };
         let sandbox = Arc::new(Sandbox::probe(settings, around).await.unwrap());
         let server = format!("command = ['{}', 'old']\n{AUTO}", toy.display());
         let setup = setup(
             &server,
             &[("mcp__toy__whoami", ""), ("mcp__toy__die", ""), ("mcp__toy__echo", "text = \"one\"")],
         );
-        let scene = Scene::of(Setup { mcp_sandbox: Some(sandbox), ..setup }).await;
-        let run = scene.ask("call").await;
+        let scene = Scene::with_setup(Setup { mcp_sandbox: Some(sandbox), ..setup }).await;
+        let run = scene.start("call").await;
         let events = scene.ended(run).await;
-        let told = outcomes(&events);
+        let ended_calls = outcomes(&events);
         let path = first!(events, RunQueued).workspace_path.unwrap();
-        assert_eq!(output(told[0]).lines().next(), Some(path.as_str()), "{mode:?}");
+        assert_eq!(output(ended_calls[0]).lines().next(), Some(path.as_str()), "{mode:?}");
         assert_eq!(
             ends(&events)[1].1,
-            "the server ended with exit code 7; it wrote: the toy breaks",
+            "the server exited with code 7; its stderr: the toy breaks",
             "{mode:?}"
         );
-        assert_eq!(output(told[2]), "one", "{mode:?}");
+        assert_eq!(output(ended_calls[2]), "one", "{mode:?}");
         assert_eq!(calls(&events), "whoami\ndie\necho\n");
     }
 }
 
-/// A server on a port, which ends with the test.
+/// An HTTP server that ends with the test.
 struct Served(Child, u16);
 
 impl Served {
@@ -457,7 +457,7 @@ impl Drop for Served {
 const TOKEN: &str = "headers = { Authorization = 'Bearer toy' }";
 
 #[tokio::test]
-async fn a_server_on_a_port_is_called_in_both_eras() {
+async fn an_http_server_is_called_in_both_protocol_eras() {
     for era in ["old", "new"] {
         let folder = tempfile::tempdir().unwrap();
         let deleted = folder.path().join("deleted");
@@ -468,18 +468,18 @@ async fn a_server_on_a_port_is_called_in_both_eras() {
             ("mcp__toy__drop_all", "text = \"two\""),
         ];
         let scene = scene(&served.settings(TOKEN), &list).await;
-        let run = scene.ask("call").await;
-        let events = scene.nod(run).await;
-        let told = outcomes(&events);
+        let run = scene.start("call").await;
+        let events = scene.approve_all(run).await;
+        let ended_calls = outcomes(&events);
         assert_eq!(
-            told.iter().map(|end| end.result.as_deref().unwrap()).collect::<Vec<_>>(),
+            ended_calls.iter().map(|end| end.result.as_deref().unwrap()).collect::<Vec<_>>(),
             ["dispatched"; 3],
             "{era}"
         );
-        assert_eq!((output(told[0]), output(told[2])), ("one".to_owned(), "two".to_owned()));
-        // Each was called once, also where the session was lost before.
+        assert_eq!((output(ended_calls[0]), output(ended_calls[2])), ("one".to_owned(), "two".to_owned()));
+        // Each was called once, even if the session was lost before.
         assert_eq!(std::fs::read_to_string(folder.path().join("calls")).unwrap(), "echo\nwhoami\ndrop.all\n");
-        // It is told that its session is over.
+        // It gets a request that ends its session.
         while era == "old" && !deleted.exists() {
             tokio::task::yield_now().await;
         }
@@ -487,7 +487,7 @@ async fn a_server_on_a_port_is_called_in_both_eras() {
 }
 
 #[tokio::test]
-async fn bad_days_of_a_server_on_a_port() {
+async fn failures_of_an_http_server_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start("new", &folder.path().join("deleted"));
     let more = format!("{TOKEN}\ncall_timeout_ms = 300");
@@ -499,27 +499,27 @@ async fn bad_days_of_a_server_on_a_port() {
         ("mcp__toy__echo", "text = \"one\""),
     ];
     let scene = scene(&served.settings(&more), &list).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let events = scene.ended(run).await;
     let ends = ends(&events);
     let codes: Vec<&str> = ends.iter().map(|(code, ..)| code.as_str()).collect();
     assert_eq!(codes, ["mcp_server_ended", "mcp_timeout", "", "mcp_unreachable"], "{ends:?}");
     assert!(
-        ends[0].1.contains("ended its answer before the result") || ends[0].1.contains("cut off"),
+        ends[0].1.contains("response ended before the result") || ends[0].1.contains("cut off"),
         "{ends:?}"
     );
     assert_eq!(output(outcomes(&events)[2]), r#"{"folders":{"roots":[]},"name":{"action":"decline"}}"#);
-    // It is gone for good, and the run goes on.
+    // It stays unavailable, and the run continues.
     assert_eq!(first!(events, ToolRefused).code.as_str(), "unknown_tool");
     assert_eq!(events.last().unwrap().type_name(), "run.finished");
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_token_says_so() {
+async fn a_refused_token_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start("old", &folder.path().join("deleted"));
     let scene = scene(&served.settings(""), &[("mcp__toy__echo", "text = \"one\"")]).await;
-    let run = scene.ask("call").await;
+    let run = scene.start("call").await;
     let missing = first!(scene.ended(run).await, ErrorToolUnavailable);
-    assert_eq!(missing.reason, "mcp_unreachable: the server answered with status 401: who are you?");
+    assert_eq!(missing.reason, "mcp_unreachable: the server returned status 401: who are you?");
 }

@@ -1,4 +1,4 @@
-//! Runs that go on from others: resumed, done again, and one behind the other in a session.
+//! Runs that continue others: resumed, repeated, and consecutive in a session.
 
 use recount_engine::{Order, ResumeFrom};
 use recount_event::RunId;
@@ -29,31 +29,35 @@ async fn resumed(scene: &Scene, run: RunId, from: Option<u64>) -> RunId {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_from_another_with_what_was_said_and_done_there() {
+async fn a_run_continues_another_with_its_conversation_and_files() {
     let scene = Scene::with(TWO_TURNS).await;
-    let first_run = scene.ask("begin").await;
-    let told = scene.ended(first_run).await;
-    let checkpoint = told.iter().position(|event| event.type_name() == "run.checkpoint_saved").unwrap();
-    assert_eq!(told[checkpoint + 1].type_name(), "turn.started");
+    let first_run = scene.start("begin").await;
+    let first_events = scene.ended(first_run).await;
+    let checkpoint =
+        first_events.iter().position(|event| event.type_name() == "run.checkpoint_saved").unwrap();
+    assert_eq!(first_events[checkpoint + 1].type_name(), "turn.started");
     let second = resumed(&scene, first_run, None).await;
     let events = scene.ended(second).await;
     assert_eq!(types(&events)[..2], ["run.resumed_from_event", "run.queued"]);
     let resumed_from = first!(events, RunResumedFromEvent);
     assert_eq!(resumed_from.from_run_id, first_run.to_string());
-    assert_eq!(resumed_from.from_sequence, told.last().unwrap().sequence);
-    assert_eq!(resumed_from.prior_cost_micros_usd, first!(told, RunFinished).cost_micros_usd.unwrap());
-    // The same workspace, and the conversation of before.
-    assert_eq!(first!(events, RunQueued).workspace_path, first!(told, RunQueued).workspace_path);
+    assert_eq!(resumed_from.from_sequence, first_events.last().unwrap().sequence);
+    assert_eq!(
+        resumed_from.prior_cost_micros_usd,
+        first!(first_events, RunFinished).cost_micros_usd.unwrap()
+    );
+    // The same workspace, and the earlier conversation.
+    assert_eq!(first!(events, RunQueued).workspace_path, first!(first_events, RunQueued).workspace_path);
     assert_eq!(first!(events, ToolFileReadCompleted).path, "a.txt");
     assert!(first!(events, TurnStarted).input_tokens_estimate.unwrap() > 5);
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "It is there.");
-    // What was used before counts on.
+    // Earlier usage counts too.
     assert!(first!(events, CostTick).cumulative_cost_micros_usd > resumed_from.prior_cost_micros_usd);
     assert_eq!(count(&events, "user.message"), 0);
 }
 
 #[tokio::test]
-async fn a_run_goes_on_from_a_checkpoint_and_knows_nothing_of_what_came_behind_it() {
+async fn a_run_continues_a_checkpoint_without_what_came_after_it() {
     let script = r#"
 [[scene]]
 when = "begin"
@@ -63,35 +67,36 @@ call = [{ name = "glob", input = { pattern = "*" } }]
 text = "The first is done."
 "#;
     let scene = Scene::with(script).await;
-    let first_run = scene.ask("begin").await;
-    let told = scene.ended(first_run).await;
-    let checkpoint = told.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
+    let first_run = scene.start("begin").await;
+    let first_events = scene.ended(first_run).await;
+    let checkpoint =
+        first_events.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
     let second = resumed(&scene, first_run, Some(checkpoint)).await;
     let events = scene.ended(second).await;
-    // The call is answered, so that the model has the word: its second turn comes once more.
+    // The call has a result, so it is the model's turn: its second turn comes again.
     assert_eq!(first!(events, RunResumedFromEvent).from_sequence, checkpoint);
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
 }
 
 #[tokio::test]
-async fn a_run_that_reached_its_limit_of_turns_goes_on_behind_its_last_call() {
+async fn a_run_that_reached_its_turn_limit_continues_after_its_last_call() {
     let scene = Scene::with(TWO_TURNS).await;
     let order = Order { max_turns: Some(1), ..Order::default() };
-    let first_run = scene.ask_for("begin", order, None, None).await;
-    let told = scene.ended(first_run).await;
-    assert_eq!(types(&told)[told.len() - 2..], ["run.checkpoint_saved", "run.failed"]);
+    let first_run = scene.start_with("begin", order, None, None).await;
+    let first_events = scene.ended(first_run).await;
+    assert_eq!(types(&first_events)[first_events.len() - 2..], ["run.checkpoint_saved", "run.failed"]);
     let past = scene.engine.write().past(first_run).await.unwrap();
     let place = scene.engine.write().resume_place(&past, &ResumeFrom::Settled).await.unwrap();
-    assert_eq!(place, Some(told[told.len() - 2].sequence));
+    assert_eq!(place, Some(first_events[first_events.len() - 2].sequence));
     let second = resumed(&scene, first_run, place).await;
     let events = scene.ended(second).await;
     assert_eq!(count(&events, "tool.invoked"), 0);
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
 }
 
-/// The scene that is played is that of the last user message, so with the whole session it would be the other one.
+/// The script selects the scene by the last user message, so with the whole session it would be another one.
 #[tokio::test]
-async fn a_branch_in_a_session_leaves_out_what_came_after_its_place() {
+async fn a_branch_in_a_session_omits_what_came_after_its_start() {
     let script = r#"
 end = "Nothing more."
 [[scene]]
@@ -107,10 +112,11 @@ text = "Something else."
 "#;
     let scene = Scene::with(script).await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
-    let first_run = scene.ask_for("begin", Order::default(), None, Some(session)).await;
-    let told = scene.ended(first_run).await;
-    let checkpoint = told.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
-    let other = scene.ask_for("else", Order::default(), None, Some(session)).await;
+    let first_run = scene.start_with("begin", Order::default(), None, Some(session)).await;
+    let first_events = scene.ended(first_run).await;
+    let checkpoint =
+        first_events.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
+    let other = scene.start_with("else", Order::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(other).await, AssistantFinalAnswer).summary, "Something else.");
     let branch = resumed(&scene, first_run, Some(checkpoint)).await;
     let events = scene.ended(branch).await;
@@ -119,9 +125,9 @@ text = "Something else."
 }
 
 #[tokio::test]
-async fn a_run_is_done_again() {
+async fn a_run_can_be_repeated() {
     let scene = Scene::with(TWO_TURNS).await;
-    let first_run = scene.ask("begin").await;
+    let first_run = scene.start("begin").await;
     scene.ended(first_run).await;
     let again = scene.engine.write().past(first_run).await.unwrap().again().unwrap();
     let (second, _) = scene.engine.write().create_run(again).await.unwrap();
@@ -150,11 +156,11 @@ text = "Found."
 "#;
     let mut scene = Scene::with(script).await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
-    let run = scene.ask_for("first", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("first", Order::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     let workspace = first!(events, RunQueued).workspace_path;
     scene.restart().await;
-    let run = scene.ask_for("second", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("second", Order::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "Found.");
     assert_eq!(first!(events, RunQueued).workspace_path, workspace);

@@ -1,4 +1,4 @@
-//! Patches of ended runs: reviewed, applied, rejected and reverted in a repository of git, which agrees at each step.
+//! Patches of ended runs: reviewed, applied, rejected and reverted in a git repository, which confirms each step.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use recount_agent::tool::{Assessment, How, Job, Keep, Outcome, Targets, Tool};
+use recount_agent::tool::{Assessment, Job, NewArtifact, Outcome, OutcomeStatus, Targets, Tool};
 use recount_engine::{
     ApplyTo, ArtifactFilter, ArtifactRow, Error, FoundArtifact, ListQuery, Narrowing, Order, PatchAction,
     PatchRequest, RunRow,
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::runs::scene::{Scene, Setup, count, first, types};
 
-/// Keeps a diff as a patch and leaves it to others to apply it.
+/// Stores a diff as a patch without applying it.
 pub(crate) struct Proposes;
 
 impl Tool for Proposes {
@@ -62,7 +62,7 @@ impl Tool for Proposes {
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let text = |name: &str| job.input[name].as_str().unwrap().to_owned();
-            let keep = Keep {
+            let keep = NewArtifact {
                 kind: "patch",
                 mime: "text/x-diff".to_owned(),
                 summary: None,
@@ -76,17 +76,17 @@ impl Tool for Proposes {
                     hunks: 1,
                 }),
             };
-            let kept = job.keeper.keep(keep).await.unwrap();
+            let kept = job.artifacts.store(keep).await.unwrap();
             let proposed = file::Proposed::new(job.call.clone(), text("path"), kept.id);
             let proposed = Payload::ToolEditProposed(Box::new(proposed)).into();
-            let (how, output) = (How::Completed, "proposed".to_owned());
+            let (status, output) = (OutcomeStatus::Completed, "proposed".to_owned());
             let events = vec![kept.created, proposed];
-            Outcome { how, summary: output.clone(), output, events, artifact: None, image: None }
+            Outcome { status, summary: output.clone(), output, events, artifact: None, image: None }
         })
     }
 }
 
-// ---- short words ---------------------------------------------------------------------------------
+// ---- helpers -------------------------------------------------------------------------------------
 
 fn git(at: &Path, words: &[&str], input: Option<&[u8]>) -> String {
     let input_at = tempfile::NamedTempFile::new().unwrap();
@@ -105,7 +105,7 @@ fn git(at: &Path, words: &[&str], input: Option<&[u8]>) -> String {
     String::from_utf8_lossy(&out.stdout).trim().to_owned()
 }
 
-/// The tree of a folder, as git names it.
+/// The git tree id of a folder.
 fn tree(at: &Path) -> String {
     let work = tempfile::tempdir().unwrap();
     git(work.path(), &["init", "--quiet"], None);
@@ -114,7 +114,7 @@ fn tree(at: &Path) -> String {
     git(work.path(), &["write-tree"], None)
 }
 
-/// A script whose one turn makes these calls.
+/// A script with one turn that makes these calls.
 fn calls(calls: &[(&str, Value)]) -> String {
     let one = |(name, input): &(&str, Value)| {
         let input = toml::Value::try_from(input).unwrap();
@@ -161,7 +161,7 @@ impl Scene {
         work.patch_run(run).await
     }
 
-    /// The same where it must succeed.
+    /// The same, if it must succeed.
     async fn changed(&self, action: PatchAction, patch: &ForeignId) -> Vec<Event> {
         let row = self.change(action, patch).await.unwrap();
         assert_eq!(row.status, "finished", "{:?}", row.message);
@@ -181,18 +181,18 @@ fn proposing(base: &str, diff: &str) -> String {
     calls(&[("proposes", json!({ "path": "a.txt", "base": base, "diff": diff }))])
 }
 
-// ---- one after the other -------------------------------------------------------------------------
+// ---- steps ---------------------------------------------------------------------------------------
 
-/// Proposed, applied, reverted, and the revert reverted; then on a branch. Git agrees at each step.
+/// Proposed, applied, reverted, and the revert reverted; then on a branch. Git confirms each step.
 #[tokio::test]
-async fn a_patch_is_proposed_applied_reverted_and_brought_to_a_branch() {
+async fn a_patch_is_proposed_applied_reverted_and_put_on_a_branch() {
     let scene = Scene::with(&proposing(&sha256(BASE), PROPOSED)).await;
     scene.put("a.txt", BASE);
     git(&scene.work(), &["init", "--quiet", "--initial-branch=main"], None);
     git(&scene.work(), &["add", "."], None);
     git(&scene.work(), &["commit", "--quiet", "-m", "first"], None);
     let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
-    let run = scene.ask_for("propose", Order::default(), Some(task), None).await;
+    let run = scene.start_with("propose", Order::default(), Some(task), None).await;
     let copy = copy(&scene.ended(run).await);
     let patch = scene.patches(run).await.remove(0);
     assert_eq!(patch.status, "proposed");
@@ -218,7 +218,7 @@ async fn a_patch_is_proposed_applied_reverted_and_brought_to_a_branch() {
     assert_eq!(queued.patch_artifact_ids, Some(vec![patch.id.clone()]));
     assert_eq!(events[0].task_id, Some(task));
     assert_eq!(scene.patch_now(&patch.id).await.status, "applied");
-    // Git comes to the same with the stored diff.
+    // Git produces the same with the stored diff.
     let applied = git(&copy, &["diff"], None);
     git(&copy, &["checkout", "--quiet", "--", "a.txt"], None);
     git(&copy, &["apply", "-"], Some(&scene.diff_of(&patch).await));
@@ -232,27 +232,27 @@ async fn a_patch_is_proposed_applied_reverted_and_brought_to_a_branch() {
         (Some("ann"), Some("reviewed"))
     );
     assert_eq!(git(&copy, &["diff"], None), "");
-    let stands = scene.patch_now(&patch.id).await;
-    assert_eq!(stands.status, "applied");
-    assert!(stands.reverted_at.is_some());
+    let current = scene.patch_now(&patch.id).await;
+    assert_eq!(current.status, "applied");
+    assert!(current.reverted_at.is_some());
     let inverse = scene.patches(events[0].run_id).await.remove(0);
     assert_eq!((inverse.status.as_str(), inverse.path.as_deref()), ("applied", Some("a.txt")));
-    // The log had the way back before the file was touched.
+    // The log had the inverse patch before the file was changed.
     let place = |name: &str| types(&events).iter().position(|known| *known == name).unwrap();
     assert!(place("artifact.created") < place("tool.edit.reverted"));
 
     scene.changed(PatchAction::Revert, &inverse.id).await;
     assert_eq!(git(&copy, &["diff"], None), applied);
-    // Nothing came to the folder by now; a branch has it without a change of the folder.
+    // The folder has no changes by now; a branch gets the patch without changing the folder.
     assert_eq!(git(&scene.work(), &["status", "--porcelain"], None), "");
     let to = ApplyTo { branch: Some("reviewed".into()), message: "Reviewed\n".into() };
     scene.engine.work().apply_changes(run, to, &Narrowing::default()).await.unwrap();
     assert_eq!(git(&scene.work(), &["diff", "main", "reviewed"], None), applied);
 }
 
-/// H-132: what each status allows, and with which code it is refused.
+/// H-132: the allowed actions of each status, and the codes of refused ones.
 #[tokio::test]
-async fn a_patch_goes_only_where_its_status_leads() {
+async fn a_patch_allows_only_the_actions_of_its_status() {
     use PatchAction::{Apply, Reject, Revert};
     let scene = Scene::with(&proposing(&sha256(BASE), PROPOSED)).await;
     scene.put("a.txt", BASE);
@@ -260,7 +260,7 @@ async fn a_patch_goes_only_where_its_status_leads() {
         let no = scene.change(action, id).await.unwrap_err();
         assert_eq!(no.code(), Code::PatchStatus, "{no}");
     };
-    let run = scene.ask("propose").await;
+    let run = scene.start("propose").await;
     scene.ended(run).await;
     let patch = scene.patches(run).await.remove(0).id;
     refused(Revert, &patch).await;
@@ -271,7 +271,7 @@ async fn a_patch_goes_only_where_its_status_leads() {
     for action in [Apply, Reject, Revert] {
         refused(action, &patch).await;
     }
-    let run = scene.ask("propose").await;
+    let run = scene.start("propose").await;
     scene.ended(run).await;
     let patch = scene.patches(run).await.remove(0).id;
     scene.changed(Apply, &patch).await;
@@ -282,12 +282,12 @@ async fn a_patch_goes_only_where_its_status_leads() {
     for action in [Apply, Reject, Revert] {
         refused(action, &patch).await;
     }
-    // A run that was for a patch is not made again.
+    // A run that handled a patch cannot be repeated.
     let last = scene.patch_now(&patch).await;
     assert!(last.reverted_at.is_some());
 }
 
-/// H-133: a file that is not the one it was made for is refused, and nothing is written.
+/// H-133: if the file differs from the patch's base, the patch is refused and nothing is written.
 #[tokio::test]
 async fn drift_is_refused_with_nothing_written() {
     let made = |path: &str, now: Option<&str>, diff: &str, base: &str, wanted: Code| {
@@ -295,7 +295,7 @@ async fn drift_is_refused_with_nothing_written() {
     };
     let base = sha256(BASE);
     let crlf = PROPOSED.replace("\n one", "\n one\r").replace("two\n", "two\r\n").replace("TWO\n", "TWO\r\n");
-    let gone = "--- a/a.txt\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-one\n-two\n-three\n";
+    let deletion = "--- a/a.txt\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-one\n-two\n-three\n";
     let rename = "diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.txt\n";
     let drift = Code::PatchDrift;
     let cases = [
@@ -311,7 +311,7 @@ async fn drift_is_refused_with_nothing_written() {
             "absent",
             drift,
         ),
-        made("deleted otherwise", Some("one\ntwo\n"), gone, &base, drift),
+        made("deleted otherwise", Some("one\ntwo\n"), deletion, &base, drift),
         made("its base is another", Some(BASE), PROPOSED, &sha256("x"), drift),
         made(
             "another mode",
@@ -336,7 +336,7 @@ async fn drift_is_refused_with_nothing_written() {
         if let Some(now) = &now {
             scene.put("a.txt", now);
         }
-        let run = scene.ask("propose").await;
+        let run = scene.start("propose").await;
         let copy = copy(&scene.ended(run).await);
         let before = tree(&copy);
         let patch = scene.patches(run).await.remove(0).id;
@@ -347,13 +347,13 @@ async fn drift_is_refused_with_nothing_written() {
     }
 }
 
-/// A stored patch with a masked secret is not what was made, so it is refused in words.
+/// A stored patch with a masked secret differs from the real change, so it is refused with a message.
 #[tokio::test]
 async fn a_masked_patch_is_refused() {
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let script = calls(&[("write_file", json!({ "path": "key", "content": format!("{secret}\n") }))]);
     let scene = Scene::with(&script).await;
-    let run = scene.ask("write").await;
+    let run = scene.start("write").await;
     let copy = copy(&scene.ended(run).await);
     let patch = scene.patches(run).await.remove(0);
     assert_eq!(patch.masked, Some(true));
@@ -364,7 +364,7 @@ async fn a_masked_patch_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_rule_blocks_stays_blocked_and_modes_stay() {
+async fn blocked_patches_stay_blocked_and_modes_are_preserved() {
     let policy =
         "[[rules]]\nid = \"no\"\ntool = \"revert_patch\"\naction = \"block\"\nreason = \"no way back\"\n";
     let script = calls(&[
@@ -373,11 +373,12 @@ async fn what_a_rule_blocks_stays_blocked_and_modes_stay() {
     ]);
     for (policy, ends) in [(policy, "failed"), ("", "finished")] {
         let scene =
-            Scene::of(Setup { script: script.clone(), policy: policy.into(), ..Setup::default() }).await;
+            Scene::with_setup(Setup { script: script.clone(), policy: policy.into(), ..Setup::default() })
+                .await;
         scene.put("run.sh", "one\n");
         let at = scene.work().join("run.sh");
         std::fs::set_permissions(&at, std::fs::Permissions::from_mode(0o750)).unwrap();
-        let run = scene.ask("edit").await;
+        let run = scene.start("edit").await;
         let copy = copy(&scene.ended(run).await);
         for patch in scene.patches(run).await {
             let row = scene.change(PatchAction::Revert, &patch.id).await.unwrap();
@@ -387,14 +388,14 @@ async fn what_a_rule_blocks_stays_blocked_and_modes_stay() {
         assert_eq!(std::fs::read_to_string(copy.join("run.sh")).unwrap(), was);
         let mode = std::fs::metadata(copy.join("run.sh")).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o750);
-        // The folders of a file that goes do not stay behind.
+        // The folders of a deleted file are deleted too.
         assert_eq!(copy.join("deep").exists(), ends == "failed");
     }
 }
 
-/// One file of several that one call changed goes back, and the event says of which kind the patch was; the others stay.
+/// One file of a call with several is reverted; the event names the kind of the patch, and the others stay.
 #[tokio::test]
-async fn a_patch_of_a_call_with_several_files_is_reverted_alone() {
+async fn one_patch_of_a_multi_edit_can_be_reverted() {
     let edits = json!({ "edits": [
         { "path": "a.txt", "old_text": "two", "new_text": "TWO" },
         { "path": "b.txt", "old_text": "two", "new_text": "2" },
@@ -402,7 +403,7 @@ async fn a_patch_of_a_call_with_several_files_is_reverted_alone() {
     let scene = Scene::with(&calls(&[("multi_edit", edits)])).await;
     scene.put("a.txt", BASE);
     scene.put("b.txt", BASE);
-    let run = scene.ask("edit both").await;
+    let run = scene.start("edit both").await;
     let copy = copy(&scene.ended(run).await);
     let text = |name: &str| std::fs::read_to_string(copy.join(name)).unwrap();
     let patches = scene.patches(run).await;
@@ -419,19 +420,19 @@ async fn a_patch_of_a_call_with_several_files_is_reverted_alone() {
     assert!(scene.patch_now(&first.id).await.reverted_at.is_some());
     assert_eq!(scene.patch_now(&patches[1].id).await.reverted_at, None);
     assert_eq!((text("a.txt").as_str(), text("b.txt").as_str()), (BASE, "one\n2\nthree\n"));
-    // What takes it back is a patch of its own, of one file.
+    // The inverse is a patch of its own, with one file.
     let inverse = scene.patches(events[0].run_id).await.remove(0);
     let events = scene.changed(PatchAction::Revert, &inverse.id).await;
     assert_eq!((count(&events, "tool.edit.reverted"), count(&events, "tool.multi_edit.reverted")), (1, 0));
     assert_eq!(text("a.txt"), "one\nTWO\nthree\n");
 }
 
-// ---- by chance -----------------------------------------------------------------------------------
+// ---- random --------------------------------------------------------------------------------------
 
 #[derive(Debug, Clone)]
 enum Edit {
     Write(&'static str, String),
-    /// Puts a line in the place of another.
+    /// Replaces a line.
     Line(&'static str, usize, String),
 }
 
@@ -446,11 +447,11 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 1..8)
 }
 
-/// H-134: the applied patches of a run, applied by git to the tree that it began with, give the tree that it left; and
-/// reverted one after the other, the last first, they give the first tree again. Each case is a run, so the cases are
-/// counted here: `PROPTEST_CASES` of the full tier is for quick ones.
+/// H-134: git applies the run's patches to the initial tree and gets the final one; reverting them, the last first,
+/// gives the initial tree. Each case is a run, so the number of cases is set here; `PROPTEST_CASES` of the full tier is
+/// for quick cases.
 #[test]
-fn applied_patches_give_the_final_tree_again() {
+fn applied_patches_reproduce_the_final_tree() {
     let cases = u32::try_from(recount_tier::times(10)).unwrap();
     let config = ProptestConfig { failure_persistence: None, cases, ..ProptestConfig::default() };
     let outcome = TestRunner::new(config).run(&edits(), |edits| {
@@ -494,7 +495,7 @@ async fn replayed(edits: Vec<Edit>) {
         std::fs::create_dir_all(at.parent().unwrap()).unwrap();
         std::fs::write(at, text).unwrap();
     }
-    let (before, run) = (tree(fresh.path()), scene.ask("edit").await);
+    let (before, run) = (tree(fresh.path()), scene.start("edit").await);
     let events = scene.ended(run).await;
     let copy = copy(&events);
     let patches = scene.patches(run).await;

@@ -1,4 +1,4 @@
-//! Permissions, questions and handoffs.
+//! Approvals, questions and handoffs.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ text = "Done."
 "#;
 
 #[tokio::test]
-async fn a_call_waits_for_leave_and_runs_when_it_is_given() {
-    let scene = Scene::under(ASKING, ASK_ALL, 8).await;
-    let run = scene.ask("write").await;
+async fn a_call_waits_for_approval_and_then_runs() {
+    let scene = Scene::with_policy(ASKING, ASK_ALL, 8).await;
+    let run = scene.start("write").await;
     let events = scene.until(run, "run.waiting").await;
-    let asked = first!(events, ApprovalRequested);
-    assert!(asked.call_digest.is_some() && asked.expires_at.is_some() && asked.action.is_some());
+    let request = first!(events, ApprovalRequested);
+    assert!(request.call_digest.is_some() && request.expires_at.is_some() && request.action.is_some());
     scene.decide(run, &events, true).await;
     let events = scene.ended(run).await;
     assert_eq!(
@@ -47,9 +47,9 @@ async fn a_call_waits_for_leave_and_runs_when_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_denied_does_not_run_and_the_model_hears_why() {
-    let scene = Scene::under(ASKING, ASK_ALL, 8).await;
-    let run = scene.ask("write").await;
+async fn a_denied_call_does_not_run_and_the_model_gets_the_reason() {
+    let scene = Scene::with_policy(ASKING, ASK_ALL, 8).await;
+    let run = scene.start("write").await;
     let events = scene.until(run, "run.waiting").await;
     scene.decide(run, &events, false).await;
     let events = scene.ended(run).await;
@@ -61,9 +61,9 @@ async fn a_call_that_is_denied_does_not_run_and_the_model_hears_why() {
 }
 
 #[tokio::test]
-async fn leave_is_asked_for_across_a_restart() {
-    let mut scene = Scene::under(ASKING, ASK_ALL, 8).await;
-    let run = scene.ask("write").await;
+async fn an_approval_request_survives_a_restart() {
+    let mut scene = Scene::with_policy(ASKING, ASK_ALL, 8).await;
+    let run = scene.start("write").await;
     let events = scene.until(run, "run.waiting").await;
     scene.restart().await;
     scene.decide(run, &events, true).await;
@@ -73,7 +73,7 @@ async fn leave_is_asked_for_across_a_restart() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_and_its_answer_is_what_the_model_hears() {
+async fn the_response_to_a_question_reaches_the_model() {
     let script = r#"
 [[turn]]
 call = [{ name = "ask_user", input = { question = "Which one?" } }]
@@ -82,20 +82,20 @@ when = "the blue one"
 text = "Blue it is."
 "#;
     let scene = Scene::with(script).await;
-    let run = scene.ask("choose").await;
+    let run = scene.start("choose").await;
     let events = scene.until(run, "run.waiting").await;
-    let asked = first!(events, ClarificationRequested);
-    assert_eq!(asked.question, "Which one?");
-    scene.answer(run, asked.clarification_id, "\"the blue one\"").await;
+    let request = first!(events, ClarificationRequested);
+    assert_eq!(request.question, "Which one?");
+    scene.answer(run, request.clarification_id, "\"the blue one\"").await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "Blue it is.");
 }
 
 #[tokio::test]
-async fn who_takes_over_ends_the_run() {
+async fn an_accepted_handoff_ends_the_run() {
     let script = "[[turn]]\ncall = [{ name = \"hand_off\", input = { reason = \"I am lost\" } }]";
     let scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.until(run, "run.waiting").await;
     let handoff_id = first!(events, HandoffRequested).handoff_id;
     let command = Command::AcknowledgeHandoff { handoff_id, by: "ann".into(), comment: None };
@@ -105,12 +105,12 @@ async fn who_takes_over_ends_the_run() {
 }
 
 #[tokio::test]
-async fn a_handoff_that_nobody_takes_in_time_fails_the_run() {
+async fn a_handoff_timeout_fails_the_run() {
     let script =
         "[[turn]]\ncall = [{ name = \"hand_off\", input = { reason = \"I am lost\", timeout_seconds = 30 } }]".to_owned();
     let clock = Arc::new(ManualClock::at(1_800_000_000_000));
-    let mut scene = Scene::of(Setup { script, clock: Some(clock.clone()), ..Setup::default() }).await;
-    let run = scene.ask("go").await;
+    let mut scene = Scene::with_setup(Setup { script, clock: Some(clock.clone()), ..Setup::default() }).await;
+    let run = scene.start("go").await;
     let events = scene.until(run, "run.waiting").await;
     assert!(first!(events, HandoffRequested).expires_at.is_some());
     clock.set(1_800_000_030_000);
@@ -122,23 +122,24 @@ async fn a_handoff_that_nobody_takes_in_time_fails_the_run() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_is_answered_by_its_default_or_not_at_all() {
-    for (default, told, wrong) in [(", default = \"red\"", "red", false), ("", "", true)] {
+async fn a_question_timeout_uses_the_default_if_there_is_one() {
+    for (default, expected_text, is_error) in [(", default = \"red\"", "red", false), ("", "", true)] {
         let script = format!(
             "[[turn]]\ncall = [{{ name = \"ask_user\", input = {{ question = \"Which one?\", choices = [\"red\", \"blue\"], timeout_seconds = 30{default} }} }}]\n[[turn]]\ntext = \"Good.\"\n"
         );
         let clock = Arc::new(ManualClock::at(1_800_000_000_000));
-        let mut scene = Scene::of(Setup { script, clock: Some(clock.clone()), ..Setup::default() }).await;
-        let run = scene.ask("choose").await;
+        let mut scene =
+            Scene::with_setup(Setup { script, clock: Some(clock.clone()), ..Setup::default() }).await;
+        let run = scene.start("choose").await;
         let events = scene.until(run, "run.waiting").await;
         assert!(first!(events, ClarificationRequested).expires_at.is_some());
         clock.set(1_800_000_030_000);
         scene.restart().await;
         let events = scene.ended(run).await;
         let applied = first!(events, ClarificationTimedOut).applied;
-        assert_eq!(applied.as_str(), if wrong { "unavailable" } else { "default" });
+        assert_eq!(applied.as_str(), if is_error { "unavailable" } else { "default" });
         let results = results(&events);
-        assert!(results[0].0.contains(told) && results[0].1 == wrong, "{results:?}");
+        assert!(results[0].0.contains(expected_text) && results[0].1 == is_error, "{results:?}");
         assert_eq!(types(&events).last(), Some(&"run.finished"));
     }
 }
@@ -154,16 +155,16 @@ call = [
 ]
 "#;
     let mut scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let mut after = None;
     for question in ["One?", "Two?"] {
         let events = scene.until_after(run, after, "run.waiting").await;
         after = events.last().map(|event| event.sequence);
-        let asked = first!(events, ClarificationRequested);
-        assert_eq!(asked.question, question);
-        // A question outlives who asked it.
+        let request = first!(events, ClarificationRequested);
+        assert_eq!(request.question, question);
+        // A question outlives the worker that asked it.
         scene.restart().await;
-        scene.answer(run, asked.clarification_id, "\"yes\"").await;
+        scene.answer(run, request.clarification_id, "\"yes\"").await;
     }
     let events = scene.until_after(run, after, "run.waiting").await;
     let handoff_id = first!(events, HandoffRequested).handoff_id;
@@ -181,7 +182,7 @@ call = [
 }
 
 #[tokio::test]
-async fn a_deadline_that_was_extended_is_later_and_the_answer_counts() {
+async fn an_extended_deadline_accepts_a_later_response() {
     let file = "write_file', input = { path = 'a.txt', content = 'one' }";
     let question = "ask_user', input = { question = 'Well?', timeout_seconds = 30 }";
     let handoff = "hand_off', input = { reason = 'I am lost', timeout_seconds = 30 }";
@@ -189,26 +190,26 @@ async fn a_deadline_that_was_extended_is_later_and_the_answer_counts() {
         [(PromptKind::Approval, file), (PromptKind::Clarification, question), (PromptKind::Handoff, handoff)]
     {
         let script = format!("[[turn]]\ncall = [{{ name = '{call} }}]\n[[turn]]\ntext = 'Done.'\n");
-        let scene = Scene::under(&script, ASK_ALL, 8).await;
-        let run = scene.ask("go").await;
+        let scene = Scene::with_policy(&script, ASK_ALL, 8).await;
+        let run = scene.start("go").await;
         let events = scene.until(run, "run.waiting").await;
         let (id, before) = match kind {
             PromptKind::Approval => {
-                let asked = first!(events, ApprovalRequested);
-                (asked.approval_id, asked.expires_at)
+                let request = first!(events, ApprovalRequested);
+                (request.approval_id, request.expires_at)
             }
             PromptKind::Clarification => {
-                let asked = first!(events, ClarificationRequested);
-                (asked.clarification_id, asked.expires_at)
+                let request = first!(events, ClarificationRequested);
+                (request.clarification_id, request.expires_at)
             }
             PromptKind::Handoff => {
-                let asked = first!(events, HandoffRequested);
-                (asked.handoff_id, asked.expires_at)
+                let request = first!(events, HandoffRequested);
+                (request.handoff_id, request.expires_at)
             }
         };
         let extend = Command::ExtendPrompt { kind, id, seconds: 60, by: "ann".into() };
         scene.engine.write().submit(run, extend).await.unwrap();
-        let events = scene.nod(run).await;
+        let events = scene.approve_all(run).await;
         let after = match kind {
             PromptKind::Approval => first!(events, ApprovalExtended).expires_at,
             PromptKind::Clarification => first!(events, ClarificationExtended).expires_at,
@@ -220,10 +221,10 @@ async fn a_deadline_that_was_extended_is_later_and_the_answer_counts() {
 }
 
 #[tokio::test]
-async fn who_is_asked_can_be_spared_by_cancelling() {
+async fn cancelling_a_run_closes_its_prompts() {
     for call in ["ask_user', input = { question = 'Well?' }", "hand_off', input = { reason = 'I am lost' }"] {
         let scene = Scene::with(&format!("[[turn]]\ncall = [{{ name = '{call} }}]")).await;
-        let run = scene.ask("go").await;
+        let run = scene.start("go").await;
         scene.until(run, "run.waiting").await;
         scene.cancel(run).await;
         let events = scene.ended(run).await;

@@ -1,4 +1,4 @@
-//! What comes with a request, and what a tool brings: pictures that the model is shown.
+//! Images in requests and in tool results, as they are shown to the model.
 
 use bytes::Bytes;
 use recount_engine::{Attached, FoundArtifact, Order, Upload};
@@ -26,7 +26,7 @@ pub(crate) async fn upload_png(scene: &Scene) -> Attached {
     upload(scene, "image", "image/png", PNG).await
 }
 
-/// The pictures that stand in a request, by their data.
+/// The images in a request, by their data.
 pub(crate) fn pictures(body: &Value) -> Vec<String> {
     let mut found = Vec::new();
     fn look(value: &Value, found: &mut Vec<String>) {
@@ -51,13 +51,13 @@ pub(crate) fn as_url() -> String {
 }
 
 #[tokio::test]
-async fn an_uploaded_picture_is_shown_to_the_model_and_belongs_to_the_run() {
+async fn an_uploaded_image_is_shown_to_the_model_and_belongs_to_the_run() {
     let Playing { scene, player } = playing(recording("text"), "").await;
     let picture = upload(&scene, "image", "image/png", PNG).await;
     let note = upload(&scene, "file_snapshot", "text/plain", b"a note").await;
     let id = picture.artifact_id.clone();
     let order = Order { attachments: vec![picture, note], ..Order::default() };
-    let run = scene.ask_for("What is this?", order, None, None).await;
+    let run = scene.start_with("What is this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(
         types(&events)[..8],
@@ -78,29 +78,29 @@ async fn an_uploaded_picture_is_shown_to_the_model_and_belongs_to_the_run() {
     let rows = scene.engine.read().artifacts_called(&id).await.unwrap();
     let [FoundArtifact::OfRun(row)] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!(row.run_id, run);
-    // What belongs to a run already is referred to by the next.
+    // An artifact that already belongs to a run is referenced by the next.
     let again = Attached { artifact_id: id.clone(), mime: "image/png".into(), name: None };
     let order = Order { attachments: vec![again], ..Order::default() };
-    let run = scene.ask_for("And this?", order, None, None).await;
+    let run = scene.start_with("And this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert!(count(&events, "artifact.created") + count(&events, "artifact.referenced") == 1);
     assert_eq!(pictures(&player.seen()[1].body), [as_url()]);
 }
 
 #[tokio::test]
-async fn what_is_not_there_cannot_come_with_a_request() {
+async fn missing_attachments_are_refused() {
     let scene = Scene::with("[[turn]]\ntext = 'Hm.'").await;
     let artifact_id = ForeignId::parse("art_nothing").unwrap();
     let attached = Attached { artifact_id, mime: "image/png".into(), name: None };
     let order = Order { attachments: vec![attached], ..Order::default() };
-    let run = scene.ask_for("What is this?", order, None, None).await;
+    let run = scene.start_with("What is this?", order, None, None).await;
     let failed = first!(scene.ended(run).await, RunFailed);
     assert_eq!((failed.code.as_str(), failed.retriable), ("attachment_missing", false));
     assert!(failed.message.contains("art_nothing"), "{}", failed.message);
 }
 
 #[tokio::test]
-async fn a_picture_that_a_tool_reads_is_shown_once() {
+async fn an_image_read_by_a_tool_is_shown_once() {
     let call = r#"data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "call_A", "type": "function", "function": {"name": "read_file", "arguments": "{\"path\": \"p.png\"}"}}]}, "finish_reason": null}]}
 
 data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
@@ -114,28 +114,28 @@ data: [DONE]
     recorded.answer.insert(0, asks);
     let Playing { scene, player } = playing(recorded, "").await;
     scene.put("p.png", PNG);
-    let run = scene.ask("Look at p.png").await;
+    let run = scene.start("Look at p.png").await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "artifact.created"), 1, "{:?}", types(&events));
     assert_eq!(pictures(&player.seen()[1].body), [as_url()]);
-    // What one run made may come with the request of another.
+    // An artifact of one run may be attached to the request of another.
     let artifact_id = first!(events, ArtifactCreated).artifact_id;
     let attached = Attached { artifact_id, mime: "image/png".into(), name: None };
     let order = Order { attachments: vec![attached], ..Order::default() };
-    let run = scene.ask_for("And this?", order, None, None).await;
+    let run = scene.start_with("And this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!((count(&events, "artifact.created"), count(&events, "artifact.referenced")), (0, 1));
     assert_eq!(pictures(&player.seen()[2].body), [as_url()]);
 }
 
 #[tokio::test]
-async fn what_a_model_cannot_do_is_left_out_and_told() {
+async fn unsupported_inputs_are_omitted_and_recorded() {
     let Playing { scene, player } =
         playing(recording("text"), "models = { '*' = { tools = false, images = false } }").await;
     let picture = upload(&scene, "image", "image/png", PNG).await;
     let id = picture.artifact_id.clone();
     let order = Order { attachments: vec![picture], ..Order::default() };
-    let run = scene.ask_for("What is this?", order, None, None).await;
+    let run = scene.start_with("What is this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "error.model_capability_missing"), 2);
     let missing = first!(events, ErrorModelCapabilityMissing);

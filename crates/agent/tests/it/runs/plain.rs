@@ -1,4 +1,4 @@
-//! Runs in which a model only speaks, and what goes on from one to the next.
+//! Runs in which a model only writes text, and what the next run gets of them.
 
 use recount_engine::Order;
 use recount_event::Payload;
@@ -6,9 +6,9 @@ use recount_event::Payload;
 use crate::runs::scene::{Scene, first, types};
 
 #[tokio::test]
-async fn a_model_that_speaks_is_told_from_beginning_to_end() {
+async fn a_text_turn_is_recorded_from_start_to_end() {
     let scene = Scene::with("[pace]\nwords = 1\n[[turn]]\ntext = 'Hello you out there.'").await;
-    let run = scene.ask("say hello").await;
+    let run = scene.start("say hello").await;
     let events = scene.ended(run).await;
     assert_eq!(
         types(&events),
@@ -49,22 +49,22 @@ async fn a_session_is_one_conversation() {
     let script = "[[scene]]\nwhen = 'first'\n[[scene.turn]]\ntext = 'one'\n[[scene]]\nwhen = 'second'\n[[scene.turn]]\ntext = 'two'";
     let scene = Scene::with(script).await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
-    let run = scene.ask_for("the first", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("the first", Order::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(run).await, AssistantFinalAnswer).summary, "one");
-    let run = scene.ask_for("the second", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("the second", Order::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "two");
-    let told = first!(events, TurnStarted).input_tokens_estimate.unwrap();
-    assert!(told >= ("the first".len() + "one".len() + "the second".len()) as u64 / 4, "{told}");
+    let estimate = first!(events, TurnStarted).input_tokens_estimate.unwrap();
+    assert!(estimate >= ("the first".len() + "one".len() + "the second".len()) as u64 / 4, "{estimate}");
 }
 
 #[tokio::test]
-async fn runs_beyond_the_places_wait_and_are_told_so() {
+async fn runs_beyond_the_limit_wait_and_record_it() {
     let script = "[[turn]]\npace = { tokens_per_second = 20 }\ntext = 'a b c d e f g h i j'";
-    let scene = Scene::under(script, "", 1).await;
-    let first = scene.ask("go").await;
+    let scene = Scene::with_policy(script, "", 1).await;
+    let first = scene.start("go").await;
     scene.until(first, "assistant.text_delta").await;
-    let second = scene.ask("go").await;
+    let second = scene.start("go").await;
     let events = scene.ended(second).await;
     let throttled = first!(events, RunThrottled);
     assert_eq!((throttled.reason.as_str(), throttled.place), ("runs_at_once", 1));

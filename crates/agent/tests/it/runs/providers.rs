@@ -1,4 +1,4 @@
-//! Runs with providers on real sockets, which play recordings: good ones, and all the ways to fail.
+//! Runs with providers on real sockets that play recordings: good responses, and all kinds of failures.
 
 use recount_agent::model::ModelsSettings;
 use recount_event::{Event, Payload};
@@ -16,8 +16,8 @@ pub(crate) fn recording(name: &str) -> Recording {
     Recording::load(&recordings().join("openai").join(name).with_extension("toml")).unwrap()
 }
 
-/// A scene whose model is a provider that plays a recording. The player belongs to a world of its own, which is not
-/// ended with the engine's.
+/// A scene whose model is a provider that plays a recording. The player has a world of its own, which does not end with
+/// the engine's.
 pub(crate) async fn playing(recording: Recording, settings: &str) -> Playing {
     let player = Player::start(&World::real(), 0, Shelf::of(recording)).await.unwrap();
     let models = format!(
@@ -26,7 +26,7 @@ pub(crate) async fn playing(recording: Recording, settings: &str) -> Playing {
     );
     let _read: ModelsSettings = toml::from_str(&models).unwrap();
     let setup = Setup { models, default: "real/recorded-1", ..Setup::default() };
-    Playing { scene: Scene::of(setup).await, player }
+    Playing { scene: Scene::with_setup(setup).await, player }
 }
 
 fn attempts(events: &[Event]) -> Vec<(Option<u64>, Option<u64>)> {
@@ -38,7 +38,7 @@ fn attempts(events: &[Event]) -> Vec<(Option<u64>, Option<u64>)> {
 }
 
 #[tokio::test]
-async fn good_answers_end_as_they_should() {
+async fn good_responses_complete() {
     for (name, status, answer) in [
         ("text", "completed", Some("Good morning, friend.")),
         ("slow", "completed", Some("Good morning, friend.")),
@@ -47,7 +47,7 @@ async fn good_answers_end_as_they_should() {
         ("refusal", "refused", None),
     ] {
         let Playing { scene, player } = playing(recording(name), "").await;
-        let run = scene.ask("hello").await;
+        let run = scene.start("hello").await;
         let events = scene.ended(run).await;
         assert_eq!(first!(events, RunFinished).final_status, status, "{name}");
         match answer {
@@ -67,12 +67,12 @@ async fn good_answers_end_as_they_should() {
 }
 
 #[tokio::test]
-async fn calls_are_carried_out_and_answered_under_the_providers_own_names() {
+async fn calls_are_executed_and_returned_with_the_ids_of_the_provider() {
     let mut recorded = recording("call");
     recorded.answer.extend(recording("text").answer);
     let Playing { scene, player } = playing(recorded, "").await;
     scene.put("notes.md", "remember the milk\n");
-    let run = scene.ask("read").await;
+    let run = scene.start("read").await;
     let events = scene.ended(run).await;
     let proposed = first!(events, AssistantToolCallProposed);
     assert_eq!(proposed.provider_call_id.as_deref(), Some("call_A"));
@@ -87,25 +87,25 @@ async fn calls_are_carried_out_and_answered_under_the_providers_own_names() {
 }
 
 #[tokio::test]
-async fn who_asks_too_often_waits_as_long_as_the_provider_says() {
+async fn a_rate_limit_waits_as_long_as_the_provider_requests() {
     let mut recorded = recording("rate_limited");
     let headers = &mut recorded.answer[0].headers;
     headers.clear();
     headers.insert("retry-after-ms".into(), "30".into());
     let Playing { scene, player } = playing(recorded, "").await;
-    let run = scene.ask("hello").await;
+    let run = scene.start("hello").await;
     let events = scene.ended(run).await;
     assert_eq!(attempts(&events), [(Some(1), Some(429))]);
-    // Nothing of the turn was told before, so that it does not start again.
+    // Nothing of the turn was recorded before, so it does not start again.
     assert_eq!((count(&events, "turn.started"), count(&events, "turn.failed")), (1, 0));
     assert_eq!(first!(events, RunFinished).final_status, "completed");
     assert_eq!(player.seen().len(), 2);
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_three_times_is_asked_a_fourth_time() {
+async fn three_provider_failures_are_followed_by_a_fourth_attempt() {
     let Playing { scene, player } = playing(recording("failing"), "").await;
-    let run = scene.ask("hello").await;
+    let run = scene.start("hello").await;
     let events = scene.ended(run).await;
     assert_eq!(attempts(&events), [1, 2, 3].map(|attempt| (Some(attempt), Some(500))));
     assert_eq!(first!(events, RunFinished).turns, Some(1));
@@ -113,11 +113,11 @@ async fn a_provider_that_fails_three_times_is_asked_a_fourth_time() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cut_in_its_middle_starts_again_under_its_index() {
+async fn an_interrupted_turn_restarts_with_the_same_index() {
     let mut recorded = recording("cut");
     recorded.answer.extend(recording("text").answer);
     let Playing { scene, .. } = playing(recorded, "").await;
-    let run = scene.ask("hello").await;
+    let run = scene.start("hello").await;
     let events = scene.ended(run).await;
     assert_eq!(
         types(&events)[4..],
@@ -151,19 +151,19 @@ async fn a_turn_that_is_cut_in_its_middle_starts_again_under_its_index() {
 }
 
 #[tokio::test]
-async fn a_provider_that_cannot_be_asked_ends_the_run_with_its_reason() {
+async fn an_unusable_provider_ends_the_run_with_a_reason() {
     for (name, code, retriable, status) in [
         ("unauthorized", "model_unauthorized", false, Some(401)),
         ("not_found", "model_not_found", false, Some(404)),
         ("context_full", "model_context_full", false, Some(400)),
         ("bad_request", "model_refused", false, Some(422)),
-        // It wants to be left alone for longer than anybody waits.
+        // It requests a longer wait than the limit.
         ("overloaded", "model_overloaded", true, Some(529)),
     ] {
         let mut recorded = recording(name);
         recorded.answer[0].headers.insert("retry-after".into(), "3600".into());
         let Playing { scene, player } = playing(recorded, "").await;
-        let run = scene.ask("hello").await;
+        let run = scene.start("hello").await;
         let events = scene.ended(run).await;
         let failed = first!(events, RunFailed);
         assert_eq!((failed.code.as_str(), failed.retriable), (code, retriable), "{}", failed.message);
@@ -174,8 +174,8 @@ async fn a_provider_that_cannot_be_asked_ends_the_run_with_its_reason() {
 }
 
 #[tokio::test]
-async fn what_helps_for_once_is_tried_again() {
-    // Patience runs out only where nothing ever comes: what answers may take its time.
+async fn transient_stream_failures_are_retried() {
+    // The timeouts apply only to silence: slow responses are accepted.
     for (name, code, settings) in [
         ("silent", "model_timeout", "first_byte_timeout_ms = 1500"),
         ("silent_midway", "model_timeout", "silence_timeout_ms = 1500"),
@@ -188,11 +188,11 @@ async fn what_helps_for_once_is_tried_again() {
         recorded.answer.truncate(1);
         recorded.answer.extend(recording("text").answer);
         let Playing { scene, player } = playing(recorded, settings).await;
-        let run = scene.ask("hello").await;
+        let run = scene.start("hello").await;
         let events = scene.ended(run).await;
         assert_eq!(attempts(&events).len(), 1, "{name}");
         assert_eq!(first!(events, RunFinished).final_status, "completed", "{name}");
-        // A turn has failed when some of it was told.
+        // A turn is recorded as failed only if some of it was recorded.
         if count(&events, "turn.failed") > 0 {
             assert_eq!(first!(events, TurnFailed).code, code, "{name}");
             assert_eq!(count(&events, "turn.started"), 2, "{name}");
@@ -202,9 +202,9 @@ async fn what_helps_for_once_is_tried_again() {
 }
 
 #[tokio::test]
-async fn who_cancels_leaves_the_provider_at_once() {
+async fn cancelling_closes_the_provider_connection_at_once() {
     let Playing { scene, player } = playing(recording("silent"), "").await;
-    let run = scene.ask("hello").await;
+    let run = scene.start("hello").await;
     player.wait_seen(1).await;
     scene.cancel(run).await;
     player.wait_abandoned(1).await;
@@ -219,8 +219,8 @@ async fn a_rule_sends_a_run_to_another_model() {
          to = 'real/cheap-*'\nreason = 'it is cheaper'\n",
         player.url()
     );
-    let scene = Scene::of(Setup { models, default: "real/dear-1", ..Setup::default() }).await;
-    let run = scene.ask("hello").await;
+    let scene = Scene::with_setup(Setup { models, default: "real/dear-1", ..Setup::default() }).await;
+    let run = scene.start("hello").await;
     let events = scene.ended(run).await;
     let rewrote = first!(events, PolicyModelRewrote);
     assert_eq!((rewrote.from_model.as_str(), rewrote.to_model.as_str()), ("dear-1", "cheap-1"));

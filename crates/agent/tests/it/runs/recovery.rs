@@ -1,17 +1,17 @@
-//! What becomes of runs when the process goes down in the middle of them.
+//! Recovery of runs after the process ended in the middle of them.
 
 use std::sync::atomic::Ordering;
 
 use recount_engine::Order;
 
-use crate::runs::scene::{Scene, asked, count, first, refusals, results, types};
+use crate::runs::scene::{Scene, count, first, model_run, refusals, results, types};
 
 #[tokio::test]
-async fn a_turn_that_was_cut_off_starts_again() {
+async fn an_interrupted_turn_starts_again() {
     let script =
         "[[turn]]\npace = { tokens_per_second = 40 }\ntext = 'a b c d e f g h i j k l m n o p q r s t'";
     let mut scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     scene.until(run, "assistant.text_delta").await;
     scene.restart().await;
     let events = scene.ended(run).await;
@@ -26,13 +26,13 @@ async fn a_turn_that_was_cut_off_starts_again() {
 }
 
 #[tokio::test]
-async fn a_run_in_line_is_started_by_the_next_process() {
+async fn a_queued_run_is_started_by_the_next_process() {
     let script =
         "[[turn]]\npace = { tokens_per_second = 10 }\ntext = 'a b c d e f g h i j k l m n o p q r s t'";
-    let mut scene = Scene::under(script, "", 1).await;
-    let first = scene.ask("go").await;
+    let mut scene = Scene::with_policy(script, "", 1).await;
+    let first = scene.start("go").await;
     scene.until(first, "assistant.text_delta").await;
-    let second = scene.ask("go").await;
+    let second = scene.start("go").await;
     scene.until(second, "run.throttled").await;
     scene.cancel(first).await;
     scene.restart().await;
@@ -42,10 +42,10 @@ async fn a_run_in_line_is_started_by_the_next_process() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_under_way_is_not_carried_out_again_and_the_model_hears_of_it() {
+async fn an_interrupted_call_is_not_repeated_and_reported_to_the_model() {
     let script = "[[turn]]\ncall = [{ name = 'hangs', input = {} }]\n[[turn]]\ntext = 'I see.'";
     let mut scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     scene.until(run, "tool.started").await;
     scene.restart().await;
     let events = scene.ended(run).await;
@@ -57,7 +57,7 @@ async fn a_call_that_was_under_way_is_not_carried_out_again_and_the_model_hears_
 }
 
 #[tokio::test]
-async fn a_command_that_was_under_way_is_told_as_interrupted() {
+async fn a_running_command_is_recorded_as_interrupted() {
     let script = r#"
 [[turn]]
 call = [{ name = "shell_exec", input = { command = "echo once >> log; while true; do :; done" } }]
@@ -65,11 +65,11 @@ call = [{ name = "shell_exec", input = { command = "echo once >> log; while true
 text = "I see."
 "#;
     let mut scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.until(run, "tool.shell.command").await;
     let log = std::path::PathBuf::from(first!(events, RunQueued).workspace_path.unwrap()).join("log");
     let written = async {
-        // There before it has been written to.
+        // The file exists before it is written.
         while std::fs::read_to_string(&log).unwrap_or_default() != "once\n" {
             tokio::task::yield_now().await;
         }
@@ -83,10 +83,10 @@ text = "I see."
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_costs_its_run_a_worker_and_no_more() {
+async fn a_panic_in_a_tool_costs_one_worker() {
     let script = "[[turn]]\ncall = [{ name = 'panics', input = { times = 1 } }]\n[[turn]]\ntext = 'I see.'";
     let scene = Scene::with(script).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, GapRunDisconnected).reason, "worker_lost");
     assert_eq!(refusals(&events)[0].0, "interrupted");
@@ -95,9 +95,9 @@ async fn a_tool_that_panics_costs_its_run_a_worker_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_run_that_kills_every_worker_is_given_up() {
+async fn a_run_that_kills_every_worker_fails() {
     let scene = Scene::with("").await;
-    let mut queued = asked("go");
+    let mut queued = model_run("go");
     (queued.provider, queued.model) = (Some("broken".into()), Some("x".into()));
     let run = scene.queue(queued, Order::default(), None, None).await;
     let events = scene.ended(run).await;

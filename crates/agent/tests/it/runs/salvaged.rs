@@ -1,5 +1,5 @@
-//! A run whose store was damaged while it was under way: what could be read of it is closed, says what is lost, and is not
-//! carried on.
+//! A run whose store was damaged while it was active: its readable part is closed with a list of what is lost, and it
+//! does not continue.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ text = "Done."
 "#;
 
 #[tokio::test]
-async fn a_run_with_damaged_events_is_closed_and_says_which_are_lost() {
+async fn a_run_with_damaged_events_is_closed_and_lists_the_lost_ones() {
     let mut scene = Scene::with(SCRIPT).await;
-    let run = scene.ask("choose").await;
+    let run = scene.start("choose").await;
     scene.until(run, "run.waiting").await;
-    let lines = scene.told(run).await;
+    let lines = scene.stored_lines(run).await;
     let (lost, kept) = (lines.len() as u64 - 1, &lines[..lines.len() - 1]);
     let disk = Disk::recording();
     let store = FaultyStore::new(&disk);

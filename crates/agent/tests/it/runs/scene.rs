@@ -1,4 +1,4 @@
-//! An engine with an agent that works for it, and short words for what tests do all the time.
+//! Test setup for runs: an engine with an agent, and helpers for common steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use recount_agent::hooks::{HookSettings, Hooks};
 use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::{Message, ModelsSettings, Part, Registry};
 use recount_agent::policy::Policy;
-use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
+use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
 use recount_agent::tools::Tools;
 use recount_agent::web::Web;
 use recount_agent::{Agent, Experimental, Settings, Workspaces};
@@ -22,7 +22,7 @@ use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, codec};
 use recount_faulty_store::{Disk, FaultyStore};
-use recount_run::{CallAnswer, CallSaid, CancelledBy, Command};
+use recount_run::{CallAnswer, CallResolution, CancelledBy, Command};
 use recount_world::{Kind, ManualClock, World};
 use tokio::sync::OnceCell;
 
@@ -30,23 +30,23 @@ use crate::runs::listeners;
 use crate::runs::seen;
 use crate::runs::toys;
 
-struct Bare;
+struct LineFraming;
 
-impl Framing for Bare {
+impl Framing for LineFraming {
     fn frame(&self, _cursor: u64, envelope: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(envelope);
         out.extend_from_slice(b"\n");
     }
 }
 
-/// What a scene is made of.
+/// The configuration of a scene.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// What the model `play/it` says.
+    /// The script of the model `play/it`.
     pub(crate) script: String,
-    /// More of `[models.providers.play]`.
+    /// Appended to `[models.providers.play]`.
     pub(crate) play: &'static str,
-    /// More of `[models]`.
+    /// Appended to `[models]`.
     pub(crate) models: String,
     /// The model of runs that name none.
     pub(crate) default: &'static str,
@@ -54,26 +54,26 @@ pub(crate) struct Setup {
     pub(crate) at_once: usize,
     pub(crate) tools_at_once: usize,
     pub(crate) mcp_at_once: usize,
-    /// Instead of the operating system's.
+    /// Replaces the system clock.
     pub(crate) clock: Option<Arc<ManualClock>>,
     pub(crate) redactor: Arc<Redactor>,
-    /// Under which originals are sealed; without one it is another with each start.
+    /// The key that seals originals; without one, each start has another key.
     pub(crate) key: Option<[u8; SEAL_KEY_BYTES]>,
     pub(crate) profiles: Arc<Profiles>,
     /// `[mcp]`.
     pub(crate) mcp: String,
-    /// Where its processes run; as other commands when it is not said.
+    /// The sandbox of its processes; by default that of commands.
     pub(crate) mcp_sandbox: Option<Arc<Sandbox>>,
-    /// Its tools are added if it is set.
+    /// Adds the web tools.
     pub(crate) web: Option<Web>,
-    /// `[hooks]`; programs are named from the scene's folder.
+    /// `[hooks]`; programs are relative to the scene's folder.
     pub(crate) hooks: String,
     /// The system prompt; empty for none, and `None` for the default.
     pub(crate) system: Option<String>,
     pub(crate) experimental: Experimental,
-    /// Whether runs may start runs.
+    /// Whether runs may start child runs.
     pub(crate) child_runs: bool,
-    /// How long the test waits for what must come; nothing is measured by it.
+    /// How long the test waits for events; not a measurement.
     pub(crate) patience: Duration,
 }
 
@@ -110,27 +110,27 @@ pub(crate) struct Scene {
     pub(crate) disk: Arc<Disk>,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) setup: Setup,
-    /// Folders for tools that say where they were.
+    /// State of the test tools, which survives restarts.
     pub(crate) toys: toys::Box,
 }
 
-/// None; the sandbox has tests of its own.
+/// Mode "off"; the sandbox has its own tests.
 static SANDBOX: OnceCell<Arc<Sandbox>> = OnceCell::const_new();
 
-/// How long a test waits where it does not say.
+/// The default wait of a test.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Scene {
     pub(crate) async fn with(script: &str) -> Self {
-        Scene::under(script, "", 8).await
+        Scene::with_policy(script, "", 8).await
     }
 
-    pub(crate) async fn under(script: &str, policy: &str, at_once: usize) -> Self {
+    pub(crate) async fn with_policy(script: &str, policy: &str, at_once: usize) -> Self {
         let (script, policy) = (script.to_owned(), policy.to_owned());
-        Scene::of(Setup { script, policy, at_once, ..Setup::default() }).await
+        Scene::with_setup(Setup { script, policy, at_once, ..Setup::default() }).await
     }
 
-    pub(crate) async fn of(setup: Setup) -> Self {
+    pub(crate) async fn with_setup(setup: Setup) -> Self {
         let disk = Disk::recording();
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
@@ -139,43 +139,43 @@ impl Scene {
         Scene { engine, agent, disk, folder, setup, toys }
     }
 
-    /// Ends everything where it stands and opens it again.
+    /// Ends everything immediately and opens it again.
     pub(crate) async fn restart(&mut self) {
         let tasks = &self.engine.world().tasks;
         tasks.end_all(Duration::ZERO).await;
-        // A process that is gone does nothing any more. What blocks, such as copying a folder, goes on here.
+        // The tasks of an ended process do nothing. Here, blocking work such as copying a folder would continue.
         assert_eq!(tasks.end(Kind::Effect, PATIENCE).await, 0, "something of the last process goes on");
         (self.engine, self.agent) = open(&self.disk, self.folder.path(), &self.setup, &self.toys).await;
     }
 
-    /// The folder that workspaces are made of.
+    /// The source folder of workspaces.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("work")
     }
 
-    /// Puts a file there.
+    /// Writes a file there.
     pub(crate) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
         let path = self.work().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// A run of the model that works in a copy.
-    pub(crate) async fn ask(&self, text: &str) -> RunId {
-        self.ask_for(text, Order::default(), None, None).await
+    /// Starts a model run that works in a copy.
+    pub(crate) async fn start(&self, text: &str) -> RunId {
+        self.start_with(text, Order::default(), None, None).await
     }
 
-    pub(crate) async fn ask_for(
+    pub(crate) async fn start_with(
         &self,
         text: &str,
         order: Order,
         task: Option<TaskId>,
         session: Option<SessionId>,
     ) -> RunId {
-        self.queue(asked(text), order, task, session).await
+        self.queue(model_run(text), order, task, session).await
     }
 
-    /// A run that is one call.
+    /// Starts a run that is one call.
     pub(crate) async fn call(&self, kind: RunKind, order: Order) -> RunId {
         self.queue(Queued::new(kind), order, None, None).await
     }
@@ -204,83 +204,83 @@ impl Scene {
         Ok(self.engine.write().create_run(new).await?.0)
     }
 
-    /// Everything up to the first event of this type, or up to the ending.
+    /// All events up to the first one of this type, or up to the ending.
     pub(crate) async fn until(&self, run: RunId, type_name: &str) -> Vec<Event> {
         self.until_after(run, None, type_name).await
     }
 
-    /// The same of what comes behind an event.
+    /// The same for the events after a sequence.
     pub(crate) async fn until_after(&self, run: RunId, after: Option<u64>, type_name: &str) -> Vec<Event> {
-        let told = tokio::time::timeout(self.setup.patience, async {
+        let events = tokio::time::timeout(self.setup.patience, async {
             let mut follow = self.engine.read().follow_run(run, after).await.unwrap();
-            let mut told = Vec::new();
+            let mut events = Vec::new();
             loop {
                 match follow.next().await.unwrap() {
                     Delivery::Frames { bytes, .. } => {
                         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                             let event = codec::decode(line).unwrap();
                             let is_it = event.type_name() == type_name;
-                            told.push(event);
+                            events.push(event);
                             if is_it {
-                                return told;
+                                return events;
                             }
                         }
                     }
-                    Delivery::Closed => return told,
+                    Delivery::Closed => return events,
                     Delivery::CaughtUp | Delivery::Passed { .. } | Delivery::Gap { .. } => {}
                     Delivery::Damaged(damage) => panic!("{damage}"),
                 }
             }
         })
         .await;
-        match told {
-            Ok(told) => told,
-            Err(_) => panic!("{type_name} did not come: {:#?}", self.told(run).await),
+        match events {
+            Ok(events) => events,
+            Err(_) => panic!("{type_name} did not come: {:#?}", self.stored_lines(run).await),
         }
     }
 
-    /// The whole run, once it has ended, read by the other half of the grammar, too; and when no other is under way,
-    /// the catalogue, held against the log.
+    /// All events of a run, once it has ended. Audits them. If no run is active, also checks the catalogue against the
+    /// log.
     pub(crate) async fn ended(&self, run: RunId) -> Vec<Event> {
         self.until(run, "no such type").await;
-        let told = self.all(run).await;
+        let events = self.all(run).await;
         let query = ListQuery { limit: 100, ..ListQuery::default() };
         let runs = self.engine.catalogue().list_runs(&query).await.unwrap().items;
         if runs.iter().all(recount_engine::RunRow::has_ended) {
             let problems = recount_engine::check_catalogue(&*FaultyStore::new(&self.disk)).await.unwrap();
             assert!(problems.is_empty(), "{problems:#?}");
         }
-        told
+        events
     }
 
-    /// What there is of a run now, behind its ending, too.
+    /// All current events of a run, including those after its ending.
     pub(crate) async fn all(&self, run: RunId) -> Vec<Event> {
-        let told = self.told(run).await;
-        let told: Vec<Event> = told.iter().map(|line| codec::decode(line.as_bytes()).unwrap()).collect();
-        // What was pruned cannot be read any more, and what is left is no whole run.
-        let is_whole = told.first().is_some_and(|event| event.sequence == 0);
-        if let Some(illegal) = recount_run::audit(&told).filter(|_| is_whole) {
-            panic!("{illegal:?}: {:#?}", types(&told));
+        let events = self.stored_lines(run).await;
+        let events: Vec<Event> = events.iter().map(|line| codec::decode(line.as_bytes()).unwrap()).collect();
+        // A pruned run is incomplete and cannot be audited.
+        let is_whole = events.first().is_some_and(|event| event.sequence == 0);
+        if let Some(illegal) = recount_run::audit(&events).filter(|_| is_whole) {
+            panic!("{illegal:?}: {:#?}", types(&events));
         }
         if is_whole {
-            listeners::hear(&told);
+            listeners::check(&events);
         }
-        seen::note(told.iter().map(Event::type_name));
-        told
+        seen::note(events.iter().map(Event::type_name));
+        events
     }
 
-    pub(crate) async fn told(&self, run: RunId) -> Vec<String> {
+    pub(crate) async fn stored_lines(&self, run: RunId) -> Vec<String> {
         let (page, _) = self.engine.read().read_run(run, None, 10_000).await.unwrap();
         page.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
-    /// Says yes to whatever is asked until the run has ended.
-    pub(crate) async fn nod(&self, run: RunId) -> Vec<Event> {
+    /// Approves and answers everything until the run has ended.
+    pub(crate) async fn approve_all(&self, run: RunId) -> Vec<Event> {
         let mut after = None;
         let mut done = BTreeSet::new();
         loop {
-            let told = self.until_after(run, after, "run.waiting").await;
-            let Some(last) = told.last() else { return self.ended(run).await };
+            let events = self.until_after(run, after, "run.waiting").await;
+            let Some(last) = events.last() else { return self.ended(run).await };
             after = Some(last.sequence);
             if last.type_name() != "run.waiting" {
                 return self.ended(run).await;
@@ -288,31 +288,31 @@ impl Scene {
             let by = || "ann".to_owned();
             for event in self.all(run).await {
                 let command = match event.payload() {
-                    Payload::ApprovalRequested(asked) => Command::ResolveApproval {
-                        approval_id: asked.approval_id.clone(),
+                    Payload::ApprovalRequested(request) => Command::ResolveApproval {
+                        approval_id: request.approval_id.clone(),
                         approve: true,
                         by: by(),
                         comment: None,
                         remember: None,
                     },
-                    Payload::ClarificationRequested(asked) => Command::AnswerClarification {
-                        clarification_id: asked.clarification_id.clone(),
+                    Payload::ClarificationRequested(request) => Command::AnswerClarification {
+                        clarification_id: request.clarification_id.clone(),
                         response: recount_event::Json::parse("\"yes\"").unwrap(),
                         by: by(),
                         blocks: None,
                         config: None,
                     },
-                    Payload::HandoffRequested(asked) => Command::AcknowledgeHandoff {
-                        handoff_id: asked.handoff_id.clone(),
+                    Payload::HandoffRequested(request) => Command::AcknowledgeHandoff {
+                        handoff_id: request.handoff_id.clone(),
                         by: by(),
                         comment: None,
                     },
-                    // What the application is to carry out says that it is done.
+                    // Client calls are answered as done.
                     Payload::ToolInvoked(call) if call.executor.is_some_and(|by| by.as_str() == "client") => {
                         let done = recount_event::Json::parse("\"done\"").unwrap();
-                        let said = CallSaid::Output { output: done, text: "done".to_owned() };
+                        let resolution = CallResolution::Output { output: done, text: "done".to_owned() };
                         Command::AnswerCalls {
-                            answers: vec![CallAnswer { tool_call_id: call.tool_call_id.clone(), said }],
+                            answers: vec![CallAnswer { tool_call_id: call.tool_call_id.clone(), resolution }],
                             by: by(),
                             via: "aap".into(),
                             config: None,
@@ -321,7 +321,7 @@ impl Scene {
                     }
                     _ => continue,
                 };
-                // What was answered before a restart is answered; what the disk did not take is said again.
+                // Responses given before a restart count; one that the disk did not accept is repeated.
                 while done.insert(event.sequence) {
                     let answered = self.engine.write().submit(run, command.clone()).await;
                     if matches!(answered, Err(recount_engine::Error::Failed(_))) {
@@ -333,19 +333,20 @@ impl Scene {
     }
 
     pub(crate) async fn decide(&self, run: RunId, events: &[Event], approve: bool) {
-        let asked = asked_for(events);
-        let approval_id = asked.first().unwrap_or_else(|| panic!("nobody was asked: {:?}", types(events)));
+        let ids = approval_ids(events);
+        let approval_id =
+            ids.first().unwrap_or_else(|| panic!("no approval was requested: {:?}", types(events)));
         self.resolve(run, approval_id, approve).await.unwrap();
     }
 
-    /// Says yes to the first request, and to calls like it.
+    /// Approves the first request and adds an allowance.
     pub(crate) async fn always(
         &self,
         run: RunId,
         events: &[Event],
         scope: AllowanceScope,
     ) -> Result<(), recount_engine::Error> {
-        let approval_id = asked_for(events)[0].clone();
+        let approval_id = approval_ids(events)[0].clone();
         let command = Command::ResolveApproval {
             approval_id,
             approve: true,
@@ -387,8 +388,8 @@ impl Scene {
     }
 }
 
-/// A run of the model.
-pub(crate) fn asked(text: &str) -> Queued {
+/// A model run with this request.
+pub(crate) fn model_run(text: &str) -> Queued {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = Some(text.into());
     queued
@@ -402,8 +403,9 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
     let root = folder.canonicalize().unwrap();
     let store = FaultyStore::new(disk);
     let redactor = setup.redactor.clone();
-    let engine =
-        Engine::open_with_key(store, world.clone(), Arc::new(Bare), redactor, setup.key).await.unwrap();
+    let engine = Engine::open_with_key(store, world.clone(), Arc::new(LineFraming), redactor, setup.key)
+        .await
+        .unwrap();
     std::fs::write(root.join("script.toml"), &setup.script).unwrap();
     let models = format!(
         "default = '{}'\n{}\n[[prices]]\nmodel = 'play/*'\ninput_micros_usd = 1_000_000\n\
@@ -415,7 +417,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
     models.models.by_name.insert("broken".into(), Arc::new(toys::Broken));
     let sandbox = SANDBOX.get_or_init(|| async {
         let off = SandboxSettings { mode: Mode::Off, ..SandboxSettings::default() };
-        Arc::new(Sandbox::probe(off, Surroundings::default()).await.unwrap())
+        Arc::new(Sandbox::probe(off, SandboxContext::default()).await.unwrap())
     });
     let sandbox = sandbox.await;
     let mcp: McpSettings = toml::from_str(&setup.mcp).unwrap_or_else(|why| panic!("{why}: {}", setup.mcp));
@@ -447,7 +449,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
             Policy::parse(&setup.policy).unwrap()
         },
         sandbox_layer: "off".into(),
-        // As if something held commands back, so that nobody has to be asked about each.
+        // Declares commands sandboxed, so that not every one needs approval.
         sandboxed: true,
         system: setup.system.clone(),
         profiles: setup.profiles.clone(),
@@ -463,14 +465,14 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
     (engine, agent)
 }
 
-/// The types of events, deltas of one text told once.
+/// The types of events, with consecutive deltas as one.
 pub(crate) fn types(events: &[Event]) -> Vec<&str> {
     let mut types: Vec<&str> = events.iter().map(Event::type_name).collect();
     types.dedup_by(|a, b| a == b && *a == "assistant.text_delta");
     types
 }
 
-/// Like [`types`], without what is in every run.
+/// Like [`types`], without those of every run.
 pub(crate) fn course(events: &[Event]) -> Vec<&str> {
     let usual = [
         "run.queued",
@@ -486,37 +488,37 @@ pub(crate) fn course(events: &[Event]) -> Vec<&str> {
     types(events).into_iter().filter(|name| !usual.contains(name)).collect()
 }
 
-/// How many events of a type there are.
+/// The number of events of a type.
 pub(crate) fn count(events: &[Event], type_name: &str) -> usize {
     events.iter().filter(|event| event.type_name() == type_name).count()
 }
 
-/// The approvals that were asked for, in order.
-pub(crate) fn asked_for(events: &[Event]) -> Vec<ForeignId> {
-    let asked = |event: &Event| match event.payload() {
-        Payload::ApprovalRequested(asked) => Some(asked.approval_id.clone()),
+/// The ids of the approval requests, in order.
+pub(crate) fn approval_ids(events: &[Event]) -> Vec<ForeignId> {
+    let request = |event: &Event| match event.payload() {
+        Payload::ApprovalRequested(request) => Some(request.approval_id.clone()),
         _ => None,
     };
-    events.iter().filter_map(asked).collect()
+    events.iter().filter_map(request).collect()
 }
 
-/// The code and the words of each refusal, and of each outcome that is not a good one.
+/// The code and the message of each refusal, failure, timeout and cancellation.
 pub(crate) fn refusals(events: &[Event]) -> Vec<(String, String)> {
-    let told = |event: &Event| match event.payload() {
+    let refusal = |event: &Event| match event.payload() {
         Payload::ToolRefused(no) => Some((no.code.as_str().to_owned(), no.message.clone())),
         Payload::ToolFailed(end) | Payload::ToolTimedOut(end) | Payload::ToolCancelled(end) => {
             Some((end.code.clone().unwrap_or_default(), end.error.clone().unwrap_or_default()))
         }
         _ => None,
     };
-    events.iter().filter_map(told).collect()
+    events.iter().filter_map(refusal).collect()
 }
 
-/// What the model is told of its calls when it is asked the next time, each with whether it went wrong.
+/// The tool results that the model gets with its next request, each with whether it is an error.
 pub(crate) fn results(events: &[Event]) -> Vec<(String, bool)> {
     let mut conversation = Conversation::default();
     events.iter().for_each(|event| conversation.event(event));
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for message in conversation.messages(None) {
         let Message::Results(results) = message else { continue };
         for result in results {
@@ -525,10 +527,10 @@ pub(crate) fn results(events: &[Event]) -> Vec<(String, bool)> {
                 Part::Image { mime, .. } => format!("[{mime}]"),
                 Part::ImageUrl(url) => format!("[{url}]"),
             };
-            told.push((result.parts.iter().map(text).collect(), result.is_error));
+            texts.push((result.parts.iter().map(text).collect(), result.is_error));
         }
     }
-    told
+    texts
 }
 
 /// The payload of the first event of a kind.

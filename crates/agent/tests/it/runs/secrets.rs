@@ -1,4 +1,4 @@
-//! Secrets on every way that leads into the log: nothing of them is ever in the store.
+//! Secrets on every path into the log: the store never contains any part of them.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::runs::scene::{Scene, Setup, count, first, results, types};
 
 const CANARY: &str = "canary-3c1f9b52d07e";
 
-/// One that is known, and has no shape by which it could be told.
+/// A redactor with one known secret that has no recognizable form.
 fn knowing() -> Arc<Redactor> {
     Arc::new(Redactor::new(vec![Secret::new(CANARY).unwrap()], true))
 }
 
 async fn scene(script: String) -> Scene {
-    Scene::of(Setup { script, redactor: knowing(), ..Setup::default() }).await
+    Scene::with_setup(Setup { script, redactor: knowing(), ..Setup::default() }).await
 }
 
 #[tokio::test]
-async fn a_secret_in_inputs_and_patches_is_used_and_not_kept() {
+async fn a_secret_in_inputs_and_patches_is_used_and_not_stored() {
     let script = format!(
         r#"
 [[turn]]
@@ -38,24 +38,24 @@ text = "It is {CANARY}, as I said."
 "#
     );
     let scene = scene(script).await;
-    let run = scene.ask(&format!("write {CANARY} down")).await;
+    let run = scene.start(&format!("write {CANARY} down")).await;
     let events = scene.ended(run).await;
-    assert_eq!(count(&events, "tool.completed"), 5, "{:#?}", scene.told(run).await);
+    assert_eq!(count(&events, "tool.completed"), 5, "{:#?}", scene.stored_lines(run).await);
     let path = first!(events, RunQueued).workspace_path.unwrap();
     let written = std::fs::read_to_string(std::path::Path::new(&path).join("key")).unwrap();
     assert_eq!(written, format!("the key is x{CANARY}\n"));
     assert!(!scene.disk.has_seen(CANARY));
-    // The search would have found what is there.
+    // The search does find what is stored.
     assert!(scene.disk.has_seen("the key is"));
-    assert!(scene.told(run).await.iter().any(|line| line.contains("redacted_paths")));
+    assert!(scene.stored_lines(run).await.iter().any(|line| line.contains("redacted_paths")));
 }
 
 #[tokio::test]
-async fn a_secret_that_a_model_says_in_pieces_is_masked_at_its_length() {
+async fn a_secret_in_streamed_pieces_is_masked_with_its_length() {
     for bytes in [1, 3, 7] {
         let script = format!("[pace]\nbytes = {bytes}\n[[turn]]\ntext = 'It is {CANARY}, as I said.'");
         let scene = scene(script).await;
-        let run = scene.ask("say it").await;
+        let run = scene.start("say it").await;
         let events = scene.ended(run).await;
         let answer = first!(events, AssistantTextComplete).text;
         assert_eq!(answer.len(), format!("It is {CANARY}, as I said.").len());
@@ -64,11 +64,11 @@ async fn a_secret_that_a_model_says_in_pieces_is_masked_at_its_length() {
     }
 }
 
-/// `s` may begin a secret, and nothing comes after it for long.
+/// `s` may start a secret, and nothing follows for a while.
 #[tokio::test]
-async fn a_character_that_may_begin_a_secret_does_not_wait_for_the_next_one() {
+async fn a_character_that_may_start_a_secret_does_not_wait_for_the_next_one() {
     let scene = scene("[pace]\nbytes = 1\ntokens_per_second = 0.01\n[[turn]]\ntext = 'sun'".into()).await;
-    let run = scene.ask("say it").await;
+    let run = scene.start("say it").await;
     let events = scene.until(run, "assistant.text_delta").await;
     assert_eq!(first!(events, AssistantTextDelta).delta, "s");
     scene.cancel(run).await;
@@ -83,7 +83,7 @@ async fn a_character_that_may_begin_a_secret_does_not_wait_for_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_secret_in_output_that_comes_in_pieces_is_masked() {
+async fn a_secret_in_chunked_output_is_masked() {
     let (head, tail) = CANARY.split_at(9);
     let scene = scene(String::new()).await;
     let commands = [
@@ -100,18 +100,18 @@ async fn a_secret_in_output_that_comes_in_pieces_is_masked() {
     }
 }
 
-/// What is masked is kept sealed until its call is carried out; where it cannot be opened, the call is refused, and
-/// never carried out with what was masked.
+/// A masked input is sealed until its call runs. If it cannot be unsealed, the call is refused; it never runs with the
+/// masked input.
 #[tokio::test]
-async fn a_secret_waits_for_leave_across_a_restart() {
+async fn a_secret_input_waits_for_approval_across_a_restart() {
     for key in [Setup::default().key, None] {
         let script = format!(
             "[[turn]]\ncall = [{{ name = \"write_file\", input = {{ path = \"key\", content = \"{CANARY}\" }} }}]\n[[turn]]\ntext = \"Done.\""
         );
         let policy = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n".to_owned();
         let mut scene =
-            Scene::of(Setup { script, policy, redactor: knowing(), key, ..Setup::default() }).await;
-        let run = scene.ask("write").await;
+            Scene::with_setup(Setup { script, policy, redactor: knowing(), key, ..Setup::default() }).await;
+        let run = scene.start("write").await;
         let events = scene.until(run, "run.waiting").await;
         scene.restart().await;
         scene.decide(run, &events, true).await;

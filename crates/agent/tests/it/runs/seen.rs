@@ -1,7 +1,8 @@
-//! Which types of events were seen in real runs, and by which test: `testdata/emitted.txt`.
+//! The event types that real runs emit, and the tests that saw them: `testdata/emitted.txt`.
 //!
-//! The stories are played once more in a process of their own, in which each test notes each type that it sees: a folder
-//! of the type's name, and in it a file of the test's name. With `RECOUNT_BLESS=1` the list is written, else compared.
+//! All tests run once more in a separate process, in which each test records the types that it sees: a folder with the
+//! name of the type, and in it a file with the name of the test. With `RECOUNT_BLESS=1` the list is written, otherwise
+//! compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,13 +10,13 @@ use std::process::{Command, Stdio};
 
 use recount_event::registry::emitted;
 
-/// Where a process that plays stories for the list notes what it sees.
+/// The folder for the records of such a process.
 const FOLDER: &str = "RECOUNT_STORIES_SEEN";
 
-/// What the names of all stories begin with.
+/// The common prefix of all tests.
 const SUITE: &str = "runs::";
 
-/// Notes what stood in a run. A test runs in a thread of its name.
+/// Records the types of a run. The thread of a test has its name.
 pub(crate) fn note<'a>(types: impl Iterator<Item = &'a str>) {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let thread = std::thread::current();
@@ -39,18 +40,18 @@ fn names(folder: &Path) -> BTreeSet<String> {
 
 #[test]
 #[ignore = "full: plays all tests of runs once more"]
-fn what_runs_emit_is_listed() {
+fn all_event_types_that_runs_emit_are_listed() {
     if std::env::var_os(FOLDER).is_some() {
-        // This is that process.
+        // This is the separate process.
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let stories = Command::new(std::env::current_exe().unwrap())
-        // The same stories with crashes and failing disks in them take long, and have nothing that others have not.
-        // Stories wait more than they work.
+        // The same stories with crashes and failing disks are slow and emit nothing else. Tests wait more than they
+        // compute.
         .args([SUITE, "--skip", "crashes::", "--skip", "disk_stories::", "--test-threads", "8"])
         .env(FOLDER, folder.path())
-        // What is emitted does not depend on the number of cases.
+        // The number of cases does not change what is emitted.
         .env_remove("PROPTEST_CASES")
         .env_remove("RECOUNT_TEST_FACTOR")
         .stdin(Stdio::null())
@@ -62,7 +63,7 @@ fn what_runs_emit_is_listed() {
         .map(|name| (name.clone(), names(&folder.path().join(name))))
         .collect();
     let text = std::fs::read_to_string(list()).unwrap();
-    // What another branch wrote in another form is written anew.
+    // A list in the format of another branch is written again.
     let listed = emitted::parse(&text).unwrap_or_default();
     let seen = emitted::print(&emitted::witnesses(&listed, &seen));
     if std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1") {

@@ -1,4 +1,4 @@
-//! One long run whose context is more than its model takes: shortened during the run, as its log says.
+//! A long run whose context exceeds its model's limit: shortened during the run, as recorded.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::runs::scene::{Scene, Setup, count, first, results, types};
 
-/// A scene with so many files, each naming its number, and a model that reads them one after the other and takes requests
-/// of so many tokens.
+/// A scene with this number of files, each with its number, and a model that reads them one after the other and accepts
+/// requests up to this size.
 async fn reading(files: usize, bytes: usize, context_tokens: u64, play: &'static str) -> Scene {
     let mut script = format!("context_tokens = {context_tokens}\n[[turn]]\ncall = [{}]\n", read(0));
     for file in 0..files {
@@ -22,8 +22,8 @@ async fn reading(files: usize, bytes: usize, context_tokens: u64, play: &'static
         };
         script.push_str(&format!("[[turn]]\nwhen = 'file {file};'\n{next}\n"));
     }
-    let scene = Scene::of(Setup { script, play, ..Setup::default() }).await;
-    // A line of more than 2,000 bytes is cut by the tool.
+    let scene = Scene::with_setup(Setup { script, play, ..Setup::default() }).await;
+    // The tool truncates lines of more than 2,000 bytes.
     let words = if bytes > 2_000 { "some words\n" } else { "some words " };
     for file in 0..files {
         scene.put(&format!("f{file}"), format!("file {file};\n{}\n", words.repeat(bytes / words.len())));
@@ -43,7 +43,7 @@ fn estimates(events: &[Event]) -> Vec<u64> {
     events.iter().filter_map(estimate).collect()
 }
 
-/// What a worker that reads the log anew would send is what was sent.
+/// A worker that reads the log again would send the same requests.
 fn check_rebuilt(events: &[Event]) {
     let mut conversation = Conversation::default();
     for event in events {
@@ -55,9 +55,9 @@ fn check_rebuilt(events: &[Event]) {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_although_its_provider_refuses_what_is_too_long() {
+async fn a_run_continues_after_the_provider_refuses_a_long_request() {
     let scene = reading(40, 2_000, 6_000, "").await;
-    let run = scene.ask("read all files").await;
+    let run = scene.start("read all files").await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, RunFinished).final_status, "completed", "{:?}", types(&events));
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "All of it is read.");
@@ -69,7 +69,7 @@ async fn a_run_goes_on_although_its_provider_refuses_what_is_too_long() {
             _ => None,
         })
         .collect();
-    // What was refused once is not tried again.
+    // A refused size is not tried again.
     assert!(!refusals.is_empty() && refusals.len() <= 3, "{refusals:?}");
     assert!(refusals.iter().all(|refusal| *refusal == ("model_context_full", true)));
     assert_eq!(first!(events, ErrorUpstream).status, Some(400));
@@ -80,10 +80,10 @@ async fn a_run_goes_on_although_its_provider_refuses_what_is_too_long() {
 }
 
 #[tokio::test]
-async fn a_run_stays_below_its_bound_first_by_results_and_then_by_steps() {
+async fn a_run_shortens_results_first_and_then_steps() {
     let scene = reading(60, 700, 1_000_000, "").await;
     let order = Order { compact_above: Some(1_500), ..Order::default() };
-    let run = scene.ask_for("read all files", order, None, None).await;
+    let run = scene.start_with("read all files", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "tool.completed"), 60, "{:?}", types(&events));
     assert!(estimates(&events).iter().all(|tokens| *tokens <= 1_500), "{:?}", estimates(&events));
@@ -96,15 +96,14 @@ async fn a_run_stays_below_its_bound_first_by_results_and_then_by_steps() {
     check_rebuilt(&events);
 }
 
-/// What the model is sent in all turns together, with a budget of its settings and without: `docs/compaction.md` has the
-/// figures.
+/// The size of all requests together, with and without a budget for results: `docs/compaction.md` has the figures.
 #[tokio::test]
 async fn large_results_are_sent_by_reference_within_the_budget_of_the_model() {
     let mut sent = Vec::new();
     for budget in [None, Some(8_000)] {
         let play = budget.map_or("", |_| "models = { \"*\" = { context_tokens = 8000 } }");
         let scene = reading(40, 8_000, 1_000_000, play).await;
-        let run = scene.ask("read all files").await;
+        let run = scene.start("read all files").await;
         let events = scene.ended(run).await;
         assert_eq!(count(&events, "tool.completed"), 40, "{:?}", types(&events));
         let estimates = estimates(&events);
@@ -117,9 +116,9 @@ async fn large_results_are_sent_by_reference_within_the_budget_of_the_model() {
                 assert!(shortened.into_iter().all(|name| name == "context.trimmed"), "no summary was needed");
                 let trimmed = first!(events, ContextTrimmed);
                 assert!(trimmed.results.iter().all(|result| result.kept_bytes == 512), "{trimmed:?}");
-                let told = &results(&events)[0].0;
+                let output = &results(&events)[0].0;
                 let call = &trimmed.results[0].tool_call_id;
-                assert!(told.contains(&format!("read_result with call_id {call}")), "{told}");
+                assert!(output.contains(&format!("with read_result, call_id {call}")), "{output}");
             }
         }
         check_rebuilt(&events);
@@ -128,19 +127,18 @@ async fn large_results_are_sent_by_reference_within_the_budget_of_the_model() {
     assert!(sent[1] * 5 < sent[0], "{sent:?}");
 }
 
-/// What was left out is read again from the log, also by a run that continues the first, and what is masked there stays
-/// masked.
+/// Omitted results are read again from the log, also by a run that continues the first, and masked parts stay masked.
 #[tokio::test]
-async fn a_result_that_was_left_out_is_read_again() {
+async fn an_omitted_result_can_be_read_again() {
     const CANARY: &str = "canary-5d0b7c21ee94";
     let script = "[[scene]]\nwhen = 'read it'\n[[scene.turn]]\ncall = [{ name = 'read_file', input = { path = 'f' } }]\n\
                   [[scene.turn]]\ntext = 'Read.'\n[[scene]]\nwhen = 'once more'\n[[scene.turn]]\n\
                   call = [{ name = 'reads_back', input = {} }]\n[[scene.turn]]\ntext = 'Again.'\n";
     let redactor = Redactor::new(vec![Secret::new(CANARY).unwrap()], true);
     let setup = Setup { script: script.to_owned(), redactor: Arc::new(redactor), ..Setup::default() };
-    let scene = Scene::of(setup).await;
+    let scene = Scene::with_setup(setup).await;
     scene.put("f", format!("first {CANARY}\n{}last\n", "some words\n".repeat(10_000)));
-    let run = scene.ask("read it").await;
+    let run = scene.start("read it").await;
     let events = scene.ended(run).await;
     let ended = first!(events, ToolCompleted);
     let whole = {
@@ -164,9 +162,9 @@ async fn a_result_that_was_left_out_is_read_again() {
     let (text, _) = read(json!({ "call_id": call, "offset": 2, "limit": 7 })).await;
     assert!(text.ends_with(&format!("\n{}", &whole[2..9])), "{text}");
     for (input, why) in [
-        (json!({ "call_id": "call_none" }), "no call call_none has ended"),
-        (json!({ "call_id": call, "offset": 100_000_000 }), "is beyond its end"),
-        (json!({ "call_id": "no id" }), "is not the id of a call"),
+        (json!({ "call_id": "call_none" }), "no finished call call_none"),
+        (json!({ "call_id": call, "offset": 100_000_000 }), "is past its end"),
+        (json!({ "call_id": "no id" }), "is not a valid call id"),
     ] {
         let (text, is_error) = read(input).await;
         assert!(is_error && text.contains(why), "{text}");
@@ -175,12 +173,12 @@ async fn a_result_that_was_left_out_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_request_that_no_model_takes_fails_and_says_why() {
+async fn a_request_that_stays_too_long_fails_with_a_reason() {
     let scene = reading(1, 100, 1_000, "").await;
-    let run = scene.ask(&"too much ".repeat(2_000)).await;
+    let run = scene.start(&"too much ".repeat(2_000)).await;
     let events = scene.ended(run).await;
     let failed = first!(events, RunFailed);
     assert_eq!(failed.code, "model_context_full");
-    assert!(failed.message.contains("longer than the model can take"), "{}", failed.message);
+    assert!(failed.message.contains("exceeds the model's context window"), "{}", failed.message);
     assert_eq!(count(&events, "turn.started"), 1);
 }

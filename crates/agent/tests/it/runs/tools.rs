@@ -1,4 +1,4 @@
-//! Each tool in a run: what is in the log, and what the model is told.
+//! Each tool in a run: its events and its output for the model.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use crate::runs::scene::{Scene, results, types};
 struct Case {
     tool: &'static str,
     input: Value,
-    /// What stands between `tool.started` and the outcome.
+    /// The events between `tool.started` and the outcome.
     between: &'static [&'static str],
     outcome: &'static str,
-    /// Occurs in what the model is told.
-    told: &'static str,
+    /// A part of the output for the model.
+    expected: &'static str,
 }
 
 const fn no_events() -> &'static [&'static str] {
@@ -24,17 +24,17 @@ fn case(
     input: Value,
     between: &'static [&'static str],
     outcome: &'static str,
-    told: &'static str,
+    expected: &'static str,
 ) -> Case {
-    Case { tool, input, between, outcome, told }
+    Case { tool, input, between, outcome, expected }
 }
 
-fn fails(tool: &'static str, input: Value, told: &'static str) -> Case {
-    case(tool, input, no_events(), "tool.failed", told)
+fn fails(tool: &'static str, input: Value, expected: &'static str) -> Case {
+    case(tool, input, no_events(), "tool.failed", expected)
 }
 
-fn refused(tool: &'static str, input: Value, told: &'static str) -> Case {
-    case(tool, input, no_events(), "tool.refused", told)
+fn refused(tool: &'static str, input: Value, expected: &'static str) -> Case {
+    case(tool, input, no_events(), "tool.refused", expected)
 }
 
 const NEW: &[&str] =
@@ -63,24 +63,24 @@ async fn play(cases: Vec<Case>) {
     scene.put("a.txt", "one\nTWO\ntwo\n");
     let mut runs = Vec::new();
     for at in 0..cases.len() {
-        runs.push(scene.ask(&format!("case {at}.")).await);
+        runs.push(scene.start(&format!("case {at}.")).await);
     }
     for (run, case) in runs.into_iter().zip(cases) {
         let events = scene.ended(run).await;
-        let said = format!("{} {}: {:#?}", case.tool, case.input, scene.told(run).await);
+        let context = format!("{} {}: {:#?}", case.tool, case.input, scene.stored_lines(run).await);
         let types = types(&events);
-        assert_eq!(types.last(), Some(&"run.finished"), "{said}");
-        let end = types.iter().position(|name| *name == case.outcome).unwrap_or_else(|| panic!("{said}"));
+        assert_eq!(types.last(), Some(&"run.finished"), "{context}");
+        let end = types.iter().position(|name| *name == case.outcome).unwrap_or_else(|| panic!("{context}"));
         if case.outcome != "tool.refused" {
             let begin = types.iter().position(|name| *name == "tool.started").unwrap();
             let mut between = types[begin + 1..end].to_vec();
             between.dedup_by(|a, b| a == b && *a == "tool.shell.output_chunk");
-            assert_eq!(between, case.between, "{said}");
+            assert_eq!(between, case.between, "{context}");
         }
         let results = results(&events);
-        let [(told, wrong)] = results.as_slice() else { panic!("{said}") };
-        assert_eq!(*wrong, case.outcome != "tool.completed", "{said}");
-        assert!(told.contains(case.told), "{told:?} does not hold {:?}: {said}", case.told);
+        let [(text, is_error)] = results.as_slice() else { panic!("{context}") };
+        assert_eq!(*is_error, case.outcome != "tool.completed", "{context}");
+        assert!(text.contains(case.expected), "{text:?} does not contain {:?}: {context}", case.expected);
     }
 }
 
@@ -121,15 +121,15 @@ async fn files_are_read() {
 #[tokio::test]
 async fn files_are_written() {
     play(vec![
-        case("write_file", json!({ "path": "new/c.txt", "content": "x\n" }), NEW, "tool.completed", "Made"),
         case(
             "write_file",
-            json!({ "path": "a.txt", "content": "x\n" }),
-            EDIT,
+            json!({ "path": "new/c.txt", "content": "x\n" }),
+            NEW,
             "tool.completed",
-            "Replaced the content of",
+            "Created",
         ),
-        fails("write_file", json!({ "path": "a.txt", "content": "one\nTWO\ntwo\n" }), "nothing would change"),
+        case("write_file", json!({ "path": "a.txt", "content": "x\n" }), EDIT, "tool.completed", "Replaced"),
+        fails("write_file", json!({ "path": "a.txt", "content": "one\nTWO\ntwo\n" }), "nothing was changed"),
         fails("write_file", json!({ "path": "src", "content": "x" }), "is a folder"),
         fails("write_file", json!({ "path": ".git/config", "content": "x" }), ".git"),
         fails("write_file", json!({ "path": "/etc/passwd", "content": "x" }), "/etc/passwd"),
@@ -148,11 +148,11 @@ async fn files_are_edited() {
             json!({ "path": "long.txt", "old_text": "some", "new_text": "any", "replace_all": true }),
             EDIT,
             "tool.completed",
-            "in 3000 places",
+            "(3000 replacements)",
         ),
         fails("edit_file", edit("a.txt", "four", "x"), "old_text"),
         fails("edit_file", edit("long.txt", "line", "x"), "3000"),
-        fails("edit_file", edit("a.txt", "one", "one"), "nothing would change"),
+        fails("edit_file", edit("a.txt", "one", "one"), "nothing was changed"),
         fails("edit_file", edit("none.txt", "one", "x"), "write_file"),
         fails("edit_file", edit("bytes", "one", "x"), "binary"),
         refused("edit_file", edit("a.txt", "", "x"), "old_text"),
@@ -170,7 +170,7 @@ async fn files_are_edited() {
             "tool.completed",
             "src/b.rs: 1 hunk",
         ),
-        // One that cannot be made, and none is.
+        // One edit is impossible, and none is made.
         fails("multi_edit", many(&[edit("a.txt", "one", "1"), edit("src/b.rs", "nowhere", "x")]), "old_text"),
         refused("multi_edit", many(&[]), "edits"),
     ])
@@ -178,7 +178,7 @@ async fn files_are_edited() {
 }
 
 #[tokio::test]
-async fn files_are_looked_for() {
+async fn files_are_searched() {
     play(vec![
         case("glob", json!({ "pattern": "**/*.rs" }), &["tool.glob.completed"], "tool.completed", "src/b.rs"),
         case(
@@ -186,9 +186,9 @@ async fn files_are_looked_for() {
             json!({ "pattern": "*.none" }),
             &["tool.glob.completed"],
             "tool.completed",
-            "No file fits",
+            "No files match",
         ),
-        fails("glob", json!({ "pattern": "a[" }), "no pattern"),
+        fails("glob", json!({ "pattern": "a[" }), "not a valid glob pattern"),
         fails("glob", json!({ "pattern": "*", "path": "nowhere" }), "nowhere"),
         case(
             "grep",
@@ -202,7 +202,7 @@ async fn files_are_looked_for() {
             json!({ "pattern": "nowhere" }),
             &["tool.grep.completed"],
             "tool.completed",
-            "Nothing fits",
+            "No matches",
         ),
         fails("grep", json!({ "pattern": "(" }), "regular expression"),
         refused("grep", json!({ "pattern": "a", "context": 10_000 }), "context"),
@@ -215,7 +215,7 @@ async fn commands_are_run() {
     let run = |command: &str| json!({ "command": command });
     play(vec![
         case("shell_exec", run("cat a.txt; echo no >&2"), SHELL, "tool.completed", "TWO"),
-        // A status is an answer, and not a failure of the tool.
+        // An exit status is a result, not a failure of the tool.
         case("shell_exec", run("exit 3"), SILENT, "tool.completed", "exit code 3"),
         case("shell_exec", run("kill -9 $$"), SILENT, "tool.failed", "ended by SIGKILL (signal 9)"),
         case("shell_exec", run("no-such-program"), SHELL, "tool.completed", "exit code 127"),
@@ -249,7 +249,7 @@ async fn git_is_run() {
 }
 
 #[tokio::test]
-async fn a_list_of_things_to_do_is_kept() {
+async fn a_todo_list_is_recorded() {
     let todo = |content: &str, status: &str| json!({ "content": content, "status": status });
     play(vec![
         case(

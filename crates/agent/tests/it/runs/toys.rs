@@ -1,21 +1,20 @@
-//! Tools that do what no tool should: panic, hang, and count how often they are carried out; tools that meet each
-//! other while they run; and a model that panics.
+//! Test tools: they panic, hang, count their executions, or wait for each other; and a model that panics.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use recount_agent::model::{Capability, Model, Reply, Request};
-use recount_agent::tool::{Assessment, How, Job, Outcome, Targets, Tool};
+use recount_agent::tool::{Assessment, Job, Outcome, OutcomeStatus, Targets, Tool};
 use recount_agent::tools::Tools;
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use serde_json::{Value, json};
 
-/// What the toys have in common, which outlives the agent that has them.
+/// The state of the test tools, which outlives the agent.
 #[derive(Clone, Default)]
 pub(crate) struct Box {
-    /// How often each was carried out.
+    /// How often each one ran.
     pub(crate) panics: Arc<AtomicUsize>,
     pub(crate) hangs: Arc<AtomicUsize>,
     pub(crate) meeting: Arc<Meeting>,
@@ -23,15 +22,15 @@ pub(crate) struct Box {
     pub(crate) reads_back: Arc<Mutex<Value>>,
 }
 
-/// Where calls that run at the same time find each other.
+/// Where concurrent calls wait for each other.
 #[derive(Default)]
 pub(crate) struct Meeting {
-    /// Calls that are inside now, and the most there ever were.
+    /// Calls that are inside now, and the maximum so far.
     pub(crate) inside: AtomicUsize,
     pub(crate) most: AtomicUsize,
     /// Calls that changed something while another call was inside.
     pub(crate) disturbed: AtomicUsize,
-    /// How many have come in so far.
+    /// The number of calls that have entered so far.
     came: tokio::sync::watch::Sender<usize>,
 }
 
@@ -47,7 +46,7 @@ impl Meeting {
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns when so many have come in.
+    /// Returns when this number of calls has entered.
     pub(crate) async fn came(&self, count: usize) {
         let mut came = self.came.subscribe();
         came.wait_for(|came| *came >= count).await.unwrap();
@@ -113,13 +112,20 @@ impl Tool for Toy {
                 "hangs" if before < times => job.cancel.cancelled().await,
                 _ => {}
             }
-            let (how, output) = (How::Completed, "played".to_owned());
-            Outcome { how, summary: output.clone(), output, events: Vec::new(), artifact: None, image: None }
+            let (status, output) = (OutcomeStatus::Completed, "played".to_owned());
+            Outcome {
+                status,
+                summary: output.clone(),
+                output,
+                events: Vec::new(),
+                artifact: None,
+                image: None,
+            }
         })
     }
 }
 
-/// Calls `read_result` with an input that a script cannot know: ids of calls are drawn when they are made.
+/// Calls `read_result` with an input that a script cannot know, because call ids are random.
 struct ReadsBack {
     tool: Arc<dyn Tool>,
     input: Arc<Mutex<Value>>,
@@ -148,7 +154,7 @@ impl Tool for ReadsBack {
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         std::boxed::Box::pin(async move {
-            // A job lends its input for as long as all else.
+            // A job borrows its input for as long as everything else.
             let input: &'static Value =
                 std::boxed::Box::leak(std::boxed::Box::new(self.input.lock().unwrap().clone()));
             assert_eq!(recount_agent::schema::check(&self.tool.schema(), input), Ok(()));
@@ -157,7 +163,8 @@ impl Tool for ReadsBack {
     }
 }
 
-/// `meets` only reads: it waits until so many calls have come in, and says which one it is. `alone` changes things.
+/// `meets` is read-only: it waits until a number of calls have entered, and returns its text. `alone` changes
+/// something.
 struct Meets {
     name: &'static str,
     meeting: Arc<Meeting>,
@@ -207,20 +214,27 @@ impl Tool for Meets {
                 self.meeting.disturbed.fetch_add(1, Ordering::SeqCst);
             }
             let wanted = job.input.get("wait_for").and_then(Value::as_u64).unwrap_or(0) as usize;
-            let how = tokio::select! {
-                () = self.meeting.came(wanted) => How::Completed,
-                () = job.cancel.cancelled() => How::Cancelled,
+            let status = tokio::select! {
+                () = self.meeting.came(wanted) => OutcomeStatus::Completed,
+                () = job.cancel.cancelled() => OutcomeStatus::Cancelled,
             };
-            // A call that would run beside this one has the time to come.
+            // Gives a concurrent call the time to enter.
             tokio::task::yield_now().await;
             self.meeting.go();
             let output = job.input.get("say").and_then(Value::as_str).unwrap_or("met").to_owned();
-            Outcome { how, summary: output.clone(), output, events: Vec::new(), artifact: None, image: None }
+            Outcome {
+                status,
+                summary: output.clone(),
+                output,
+                events: Vec::new(),
+                artifact: None,
+                image: None,
+            }
         })
     }
 }
 
-/// A provider whose every answer takes its worker down.
+/// A provider whose every response makes its worker panic.
 pub(crate) struct Broken;
 
 impl Model for Broken {

@@ -1,4 +1,4 @@
-//! How often a call waits for the disk: each append is a wait, and of a run they come one after the other.
+//! How often a call waits for the disk: each append is a wait, and the appends of a run are sequential.
 
 use recount_event::codec;
 
@@ -7,15 +7,15 @@ use crate::runs::scene::Scene;
 /// The types of events of each append since the first turn began.
 async fn appends(call: &str) -> Vec<Vec<String>> {
     let scene = Scene::with(&format!("[[turn]]\ncall = [{call}]\n[[turn]]\ntext = \"Done.\"")).await;
-    let run = scene.ask("go").await;
+    let run = scene.start("go").await;
     scene.ended(run).await;
     let types = |records: Vec<bytes::Bytes>| -> Vec<String> {
         records.iter().map(|bytes| codec::decode(bytes).unwrap().type_name().to_owned()).collect()
     };
     let all = scene.disk.appends().into_iter().map(types);
     let all = all.skip_while(|types| !types.iter().any(|name| name == "turn.started"));
-    // Output is appended while its command goes on: the call does not wait for it. How much of it shares an append with
-    // what comes before or after depends on how fast the command is.
+    // Output is appended while its command continues, so the call does not wait for it. How it is distributed to
+    // appends depends on the speed of the command.
     let output = |name: &String| name == "tool.shell.output_chunk";
     all.filter(|types| !types.iter().all(output)).skip(1).collect()
 }
@@ -26,7 +26,7 @@ fn place(appends: &[Vec<String>], type_name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_the_disk_three_times_at_most() {
+async fn a_call_waits_for_at_most_three_syncs() {
     let calls = [
         r#"{ name = "todo_write", input = { todos = [{ content = "This", status = "pending" }] } }"#,
         r#"{ name = "glob", input = { pattern = "*" } }"#,
@@ -41,7 +41,7 @@ async fn a_call_waits_for_the_disk_three_times_at_most() {
 }
 
 #[tokio::test]
-async fn from_an_answer_with_a_call_to_the_next_question_there_are_three_waits() {
+async fn a_turn_with_a_call_needs_three_syncs_until_the_next_request() {
     let appends =
         appends(r#"{ name = "todo_write", input = { todos = [{ content = "This", status = "pending" }] } }"#)
             .await;

@@ -1,4 +1,4 @@
-//! Runs whose model uses the web: a real server on this machine, and what of it the log has.
+//! Runs whose model uses the web: a real local server, and what the log contains of it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -13,12 +13,12 @@ use tokio::net::TcpListener;
 
 use crate::runs::scene::{Scene, Setup, course, first, refusals, results};
 
-/// Values that only requests have.
+/// Values that only requests contain.
 const OPERATORS: &str = "canary-of-the-operator-8d2f";
 const SEARCHES: &str = "canary-of-the-search-41ac";
 const ANSWERS: &str = "canary-in-the-answer-77b0";
 
-/// A server on this machine.
+/// A local server.
 struct Server {
     listener: TcpListener,
     requests: Mutex<Vec<String>>,
@@ -33,7 +33,7 @@ impl Server {
         format!("http://{}", self.listener.local_addr().unwrap())
     }
 
-    /// Answers one request after another as long as it is polled.
+    /// Answers one request after another while it is polled.
     async fn serve(&self) {
         loop {
             let (mut stream, _) = self.listener.accept().await.unwrap();
@@ -81,7 +81,7 @@ fn answer(path: &str) -> (&'static str, String, String) {
     }
 }
 
-/// A scene with a server, whose model makes these calls, one a turn, and then ends.
+/// A scene with a server, whose model makes these calls, one in each turn, and then ends.
 async fn scene(server: &Server, policy: &str, with_search: bool, calls: &[(&str, String)]) -> Scene {
     let origin = server.origin();
     let own: HostSettings = toml::from_str("headers_env = { X-Key = 'OPERATORS' }").unwrap();
@@ -102,7 +102,7 @@ async fn scene(server: &Server, policy: &str, with_search: bool, calls: &[(&str,
         format!("[[turn]]\ncall = [{{ name = \"{name}\", input = {{ {input} }} }}]\n")
     };
     let script: String = calls.iter().map(turn).chain(["[[turn]]\ntext = \"Done.\"\n".to_owned()]).collect();
-    Scene::of(Setup {
+    Scene::with_setup(Setup {
         script,
         policy: policy.to_owned(),
         redactor: Arc::new(Redactor::new(known, true)),
@@ -112,7 +112,7 @@ async fn scene(server: &Server, policy: &str, with_search: bool, calls: &[(&str,
     .await
 }
 
-/// A run to its end, while the server answers.
+/// Waits for the end of a run while the server answers.
 async fn ended(scene: &Scene, server: &Server, run: RunId) -> Vec<Event> {
     tokio::select! {
         events = scene.ended(run) => events,
@@ -123,7 +123,7 @@ async fn ended(scene: &Scene, server: &Server, run: RunId) -> Vec<Event> {
 const ALLOW: &str = "[[rules]]\nid = 'web'\nhost = '127.0.0.1'\naction = 'allow'\n";
 
 #[tokio::test]
-async fn the_log_has_names_of_headers_and_no_value_of_them() {
+async fn the_log_has_header_names_without_values() {
     let server = Server::start().await;
     let origin = server.origin();
     let calls = [
@@ -133,7 +133,7 @@ async fn the_log_has_names_of_headers_and_no_value_of_them() {
         ("web_fetch", format!("url = \"{origin}/long\"")),
     ];
     let scene = scene(&server, ALLOW, true, &calls).await;
-    let run = scene.ask("look").await;
+    let run = scene.start("look").await;
     let events = ended(&scene, &server, run).await;
     let between = |name: &str, inner: &[&str]| -> Vec<String> {
         let outer = ["assistant.tool_call_proposed", "turn.completed", "tool.invoked", "tool.started"];
@@ -181,7 +181,7 @@ async fn the_log_has_names_of_headers_and_no_value_of_them() {
     );
     assert!(results[1].0.ends_with("{\"done\":true}\n") && results[2].0.contains("1. Tides"), "{results:?}");
     assert!(results[3].0.contains("of 500000 bytes of the text; continue with offset"), "{}", results[3].0);
-    // The values were sent, and are nowhere.
+    // The values were sent and are not stored.
     let requests = server.requests().concat();
     assert!(requests.contains(OPERATORS) && requests.contains(SEARCHES), "{requests}");
     for canary in [OPERATORS, SEARCHES, ANSWERS] {
@@ -191,17 +191,17 @@ async fn the_log_has_names_of_headers_and_no_value_of_them() {
 }
 
 #[tokio::test]
-async fn without_a_rule_nothing_is_sent_before_a_yes() {
+async fn without_a_rule_nothing_is_sent_before_an_approval() {
     let server = Server::start().await;
     let calls =
         [("http_request", format!("url = \"{}/items\", method = \"POST\", body = \"x\"", server.origin()))];
     let scene = scene(&server, "", false, &calls).await;
-    let run = scene.ask("send").await;
+    let run = scene.start("send").await;
     let events = scene.until(run, "run.waiting").await;
-    let asked = first!(events, ApprovalRequested);
-    assert_eq!(asked.action.as_deref(), Some("Send a POST request to 127.0.0.1."));
-    assert_eq!(asked.risk_level, Some(RiskLevel::Medium));
-    assert_eq!(asked.policy_reason.as_deref(), Some("calls that use the network are asked about"));
+    let request = first!(events, ApprovalRequested);
+    assert_eq!(request.action.as_deref(), Some("Send a POST request to 127.0.0.1."));
+    assert_eq!(request.risk_level, Some(RiskLevel::Medium));
+    assert_eq!(request.policy_reason.as_deref(), Some("calls that use the network need approval"));
     assert!(server.requests().is_empty());
     scene.decide(run, &events, true).await;
     let events = ended(&scene, &server, run).await;
@@ -210,7 +210,7 @@ async fn without_a_rule_nothing_is_sent_before_a_yes() {
 }
 
 #[tokio::test]
-async fn a_redirect_leads_nowhere_that_the_policy_or_the_guard_refuses() {
+async fn a_redirect_to_a_refused_host_is_not_followed() {
     let server = Server::start().await;
     let calls =
         ["/moved", "/inside"].map(|path| ("web_fetch", format!("url = \"{}{path}\"", server.origin())));
@@ -219,7 +219,7 @@ async fn a_redirect_leads_nowhere_that_the_policy_or_the_guard_refuses() {
         (format!("{ALLOW}[[rules]]\nid = 'not'\nhost = '*.example'\naction = 'block'"), "redirect_blocked"),
     ] {
         let scene = scene(&server, &policy, false, &calls).await;
-        let run = scene.ask("look").await;
+        let run = scene.start("look").await;
         let events = ended(&scene, &server, run).await;
         let refusals = refusals(&events);
         let codes: Vec<&str> = refusals.iter().map(|(code, _)| code.as_str()).collect();
@@ -230,10 +230,10 @@ async fn a_redirect_leads_nowhere_that_the_policy_or_the_guard_refuses() {
     }
     let all = "[[rules]]\nid = 'all'\nhost = '*'\naction = 'allow'\n";
     let scene = scene(&server, all, false, &calls[1..]).await;
-    let run = scene.ask("look").await;
+    let run = scene.start("look").await;
     let refusals = refusals(&ended(&scene, &server, run).await);
     assert_eq!(refusals[0].0, "address_refused", "{refusals:?}");
-    assert!(refusals[0].1.contains("the metadata service of clouds"), "{refusals:?}");
+    assert!(refusals[0].1.contains("a cloud metadata service"), "{refusals:?}");
 }
 
 #[tokio::test]
@@ -242,10 +242,13 @@ async fn a_search_without_a_provider_is_unavailable() {
     let scene = scene(&server, "", false, &[("web_search", "query = \"x\"".to_owned())]).await;
     for tools in [None, Some(vec!["web_search".to_owned()])] {
         let order = Order { tools, ..Order::default() };
-        let run = scene.ask_for("search", order, None, None).await;
+        let run = scene.start_with("search", order, None, None).await;
         let events = scene.ended(run).await;
-        let gone = first!(events, ErrorToolUnavailable);
-        assert_eq!((gone.tool_name.as_str(), gone.reason.as_str()), ("web_search", "not_configured"));
+        let unavailable = first!(events, ErrorToolUnavailable);
+        assert_eq!(
+            (unavailable.tool_name.as_str(), unavailable.reason.as_str()),
+            ("web_search", "not_configured")
+        );
         let refused = first!(events, ToolRefused);
         assert_eq!(refused.code, RefusalCode::Unavailable);
         assert!(refused.message.contains("[web.search]"), "{}", refused.message);

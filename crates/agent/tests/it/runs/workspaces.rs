@@ -1,4 +1,4 @@
-//! Where runs work: copies of their own, the folder itself, and folders that are not there any more.
+//! Workspaces of runs: copies, the folder itself, and folders that were deleted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use recount_engine::{
 use recount_event::family::run::RunKind;
 use recount_event::{Code, Event, RunId};
 
-use crate::runs::scene::{Scene, Setup, asked, asked_for, count, first, refusals, types};
+use crate::runs::scene::{Scene, Setup, approval_ids, count, first, model_run, refusals, types};
 
 const WRITING: &str = r#"
 [[turn]]
@@ -23,11 +23,11 @@ fn workspace(events: &[Event]) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_copy_is_worked_in_and_the_folder_stays() {
+async fn a_run_works_in_a_copy_and_the_folder_stays_unchanged() {
     let scene = Scene::with(WRITING).await;
     scene.put("a.txt", "old\n");
     scene.put("src/b.txt", "b\n");
-    let run = scene.ask("write").await;
+    let run = scene.start("write").await;
     let events = scene.ended(run).await;
     let provisioned = first!(events, WorkspaceProvisioned);
     assert_eq!((provisioned.mode.as_str(), provisioned.files, provisioned.bytes), ("clone", 2, 6));
@@ -37,16 +37,16 @@ async fn a_copy_is_worked_in_and_the_folder_stays() {
 }
 
 #[tokio::test]
-async fn in_the_folder_itself_changes_are_asked_about() {
+async fn changes_in_place_need_approval() {
     let scene = Scene::with(WRITING).await;
     scene.put("a.txt", "old\n");
-    let mut queued = asked("write");
+    let mut queued = model_run("write");
     queued.workspace_mode = Some("in_place".into());
     let run = scene.queue(queued, Order::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     assert_eq!(workspace(&events), scene.work());
     assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "old\n");
-    scene.resolve(run, &asked_for(&events)[0], true).await.unwrap();
+    scene.resolve(run, &approval_ids(&events)[0], true).await.unwrap();
     let events = scene.ended(run).await;
     assert_eq!(first!(events, WorkspaceProvisioned).mode, "in_place");
     assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "new\n");
@@ -57,37 +57,37 @@ async fn a_file_that_changes_meanwhile_is_not_overwritten() {
     let script = "[[turn]]\ncall = [{ name = \"edit_file\", input = { path = \"a.txt\", old_text = \"old\", new_text = \"new\" } }]\n[[turn]]\ntext = \"Done.\"";
     let scene = Scene::with(script).await;
     scene.put("a.txt", "old\n");
-    let mut queued = asked("edit");
+    let mut queued = model_run("edit");
     queued.workspace_mode = Some("in_place".into());
     let run = scene.queue(queued, Order::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     scene.put("a.txt", "a person was here\n");
-    scene.resolve(run, &asked_for(&events)[0], true).await.unwrap();
+    scene.resolve(run, &approval_ids(&events)[0], true).await.unwrap();
     let events = scene.ended(run).await;
     assert_eq!(refusals(&events)[0].0, "changed_since_approval");
     assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "a person was here\n");
 }
 
-/// The change that was shown is made in the file that was shown, even where the same lines would come and go in another.
+/// The approved change is written to the file that was shown, even if the same lines would change in another one.
 #[tokio::test]
-async fn an_approved_change_is_made_in_the_file_that_was_shown() {
+async fn an_approved_change_is_written_to_the_file_that_was_shown() {
     let script = "[[turn]]\ncall = [{ name = \"edit_file\", input = { path = \"a.txt\", old_text = \"old\", new_text = \"new\" } }]\n[[turn]]\ntext = \"Done.\"";
     let scene = Scene::with(script).await;
     scene.put("a.txt", "old\n");
-    let mut queued = asked("edit");
+    let mut queued = model_run("edit");
     queued.workspace_mode = Some("in_place".into());
     let run = scene.queue(queued, Order::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     scene.put("a.txt", "if armed {\nold\n}\n");
-    scene.resolve(run, &asked_for(&events)[0], true).await.unwrap();
+    scene.resolve(run, &approval_ids(&events)[0], true).await.unwrap();
     let events = scene.ended(run).await;
     assert_eq!(refusals(&events)[0].0, "changed_since_approval");
     assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "if armed {\nold\n}\n");
 }
 
-/// Two changes of one file are asked about together. The first one made does not undo the yes for the second.
+/// Two changes of one file are approved together. Writing the first one does not void the approval of the second.
 #[tokio::test]
-async fn approved_changes_of_one_file_are_all_made() {
+async fn approved_changes_of_one_file_are_all_written() {
     let edit = |old: &str| {
         format!(
             "{{ name = \"edit_file\", input = {{ path = \"a.txt\", old_text = \"{old}\", new_text = \"{old}!\" }} }}"
@@ -96,11 +96,11 @@ async fn approved_changes_of_one_file_are_all_made() {
     let script = format!("[[turn]]\ncall = [{}, {}]\n[[turn]]\ntext = \"Done.\"", edit("one"), edit("two"));
     let scene = Scene::with(&script).await;
     scene.put("a.txt", "one\n1\n2\n3\n4\ntwo\n");
-    let mut queued = asked("edit");
+    let mut queued = model_run("edit");
     queued.workspace_mode = Some("in_place".into());
     let run = scene.queue(queued, Order::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
-    for approval in asked_for(&events) {
+    for approval in approval_ids(&events) {
         scene.resolve(run, &approval, true).await.unwrap();
     }
     let events = scene.ended(run).await;
@@ -110,7 +110,7 @@ async fn approved_changes_of_one_file_are_all_made() {
 }
 
 #[tokio::test]
-async fn folders_that_may_not_be_worked_in_are_refused() {
+async fn folders_that_are_not_allowed_are_refused() {
     let scene = Scene::with(WRITING).await;
     scene.put("../data/key", "x");
     std::os::unix::fs::symlink("/etc", scene.work().join("link")).unwrap();
@@ -118,22 +118,22 @@ async fn folders_that_may_not_be_worked_in_are_refused() {
     let link = scene.work().join("link").display().to_string();
     for (source, why) in [
         ("/etc", "outside"),
-        ("relative", "from the root"),
-        ("/no/such/folder", "cannot be looked at"),
+        ("relative", "absolute path"),
+        ("/no/such/folder", "cannot read"),
         (link.as_str(), "outside"),
-        (data.as_str(), "the server's own data"),
+        (data.as_str(), "the server's data"),
     ] {
         let order = Order { workspace_source: Some(source.into()), ..Order::default() };
-        let refused = scene.try_queue(asked("go"), order, None, None).await.unwrap_err().to_string();
+        let refused = scene.try_queue(model_run("go"), order, None, None).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{source}: {refused}");
     }
 }
 
 #[tokio::test]
-async fn a_source_that_is_gone_when_the_run_begins_fails_it() {
-    let scene = Scene::under(WRITING, "", 1).await;
+async fn a_missing_source_fails_the_run() {
+    let scene = Scene::with_policy(WRITING, "", 1).await;
     let slow = "[[turn]]\npace = { tokens_per_second = 1 }\ntext = 'a b c d e f g h i j k l'";
-    let scene = Scene::of(Setup {
+    let scene = Scene::with_setup(Setup {
         script: format!(
             "[[scene]]\nwhen = 'slow'\n{}\n{WRITING}",
             slow.replace("[[turn]]", "[[scene.turn]]")
@@ -142,12 +142,12 @@ async fn a_source_that_is_gone_when_the_run_begins_fails_it() {
     })
     .await;
     scene.put("project/a.txt", "old\n");
-    // The only place is taken, so that the second waits.
-    let first_run = scene.ask("slow").await;
+    // The only place is taken, so the second run waits.
+    let first_run = scene.start("slow").await;
     scene.until(first_run, "assistant.text_delta").await;
     let project = scene.work().join("project");
     let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
-    let run = scene.ask_for("go", order, None, None).await;
+    let run = scene.start_with("go", order, None, None).await;
     scene.until(run, "run.throttled").await;
     std::fs::remove_dir_all(&project).unwrap();
     scene.cancel(first_run).await;
@@ -159,10 +159,10 @@ async fn a_source_that_is_gone_when_the_run_begins_fails_it() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_vanishes_is_not_made_again() {
+async fn a_deleted_workspace_is_not_created_again() {
     let policy = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n";
-    let mut scene = Scene::under(WRITING, policy, 8).await;
-    let run = scene.ask("write").await;
+    let mut scene = Scene::with_policy(WRITING, policy, 8).await;
+    let run = scene.start("write").await;
     let events = scene.until(run, "run.waiting").await;
     std::fs::remove_dir_all(workspace(&events)).unwrap();
     scene.restart().await;
@@ -174,9 +174,9 @@ async fn a_workspace_that_vanishes_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn what_nobody_uses_is_taken_away_and_the_last_run_is_told() {
+async fn unused_copies_are_deleted_and_recorded_in_the_last_run() {
     let scene = Scene::with(WRITING).await;
-    let run = scene.ask("write").await;
+    let run = scene.start("write").await;
     let path = workspace(&scene.ended(run).await);
     assert!(path.join("a.txt").exists());
     assert_eq!(scene.agent.sweep(&scene.engine, Duration::from_secs(3_600)).await.unwrap(), 0);
@@ -189,33 +189,33 @@ async fn what_nobody_uses_is_taken_away_and_the_last_run_is_told() {
 }
 
 #[tokio::test]
-async fn a_workspace_goes_with_its_task() {
+async fn a_workspace_is_deleted_with_its_task() {
     let scene = Scene::with(WRITING).await;
     let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
-    let run = scene.ask_for("write", Order::default(), Some(task), None).await;
+    let run = scene.start_with("write", Order::default(), Some(task), None).await;
     let path = workspace(&scene.ended(run).await);
     assert!(path.exists());
     scene.engine.admin().delete_task(task, "ann").await.unwrap();
-    let gone = async {
+    let deleted = async {
         while Path::new(&path).exists() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), deleted).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_folder_that_is_too_deep_is_not_copied() {
     let scene = Scene::with(WRITING).await;
     scene.put(&format!("{}a.txt", "d/".repeat(140)), "x");
-    let run = scene.ask("write").await;
+    let run = scene.start("write").await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, WorkspaceFailed).code, "workspace_too_large");
     let failed = first!(events, RunFailed);
     assert_eq!((failed.code.as_str(), failed.retriable), ("workspace_too_large", false));
 }
 
-/// Writes, and then waits for an answer.
+/// Writes, and then waits for a response.
 const WRITES_AND_ASKS: &str = r#"
 [[turn]]
 call = [{ name = "write_file", input = { path = "a.txt", content = "new\n" } }]
@@ -227,7 +227,7 @@ text = "Done."
 
 /// A run that works in place and waits.
 async fn in_place(scene: &Scene, folder: &Path) -> RunId {
-    let mut queued = asked("write");
+    let mut queued = model_run("write");
     queued.workspace_mode = Some("in_place".into());
     let order = Order { workspace_source: Some(folder.display().to_string()), ..Order::default() };
     scene.queue(queued, order, None, None).await
@@ -242,13 +242,13 @@ fn refused_for(no: &Error, run: RunId) -> bool {
 }
 
 #[tokio::test]
-async fn nothing_is_applied_while_a_run_works_in_place_in_the_folder_or_above_or_below_it() {
+async fn nothing_is_applied_while_a_run_works_in_place_in_an_overlapping_folder() {
     let scene = Scene::with(WRITING).await;
     scene.put("project/a.txt", "old\n");
     scene.put("project/deep/b.txt", "b\n");
     let project = scene.work().join("project");
     let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
-    let run = scene.ask_for("write", order, None, None).await;
+    let run = scene.start_with("write", order, None, None).await;
     scene.ended(run).await;
     for folder in [project.clone(), project.join("deep"), scene.work()] {
         let active = in_place(&scene, &folder).await;
@@ -263,7 +263,7 @@ async fn nothing_is_applied_while_a_run_works_in_place_in_the_folder_or_above_or
         scene.cancel(active).await;
         scene.ended(active).await;
     }
-    // One that works beside it is no matter.
+    // A run in a sibling folder does not matter.
     scene.put("projects/b.txt", "b\n");
     let beside = in_place(&scene, &scene.work().join("projects")).await;
     scene.until(beside, "run.waiting").await;
@@ -272,32 +272,32 @@ async fn nothing_is_applied_while_a_run_works_in_place_in_the_folder_or_above_or
     assert_eq!(std::fs::read_to_string(project.join("a.txt")).unwrap(), "new\n");
 }
 
-/// Whose token is narrowed learns that a run is at work, and neither which nor where.
+/// A client with a narrowed token learns that a run is active, but neither which nor where.
 #[tokio::test]
-async fn a_run_that_one_may_not_know_of_is_not_named() {
+async fn a_run_outside_the_callers_tasks_is_not_named() {
     let scene = Scene::with(WRITING).await;
     scene.put("project/a.txt", "old\n");
     let project = scene.work().join("project");
     let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
     let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
-    let run = scene.ask_for("write", order, Some(task), None).await;
+    let run = scene.start_with("write", order, Some(task), None).await;
     scene.ended(run).await;
     let active = in_place(&scene, &scene.work()).await;
     scene.until(active, "run.waiting").await;
     let within = Narrowing { tasks: [task].into(), ..Narrowing::default() };
     let no = scene.engine.work().apply_changes(run, ApplyTo::default(), &within).await.unwrap_err();
     assert_eq!(no.code(), Code::RunActive);
-    let said = no.to_string();
+    let message = no.to_string();
     let above = format!("{} ", scene.work().display());
-    assert!(!said.contains(&active.to_string()) && !format!("{said} ").contains(&above), "{said}");
+    assert!(!message.contains(&active.to_string()) && !format!("{message} ").contains(&above), "{message}");
     assert_eq!(scene.engine.work().workspace_changes(run, &within).await.unwrap().active, None);
-    // Who may know of it is told.
+    // A client that may see the run gets its id.
     assert!(refused_for(&apply(&scene, run).await.unwrap_err(), active));
 }
 
-/// A command that does not end when it is told to writes on for a while after its run was cancelled.
+/// A command that ignores its termination signal keeps writing for a while after its run was cancelled.
 #[tokio::test]
-async fn nothing_is_applied_while_a_command_of_a_run_that_was_cancelled_still_writes() {
+async fn nothing_is_applied_while_a_command_of_a_cancelled_run_still_writes() {
     let scene = Scene::with("").await;
     scene.put("f", "");
     let command = "trap '' TERM; echo here; while :; do date >> f; done";
@@ -314,23 +314,23 @@ async fn nothing_is_applied_while_a_command_of_a_run_that_was_cancelled_still_wr
 }
 
 #[tokio::test]
-async fn changes_of_a_run_that_goes_on_say_that_it_does() {
+async fn changes_of_an_active_run_name_it() {
     let scene = Scene::with(WRITES_AND_ASKS).await;
     scene.put("a.txt", "old\n");
-    let run = scene.ask("write").await;
+    let run = scene.start("write").await;
     let events = scene.until(run, "clarification.requested").await;
     let changes = scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap();
     assert_eq!((changes.count, changes.active), (1, Some(run)));
     let no = apply(&scene, run).await.unwrap_err();
     assert!(refused_for(&no, run), "{no}");
-    let asked = first!(events, ClarificationRequested).clarification_id;
-    scene.answer(run, asked, "\"this\"").await;
+    let clarification_id = first!(events, ClarificationRequested).clarification_id;
+    scene.answer(run, clarification_id, "\"this\"").await;
     scene.ended(run).await;
     assert_eq!(scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap().active, None);
 }
 
 #[tokio::test]
-async fn no_run_begins_in_a_folder_that_is_applied_to() {
+async fn no_run_starts_in_a_folder_while_changes_are_applied() {
     let scene = Scene::with(WRITING).await;
     scene.put("project/a.txt", "old\n");
     scene.put("other/a.txt", "old\n");
@@ -338,15 +338,15 @@ async fn no_run_begins_in_a_folder_that_is_applied_to() {
         workspace_source: Some(scene.work().join(name).display().to_string()),
         ..Order::default()
     };
-    let run = scene.ask_for("write", folder("project"), None, None).await;
+    let run = scene.start_with("write", folder("project"), None, None).await;
     let path = workspace(&scene.ended(run).await).display().to_string();
     let copy = || WorkspaceOf { mode: Some("clone".into()), path: path.clone() };
     let held: HeldFolders = scene.agent.hold(copy()).await.unwrap();
     assert!(held.folders.contains(&scene.work().join("project")), "{:?}", held.folders);
     let in_place = in_place(&scene, &scene.work().join("project")).await;
-    let copied = scene.ask_for("write", folder("project"), None, None).await;
-    // A run elsewhere comes and goes meanwhile.
-    let elsewhere = scene.ask_for("write", folder("other"), None, None).await;
+    let copied = scene.start_with("write", folder("project"), None, None).await;
+    // A run in another folder starts and ends meanwhile.
+    let elsewhere = scene.start_with("write", folder("other"), None, None).await;
     scene.ended(elsewhere).await;
     for waits in [in_place, copied] {
         assert_eq!(count(&scene.all(waits).await, "workspace.provisioned"), 0);
@@ -354,7 +354,7 @@ async fn no_run_begins_in_a_folder_that_is_applied_to() {
     let applied = scene.agent.apply(copy(), ApplyTo::default(), held).await.unwrap();
     assert_eq!(applied.count, 1);
     let events = scene.ended(copied).await;
-    // It was copied after that.
+    // It was copied afterwards.
     let read = std::fs::read_to_string(workspace(&events).join("a.txt")).unwrap();
     assert_eq!(
         (

@@ -1,4 +1,4 @@
-//! Git in the sandbox: what it tells, and what a repository cannot make it do.
+//! Tests of git in the sandbox: its output, and that a repository cannot make it run programs.
 
 use std::path::{Path, PathBuf};
 
@@ -9,25 +9,25 @@ use recount_agent::tools::git_exec::GitExec;
 use recount_agent::tools::git_status::GitStatus;
 use serde_json::{Value, json};
 
-use crate::sandbox::ground::{Ground, LAYERS, Ran, Told, of_type};
+use crate::sandbox::fixture::{CommandRun, Fixture, LAYERS, RecordingReporter, of_type};
 
-async fn run(ground: &Ground, tool: &dyn Tool, input: Value) -> Ran {
+async fn run(fixture: &Fixture, tool: &dyn Tool, input: Value) -> CommandRun {
     let (_stop, cancel) = Cancel::new();
-    let mut told = Told::default();
-    let outcome = ground.carry(tool, input, &mut told, cancel).await;
-    Ran { told, outcome }
+    let mut reporter = RecordingReporter::default();
+    let outcome = fixture.run_tool(tool, input, &mut reporter, cancel).await;
+    CommandRun { reporter, outcome }
 }
 
 #[tokio::test]
-async fn changes_are_told() {
+async fn changes_are_reported() {
     for mode in LAYERS {
-        let ground = Ground::new(mode).await;
+        let fixture = Fixture::new(mode).await;
         let (status, diff, exec) = (
-            GitStatus::new(ground.sandbox.clone()),
-            GitDiff::new(ground.sandbox.clone()),
-            GitExec::new(ground.sandbox.clone()),
+            GitStatus::new(fixture.sandbox.clone()),
+            GitDiff::new(fixture.sandbox.clone()),
+            GitExec::new(fixture.sandbox.clone()),
         );
-        std::fs::write(ground.workspace.join("a.txt"), "one\n").unwrap();
+        std::fs::write(fixture.workspace.join("a.txt"), "one\n").unwrap();
         for args in [
             json!(["init", "-q", "-b", "main"]),
             json!(["config", "user.email", "a@example.org"]),
@@ -35,45 +35,46 @@ async fn changes_are_told() {
             json!(["add", "."]),
             json!(["commit", "-q", "-m", "first"]),
         ] {
-            let ran = run(&ground, &exec, json!({ "args": args })).await;
+            let ran = run(&fixture, &exec, json!({ "args": args })).await;
             assert_eq!(ran.exited()["exit_code"], 0, "{mode:?} {args}: {}", ran.outcome.output);
         }
-        std::fs::write(ground.workspace.join("a.txt"), "two\n").unwrap();
-        let ran = run(&ground, &status, json!({})).await;
+        std::fs::write(fixture.workspace.join("a.txt"), "two\n").unwrap();
+        let ran = run(&fixture, &status, json!({})).await;
         assert_eq!(ran.text("stdout"), "## main\n M a.txt\n");
-        let command = of_type(&ran.told.drafts, "tool.shell.command").remove(0);
+        let command = of_type(&ran.reporter.drafts, "tool.shell.command").remove(0);
         assert_eq!((&command["kind"], &command["argv"][0]), (&json!("git"), &json!("git")));
-        let ran = run(&ground, &diff, json!({ "path": "a.txt" })).await;
+        let ran = run(&fixture, &diff, json!({ "path": "a.txt" })).await;
         assert!(ran.text("stdout").ends_with("-one\n+two\n"), "{}", ran.outcome.output);
-        let ran = run(&ground, &diff, json!({ "staged": true })).await;
+        let ran = run(&fixture, &diff, json!({ "staged": true })).await;
         assert_eq!(ran.text("stdout"), "");
-        // Not an option, whatever it looks like.
-        let ran = run(&ground, &diff, json!({ "path": "--output=stolen" })).await;
+        // A path that looks like an option is not one.
+        let ran = run(&fixture, &diff, json!({ "path": "--output=stolen" })).await;
         assert_eq!(ran.exited()["stdout_bytes"], 0);
-        assert!(!ground.workspace.join("stolen").exists());
-        // What a repository names is not run.
-        let hook = ground.workspace.join(".git/hooks/pre-commit");
+        assert!(!fixture.workspace.join("stolen").exists());
+        // Programs that a repository names are not run.
+        let hook = fixture.workspace.join(".git/hooks/pre-commit");
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, "#!/bin/sh\ntouch hooked\n").unwrap();
         std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let ran = run(&ground, &exec, json!({ "args": ["commit", "-q", "-a", "-m", "second"] })).await;
+        let ran = run(&fixture, &exec, json!({ "args": ["commit", "-q", "-a", "-m", "second"] })).await;
         assert_eq!(ran.exited()["exit_code"], 0, "{}", ran.outcome.output);
-        assert!(!ground.workspace.join("hooked").exists());
+        assert!(!fixture.workspace.join("hooked").exists());
     }
 }
 
-/// Runs git as a person would, to set a repository up.
+/// Runs git outside the sandbox, to prepare a repository.
 fn git(folder: &Path, words: &[&str]) -> String {
     let mut git = std::process::Command::new("git");
     let named = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"];
     git.current_dir(folder).args(named).args(words).env("GIT_CONFIG_GLOBAL", "/dev/null");
     let done = git.output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "git {words:?}: {said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "git {words:?}: {stderr}");
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// A repository whose own settings name a program wherever git takes one; each leaves a file of its name in `marks`.
+/// A repository whose settings name a program wherever git accepts one. Each program leaves a file with its name in
+/// `marks`.
 struct Trapped {
     repository: PathBuf,
     marks: PathBuf,
@@ -96,7 +97,7 @@ impl Trapped {
         std::fs::write(workspace.join(".gitignore"), "marks\n").unwrap();
         git(workspace, &["-c", "advice.addEmbeddedRepo=false", "add", "."]);
         git(workspace, &["commit", "-q", "-m", "first"]);
-        // An object that is missing, and a remote that is said to have it.
+        // A missing object, and a remote that claims to have it.
         let blob = git(workspace, &["rev-parse", "HEAD:gone.txt"]);
         let other = "one is not the same\n";
         std::fs::write(workspace.join("gone.txt"), other).unwrap();
@@ -206,7 +207,7 @@ impl Trapped {
         }
     }
 
-    fn sprung(&self) -> Vec<String> {
+    fn marks_left(&self) -> Vec<String> {
         let names = std::fs::read_dir(&self.marks).unwrap().map(|mark| mark.unwrap().file_name());
         let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
         names.sort();
@@ -217,25 +218,25 @@ impl Trapped {
 #[tokio::test]
 async fn what_a_repository_names_is_not_run() {
     for mode in LAYERS.into_iter().chain([Mode::Off]) {
-        let ground = Ground::new(mode).await;
-        let trapped = Trapped::set(&ground.workspace);
+        let fixture = Fixture::new(mode).await;
+        let trapped = Trapped::set(&fixture.workspace);
         let (status, diff, exec) = (
-            GitStatus::new(ground.sandbox.clone()),
-            GitDiff::new(ground.sandbox.clone()),
-            GitExec::new(ground.sandbox.clone()),
+            GitStatus::new(fixture.sandbox.clone()),
+            GitDiff::new(fixture.sandbox.clone()),
+            GitExec::new(fixture.sandbox.clone()),
         );
-        let ran = run(&ground, &status, json!({})).await;
-        assert_eq!(trapped.sprung(), [""; 0], "{mode:?} status: {}", ran.outcome.output);
+        let ran = run(&fixture, &status, json!({})).await;
+        assert_eq!(trapped.marks_left(), [""; 0], "{mode:?} status: {}", ran.outcome.output);
         assert!(ran.text("stdout").contains(" M a.txt"), "{mode:?}: {}", ran.outcome.output);
         for input in [json!({ "path": "a.txt" }), json!({ "path": "odd.txt" }), json!({ "path": "c.bin" })] {
-            let ran = run(&ground, &diff, input.clone()).await;
+            let ran = run(&fixture, &diff, input.clone()).await;
             assert!(ran.text("stdout").ends_with("-one\n+two\n"), "{mode:?} {input}: {}", ran.outcome.output);
         }
         for input in
             [json!({}), json!({ "staged": true }), json!({ "path": "gone.txt" }), json!({ "path": "sub" })]
         {
-            let ran = run(&ground, &diff, input.clone()).await;
-            assert_eq!(trapped.sprung(), [""; 0], "{mode:?} diff {input}: {}", ran.outcome.output);
+            let ran = run(&fixture, &diff, input.clone()).await;
+            assert_eq!(trapped.marks_left(), [""; 0], "{mode:?} diff {input}: {}", ran.outcome.output);
         }
         for words in [
             json!(["status"]),
@@ -253,8 +254,8 @@ async fn what_a_repository_names_is_not_run() {
             json!(["-C", "sub", "status"]),
             json!(["-C", "sub", "diff"]),
         ] {
-            let ran = run(&ground, &exec, json!({ "args": words })).await;
-            assert_eq!(trapped.sprung(), [""; 0], "{mode:?} {words}: {}", ran.outcome.output);
+            let ran = run(&fixture, &exec, json!({ "args": words })).await;
+            assert_eq!(trapped.marks_left(), [""; 0], "{mode:?} {words}: {}", ran.outcome.output);
         }
     }
 }

@@ -1,23 +1,24 @@
-//! What commands read: nothing, or what is written to them.
+//! Tests of standard input: empty, or written by the caller.
 
-use recount_agent::sandbox::{Mode, Order};
+use recount_agent::sandbox::{Mode, SandboxCommand};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::sandbox::ground::{Ground, LAYERS};
+use crate::sandbox::fixture::{Fixture, LAYERS};
 
 #[tokio::test]
-async fn a_command_reads_what_is_written_to_it_and_sees_its_end() {
+async fn a_command_reads_its_input_up_to_the_end() {
     for mode in LAYERS.into_iter().chain([Mode::Off]) {
-        let ground = Ground::new(mode).await;
+        let fixture = Fixture::new(mode).await;
         let argv = ["/bin/sh", "-c", "cat && echo over"].map(str::to_owned).to_vec();
-        let order = Order { argv, root: &ground.workspace, network: false, environment: Vec::new() };
-        let (mut process, mut input) = ground.sandbox.start_with_input(order).await.unwrap();
+        let order =
+            SandboxCommand { argv, root: &fixture.workspace, network: false, environment: Vec::new() };
+        let (mut process, mut input) = fixture.sandbox.start_with_input(order).await.unwrap();
         let (mut stdout, _stderr) = process.outputs().unwrap();
         let mut read = [0; 4];
-        for said in [b"one\n", b"two\n"] {
-            input.write_all(said).await.unwrap();
+        for line in [b"one\n", b"two\n"] {
+            input.write_all(line).await.unwrap();
             stdout.read_exact(&mut read).await.unwrap();
-            assert_eq!(&read, said, "{mode:?}");
+            assert_eq!(&read, line, "{mode:?}");
         }
         drop(input);
         let mut rest = String::new();
@@ -27,10 +28,10 @@ async fn a_command_reads_what_is_written_to_it_and_sees_its_end() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_given_nothing_reads_nothing() {
+async fn a_command_without_input_reads_nothing() {
     for mode in LAYERS.into_iter().chain([Mode::Off]) {
-        let ground = Ground::new(mode).await;
-        let ran = ground.shell("cat && echo over").await;
-        assert_eq!((ran.how(), ran.text("stdout").as_str()), ("completed", "over\n"), "{mode:?}");
+        let fixture = Fixture::new(mode).await;
+        let ran = fixture.shell("cat && echo over").await;
+        assert_eq!((ran.status(), ran.text("stdout").as_str()), ("completed", "over\n"), "{mode:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Follows a connection message by message: which run each message belongs to, and what is asked for. See [`AcpConnection`].
+//! Follows a connection message by message: the run of each message, and open permission requests. See [`AcpConnection`].
 //!
 //! It must not do I/O. What a message means within a run is in `recount_record::acp`.
 
@@ -12,13 +12,14 @@ use super::gate::{Held, cancelled_request};
 use super::queue::{AcpItem, AcpSide, DroppedMessages};
 use super::run::RecordedRun;
 use crate::limits;
+use crate::render::count;
 
 /// What the recorder must do because of a message.
 #[derive(Debug)]
 pub(super) enum AcpAction {
     /// The server has, or will have, an approval for this permission request.
-    Asked { request: String },
-    /// A permission that only Recount could be asked for, and that cannot be.
+    PermissionRequested { request: String },
+    /// A permission request that only Recount could answer, but no approval can be created for it.
     CannotAsk { request: String },
     /// Answer an open permission as cancelled, because the prompt was cancelled or the agent took it back.
     CancelPermission { request: String, is_taken_back: bool },
@@ -64,10 +65,10 @@ struct AcpSession {
     outside: VecDeque<(String, Value)>,
 }
 
-/// How permissions are asked for.
+/// How permissions are requested.
 #[derive(Debug, Clone)]
 pub(super) struct ApprovalTerms {
-    /// Whether Recount is asked.
+    /// Whether approvals are created in Recount.
     pub(super) in_recount: bool,
     pub(super) timeout_seconds: Option<u64>,
     /// What approval ids begin with; unique to this process.
@@ -88,7 +89,7 @@ pub(super) struct AcpConnection {
     runs_started: u64,
     /// The run of a connection whose protocol version is not known.
     unknown_version: Option<u64>,
-    permissions_asked: u64,
+    permission_count: u64,
     pub(super) permissions: BTreeMap<String, PermissionInRecount>,
     /// What came before any session; it is recorded with the first prompt.
     loose: VecDeque<(String, Value)>,
@@ -107,7 +108,7 @@ impl AcpConnection {
             runs: BTreeMap::new(),
             runs_started: 0,
             unknown_version: None,
-            permissions_asked: 0,
+            permission_count: 0,
             permissions: BTreeMap::new(),
             loose: VecDeque::new(),
         }
@@ -119,10 +120,10 @@ impl AcpConnection {
             AcpItem::Long { from, head, beginning, bytes } => {
                 let beginning = String::from_utf8_lossy(&beginning).into_owned();
                 let method = head.method.clone().unwrap_or_default();
-                let told = json!({
+                let body = json!({
                     "from": name(from), "method": method, "size_bytes": bytes, "beginning": beginning, "truncated": true,
                 });
-                self.anywhere("message_too_long", &told);
+                self.anywhere("message_too_long", &body);
                 if let Some(id) = head.response().filter(|_| from == AcpSide::Agent) {
                     self.long_answer(id);
                 }
@@ -130,8 +131,8 @@ impl AcpConnection {
             }
             AcpItem::Unfinished { from, bytes } => {
                 let text = String::from_utf8_lossy(&bytes[..bytes.len().min(limits::ACP_LONG_KEPT_BYTES)]);
-                let told = json!({ "from": name(from), "size_bytes": bytes.len(), "beginning": text });
-                self.anywhere("unfinished_message", &told);
+                let body = json!({ "from": name(from), "size_bytes": bytes.len(), "beginning": text });
+                self.anywhere("unfinished_message", &body);
                 Vec::new()
             }
             AcpItem::Dropped(dropped) => {
@@ -294,7 +295,7 @@ impl AcpConnection {
         let params = &message["params"];
         let session = params["sessionId"].as_str().unwrap_or("").to_owned();
         let Some(run) = self.run_of(&session, true) else {
-            if held == Some(Held::PermissionAsked) {
+            if held == Some(Held::PermissionRequest) {
                 actions.push(AcpAction::CannotAsk { request: id });
             }
             return self.in_session(Some(&session), method, params);
@@ -307,17 +308,17 @@ impl AcpConnection {
         if method != "session/request_permission" {
             return recorded.recording.request(&id, method, params);
         }
-        self.permissions_asked += 1;
-        let approval_id = format!("{}{}", self.asking.prefix, self.permissions_asked);
+        self.permission_count += 1;
+        let approval_id = format!("{}{}", self.asking.prefix, self.permission_count);
         let approval_id = self.asking.in_recount.then_some(&*approval_id);
-        let asked = recorded.recording.permission(&id, params, approval_id, self.asking.timeout_seconds);
-        let held_line = (held == Some(Held::PermissionAsked)).then(|| Arc::clone(line));
-        let (approval_id, options) = match asked {
-            Some(asked) => (Some(asked.approval_id), asked.options),
+        let permission = recorded.recording.permission(&id, params, approval_id, self.asking.timeout_seconds);
+        let held_line = (held == Some(Held::PermissionRequest)).then(|| Arc::clone(line));
+        let (approval_id, options) = match permission {
+            Some(permission) => (Some(permission.approval_id), permission.options),
             None => (None, Options::of(params)),
         };
         actions.push(match approval_id {
-            Some(_) => AcpAction::Asked { request: id.clone() },
+            Some(_) => AcpAction::PermissionRequested { request: id.clone() },
             None => AcpAction::CannotAsk { request: id.clone() },
         });
         self.permissions.insert(id, PermissionInRecount { run, approval_id, options, session, held_line });
@@ -351,7 +352,7 @@ impl AcpConnection {
             return;
         }
         let kind = update["sessionUpdate"].as_str().unwrap_or("").to_owned();
-        let is_said = matches!(
+        let is_speech = matches!(
             &*kind,
             "agent_message_chunk"
                 | "agent_message"
@@ -360,14 +361,14 @@ impl AcpConnection {
                 | "tool_call_update"
                 | "plan"
         );
-        let Some(run) = self.run_of(session, is_said) else {
+        let Some(run) = self.run_of(session, is_speech) else {
             return self.in_session(Some(session), &kind, update);
         };
         let Some(recorded) = self.runs.get_mut(&run) else { return };
         recorded.recording.update(update);
         let is_idle = kind == "state_update" && update["state"] == "idle";
-        // A state may be told again before the agent has turned to the prompt.
-        recorded.has_started |= is_said || update["state"] == "running";
+        // A state may be reported again before the agent starts the prompt.
+        recorded.has_started |= is_speech || update["state"] == "running";
         if is_idle && recorded.has_started {
             recorded.recording.stopped(update["stopReason"].as_str(), update);
             self.session(session).prompts.retain(|prompt| *prompt != run);
@@ -425,9 +426,10 @@ impl AcpConnection {
         if version == 0 || version > acp::VERSION_MAX {
             let run = self.begin("", &Value::Null);
             if let Some(recorded) = self.runs.get_mut(&run) {
-                recorded
-                    .recording
-                    .gap("unknown_version", "messages are kept as they came, without their meaning");
+                recorded.recording.gap(
+                    "unknown_version",
+                    "messages are stored unparsed, because the protocol version is unknown",
+                );
             }
             self.unknown_version = Some(run);
         }
@@ -451,10 +453,10 @@ impl AcpConnection {
         self.sessions.entry(session.to_owned()).or_default()
     }
 
-    /// The run of the session's open prompt. Where the agent speaks without a prompt, it gets a run if `is_said`.
-    fn run_of(&mut self, session: &str, is_said: bool) -> Option<u64> {
+    /// The run of the session's open prompt. Where the agent speaks without a prompt, it gets a run if `is_speech`.
+    fn run_of(&mut self, session: &str, is_speech: bool) -> Option<u64> {
         let open = self.sessions.get(session).and_then(|known| known.prompts.front().copied());
-        if open.is_some() || !is_said || session.is_empty() {
+        if open.is_some() || !is_speech || session.is_empty() {
             return open;
         }
         let run = self.begin(session, &Value::Null);
@@ -485,10 +487,10 @@ impl AcpConnection {
         run
     }
 
-    /// A prompt whose answer may have been dropped ends when the next one comes, and so does what was said without one.
+    /// A prompt whose response may have been dropped ends when the next one comes; so does a run without a prompt.
     fn break_off_uncertain(&mut self, session: &str) {
         let Some(known) = self.sessions.get_mut(session) else { return };
-        let asked: Vec<u64> = self
+        let open_prompts: Vec<u64> = self
             .requests
             .values()
             .filter_map(|open| if let OpenRequest::Prompt { run, .. } = open { Some(*run) } else { None })
@@ -498,8 +500,8 @@ impl AcpConnection {
             if recorded.has_gap {
                 recorded
                     .recording
-                    .broken_off("not_recorded", "the answer to the prompt is in a gap of the record");
-            } else if asked.contains(&run) || self.protocol_version > 1 {
+                    .broken_off("not_recorded", "the response to the prompt is in a gap of the recording");
+            } else if open_prompts.contains(&run) || self.protocol_version > 1 {
                 continue;
             } else {
                 recorded.recording.stopped(None, &Value::Null);
@@ -546,7 +548,7 @@ impl AcpConnection {
             if let Some(recorded) = self.runs.get_mut(&run) {
                 recorded
                     .recording
-                    .broken_off("not_recorded", "the answer to the prompt is too long to be recorded");
+                    .broken_off("not_recorded", "the response to the prompt is too large to record");
             }
             self.session(&session).prompts.retain(|prompt| *prompt != run);
         }
@@ -563,16 +565,17 @@ impl AcpConnection {
 
     pub(super) fn dropped(&mut self, dropped: DroppedMessages) {
         let what = format!(
-            "{} messages with {} bytes were forwarded and not recorded",
-            dropped.messages, dropped.bytes
+            "{} ({}) were forwarded and not recorded",
+            count(dropped.messages, "message"),
+            count(dropped.bytes, "byte")
         );
-        let mut is_told = false;
+        let mut is_recorded = false;
         for run in self.runs.values_mut().filter(|run| !run.recording.is_ended()) {
             run.recording.gap("recorder_too_slow", &what);
             run.has_gap = true;
-            is_told = true;
+            is_recorded = true;
         }
-        if !is_told {
+        if !is_recorded {
             self.keep_loose("gap", &json!({ "reason": "recorder_too_slow", "what": what }));
         }
     }

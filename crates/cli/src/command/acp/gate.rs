@@ -11,14 +11,14 @@ use serde_json::value::RawValue;
 use super::head::{Head, id_text};
 use crate::limits;
 
-/// Who is asked for a permission.
+/// Where a permission is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Ask {
-    /// The editor and Recount; the first valid answer wins
+    /// In the editor and in Recount; the first valid answer wins
     Both,
-    /// Only the editor; Recount shows the request and cannot answer it
+    /// Only in the editor; Recount shows the request and cannot answer it
     Editor,
-    /// Only Recount; the editor is asked where the server cannot be reached
+    /// Only in Recount; in the editor while the server is unreachable
     Recount,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     /// A permission request that only Recount answers.
-    PermissionAsked,
+    PermissionRequest,
     /// The agent takes back a permission request that the editor never saw.
     PermissionTakenBack,
     /// `session/load` for an agent that cannot load.
@@ -48,7 +48,7 @@ pub(super) enum Held {
     OwnAnswer,
 }
 
-/// What the agent said it can do.
+/// The abilities that the agent declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Abilities {
     pub(super) load: bool,
@@ -61,7 +61,7 @@ struct PermissionRace {
     /// Recount has answered; the editor's answer is still to come.
     is_answered: bool,
     /// An approval is open in Recount.
-    is_asked_here: bool,
+    is_open_in_recount: bool,
 }
 
 #[derive(Default)]
@@ -111,7 +111,7 @@ impl Gate {
             state.permissions.remove(id);
             return Verdict::Hold(Held::LateAnswer);
         }
-        if head.has_error && permission.is_asked_here {
+        if head.has_error && permission.is_open_in_recount {
             permission.at_editor = false;
             return Verdict::Hold(Held::EditorError);
         }
@@ -128,9 +128,9 @@ impl Gate {
                 return Verdict::Forward;
             }
             let at_editor = self.ask != Ask::Recount || message.is_none();
-            let permission = PermissionRace { at_editor, is_answered: false, is_asked_here: false };
+            let permission = PermissionRace { at_editor, is_answered: false, is_open_in_recount: false };
             state.permissions.insert(id.to_owned(), permission);
-            return if at_editor { Verdict::Forward } else { Verdict::Hold(Held::PermissionAsked) };
+            return if at_editor { Verdict::Forward } else { Verdict::Hold(Held::PermissionRequest) };
         }
         if head.method.as_deref() == Some("$/cancel_request") {
             let id = message.and_then(cancelled_request);
@@ -155,21 +155,21 @@ impl Gate {
     }
 
     /// An approval for this permission is open in Recount now.
-    pub(super) fn asked_here(&self, id: &str) {
+    pub(super) fn opened_in_recount(&self, id: &str) {
         if let Some(permission) = self.state().permissions.get_mut(id) {
-            permission.is_asked_here = true;
+            permission.is_open_in_recount = true;
         }
     }
 
-    /// The approval is no longer open in Recount. Whether it is asked nowhere any more.
-    pub(super) fn no_longer_asked_here(&self, id: &str) -> bool {
+    /// The approval is no longer open in Recount. Returns whether it is open nowhere any more.
+    pub(super) fn closed_in_recount(&self, id: &str) -> bool {
         let mut state = self.state();
         let Some(permission) = state.permissions.get_mut(id) else { return false };
-        permission.is_asked_here = false;
+        permission.is_open_in_recount = false;
         !permission.at_editor && !permission.is_answered
     }
 
-    /// Takes the right to answer a permission, if it has no answer: whether the editor is still asked.
+    /// Takes the right to answer a permission that has no answer. Returns whether it is open in the editor.
     pub(super) fn claim(&self, id: &str) -> Option<bool> {
         let mut state = self.state();
         let permission = state.permissions.get_mut(id).filter(|permission| !permission.is_answered)?;
@@ -181,7 +181,7 @@ impl Gate {
         Some(at_editor)
     }
 
-    /// The editor is asked after all: whether it is not asked yet and there is no answer.
+    /// Opens the permission in the editor. Returns whether it was not open there yet and has no answer.
     pub(super) fn pass_to_editor(&self, id: &str) -> bool {
         let mut state = self.state();
         let open = state.permissions.get_mut(id).filter(|open| !open.at_editor && !open.is_answered);
@@ -238,15 +238,15 @@ pub(super) fn cancelled_request(message: &[u8]) -> Option<String> {
     id_text(message.params.request_id.get())
 }
 
-/// What the answer to `initialize` says about sessions. Without an answer that can be read nothing is known.
+/// The session abilities in the response to `initialize`; `None` if the response cannot be read.
 fn abilities(message: &[u8]) -> Option<Abilities> {
     let message: serde_json::Value = serde_json::from_slice(message).ok()?;
     let result = message.get("result")?;
-    let told = &result["agentCapabilities"];
+    let capabilities = &result["agentCapabilities"];
     // From version 2 on every agent resumes, and none loads.
     let is_later = result["protocolVersion"].as_u64().is_some_and(|version| version > 1);
-    let load = is_later || told["loadSession"] == true;
-    Some(Abilities { load, resume: !told["sessionCapabilities"]["resume"].is_null() })
+    let load = is_later || capabilities["loadSession"] == true;
+    Some(Abilities { load, resume: !capabilities["sessionCapabilities"]["resume"].is_null() })
 }
 
 #[cfg(test)]
@@ -278,14 +278,14 @@ mod tests {
         let gate = Gate::new(Ask::Both);
         for id in [1, 2] {
             assert_eq!(agent(&gate, &permission(id)), Verdict::Forward);
-            gate.asked_here(&id.to_string());
+            gate.opened_in_recount(&id.to_string());
         }
         assert_eq!(editor(&gate, &selected(1)), Verdict::Forward);
         assert_eq!(gate.claim("1"), None, "the editor was first");
         assert_eq!(gate.claim("2"), Some(true));
         assert_eq!(gate.claim("2"), None);
         assert_eq!(editor(&gate, &selected(2)), Verdict::Hold(Held::LateAnswer));
-        assert_eq!(editor(&gate, &selected(2)), Verdict::Forward, "nothing is known of it any more");
+        assert_eq!(editor(&gate, &selected(2)), Verdict::Forward, "the request is no longer known");
     }
 
     #[test]
@@ -293,18 +293,18 @@ mod tests {
         let gate = Gate::new(Ask::Both);
         let error = json!({"id": 1, "error": {"code": -32601, "message": "no such method"}});
         agent(&gate, &permission(1));
-        gate.asked_here("1");
+        gate.opened_in_recount("1");
         assert_eq!(editor(&gate, &error), Verdict::Hold(Held::EditorError));
-        assert!(gate.no_longer_asked_here("1"), "it is asked nowhere any more");
+        assert!(gate.closed_in_recount("1"), "it is asked nowhere any more");
         assert_eq!(gate.claim("1"), Some(false));
         agent(&gate, &permission(1));
         assert_eq!(editor(&gate, &error), Verdict::Forward);
     }
 
     #[test]
-    fn only_recount_is_asked_until_the_editor_is() {
+    fn a_held_permission_reaches_the_editor_only_when_passed_on() {
         let gate = Gate::new(Ask::Recount);
-        assert_eq!(agent(&gate, &permission(1)), Verdict::Hold(Held::PermissionAsked));
+        assert_eq!(agent(&gate, &permission(1)), Verdict::Hold(Held::PermissionRequest));
         let taken_back = json!({"method": "$/cancel_request", "params": {"requestId": 1}});
         assert_eq!(agent(&gate, &taken_back), Verdict::Hold(Held::PermissionTakenBack));
         assert!(gate.pass_to_editor("1"));

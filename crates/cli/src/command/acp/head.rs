@@ -3,14 +3,14 @@
 //! It must not allocate in proportion to the message, and it may be fed in pieces. It checks no syntax: forwarding does
 //! not depend on it.
 
-/// What the top level of a message says.
+/// The id, the method and the kind at the top level of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Head {
     /// The id as JSON text, such as `7` or `"a"`. Absent in notifications, and where it is longer than the bound.
     pub(super) id: Option<String>,
     pub(super) method: Option<String>,
     pub(super) has_error: bool,
-    /// Whether the message is one JSON object, as far as brackets and strings tell.
+    /// Whether the message is one JSON object, judged by brackets and strings only.
     pub(super) is_object: bool,
 }
 
@@ -168,7 +168,7 @@ impl HeadScanner {
         }
     }
 
-    /// One byte beyond the bound is kept, which says that it was exceeded.
+    /// One byte beyond the bound is kept, which marks that it was exceeded.
     fn capture(&mut self, byte: u8) {
         if self.is_capturing && self.captured.len() <= CAPTURE_BYTES_MAX {
             self.captured.push(byte);

@@ -15,6 +15,7 @@ use serde_json::value::to_raw_value;
 
 use super::producer::{AcpProducer, all_events};
 use crate::limits;
+use crate::render::count;
 
 /// A line of the journal.
 #[derive(Debug, Serialize, Deserialize)]
@@ -150,15 +151,18 @@ impl LeftOpen {
 
     fn what(&self) -> String {
         match self.unsent {
-            0 => "the recorder was ended; what the agent did after the last event was not seen".to_owned(),
+            0 => {
+                "the recorder was killed; what the agent did after the last event was not recorded".to_owned()
+            }
             unsent => format!(
-                "the server was away when the recorder ended; {unsent} events and what came after are missing"
+                "the server was unreachable when the recorder ended; {} and everything after are missing",
+                count(unsent as u64, "event")
             ),
         }
     }
 }
 
-/// Closes the runs of recorders that are gone.
+/// Closes the runs of recorders whose process has ended.
 pub(super) async fn close_left_open(folder: Option<&Path>, url: &str, client: &Client) {
     let Some(entries) = folder.and_then(|folder| fs::read_dir(folder).ok()) else { return };
     for entry in entries.flatten().take(limits::ACP_LEFT_OPEN_MAX) {

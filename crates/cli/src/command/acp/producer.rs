@@ -3,7 +3,7 @@
 use recount_client::{Client, ClientError};
 use serde_json::Value;
 
-/// Who the recorder is for the server.
+/// The producer identity of the recorder at the server.
 #[derive(Debug, Clone)]
 pub(super) struct AcpProducer {
     pub(super) producer: String,

@@ -16,7 +16,7 @@ pub(super) enum AcpSide {
     Agent,
 }
 
-/// Something that the recorder is told.
+/// One item in the queue of the recorder.
 #[derive(Debug)]
 pub(super) enum AcpItem {
     /// A line that was forwarded, or why it was not.
@@ -89,13 +89,13 @@ impl AcpQueue {
         let size = item.bytes();
         let mut dropped = self.dropped.lock().expect("no code panics while it holds this lock");
         let fits = self.bytes.load(Ordering::Relaxed) + size <= limits::ACP_QUEUE_BYTES_MAX;
-        // What was dropped is told before what comes after it.
-        let is_told = *dropped == DroppedMessages::default()
+        // Dropped messages are reported before the items after them.
+        let is_reported = *dropped == DroppedMessages::default()
             || (fits && self.send.capacity() >= 2 && self.send.try_send(AcpItem::Dropped(*dropped)).is_ok());
-        if is_told {
+        if is_reported {
             *dropped = DroppedMessages::default();
         }
-        if is_told && fits && self.send.try_send(item).is_ok() {
+        if is_reported && fits && self.send.try_send(item).is_ok() {
             self.bytes.fetch_add(size, Ordering::Relaxed);
             return true;
         }
@@ -106,7 +106,7 @@ impl AcpQueue {
 
     /// Waits for room; for the last words of a pump, which nothing follows.
     pub(super) fn push_last(&self, item: AcpItem) {
-        // The recorder may be gone.
+        // The recorder may have ended.
         drop(self.send.blocking_send(item));
     }
 }
@@ -126,7 +126,7 @@ impl AcpBacklog {
         Some(item)
     }
 
-    /// What was dropped and not told yet.
+    /// What was dropped and not reported yet.
     pub(super) fn take_dropped(&self) -> DroppedMessages {
         std::mem::take(&mut *self.dropped.lock().expect("no code panics while it holds this lock"))
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_and_told_in_its_place() {
+    fn dropped_messages_are_counted_and_reported_in_order() {
         let (queue, mut waiting) = queue();
         let most = limits::ACP_QUEUE_BYTES_MAX;
         assert!(queue.push(message(most - 1)));

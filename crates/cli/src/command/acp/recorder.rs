@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recount_client::request::CreateSession;
-use recount_client::{Client, Kind, Source, Told, Until, World, moment};
+use recount_client::{Client, Kind, Source, TailItem, Until, World, moment};
 use recount_record::acp::{Choice, Options};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -26,14 +26,15 @@ use super::relay::Outlet;
 use super::run::{SendStop, short, stop};
 use crate::limits;
 use crate::output::note;
+use crate::render::count;
 
 /// What a face of Recount, or the server's clock, decided about an approval.
 pub(super) enum AcpDecision {
-    Made {
+    Decided {
         kind: String,
         data: Value,
     },
-    /// The server cannot be asked any more.
+    /// The server is no longer reachable.
     ServerAway {
         run: u64,
     },
@@ -182,17 +183,17 @@ impl AcpRecorder {
 
     async fn act(&mut self, action: AcpAction) {
         match action {
-            AcpAction::Asked { request } => {
+            AcpAction::PermissionRequested { request } => {
                 if self.away.is_some() || self.is_refused {
-                    self.pass_to_editor(&request, "the server is away").await;
+                    self.pass_to_editor(&request, "the server is unreachable").await;
                 } else {
                     // Before it is sent: an editor without a dialog answers with an error sooner than the server.
-                    self.gate.asked_here(&request);
+                    self.gate.opened_in_recount(&request);
                 }
                 self.unsent.push(request);
             }
             AcpAction::CannotAsk { request } => {
-                self.pass_to_editor(&request, "it cannot be asked in Recount").await
+                self.pass_to_editor(&request, "the request cannot be shown in Recount").await
             }
             AcpAction::CancelPermission { request, is_taken_back } => {
                 self.cancel(&request, is_taken_back).await
@@ -221,11 +222,11 @@ impl AcpRecorder {
             Ok(()) => self.is_back(),
             Err(SendStop::Away(why)) => self.is_away(&why).await,
             Err(SendStop::Refused(why)) => {
-                note(&format!("recording stops, forwarding goes on: {why}"));
+                note(&format!("recording stopped; messages are still forwarded: {why}"));
                 self.is_refused = true;
                 let open: Vec<String> = self.account.permissions.keys().cloned().collect();
                 for request in open {
-                    self.pass_to_editor(&request, "the server refuses this recorder").await;
+                    self.pass_to_editor(&request, "the server rejects this recorder").await;
                 }
                 self.give_up_unsent().await;
             }
@@ -261,7 +262,7 @@ impl AcpRecorder {
             }
         }
         for request in std::mem::take(&mut self.unsent) {
-            self.gate.asked_here(&request);
+            self.gate.opened_in_recount(&request);
         }
         Ok(())
     }
@@ -277,7 +278,7 @@ impl AcpRecorder {
             return Ok(found);
         }
         let title = load::chat_title(agent, &folder, session);
-        // Where the answer is lost, it is asked for again, and made once.
+        // If the response is lost, the request is sent again; the run is created once.
         let once = self.client.once(&format!("{}-{}", self.who.producer, recount_record::map_id(session)));
         let made = once.create_session(&CreateSession { title: Some(title) }).await;
         Ok(made.map_err(|why| stop(&why))?.id)
@@ -291,26 +292,26 @@ impl AcpRecorder {
                 away.next = now + away.wait;
             }
             None => {
-                note(&format!("recording waits, forwarding goes on: {why}"));
+                note(&format!("recording paused; messages are still forwarded: {why}"));
                 let wait = limits::ACP_RETRY_WAIT;
                 self.away = Some(AwaySince { since: now, next: now + wait, wait });
                 let held: Vec<String> = self.held();
                 for request in held {
-                    self.pass_to_editor(&request, "the server is away").await;
+                    self.pass_to_editor(&request, "the server is unreachable").await;
                 }
                 self.give_up_unsent().await;
             }
         }
     }
 
-    /// Requests that did not reach the server are not asked in Recount now. Where the editor has answered with an error
-    /// meanwhile, they are asked nowhere.
+    /// Closes permission requests that did not reach the server. Where the editor has answered with an error
+    /// meanwhile, they are open nowhere.
     async fn give_up_unsent(&mut self) {
         for request in self.unsent.clone() {
-            if !self.gate.no_longer_asked_here(&request) || self.gate.claim(&request).is_none() {
+            if !self.gate.closed_in_recount(&request) || self.gate.claim(&request).is_none() {
                 continue;
             }
-            let why = "the editor cannot ask, and the server of Recount cannot be reached";
+            let why = "the editor cannot show permission requests, and the Recount server is unreachable";
             self.answer_agent(&request, "error", &json!({"code": -32603, "message": why})).await;
             let Some(open) = self.account.permissions.remove(&request) else { continue };
             if let Some(run) = self.account.runs.get_mut(&open.run) {
@@ -322,9 +323,8 @@ impl AcpRecorder {
     fn is_back(&mut self) {
         let Some(away) = self.away.take() else { return };
         let seconds = (moment() - away.since).as_secs() + 1;
-        note(&format!("recording goes on after {seconds} s"));
-        let what =
-            format!("events before this one were appended up to {seconds} seconds after they happened");
+        note(&format!("recording resumed after {seconds} s"));
+        let what = format!("earlier events were appended up to {seconds} s after they happened");
         for run in self.account.runs.values_mut() {
             run.recording.gap("server_away", &what);
         }
@@ -335,7 +335,7 @@ impl AcpRecorder {
         held.map(|(request, _)| request.clone()).collect()
     }
 
-    /// Sends what is left, within the time for that, and says what could not be sent.
+    /// Sends the remaining events within the time limit, and reports what could not be sent.
     async fn finish(&mut self) {
         let last = moment() + limits::ACP_FINISH_WAIT_MAX;
         let mut until = moment() + limits::ACP_FINISH_WAIT;
@@ -355,7 +355,8 @@ impl AcpRecorder {
         }
         let left = self.left();
         if left > 0 && !self.is_refused {
-            note(&format!("{left} events could not be recorded in time: the server is away or slow"));
+            let left = count(left as u64, "event");
+            note(&format!("{left} not recorded in time: the server is unreachable or slow"));
         }
         self.leftover.end(left);
     }
@@ -383,12 +384,12 @@ impl AcpRecorder {
 
     async fn decision(&mut self, decision: AcpDecision) {
         let (kind, data) = match decision {
-            AcpDecision::Made { kind, data } => (kind, data),
+            AcpDecision::Decided { kind, data } => (kind, data),
             AcpDecision::ServerAway { run } => {
                 let held = self.held();
                 for request in held {
                     if self.account.permissions.get(&request).is_some_and(|open| open.run == run) {
-                        self.pass_to_editor(&request, "the server is away").await;
+                        self.pass_to_editor(&request, "the server is unreachable").await;
                     }
                 }
                 return;
@@ -401,8 +402,8 @@ impl AcpRecorder {
         let Some((request, open)) = found.map(|(request, open)| (request.clone(), open.clone())) else {
             return;
         };
-        let is_asked_nowhere = self.gate.no_longer_asked_here(&request);
-        let Some(result) = result_for(&open.options, &kind, &data, is_asked_nowhere) else {
+        let is_open_nowhere = self.gate.closed_in_recount(&request);
+        let Some(result) = result_for(&open.options, &kind, &data, is_open_nowhere) else {
             if let Some(run) = self.account.runs.get_mut(&open.run) {
                 run.recording.note("left_to_editor", &json!({ "approval_id": approval, "answer": data }));
             }
@@ -426,7 +427,7 @@ impl AcpRecorder {
         write(&self.world, &self.agent, &answer).await;
     }
 
-    /// The editor is asked for a permission that was held for Recount.
+    /// Passes a permission request that was held for Recount to the editor.
     async fn pass_to_editor(&mut self, request: &str, why: &str) {
         let Some(open) = self.account.permissions.get_mut(request) else { return };
         let Some(line) = open.held_line.take() else { return };
@@ -448,7 +449,7 @@ impl AcpRecorder {
             true => {
                 let error = json!({"code": -32800, "message": "Request cancelled"});
                 self.answer_agent(request, "error", &error).await;
-                ("agent", "the agent took its request back")
+                ("agent", "the agent withdrew its request")
             }
             false => {
                 let cancelled = json!({"outcome": {"outcome": "cancelled"}});
@@ -463,42 +464,42 @@ impl AcpRecorder {
     }
 }
 
-/// The result that says a decision to the agent; `None` where the editor's dialog is left to decide.
-fn result_for(options: &Options, kind: &str, data: &Value, is_asked_nowhere: bool) -> Option<Value> {
+/// The result that carries a decision to the agent; `None` where the editor's dialog decides.
+fn result_for(options: &Options, kind: &str, data: &Value, is_open_nowhere: bool) -> Option<Value> {
     let decision = data["decision"].as_str().unwrap_or("");
     let rejected = || {
         let rejected = options.result(Choice::Reject);
-        // The agent offers no way to say no.
+        // The agent offers no option to reject.
         Some(rejected.unwrap_or_else(|| json!({"outcome": {"outcome": "cancelled"}})))
     };
     match (kind, decision) {
         ("approval.resolved", "approved") | ("approval.timed_out", "approved") => {
             let always = matches!(data["scope"].as_str(), Some("run" | "session" | "workspace"));
             let approved = options.result(Choice::Approve { always });
-            if approved.is_none() && is_asked_nowhere { rejected() } else { approved }
+            if approved.is_none() && is_open_nowhere { rejected() } else { approved }
         }
         ("approval.resolved", "rejected") => rejected(),
-        // There is no answer here, or it is no longer asked here. That decides nothing where the editor asks.
-        _ if is_asked_nowhere => rejected(),
+        // There is no answer here, or it is no longer open here. That decides nothing while it is open in the editor.
+        _ if is_open_nowhere => rejected(),
         _ => None,
     }
 }
 
-/// Tells each answer to an approval of a run, until the run has ended.
+/// Sends each answer to an approval of a run, until the run has ended.
 async fn follow(client: Client, run: String, key: u64, decide: Sender<AcpDecision>) {
     let mut after = None;
     loop {
         let mut tail = client.tail(Source::Run(run.clone()), after, Until::Ended);
         loop {
-            let told = match tail.next().await {
+            let item = match tail.next().await {
                 None => return,
-                Some(Ok(told)) => told,
+                Some(Ok(item)) => item,
                 Some(Err(why)) if why.may_pass() => break,
                 Some(Err(_)) => return,
             };
-            let decision = match told {
-                Told::Event { envelope, .. } => answer_in(&envelope),
-                Told::Disconnected { .. } => Some(AcpDecision::ServerAway { run: key }),
+            let decision = match item {
+                TailItem::Event { envelope, .. } => answer_in(&envelope),
+                TailItem::Disconnected { .. } => Some(AcpDecision::ServerAway { run: key }),
                 _ => None,
             };
             if let Some(decision) = decision
@@ -524,7 +525,7 @@ fn answer_in(envelope: &str) -> Option<AcpDecision> {
         .as_str()
         .filter(|kind| matches!(*kind, "approval.resolved" | "approval.timed_out"))?;
     let kind = kind.to_owned();
-    Some(AcpDecision::Made { kind, data: envelope["data"].take() })
+    Some(AcpDecision::Decided { kind, data: envelope["data"].take() })
 }
 
 /// An id as it came.

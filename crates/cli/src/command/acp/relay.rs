@@ -96,9 +96,9 @@ impl Relay {
     fn held_in_vain(&self, held: Held, head: &Head, line: &[u8]) -> bool {
         let id = head.id.as_deref().unwrap_or("");
         match held {
-            Held::PermissionAsked if self.gate.pass_to_editor(id) => self.to.write(line).is_ok(),
+            Held::PermissionRequest if self.gate.pass_to_editor(id) => self.to.write(line).is_ok(),
             Held::Load | Held::Prompt | Held::PermissionTakenBack => self.to.write(line).is_ok(),
-            Held::PermissionAsked | Held::LateAnswer | Held::EditorError | Held::OwnAnswer => true,
+            Held::PermissionRequest | Held::LateAnswer | Held::EditorError | Held::OwnAnswer => true,
         }
     }
 
@@ -130,7 +130,7 @@ impl Relay {
                 // The rest never came. What follows must not be taken for it.
                 LinePiece::End(mut rest) | LinePiece::Line(mut rest) => {
                     rest.push(b'\n');
-                    note(&format!("{} ended in the middle of a message", self.name()));
+                    note(&format!("the output of {} ended in the middle of a message", self.name()));
                     (rest, true)
                 }
             };
@@ -152,7 +152,7 @@ impl Relay {
             return;
         }
         note(&format!(
-            "{} ended in the middle of a message; its {} bytes are not forwarded",
+            "the output of {} ended in the middle of a message; its {} bytes are not forwarded",
             self.name(),
             rest.len()
         ));

@@ -30,7 +30,7 @@ pub(super) struct RecordedRun {
     pub(super) last_sequence: Option<u64>,
     /// Messages of it were dropped.
     pub(super) has_gap: bool,
-    /// The agent has said something since the prompt.
+    /// The agent has sent output since the prompt.
     pub(super) has_started: bool,
     /// The server does not take more of it.
     is_refused: bool,

@@ -1,6 +1,6 @@
 //! The folder that a chat works on: which one is sent with a new session, and where its changes are in the end.
 //!
-//! It must not know how a talk goes, nor whether a server may work on the folder: the server says so. See
+//! It must not know how a chat proceeds, nor whether a server may work on the folder: the server decides. See
 //! [`FolderOptions::of`].
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::render::clean;
 /// The same words as those of `recount run`.
 #[derive(Args)]
 pub(super) struct FolderOptions {
-    /// Folder to work on; default: the agent's own, or the current folder
+    /// Folder to work on; default: the folder of the agent, or the current folder
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     workspace: Option<PathBuf>,
     /// clone (default): work in a copy of the folder, the same in every turn, whose changes recount apply applies;
@@ -27,7 +27,7 @@ pub(super) struct FolderOptions {
     /// Also copy files that git ignores
     #[arg(long, conflicts_with = "session")]
     copy_ignored: bool,
-    /// Send no folder: the agent works in its own folder or in an empty one
+    /// Send no folder; the agent works in its own folder or in an empty one
     #[arg(long, conflicts_with_all = ["workspace", "workspace_mode", "copy_ignored", "session"])]
     no_workspace: bool,
 }
@@ -35,8 +35,8 @@ pub(super) struct FolderOptions {
 /// A folder for a new session.
 pub(super) struct ChatFolder {
     pub(super) sent: SessionWorkspace,
-    /// It was asked for, so without it there is no chat.
-    is_said: bool,
+    /// It was requested by a flag, so without it there is no chat.
+    is_requested: bool,
 }
 
 impl FolderOptions {
@@ -49,28 +49,29 @@ impl FolderOptions {
         }
     }
 
-    /// The folder for a new session with this agent at this server. A server that takes none is asked for none, unless one
-    /// was said. A path of this machine names another folder on another one, so there only a folder that was said is sent.
+    /// The folder for a new session with this agent at this server. A server that takes none gets none; a flag for one
+    /// is an error. A path of this machine names another folder elsewhere, so a remote server gets a folder only from a
+    /// flag.
     pub(super) fn of(&self, agent: &AgentInfo, base: &str) -> Result<Option<ChatFolder>, Failure> {
-        let is_said = self.workspace.is_some() || self.workspace_mode.is_some() || self.copy_ignored;
+        let is_requested = self.workspace.is_some() || self.workspace_mode.is_some() || self.copy_ignored;
         let Some(kind) = &agent.capabilities.workspace else {
-            return match is_said {
+            return match is_requested {
                 true => Err(Failure::Usage(format!(
-                    "the server lets nobody choose the folder that {} works on; leave out --workspace, \
+                    "the server does not allow clients to choose the folder of {}; omit --workspace, \
                      --workspace-mode and --copy-ignored",
                     agent.name
                 ))),
                 false => Ok(None),
             };
         };
-        if self.no_workspace || (!is_said && kind.own.is_some()) {
+        if self.no_workspace || (!is_requested && kind.own.is_some()) {
             return Ok(None);
         }
         if self.workspace.is_none() && !is_on_this_machine(base) {
-            return match is_said {
+            return match is_requested {
                 true => Err(Failure::Usage(format!(
-                    "the server at {base} is not on this machine, so the current folder is not sent to it; name one of its \
-                     folders with --workspace, or leave out --workspace-mode and --copy-ignored"
+                    "the server at {base} is not on this machine, so the current folder is not sent; name a \
+                     folder on the server with --workspace, or omit --workspace-mode and --copy-ignored"
                 ))),
                 false => Ok(None),
             };
@@ -78,7 +79,7 @@ impl FolderOptions {
         let path = run::folder(self.workspace.as_deref().unwrap_or(Path::new(".")))?;
         let copy_ignored = self.copy_ignored.then_some(true);
         let sent = SessionWorkspace { path, mode: self.workspace_mode.clone(), copy_ignored };
-        Ok(Some(ChatFolder { sent, is_said }))
+        Ok(Some(ChatFolder { sent, is_requested }))
     }
 }
 
@@ -88,8 +89,8 @@ impl FolderOptions {
         let takes_ours = agent.capabilities.workspace.as_ref().is_some_and(|kind| kind.own.is_none());
         let is_elsewhere = takes_ours && !self.no_workspace && !is_on_this_machine(base);
         is_elsewhere.then(|| {
-            "works in an empty folder: the server is not on this machine, so the current one is not sent; --workspace DIR \
-             names a folder there"
+            "works in an empty folder: the server is not on this machine, so the current folder is not sent; \
+             --workspace DIR names a folder on the server"
                 .to_owned()
         })
     }
@@ -105,10 +106,10 @@ impl ChatFolder {
         }
     }
 
-    /// How a chat goes on without the folder: in words, where nobody asked for it by name and the server refuses it.
+    /// How a chat continues without the folder, in words, if no flag requested it and the server rejects it.
     pub(super) fn refused(&self, why: &AapError) -> Option<String> {
         let AapError::Refused { error, code, .. } = why else { return None };
-        let is_about_it = code.as_deref() == Some("workspace_refused") && !self.is_said;
+        let is_about_it = code.as_deref() == Some("workspace_refused") && !self.is_requested;
         is_about_it.then(|| {
             format!("works in an empty folder: {}; --workspace DIR names another folder", clean::line(error))
         })
@@ -117,11 +118,11 @@ impl ChatFolder {
 
 /// After a chat: where its changes are, and how to bring them back. All turns of a session work on one copy, so its newest
 /// run shows what each of them changed.
-pub(super) async fn tell_where(native: &Client, session: &str, address: &str) {
+pub(super) async fn report_changes(native: &Client, session: &str, address: &str) {
     let newest = Listing { limit: Some(1), ..Listing::default() };
     let Ok(runs) = native.list_session_runs(session, &newest).await else { return };
     if let Some(run) = runs.data.first() {
-        apply::tell_where(native, &run.id, address).await;
+        apply::report_changes(native, &run.id, address).await;
     }
 }
 

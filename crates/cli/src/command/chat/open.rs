@@ -21,7 +21,7 @@ pub(super) struct Opened {
     pub(super) typed: Typed,
     /// What is chosen anew in a session that is there.
     pub(super) overrides: Option<Overrides>,
-    /// What was said in it, where the server tells.
+    /// Its history, where the server returns it.
     pub(super) past: Vec<HistoryMessage>,
     /// Which folder is worked on, in words, where that was decided here.
     pub(super) works: Option<String>,
@@ -74,7 +74,7 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
 fn at_another_path(client: &AapClient, why: Failure) -> Failure {
     let base = client.base_url();
     let has_path = base.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-    let hint = |why: String| format!("{why}; the protocol may be at {base}/aap");
+    let hint = |why: String| format!("{why}; try {base}/aap");
     match why {
         Failure::Refused(why) if !has_path && !why.contains("status 401") => Failure::Protocol(hint(why)),
         Failure::Protocol(why) if !has_path => Failure::Protocol(hint(why)),
@@ -82,22 +82,22 @@ fn at_another_path(client: &AapClient, why: Failure) -> Failure {
     }
 }
 
-/// The agent of a session that is there. It may have gone from the server since; the session still tells its name.
-fn of_session(meta: &Meta, session: &SessionInfo, wanted: Option<&str>) -> Result<AgentInfo, Failure> {
+/// The agent of an existing session. The server may have removed it since; the session still has its name.
+fn of_session(meta: &Meta, session: &SessionInfo, requested: Option<&str>) -> Result<AgentInfo, Failure> {
     let name = &session.agent.name;
-    if let Some(wanted) = wanted.filter(|wanted| wanted != name) {
+    if let Some(requested) = requested.filter(|requested| requested != name) {
         let id = &session.session_id;
-        return Err(Failure::Usage(format!("session {id} belongs to the agent {name}, not {wanted}")));
+        return Err(Failure::Usage(format!("session {id} belongs to the agent {name}, not {requested}")));
     }
     let found = meta.agents.iter().find(|agent| agent.name == *name);
     Ok(found.cloned().unwrap_or_else(|| {
-        note(&format!("the server no longer has the agent {name}"));
+        note(&format!("unknown agent {name}; the server no longer offers it"));
         AgentInfo { name: name.clone(), ..AgentInfo::default() }
     }))
 }
 
-async fn chosen(meta: &Meta, wanted: Option<&str>, typed: &mut Typed) -> Result<AgentInfo, Failure> {
-    if let Some(agent) = choose::agent(&meta.agents, wanted).map_err(Failure::Usage)? {
+async fn chosen(meta: &Meta, requested: Option<&str>, typed: &mut Typed) -> Result<AgentInfo, Failure> {
+    if let Some(agent) = choose::agent(&meta.agents, requested).map_err(Failure::Usage)? {
         return Ok(agent.clone());
     }
     if !typed.is_terminal() {
@@ -114,11 +114,11 @@ async fn chosen(meta: &Meta, wanted: Option<&str>, typed: &mut Typed) -> Result<
         note(&format!("  {} {}{about}", place + 1, agent.name));
     }
     loop {
-        ask("Which one? Type its number or its name:");
+        ask("Type the number or the name of an agent:");
         match typed.next().await? {
             Input::Line(line) => match choose::typed(&meta.agents, &line) {
                 Some(agent) => return Ok(agent.clone()),
-                None => note(&format!("There is no agent {:?}.", line.trim())),
+                None => note(&format!("Unknown agent {:?}.", line.trim())),
             },
             Input::End => return Err(Failure::Usage("no agent was chosen".to_owned())),
             Input::Interrupt => return Err(Failure::Interrupted),
@@ -135,8 +135,8 @@ fn takes_pictures(chat: &Chat, agent: &AgentInfo) -> Result<(), Failure> {
 }
 
 fn tools(chat: &Chat, agent: &AgentInfo) -> Result<Vec<ServerToolRef>, Failure> {
-    let wanted = chat.tools.as_deref().map(named);
-    choose::tools(agent, wanted.as_deref(), &named(&chat.trust)).map_err(Failure::Usage)
+    let requested = chat.tools.as_deref().map(named);
+    choose::tools(agent, requested.as_deref(), &named(&chat.trust)).map_err(Failure::Usage)
 }
 
 /// What is chosen, if anything; what is not keeps its default.
@@ -146,22 +146,24 @@ async fn options(
     typed: &mut Typed,
 ) -> Result<Option<BTreeMap<String, String>>, Failure> {
     let mut values = BTreeMap::new();
-    for said in &chat.option {
-        let (option, given) = choose::option(agent, said).map_err(Failure::Usage)?;
+    for argument in &chat.option {
+        let (option, given) = choose::option(agent, argument).map_err(Failure::Usage)?;
         let name = &option.name;
         let value = match given {
             Given::Value(value) => value,
             Given::File(path) => small_file(&path)?,
-            Given::Asked if typed.is_terminal() => {
+            Given::Prompt if typed.is_terminal() => {
                 match typed.unseen(&format!("{} (not shown):", clean::line(name))).await? {
                     Input::Line(line) => line.trim_end_matches(['\r', '\n']).to_owned(),
-                    Input::End => return Err(Failure::Usage(format!("--option {name}: no value was typed"))),
+                    Input::End => return Err(Failure::Usage(format!("--option {name}: no value entered"))),
                     Input::Interrupt => return Err(Failure::Interrupted),
                 }
             }
-            Given::Asked => {
-                let why =
-                    format!("--option {name}: there is no terminal to ask on; use --option {name}=@FILE");
+            Given::Prompt => {
+                let why = format!(
+                    "--option {name}: cannot prompt for the value without a terminal; use --option \
+                             {name}=@FILE"
+                );
                 return Err(Failure::Usage(why));
             }
         };
@@ -171,7 +173,7 @@ async fn options(
     Ok((!values.is_empty()).then_some(values))
 }
 
-/// What changes in a session that is there: only what was said.
+/// What changes in an existing session: only what the flags name.
 async fn overrides(chat: &Chat, agent: &AgentInfo, typed: &mut Typed) -> Result<Option<Overrides>, Failure> {
     let names_tools = chat.tools.is_some() || !chat.trust.is_empty();
     let tools = if names_tools { Some(tools(chat, agent)?) } else { None };

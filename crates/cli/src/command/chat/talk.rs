@@ -1,7 +1,7 @@
-//! The talk itself: messages and answers go out, turns come in. See [`Talk`].
+//! The chat loop: sends messages and answers, receives turns. See [`Talk`].
 //!
-//! What waits for an answer is what the last turn left open. Where a turn was not heard to its end, the history is
-//! asked, and so is it for who comes back.
+//! Calls that the last turn left open wait for an answer. If a turn was not received to its end, the history is
+//! read; also when a session is continued.
 
 mod answers;
 mod past;
@@ -15,7 +15,7 @@ use recount_client::aap::{AapClient, AapError, OpenCall, Stop, StopReason};
 pub(super) use self::answers::Consent;
 use self::turn::TurnOutcome;
 use super::image;
-use super::said::{HELP, PromptLine};
+use super::prompt_line::{HELP, PromptLine};
 use super::typed::{Input, Typed, ask};
 use crate::command::run::View;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub(super) struct Talk {
     consent: Consent,
     json: bool,
     out: Output,
-    telling: TurnPrinter,
+    printer: TurnPrinter,
     pulse: Pulse,
     /// The address that leads back to the session, where it will still lead there.
     back: Option<String>,
@@ -41,16 +41,16 @@ pub(super) struct Talk {
     /// To be sent with the next message.
     images: Vec<Block>,
     open: Vec<OpenCall>,
-    /// Whether something happened at the server that was not heard here.
+    /// Whether something happened at the server that was not received here.
     is_unsure: bool,
-    /// Whether a person can be asked.
+    /// Whether a person can be prompted.
     asks: bool,
 }
 
 /// How one exchange ended: a message, and answers until nothing is open.
 enum Exchange {
     Done(Stop),
-    /// Nobody listened to its end.
+    /// It was not received to its end.
     Left,
     Failed(AapError),
     Quit,
@@ -74,7 +74,7 @@ impl Talk {
             typed,
             consent,
             json: view.json,
-            telling: TurnPrinter::new(view.paint(&out)).plain(view.plain),
+            printer: TurnPrinter::new(view.paint(&out)).plain(view.plain),
             pulse: view.pulse(&out),
             out,
             back: None,
@@ -85,7 +85,7 @@ impl Talk {
         }
     }
 
-    /// What it begins with: something chosen anew, pictures for the first message, what was said before.
+    /// What it begins with: changed settings, pictures for the first message, the history.
     pub(super) fn with(
         mut self,
         overrides: Option<Overrides>,
@@ -160,8 +160,8 @@ impl Talk {
                             self.exchange(vec![message]).await?
                         }
                         PromptLine::Quit => return self.leave(),
-                        said => {
-                            self.command(said).await?;
+                        line => {
+                            self.command(line).await?;
                             continue;
                         }
                     },
@@ -186,27 +186,27 @@ impl Talk {
                 Exchange::Left => self.is_unsure = true,
                 Exchange::Quit => return self.leave(),
                 Exchange::Failed(why) => {
-                    if self.is_gone(&why) || matches!(why.status(), Some(401 | 403)) {
+                    if self.is_missing(&why) || matches!(why.status(), Some(401 | 403)) {
                         return Err(self.failed(why));
                     }
                     self.is_unsure = true;
-                    note(&told(&why));
+                    note(&describe_error(&why));
                 }
             }
         }
     }
 
-    /// Says how to come back.
+    /// Prints how to continue the session.
     fn leave(&self) -> Result<(), Failure> {
         let id = quoted(&self.session.session_id);
         let base = self.back.as_deref().map_or(String::new(), |base| format!(" {}", quoted(base)));
-        note("the session is kept; to continue it:");
+        note("the session is saved; to continue it:");
         note(&format!("    recount chat --session={id}{base}"));
         Ok(())
     }
 
-    async fn command(&mut self, said: PromptLine) -> Result<(), Failure> {
-        match said {
+    async fn command(&mut self, line: PromptLine) -> Result<(), Failure> {
+        match line {
             PromptLine::Image(_) if self.agent.capabilities.image.data.is_none() => {
                 note(&image::not_taken(&self.agent.name));
             }
@@ -217,17 +217,17 @@ impl Talk {
                 }
                 Err(why) => note(&why.to_string()),
             },
-            PromptLine::Tools => self.tell_tools(),
+            PromptLine::Tools => self.print_tools(),
             PromptLine::Session => {
                 let (id, base) = (&self.session.session_id, self.client.base_url());
                 note(&format!("session {id} with {} at {base}", self.agent.name));
             }
             PromptLine::History => match self.history().await {
                 Ok(Some(past)) => words::history(&past, usize::MAX).iter().for_each(|line| note(line)),
-                Ok(None) => note("the agent has no history"),
-                Err(why) => note(&told(&why)),
+                Ok(None) => note("the agent offers no history"),
+                Err(why) => note(&describe_error(&why)),
             },
-            PromptLine::Cancel => note("there is no turn to cancel"),
+            PromptLine::Cancel => note("no turn is in progress"),
             PromptLine::Help => note(HELP),
             PromptLine::Unclear(why) => note(&why),
             PromptLine::Nothing | PromptLine::Message(_) | PromptLine::Quit => {}
@@ -235,14 +235,14 @@ impl Talk {
         Ok(())
     }
 
-    fn tell_tools(&self) {
+    fn print_tools(&self) {
         let enabled = self.session.agent.tools.as_deref().unwrap_or_default();
         if self.agent.tools.is_empty() {
-            note("the agent names no tools");
+            note("the agent lists no tools");
         }
         for tool in &self.agent.tools {
             let state = match enabled.iter().find(|enabled| enabled.name == tool.name) {
-                Some(enabled) if enabled.trust => "allowed without asking",
+                Some(enabled) if enabled.trust => "needs no approval",
                 Some(_) => "asks",
                 None => "not enabled",
             };
@@ -261,7 +261,7 @@ impl Talk {
         TurnMessage::User { content: Content::Blocks(blocks) }
     }
 
-    /// One exchange without anybody to ask, behind what a session that is gone on with has left open.
+    /// One exchange without a person to prompt, after the calls that a continued session has left open.
     async fn exchange_past_open(&mut self, text: String) -> Result<Exchange, Failure> {
         if !self.open.is_empty() {
             match self.answers().await? {
@@ -291,19 +291,20 @@ impl Talk {
                 return Ok(Exchange::Done(stop));
             }
             if self.open.is_empty() {
-                // Something is open, and it was not told here.
+                // Something is open, and it was not received here.
                 self.reload_open().await;
             }
             if self.open.is_empty() {
-                note("the agent waits for a call without naming it");
+                note("the agent waits for a call without an id");
                 return Ok(Exchange::Done(stop));
             }
-            let nobody_is_asked = !self.asks || self.open.iter().all(|call| self.is_ruled(call));
-            ruled = if nobody_is_asked { ruled + 1 } else { 0 };
+            let is_automatic = !self.asks || self.open.iter().all(|call| self.is_ruled(call));
+            ruled = if is_automatic { ruled + 1 } else { 0 };
             if ruled > limits::RULED_TURNS_MAX {
                 let most = limits::RULED_TURNS_MAX;
                 return Err(Failure::Refused(format!(
-                    "the agent kept asking after {most} turns answered by rule (RULED_TURNS_MAX)"
+                    "stopped after {most} turns that were answered by --allow, --yes or default \
+                     (RULED_TURNS_MAX)"
                 )));
             }
             match self.answers().await? {
@@ -333,12 +334,12 @@ impl Talk {
         }
     }
 
-    fn is_gone(&self, why: &AapError) -> bool {
+    fn is_missing(&self, why: &AapError) -> bool {
         matches!(why.status(), Some(404 | 410))
     }
 
     fn failed(&self, why: AapError) -> Failure {
-        if self.is_gone(&why) {
+        if self.is_missing(&why) {
             let id = &self.session.session_id;
             return Failure::Refused(format!("session {id} no longer exists: {why}"));
         }
@@ -360,7 +361,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// A refusal in words, with when to try again.
-fn told(why: &AapError) -> String {
+fn describe_error(why: &AapError) -> String {
     match why {
         AapError::Refused { retry_after_seconds: Some(seconds), .. } => {
             format!("{why}; retry in {seconds} seconds")

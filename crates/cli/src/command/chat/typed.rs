@@ -71,7 +71,7 @@ impl Typed {
         }
         if self.gathered.len() > MESSAGE_BYTES_MAX {
             let why = format!(
-                "a message is longer than {MESSAGE_BYTES_MAX} bytes (MESSAGE_BYTES_MAX); it was not sent"
+                "the message is larger than {MESSAGE_BYTES_MAX} bytes (MESSAGE_BYTES_MAX); it was not sent"
             );
             return Err(Failure::Usage(why));
         }

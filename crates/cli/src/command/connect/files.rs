@@ -33,8 +33,8 @@ impl Target {
         if found.is_symlink() {
             let to = fs::read_link(&path).map_or_else(|why| why.to_string(), |to| to.display().to_string());
             return Err(refused(format!(
-                "it is a symbolic link to {to}; connect changes only the file itself, so replace the link by a copy, or \
-                 add the hooks that --dry-run shows by hand"
+                "it is a symbolic link to {to}, which connect does not follow; replace the link by a copy, \
+                 or add the hooks that --dry-run shows by hand"
             )));
         }
         if !found.is_file() {
@@ -49,7 +49,7 @@ impl Target {
             )));
         }
         let bytes = fs::read(&path).map_err(|why| refused(why.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| refused("it is not text in UTF-8".to_owned()))?;
+        let text = String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8".to_owned()))?;
         Ok(Target { path, text: Some(text), mode: found.mode() & 0o777 })
     }
 
@@ -103,7 +103,7 @@ impl Target {
         }
         let path = self.path.display();
         Err(Failure::Refused(format!(
-            "{path} was changed by another program meanwhile; nothing was changed, run it again"
+            "another program changed {path} in the meantime; nothing was written, run the command again"
         )))
     }
 }
@@ -113,7 +113,7 @@ fn owned(uid: u32) -> Result<(), String> {
     if uid == own {
         return Ok(());
     }
-    Err(format!("it belongs to the user with id {uid}, and this is user {own}; run connect as its owner"))
+    Err(format!("it belongs to user {uid}, and this is user {own}; run connect as its owner"))
 }
 
 /// Writes a file in one step: it is either as it was or whole, also after a power loss.

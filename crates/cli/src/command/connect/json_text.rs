@@ -256,7 +256,7 @@ fn parse<'d>(plain: &'d str, reader: &'d mut Reader) -> Result<Node<'d>, String>
     let root = reader.read(plain, limits::SETTINGS_DEPTH_MAX).map_err(refused)?.root();
     match root.sort() {
         Sort::Object => Ok(root),
-        _ => Err(format!("the outermost value is {}, not an object", named(root))),
+        _ => Err(format!("the top-level value is {}, not an object", named(root))),
     }
 }
 
@@ -348,7 +348,7 @@ mod tests {
             ("{\"a\": }", "line 1, column 7"),
             ("{\n \"a\": 1,\n}", "line 3, column 1"),
             ("{\"a\":1,\"a\":2}", "DuplicateKey"),
-            ("[1]", "the outermost value is an array"),
+            ("[1]", "the top-level value is an array"),
             ("{\"hooks\": []}", "\"hooks\" is an array"),
             ("{\"hooks\": {\"Stop\": 1}}", "\"hooks.Stop\" is neither"),
         ] {

@@ -70,7 +70,7 @@ impl Drawer {
             let text = serde_json::to_vec(notes).map_err(io::Error::other)?;
             replace(&self.folder.join("notes.json"), &text, 0o600)
         })();
-        kept.map_err(|why| self.failed("keep a copy in", &why))
+        kept.map_err(|why| self.failed("save a copy in", &why))
     }
 
     pub(super) fn forget(&self) -> Result<(), Failure> {

@@ -68,14 +68,17 @@ fn show_one(
             "waiting": waiting,
         }));
     }
-    let permissions = if asking { "asked at the server's faces" } else { "recorded only" };
-    out.line(&clean::line(&format!("{} is recorded: {count} hooks in {path}", agent.name())))?;
-    let reach = if answers { "answers" } else { "does not answer" };
+    let permissions = if asking { "answered in Recount" } else { "recorded only" };
+    let hooks = crate::render::count(count, "hook");
+    out.line(&clean::line(&format!("{} is recorded: {hooks} in {path}", agent.name())))?;
+    let reach = if answers { "answers" } else { "does not respond" };
     out.line(&clean::line(&format!("server {server} {reach}; permission requests are {permissions}")))?;
     if waiting.hooks > 0 || waiting.dropped > 0 {
         out.line(&format!(
-            "{} hooks ({} bytes) wait on disk for the server; {} more did not fit and are counted",
-            waiting.hooks, waiting.bytes, waiting.dropped
+            "{} ({}) wait on disk for the server; {} more did not fit and were dropped",
+            crate::render::count(waiting.hooks, "hook"),
+            crate::render::count(waiting.bytes, "byte"),
+            waiting.dropped
         ))?;
     }
     Ok(())

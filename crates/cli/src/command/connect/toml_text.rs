@@ -48,10 +48,7 @@ pub(super) fn add(text: &str, groups: &[Group]) -> Result<String, String> {
         after.push_str(&block(group.event, command, *timeout));
         // One that is written in another form than [[hooks.…]] cannot be added to.
         if let Err(why) = parse(&after) {
-            return Err(format!(
-                "hooks.{} cannot be added to; write it as [[hooks.{0}]] ({why})",
-                group.event
-            ));
+            return Err(format!("cannot add to hooks.{}; write it as [[hooks.{0}]] ({why})", group.event));
         }
     }
     Ok(after)
@@ -160,7 +157,7 @@ mod tests {
             ["hooks = 1", "hooks.Stop = 1", "hooks = { Stop = [] }", "[hooks]\nStop = [{ hooks = [] }]"]
         {
             let why = add(text, &groups()).unwrap_err();
-            assert!(why.contains("cannot be added to; write it as [[hooks."), "{text}: {why}");
+            assert!(why.contains("; write it as [[hooks."), "{text}: {why}");
         }
     }
 }

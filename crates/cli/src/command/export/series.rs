@@ -38,7 +38,7 @@ struct Application {
     patch: String,
 }
 
-/// What the events of the runs say about patches.
+/// The patches in the events of the runs.
 #[derive(Debug, Default)]
 struct PatchLog {
     patches: BTreeMap<String, Patch>,
@@ -139,8 +139,11 @@ impl Series {
         let mut log = PatchLog::default();
         let made = read(&place, &run.id, &mut log).await?;
         if made.first != Some(0) {
-            let why = "its first events were pruned, and patches may have been among them";
-            return Err(Failure::Refused(format!("{} has no complete series of patches: {why}", run.id)));
+            let why = "its first events were pruned and may have contained patches";
+            return Err(Failure::Refused(format!(
+                "cannot export a complete patch series of {}: {why}",
+                run.id
+            )));
         }
         let mut chain = BTreeSet::from([run.id.clone()]);
         for later in later_runs(client, &run).await? {
@@ -159,7 +162,7 @@ impl Series {
         let count = series.len();
         if count > limits::SERIES_PATCHES_MAX {
             let most = limits::SERIES_PATCHES_MAX;
-            return Err(Failure::Refused(format!("{count} patches are more than the {most} of a series")));
+            return Err(Failure::Refused(format!("the series has {count} patches; the limit is {most}")));
         }
         let refused: Vec<String> = series.iter().filter_map(|applied| self.refusal(&applied.patch)).collect();
         if !refused.is_empty() {
@@ -193,7 +196,7 @@ impl Series {
             held += written.len();
             if held > limits::SERIES_BYTES_MAX {
                 let most = limits::SERIES_BYTES_MAX;
-                return Err(Failure::Refused(format!("the series has more than {most} bytes")));
+                return Err(Failure::Refused(format!("the series is larger than {most} bytes")));
             }
             messages.push((mail.file_name(), written));
         }
@@ -204,14 +207,14 @@ impl Series {
     fn refusal(&self, id: &str) -> Option<String> {
         let patch = &self.log.patches[id];
         let why = if patch.masked {
-            "contains a masked secret, so that it is not what was applied"
+            "contains a masked secret, so it differs from what was applied"
         } else if patch.truncated {
             "is stored only in part"
         } else {
             return None;
         };
         let of = patch.path.as_ref().map(|path| format!(" of {path}")).unwrap_or_default();
-        Some(clean::line(&format!("patch {id}{of} {why}; bring the change over with recount apply")))
+        Some(clean::line(&format!("patch {id}{of} {why}; use recount apply instead")))
     }
 
     /// Writes the series to a folder, or to standard output.
@@ -250,7 +253,7 @@ impl Series {
                 .iter()
                 .try_for_each(|file: &PathBuf| out.line(&clean::line(&file.display().to_string())))?;
         }
-        self.tell(series.len(), &left_out, &unapplied, to);
+        self.print_summary(series.len(), &left_out, &unapplied, to);
         Ok(())
     }
 
@@ -260,23 +263,23 @@ impl Series {
         self.log.patches.keys().map(String::as_str).filter(|id| !applied.contains(id)).collect()
     }
 
-    fn tell(&self, count: usize, left_out: &[&str], unapplied: &[&str], to: Option<&Path>) {
+    fn print_summary(&self, count: usize, left_out: &[&str], unapplied: &[&str], to: Option<&Path>) {
         let patches =
             |count: usize| if count == 1 { "1 patch".to_owned() } else { format!("{count} patches") };
         let run = &self.run.id;
         note(&match (count, to) {
             (0, _) => format!("{run} has no applied patches to export"),
-            (count, None) => format!("{} of {run} exported; git am takes them", patches(count)),
+            (count, None) => format!("{} of {run} exported; apply with git am", patches(count)),
             (count, Some(folder)) => {
                 let folder = clean::line(&folder.display().to_string());
                 format!("{} of {run} exported; apply with git am {folder}/*.patch", patches(count))
             }
         });
         for id in left_out {
-            note(&clean::line(&format!("{id} was reverted and is left out; --with-reverted keeps it")));
+            note(&clean::line(&format!("{id} was reverted and is skipped; --with-reverted keeps it")));
         }
         for id in unapplied {
-            note(&clean::line(&format!("{id} was not applied and is left out")));
+            note(&clean::line(&format!("{id} was not applied and is skipped")));
         }
     }
 }
@@ -318,7 +321,7 @@ async fn followers(client: &Client, run: &Run) -> Result<Vec<Run>, Failure> {
     let (mut found, mut open) = (Vec::new(), vec![run.clone()]);
     while let Some(run) = open.pop() {
         if run.successor_run_ids.len() >= limits::SUCCESSORS_SHOWN {
-            let why = "too many runs follow it to know which of its patches were reverted";
+            let why = "too many runs follow it to determine which patches were reverted";
             return Err(Failure::Refused(format!("{} has no task, and {why}", run.id)));
         }
         for id in &run.successor_run_ids {
@@ -340,7 +343,7 @@ fn has_no_patches(folder: &Path) -> Result<(), Failure> {
         if Path::new(&name).extension().is_some_and(|end| end == "patch") {
             let (folder, name) = (folder.display(), name.display());
             return Err(Failure::Usage(format!(
-                "{folder} has {name} already; name an empty or a new folder"
+                "{folder} already contains {name}; name an empty or a new folder"
             )));
         }
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::limits;
 
-/// The event that says how many hooks were not kept.
+/// The event that reports how many hooks were not kept.
 pub(super) const DROPPED: &str = "recount.spool_dropped";
 
 /// A hook that is to be sent.
@@ -216,7 +216,7 @@ impl Spool {
 
     /// The right to send what waits; `None` if another process has it, which also takes what was kept before this call.
     pub(super) fn drain(&self) -> io::Result<Option<Draining<'_>>> {
-        // Under the other lock, so that the holder is either gone or will see what was kept before.
+        // Under the other lock, so that the holder has either ended or will see what was kept before.
         let _lock = self.lock()?;
         let right = self.file("drain.lock")?;
         match right.try_lock() {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_spool_counts_and_says_so_in_order() {
+    fn a_full_spool_counts_and_reports_dropped_hooks_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(folder.path().join("spool")).unwrap();
         let large = "x".repeat(usize::try_from(limits::HOOK_SPOOL_BYTES_MAX).unwrap() / 2);

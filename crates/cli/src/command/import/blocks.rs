@@ -23,7 +23,7 @@ impl Block {
         self.header().map_or_else(|| format!("line {}", self.line), |header| header.run_id)
     }
 
-    /// What its header says, when there is a good one.
+    /// Its header, if it is valid.
     pub(super) fn header(&self) -> Option<Header> {
         lines(&self.lines).next().and_then(|line| Header::parse(line).ok())
     }

@@ -109,9 +109,9 @@ impl TranscriptImport {
     async fn load(&mut self) -> Result<(), Failure> {
         let client = self.client.clone();
         let marker = self.marker();
-        let wanted = Listing { text: Some(marker.clone()), ..Listing::default() };
+        let filter = Listing { text: Some(marker.clone()), ..Listing::default() };
         let fetch = async |listing: Listing| client.list_tasks(&listing).await;
-        let found = collect(fetch, None, limits::TRANSCRIPT_RUNS_MAX, &wanted).await?.things;
+        let found = collect(fetch, None, limits::TRANSCRIPT_RUNS_MAX, &filter).await?.items;
         let own = |title: &Option<String>| title.as_deref().is_some_and(|title| title.ends_with(&marker));
         let Some(task) = found.into_iter().find(|task| own(&task.title)) else { return Ok(()) };
         let fetch = async |listing: Listing| client.list_task_runs(&task.id, &listing).await;
@@ -120,10 +120,10 @@ impl TranscriptImport {
             let most = limits::TRANSCRIPT_RUNS_MAX;
             return Err(Failure::Refused(format!("its task {} has more than {most} runs", task.id)));
         }
-        for run in listed.things.iter().rev() {
+        for run in listed.items.iter().rev() {
             self.load_run(run).await?;
         }
-        self.has_runs = !listed.things.is_empty();
+        self.has_runs = !listed.items.is_empty();
         self.task = Some(task.id);
         Ok(())
     }
@@ -137,7 +137,7 @@ impl TranscriptImport {
             if let Some(gap) = &page.gap {
                 let what = if matches!(gap, Gap::Pruned { .. }) { "were pruned" } else { "are damaged" };
                 return Err(Failure::Refused(format!(
-                    "events of its run {} {what}, so that it is not known which lines were imported",
+                    "events of its run {} {what}, so it is unknown which lines were imported",
                     run.id
                 )));
             }
@@ -201,7 +201,11 @@ impl TranscriptImport {
                 self.create(title, Some(request)).await?;
             }
             LinePlace::Within if self.open.is_none() => {
-                let title = if self.has_runs { "(continued)" } else { "(beginning not in the transcript)" };
+                let title = if self.has_runs {
+                    "(continued)"
+                } else {
+                    "(the transcript does not contain the beginning)"
+                };
                 self.create(title, None).await?;
             }
             LinePlace::Around if self.open.is_none() => {
@@ -273,7 +277,7 @@ impl TranscriptImport {
         self.has_runs = true;
         let mut open = OpenRun::new(run, Recording::begin(&source));
         if self.dropped > 0 {
-            let what = format!("{} lines before this run, of which too many waited for it", self.dropped);
+            let what = format!("{} lines before this run, because too many were buffered", self.dropped);
             open.recording.gap("lines_dropped", &what);
         }
         let drafts = open.recording.drain();
@@ -306,7 +310,7 @@ impl TranscriptImport {
         }
     }
 
-    /// Ends the run that is open if the agent said that its turn is over, or if nothing more can be expected.
+    /// Ends the open run if the agent reported the end of its turn, or if nothing more can be expected.
     pub(super) async fn settle(&mut self, is_idle: bool) -> Result<(), Failure> {
         self.flush().await?;
         if self.open.is_some() && (is_idle || self.transcript.is_complete()) {

@@ -17,7 +17,7 @@ use super::transcript_import::{Tally, TranscriptImport};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
-use crate::render::clean;
+use crate::render::{self, clean};
 
 /// A source of transcripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,7 +68,7 @@ pub(super) async fn import(
     };
     let files = work.find(path)?;
     if files.is_empty() && !follow {
-        return Err(Failure::Usage(format!("{} has no transcripts of this source", path.display())));
+        return Err(Failure::Usage(format!("{} contains no transcripts of this source", path.display())));
     }
     for file in &files {
         work.first(file, follow).await?;
@@ -76,7 +76,7 @@ pub(super) async fn import(
     if !follow {
         return if work.failed == 0 { Ok(()) } else { Err(Failure::No) };
     }
-    note("following; interrupt to stop, and import again to go on");
+    note("following; press Ctrl-C to stop; import again to continue");
     loop {
         tokio::time::sleep(limits::TRANSCRIPT_POLL).await;
         for file in work.find(path)? {
@@ -101,7 +101,7 @@ impl Work {
     /// The transcripts at a path, in order.
     fn find(&self, path: &Path) -> Result<Vec<PathBuf>, Failure> {
         let unreadable =
-            |why: std::io::Error| Failure::Usage(format!("{} cannot be read: {why}", path.display()));
+            |why: std::io::Error| Failure::Usage(format!("cannot read {}: {why}", path.display()));
         if !fs::metadata(path).map_err(unreadable)?.is_dir() {
             return Ok(vec![path.to_owned()]);
         }
@@ -111,9 +111,9 @@ impl Work {
             let listed = match fs::read_dir(&folder) {
                 Ok(listed) => listed,
                 Err(why) if depth == 0 => return Err(unreadable(why)),
-                // It may be gone since its name was read.
+                // It may have been deleted since its name was read.
                 Err(why) => {
-                    note(&format!("{} is left out: {why}", folder.display()));
+                    note(&format!("{} is skipped: {why}", folder.display()));
                     continue;
                 }
             };
@@ -131,7 +131,8 @@ impl Work {
             if files.len() > limits::TRANSCRIPTS_MAX {
                 let most = limits::TRANSCRIPTS_MAX;
                 return Err(Failure::Usage(format!(
-                    "{} has more than {most} transcripts (TRANSCRIPTS_MAX); import folders below it one by one",
+                    "{} contains more than {most} transcripts (TRANSCRIPTS_MAX); import its subfolders one \
+                     by one",
                     path.display()
                 )));
             }
@@ -146,7 +147,7 @@ impl Work {
             Ok((file_state, is_half)) => {
                 // One that is followed may be just about to be written.
                 if !follow || file_state.session.tally.lines > 0 {
-                    self.tell(file, &file_state.session, is_half)?;
+                    self.print_result(file, &file_state.session, is_half)?;
                 }
                 if follow {
                     self.keep(file, file_state);
@@ -155,7 +156,7 @@ impl Work {
             }
             Err(why @ (Failure::Refused(_) | Failure::Usage(_))) => {
                 self.leave(file);
-                self.tell_failure(file, &why)
+                self.print_failure(file, &why)
             }
             Err(why) => Err(why),
         }
@@ -163,7 +164,7 @@ impl Work {
 
     async fn read_whole(&self, file: &Path, follow: bool) -> Result<(FollowedFile, bool), Failure> {
         let name = file.file_stem().and_then(|name| name.to_str()).ok_or_else(|| {
-            Failure::Usage("its name is not UTF-8, and names its session; rename it".to_owned())
+            Failure::Usage("its file name, which names the session, is not UTF-8; rename the file".to_owned())
         })?;
         let session = TranscriptImport::open(&self.client, name, self.from.transcript()).await?;
         let mut file_state = FollowedFile { session, offset: 0, quiet: 0 };
@@ -190,7 +191,7 @@ impl Work {
         self.left.remove(file);
         let Some(file_state) = self.followed.get_mut(file) else { return self.first(file, true).await };
         if length < file_state.offset {
-            note(&format!("{} is shorter than it was; it is read from its beginning", file.display()));
+            note(&format!("{} became shorter; reading it from the beginning", file.display()));
             self.followed.remove(file);
             return self.first(file, true).await;
         }
@@ -206,7 +207,7 @@ impl Work {
         file_state.quiet = 0;
         file_state.session.flush().await?;
         let Some(file_state) = self.followed.remove(file) else { return Ok(()) };
-        self.tell(file, &file_state.session, is_half)?;
+        self.print_result(file, &file_state.session, is_half)?;
         self.keep(file, file_state);
         Ok(())
     }
@@ -232,7 +233,12 @@ impl Work {
         }
     }
 
-    fn tell(&mut self, file: &Path, session: &TranscriptImport, is_half: bool) -> Result<(), Failure> {
+    fn print_result(
+        &mut self,
+        file: &Path,
+        session: &TranscriptImport,
+        is_half: bool,
+    ) -> Result<(), Failure> {
         let tally = &session.tally;
         if self.as_json {
             return self.out.value(&json!({
@@ -243,29 +249,34 @@ impl Work {
         let Tally { imported, already_present, runs_created, .. } = tally;
         let task = session.task().map_or(String::new(), |task| format!(", {task}"));
         self.out.line(&clean::line(&format!(
-            "{}: {imported} lines imported, {already_present} already present, {runs_created} runs created{task}",
-            file.display()
+            "{}: {} imported, {already_present} already present, {} created{task}",
+            file.display(),
+            render::count(*imported, "line"),
+            render::count(*runs_created, "run")
         )))?;
-        let said = |words: String| note(&format!("{}: {words}", file.display()));
+        let remark = |words: String| note(&format!("{}: {words}", file.display()));
         if tally.invalid > 0 {
-            said(format!("{} lines cannot be read; each has a gap event", tally.invalid));
+            let invalid = render::count(tally.invalid, "line");
+            remark(format!("{invalid} unreadable; the run records this as gap events"));
         }
         for (kind, count) in &tally.unknown {
-            said(format!("{count} lines of the unknown type {kind} are kept as raw text only"));
+            let lines = render::count(*count, "line");
+            remark(format!("{lines} of unknown type {kind}, stored as raw text only"));
         }
         if tally.held > 0 {
-            said(format!("{} lines after the end of the last run come with the next run", tally.held));
+            let held = render::count(tally.held, "line");
+            remark(format!("{held} after the end of the last run, to be imported with the next run"));
         }
         if is_half {
-            said("the last line is not complete; import again when it is".to_owned());
+            remark("the last line is incomplete; import again when it is complete".to_owned());
         }
         if session.has_open_run() {
-            said("the last run is open, because its turn is not over".to_owned());
+            remark("the last run is open, because its turn has not ended".to_owned());
         }
         Ok(())
     }
 
-    fn tell_failure(&mut self, file: &Path, why: &Failure) -> Result<(), Failure> {
+    fn print_failure(&mut self, file: &Path, why: &Failure) -> Result<(), Failure> {
         self.failed += 1;
         let why = why.to_string();
         if self.as_json {
@@ -277,7 +288,7 @@ impl Work {
 
 /// Imports the lines from a file_state on, and returns whether the last one is not complete.
 async fn read(file: &Path, file_state: &mut FollowedFile) -> Result<bool, Failure> {
-    let unreadable = |why: std::io::Error| Failure::Usage(format!("it cannot be read: {why}"));
+    let unreadable = |why: std::io::Error| Failure::Usage(format!("cannot read it: {why}"));
     let mut lines = TranscriptFile::open(file, file_state.offset, limits::TRANSCRIPT_LINE_BYTES_MAX)
         .map_err(unreadable)?;
     loop {

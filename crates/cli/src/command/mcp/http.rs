@@ -22,6 +22,7 @@ use super::pump::{LineCutter, McpQueue};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
+use crate::render::count;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -66,8 +67,8 @@ impl<'q> HttpServer<'q> {
         });
         // An address may hold a password, so a wrong one is not repeated.
         let url = parsed.ok_or_else(|| {
-            let such = "use one such as https://mcp.example.com/mcp, without a password";
-            Failure::Usage(format!("the argument is not the address of an MCP server; {such}"))
+            let such = "use a URL such as https://mcp.example.com/mcp, without a password";
+            Failure::Usage(format!("the argument is not the URL of an MCP server; {such}"))
         })?;
         let http = recount_client::connections(url.as_str())
             .map_err(|why: ClientError| Failure::Own(why.to_string()))?;
@@ -111,7 +112,8 @@ impl<'q> HttpServer<'q> {
                 },
                 () = listen => listening = None,
                 () = sleep_until(give_up), if is_over => {
-                    note(&format!("ending: the MCP server at {} did not answer {} requests", self.host(), posts.len()));
+                    let requests = count(posts.len() as u64, "request");
+                    note(&format!("stopping: the MCP server at {} did not answer {requests}", self.host()));
                     break;
                 }
                 () = &mut stopped => break,
@@ -158,13 +160,13 @@ impl<'q> HttpServer<'q> {
             let body = whole(response, limits::MCP_HTTP_MESSAGE_BYTES_MAX).await?;
             if !body.trim_ascii().is_empty() {
                 let message: Value = serde_json::from_slice(&body)
-                    .map_err(|why| format!("its answer cannot be read as JSON: {why}"))?;
+                    .map_err(|why| format!("its response is not valid JSON: {why}"))?;
                 self.learn(posted, &message, next);
                 is_answered = true;
                 self.deliver(&body).await;
             }
         }
-        if is_answered { Ok(()) } else { Err("it ended its answer before the result".to_owned()) }
+        if is_answered { Ok(()) } else { Err("its response ended before the result".to_owned()) }
     }
 
     /// What HTTP repeats in headers.
@@ -202,7 +204,7 @@ impl<'q> HttpServer<'q> {
                 return;
             }
             if let Err(why) = self.stream(response, &mut last, |_| {}).await {
-                note(&format!("messages of the MCP server at {}: {why}; listening again", self.host()));
+                note(&format!("message stream of the MCP server at {}: {why}; reconnecting", self.host()));
             }
             tokio::time::sleep(limits::MCP_RETRY).await;
         }
@@ -245,7 +247,7 @@ impl<'q> HttpServer<'q> {
         line.push(b'\n');
         self.queue.push(McpSide::Server, line.clone(), false);
         let mut out = self.out.lock().await;
-        // Where nobody reads, the client is gone, and its input ends, too.
+        // If the output is closed, the client has exited, and its input ends, too.
         if out.write_all(&line).await.is_ok() {
             out.flush().await.ok();
         }
@@ -287,7 +289,7 @@ async fn read_lines(send: Sender<Vec<u8>>, queue: &McpQueue) {
         for (line, is_long) in lines {
             queue.push(McpSide::Client, line.clone(), is_long);
             if is_long {
-                note("a message of more than 8 MiB was not sent to the MCP server");
+                note("a message larger than 8 MiB was not sent to the MCP server");
             } else if send.send(line).await.is_err() {
                 return;
             }
@@ -312,19 +314,20 @@ async fn whole(response: Response, bytes_max: usize) -> Result<Vec<u8>, String> 
     while let Some(chunk) = chunks.next().await {
         body.extend_from_slice(&chunk.map_err(words)?);
         if body.len() > bytes_max {
-            return Err(format!("its answer is longer than {bytes_max} bytes"));
+            return Err(format!("its response is larger than {bytes_max} bytes"));
         }
     }
     Ok(body)
 }
 
 fn refusal(status: StatusCode, body: &[u8]) -> String {
-    let said = serde_json::from_slice::<Value>(body).ok();
-    let said = said.as_ref().and_then(|said| said["error"]["message"].as_str()).map(str::to_owned);
-    let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
-    match &*said {
+    let message = serde_json::from_slice::<Value>(body).ok();
+    let message =
+        message.as_ref().and_then(|message| message["error"]["message"].as_str()).map(str::to_owned);
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
+    match &*message {
         "" => format!("status {status}"),
-        said => format!("status {status}: {said}"),
+        message => format!("status {status}: {message}"),
     }
 }
 
@@ -335,10 +338,10 @@ fn words(why: reqwest::Error) -> String {
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    if why.is_connect() { format!("cannot be reached: {cause}") } else { cause.to_string() }
+    if why.is_connect() { format!("unreachable: {cause}") } else { cause.to_string() }
 }
 
-fn is_kind(response: &Response, wanted: &str) -> bool {
+fn is_kind(response: &Response, expected: &str) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(expected)
 }

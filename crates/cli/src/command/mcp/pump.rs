@@ -55,7 +55,7 @@ impl McpQueue {
 
     /// Waits for room, as nothing follows.
     pub(super) async fn push_last(&self, item: McpItem) {
-        // The recorder may be gone.
+        // The recorder may have ended.
         drop(self.send.send(item).await);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError, moment};
@@ -10,10 +11,12 @@ use recount_record::mcp::{CallVerdict, McpRecording, UnjudgedCall};
 use recount_record::{Draft, Ending, cut};
 use recount_world::World;
 use serde_json::value::to_raw_value;
+use tokio::time::Instant;
 
 use super::pump::{McpBacklog, McpItem};
 use crate::limits;
 use crate::output::note;
+use crate::render::count;
 
 pub(super) struct McpRecorder {
     client: Client,
@@ -31,6 +34,8 @@ pub(super) struct McpRecorder {
     /// Events of the batch that was sent and not answered; it is sent again with the same.
     in_flight: Option<usize>,
     dropped: u64,
+    /// Until then the run is not created while the server has not sent its name.
+    name_deadline: Instant,
     is_away: bool,
     /// Too much waited, so that nothing more is added.
     is_full: bool,
@@ -54,6 +59,7 @@ impl McpRecorder {
             unjudged: Vec::new(),
             in_flight: None,
             dropped: 0,
+            name_deadline: moment() + limits::MCP_NAME_WAIT,
             is_away: false,
             is_full: false,
             is_refused: false,
@@ -63,7 +69,8 @@ impl McpRecorder {
     /// Records until the connection is over.
     pub(super) async fn run(mut self, mut items: McpBacklog) {
         loop {
-            let pause = if self.is_away { limits::MCP_RETRY } else { limits::MCP_GATHER };
+            let pause =
+                if self.is_away { limits::MCP_RETRY } else { self.name_wait().max(limits::MCP_GATHER) };
             tokio::select! {
                 item = items.next() => match item {
                     Some(item) => self.take(item),
@@ -84,8 +91,17 @@ impl McpRecorder {
             }
         }
         if !self.waiting.is_empty() && !self.is_refused {
-            note(&format!("{} events were not recorded: the server did not answer", self.waiting.len()));
+            let events = count(self.waiting.len() as u64, "event");
+            note(&format!("{events} not recorded: the server did not respond"));
         }
+    }
+
+    /// How long to wait for the server's name before the run is created.
+    fn name_wait(&self) -> Duration {
+        if self.run.is_some() || self.recording.is_named() {
+            return Duration::ZERO;
+        }
+        self.name_deadline.saturating_duration_since(moment())
     }
 
     fn take(&mut self, item: McpItem) {
@@ -120,7 +136,9 @@ impl McpRecorder {
         let is_last = drafts.iter().any(|draft| matches!(&*draft.kind, "run.finished" | "run.failed"));
         if self.waiting_bytes + bytes > limits::MCP_WAITING_BYTES_MAX && !is_last {
             // The rules need every event of a run, so that nothing more of it can be recorded.
-            note("recording ends: the server did not answer for too long, and too much waits for it");
+            note(
+                "recording stopped: the server did not respond for too long, and too many events wait for it",
+            );
             self.is_full = true;
             return;
         }
@@ -132,7 +150,8 @@ impl McpRecorder {
     fn count_dropped(&mut self, dropped: u64) {
         self.dropped += dropped;
         if self.dropped > 0 {
-            let what = format!("{} messages, which came faster than they could be recorded", self.dropped);
+            let messages = count(self.dropped, "message");
+            let what = format!("{messages}, which arrived faster than they could be recorded");
             self.recording.lost("messages_dropped", &what);
             self.dropped = 0;
             self.gather();
@@ -246,13 +265,13 @@ impl McpRecorder {
 /// Returns only errors that may pass; any other error becomes the verdict `unknown`.
 async fn verdict(client: &Client, call: &UnjudgedCall) -> Result<CallVerdict, ClientError> {
     match client.judge_mcp_call(&call.server, &call.tool, call.destructive).await {
-        Ok(said) => Ok(CallVerdict {
-            verdict: said.verdict,
-            risk_level: Some(said.risk_level),
-            irreversible: Some(said.irreversible),
-            policy_id: said.policy_id,
-            reason: said.reason,
-            policy_digest: said.policy_digest,
+        Ok(judgement) => Ok(CallVerdict {
+            verdict: judgement.verdict,
+            risk_level: Some(judgement.risk_level),
+            irreversible: Some(judgement.irreversible),
+            policy_id: judgement.policy_id,
+            reason: judgement.reason,
+            policy_digest: judgement.policy_digest,
         }),
         Err(why) if why.may_pass() => Err(why),
         Err(why) => {

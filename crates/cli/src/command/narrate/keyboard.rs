@@ -33,7 +33,7 @@ impl Keyboard {
         let mut bytes = [0; limits::KEY_BYTES];
         match stdin.read(&mut bytes).await {
             Ok(count @ 1..) => self.decoder.feed(&bytes[..count]),
-            // The terminal is gone, and the narration goes on without it.
+            // The terminal is closed, and the narration continues without it.
             Ok(0) | Err(_) => {
                 self.stdin = None;
                 Vec::new()
@@ -57,7 +57,7 @@ fn key_by_key() -> Option<Termios> {
 impl Drop for Keyboard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // Where it fails, the terminal is gone.
+            // If it fails, the terminal is closed.
             tcsetattr(std::io::stdin(), OptionalActions::Now, before).ok();
         }
     }

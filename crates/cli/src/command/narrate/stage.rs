@@ -87,7 +87,7 @@ impl Stage {
                 effects
             }
             report = self.ends.reports.recv(), if self.end.is_none() => match report {
-                Some(report) => self.heard(report),
+                Some(report) => self.take_report(report),
                 None => return Ok(()),
             },
             () = quiet => {
@@ -103,7 +103,7 @@ impl Stage {
         self.world.clock.now_ms()
     }
 
-    fn heard(&mut self, report: ListenerReport) -> Vec<NarratorEffect> {
+    fn take_report(&mut self, report: ListenerReport) -> Vec<NarratorEffect> {
         match report {
             ListenerReport::Event(event) => {
                 let now_ms = self.now_ms();
@@ -167,7 +167,7 @@ impl Stage {
     /// The subscription is over: what it reported before is spoken.
     pub(super) async fn listener_ended(&mut self, end: ListenerEnd) -> Result<(), Failure> {
         while let Ok(report) = self.ends.reports.try_recv() {
-            let effects = self.heard(report);
+            let effects = self.take_report(report);
             self.carry_out(effects).await?;
         }
         if self.end.is_none() {
@@ -223,9 +223,9 @@ fn link_failure(why: LinkError) -> Failure {
         LinkError::Unreachable { .. } => {
             Failure::Unreachable(format!("{words}; is a server running there? (recount serve starts one)"))
         }
-        LinkError::Refused { status: 401, .. } => {
-            Failure::Refused(format!("{words}; the server wants a token: pass --token or set RECOUNT_TOKEN"))
-        }
+        LinkError::Refused { status: 401, .. } => Failure::Refused(format!(
+            "{words}; the server requires a token: pass --token or set RECOUNT_TOKEN"
+        )),
         LinkError::Refused { status: 404, .. } => {
             Failure::Refused(format!("{words}; does this server offer AAEP at /aaep/v1?"))
         }

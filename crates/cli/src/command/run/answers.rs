@@ -1,6 +1,6 @@
-//! What a person types when asked, read. Pure; see [`Reply::read`].
+//! Parses the reply of a person to a prompt. Pure; see [`Reply::read`].
 //!
-//! Nothing is ever taken for a yes but a yes.
+//! Only an explicit yes counts as a yes.
 
 use recount_client::request::AllowanceScope;
 
@@ -18,7 +18,7 @@ pub(super) enum Reply {
     Text(String),
     Take(Option<String>),
     Decline(Option<String>),
-    /// More is to be told first.
+    /// More is to be shown first.
     Details,
     /// The next page of what a call would do.
     More,
@@ -40,11 +40,12 @@ impl Reply {
                 "y" | "yes" => Reply::Approve(rest),
                 "a" | "always" => match (*always, rest.as_deref()) {
                     (None, _) => Reply::Unclear(
-                        "This is asked about every time. Type y, n, m or d; nothing was decided.".to_owned(),
+                        "This call needs approval every time. Type y, n, m or d; nothing was decided."
+                            .to_owned(),
                     ),
                     (Some(usual), None) => Reply::Always(usual),
-                    (Some(_), Some(said)) => {
-                        let known = AllowanceScope::ALL.iter().find(|scope| scope.as_str() == said);
+                    (Some(_), Some(given)) => {
+                        let known = AllowanceScope::ALL.iter().find(|scope| scope.as_str() == given);
                         known.map_or_else(
                             || {
                                 let words = "Type a, a run, a session or a workspace; nothing was decided.";
@@ -62,11 +63,11 @@ impl Reply {
                 _ => Reply::Unclear("Type y, n, m or d; nothing was decided.".to_owned()),
             },
             Kind::Question { choices } => match line.parse::<usize>() {
-                _ if line.is_empty() => Reply::Unclear("Type an answer; nothing was answered.".to_owned()),
+                _ if line.is_empty() => Reply::Unclear("Type an answer; nothing was sent.".to_owned()),
                 Ok(number) if (1..=choices.len()).contains(&number) => Reply::Choice(number - 1),
                 Ok(_) if !choices.is_empty() => {
                     let most = choices.len();
-                    Reply::Unclear(format!("Type a number from 1 to {most}, or words; nothing was answered."))
+                    Reply::Unclear(format!("Type a number from 1 to {most}, or an answer; nothing was sent."))
                 }
                 _ => Reply::Text(line.to_owned()),
             },
@@ -86,7 +87,7 @@ mod tests {
 
     fn prompt(type_name: &str, data: &str) -> Prompt {
         let event = format!(r#"{{"run_id":"run_1","type":"{type_name}","data":{data}}}"#);
-        Live::new(Paint(false)).event(&event).asked.expect("something is asked")
+        Live::new(Paint(false)).event(&event).prompt.expect("something is asked")
     }
 
     #[track_caller]
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(&Reply::read(prompt, line), expected, "{line:?}");
     }
 
-    fn said(words: &str) -> Option<String> {
+    fn comment(words: &str) -> Option<String> {
         Some(words.to_owned())
     }
 
@@ -102,8 +103,8 @@ mod tests {
     fn only_a_yes_is_a_yes() {
         let prompt = prompt("approval.requested", r#"{"approval_id":"a","summary":"rm x"}"#);
         check(&prompt, " Y \n", &Reply::Approve(None));
-        check(&prompt, "yes  go ahead ", &Reply::Approve(said("go ahead")));
-        check(&prompt, "n not that folder", &Reply::Reject(said("not that folder")));
+        check(&prompt, "yes  go ahead ", &Reply::Approve(comment("go ahead")));
+        check(&prompt, "n not that folder", &Reply::Reject(comment("not that folder")));
         check(&prompt, "no", &Reply::Reject(None));
         check(&prompt, "d", &Reply::Details);
         check(&prompt, "m", &Reply::More);
@@ -144,7 +145,7 @@ mod tests {
         let prompt =
             prompt("handoff.requested", r#"{"handoff_id":"h","reason":"stuck","target_kind":"human"}"#);
         check(&prompt, "take", &Reply::Take(None));
-        check(&prompt, "decline not ours", &Reply::Decline(said("not ours")));
+        check(&prompt, "decline not ours", &Reply::Decline(comment("not ours")));
         assert!(matches!(Reply::read(&prompt, "y"), Reply::Unclear(_)));
     }
 }

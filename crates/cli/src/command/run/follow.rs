@@ -1,6 +1,6 @@
-//! Stays with a run: tells its events, asks what it asks, and cancels it on Ctrl-C. See [`Following`].
+//! Follows a run: prints its events, shows its prompts, and cancels it on Ctrl-C. See [`Following`].
 //!
-//! It knows nothing of how a run is done; all it sees are events, and all it sends are answers.
+//! It must not depend on how a run is executed: it reads events and sends answers.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use recount_client::request::{
     AcknowledgeHandoff, AllowanceScope, AnswerClarification, Cancel, RejectHandoff, ResolveApproval, Verdict,
 };
-use recount_client::{Client, ClientError, Source, Told, Until, moment};
+use recount_client::{Client, ClientError, Source, TailItem, Until, moment};
 use serde_json::value::RawValue;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use crate::render::damage::damage_words;
 use crate::render::live::{Ending, Kind, Live, Paint, Prompt};
 use crate::render::pulse::{Beat, Pulse, Style};
 
-/// Answers by itself what nobody answers in time: for the demo, which says so.
+/// Answers prompts automatically when no person answers in time: for the demo, which announces it.
 pub(crate) struct Unattended {
     pub(crate) wait: Duration,
 }
@@ -62,12 +62,12 @@ pub(crate) struct Following {
     run: String,
     address: String,
     json: bool,
-    /// Whether the run goes on when nobody reads any more, because this program does it.
+    /// Whether the run continues when the output is closed, because this program executes it.
     goes_on_unread: bool,
     live: Live,
     out: Output,
     typed: AnswerInput,
-    /// What is asked and not settled; the first is the one that is asked here.
+    /// The open prompts; the first one is shown here.
     prompts: VecDeque<Prompt>,
     unattended: Option<Unattended>,
     /// An answer on its way.
@@ -91,7 +91,7 @@ enum FollowStep {
     Release,
     Line(Option<String>),
     TimeIsUp,
-    Told(Option<Result<Told, ClientError>>),
+    Item(Option<Result<TailItem, ClientError>>),
 }
 
 impl Following {
@@ -125,19 +125,19 @@ impl Following {
 
     /// Until the run has ended; how it ended is the answer.
     pub(crate) async fn follow(mut self) -> Result<(), Failure> {
-        let failed = |why| Failure::Own(format!("signals cannot be heard: {why}"));
+        let failed = |why| Failure::Own(format!("cannot receive signals: {why}"));
         let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut tail = self.client.tail(Source::Run(self.run.clone()), None, Until::Ended);
         let mut timer: Option<Pin<Box<tokio::time::Sleep>>> = None;
         // What the timer is for: each prompt has all of its time.
         let mut timed = None;
         loop {
-            let asked =
+            let current =
                 self.prompts.front().filter(|_| self.sending.is_none()).map(|prompt| prompt.id.clone());
-            if timed != asked {
-                let wait = self.unattended.as_ref().filter(|_| asked.is_some()).map(|answers| answers.wait);
+            if timed != current {
+                let wait = self.unattended.as_ref().filter(|_| current.is_some()).map(|answers| answers.wait);
                 timer = wait.map(|wait| Box::pin(tokio::time::sleep(wait)));
-                timed = asked;
+                timed = current;
             }
             let next = self.next(&mut interrupts, &mut timer, &mut tail).await;
             match next {
@@ -165,8 +165,8 @@ impl Following {
                     timer = None;
                     self.answer_unattended()?;
                 }
-                FollowStep::Told(None) => break,
-                FollowStep::Told(Some(told)) => self.told(told?).await?,
+                FollowStep::Item(None) => break,
+                FollowStep::Item(Some(item)) => self.take_item(item?).await?,
             }
         }
         match self.live.ending() {
@@ -180,7 +180,7 @@ impl Following {
                 Err(Failure::Interrupted)
             }
             Some(Ending::Cancelled) => Err(Failure::Cancelled),
-            None => Err(Failure::Protocol(format!("nothing follows in {}, and it has no ending", self.run))),
+            None => Err(Failure::Protocol(format!("{} has no further events and no ending", self.run))),
         }
     }
 
@@ -198,32 +198,30 @@ impl Following {
             done = pending(&mut self.cancelling) => FollowStep::Cancelled(done),
             line = self.typed.line(), if listens => FollowStep::Line(line),
             () = elapsed(timer) => FollowStep::TimeIsUp,
-            told = tail.next() => FollowStep::Told(told),
+            item = tail.next() => FollowStep::Item(item),
             () = until(self.release_due) => FollowStep::Release,
             () = until(self.pulse.due()) => FollowStep::Pulse,
         }
     }
 
-    /// Whether prompts are asked here.
+    /// Whether prompts are answered here.
     fn asks_here(&self) -> bool {
         self.typed.is_attended()
     }
 
-    async fn told(&mut self, told: Told) -> Result<(), Failure> {
-        match told {
-            Told::Event { envelope, .. } => self.event(&envelope).await?,
-            Told::Gap { first, last } => self.note(&format!("events {first} to {last} were pruned")),
-            Told::Damaged(damaged) => self.note(&damage_words(&damaged)),
-            Told::CaughtUp { .. } => {
+    async fn take_item(&mut self, item: TailItem) -> Result<(), Failure> {
+        match item {
+            TailItem::Event { envelope, .. } => self.event(&envelope).await?,
+            TailItem::Gap { first, last } => self.note(&format!("events {first} to {last} were pruned")),
+            TailItem::Damaged(damaged) => self.note(&damage_words(&damaged)),
+            TailItem::CaughtUp { .. } => {
                 if std::mem::take(&mut self.is_away) {
                     self.note("reconnected");
                 }
             }
-            Told::Disconnected { reason, .. } => {
+            TailItem::Disconnected { reason, .. } => {
                 if !std::mem::replace(&mut self.is_away, true) {
-                    self.note(&format!(
-                        "the connection broke ({reason}); the run goes on without it; trying again"
-                    ));
+                    self.note(&format!("connection lost ({reason}); the run continues; reconnecting"));
                 }
             }
         }
@@ -232,22 +230,22 @@ impl Following {
 
     async fn event(&mut self, envelope: &str) -> Result<(), Failure> {
         self.live.set_width(self.out.width().filter(|_| !self.json));
-        let told = self.live.event(envelope);
+        let output = self.live.event(envelope);
         let holds = self.live.is_mid_line() && !self.json;
         self.release_due = holds.then(|| moment() + limits::HELD_WORD_WAIT);
-        self.pulse.heard(self.live.waits_for().as_deref(), moment());
+        self.pulse.received(self.live.waits_for().as_deref(), moment());
         if self.json {
             self.write(|out| out.json(envelope))?;
         } else {
-            self.text(&told.text)?;
-            for patch in &told.patches {
+            self.text(&output.text)?;
+            for patch in &output.patches {
                 self.patch(patch).await?;
             }
         }
-        if let Some(prompt) = told.asked {
-            self.asked(prompt)?;
+        if let Some(prompt) = output.prompt {
+            self.add_prompt(prompt)?;
         }
-        if let Some(id) = told.settled {
+        if let Some(id) = output.settled {
             let was_first = self.prompts.front().is_some_and(|prompt| prompt.id == id);
             self.prompts.retain(|prompt| prompt.id != id);
             if was_first && self.asks_here() {
@@ -266,13 +264,16 @@ impl Following {
                 let Ok(bytes) = self.client.read_artifact(id).await else { return Ok(()) };
                 self.live.patch(id, &bytes)
             }
-            _ => self.live.lines(&[format!("    the change is large; it is kept as {}", clean::line(id))]),
+            _ => self.live.lines(&[format!(
+                "    the change is too large to show; to show it: recount artifact get {}",
+                clean::line(id)
+            )]),
         };
         self.text(&text)
     }
 
-    /// Takes in what is asked; the first is asked at once.
-    fn asked(&mut self, prompt: Prompt) -> Result<(), Failure> {
+    /// Adds a prompt; the first is shown at once.
+    fn add_prompt(&mut self, prompt: Prompt) -> Result<(), Failure> {
         if !self.asks_here() || self.prompts.len() >= limits::PROMPTS_MAX {
             let text = self.live.prompt(&prompt) + &self.live.unbroken(&[prompt.elsewhere(&self.address)]);
             self.beside(&text)?;
@@ -294,11 +295,11 @@ impl Following {
         self.announce()
     }
 
-    /// Says beforehand that an answer will come by itself.
+    /// Announces that an automatic answer will follow.
     fn announce(&mut self) -> Result<(), Failure> {
         let Some(unattended) = &self.unattended else { return Ok(()) };
         let words = format!(
-            "(When nobody answers in {} seconds, the demo answers itself.)",
+            "(Without an answer within {} seconds, the demo answers for you.)",
             unattended.wait.as_secs()
         );
         let text = self.live.lines(&[words]);
@@ -307,7 +308,7 @@ impl Following {
 
     fn line(&mut self, line: Option<String>) -> Result<(), Failure> {
         let Some(line) = line else {
-            // Nobody types any more: answers come from elsewhere.
+            // The input is closed: answers come from elsewhere.
             for prompt in std::mem::take(&mut self.prompts) {
                 let text = self.live.unbroken(&[prompt.elsewhere(&self.address)]);
                 self.beside(&text)?;
@@ -319,7 +320,7 @@ impl Following {
         };
         let Some(prompt) = self.prompts.front().cloned() else {
             if !line.trim().is_empty() {
-                self.note("nothing is asked at the moment; what was typed is not used");
+                self.note("no prompt is open; the input is ignored");
             }
             return Ok(());
         };
@@ -348,31 +349,31 @@ impl Following {
         }
     }
 
-    /// What the demo says when nobody does.
+    /// The automatic answer of the demo.
     fn answer_unattended(&mut self) -> Result<(), Failure> {
         let Some(prompt) = self.prompts.front().cloned() else { return Ok(()) };
-        let comment = Some("nobody was there, so the demo answered".to_owned());
+        let comment = Some("no answer in time, so the demo answered".to_owned());
         let reply = match prompt.kind {
             Kind::Approval { .. } => Reply::Approve(comment),
             Kind::Question { choices } if !choices.is_empty() => Reply::Choice(0),
             Kind::Question { .. } => Reply::Text("as you think best".to_owned()),
             Kind::Handoff => Reply::Take(comment),
         };
-        let text = self.live.lines(&["(Nobody answered, so the demo does.)".to_owned()]);
+        let text = self.live.lines(&["(No answer in time; the demo answers.)".to_owned()]);
         self.beside(&text)?;
         self.sending = Some(Box::pin(send(self.client.clone(), prompt.id, reply)));
         Ok(())
     }
 
-    /// An answer arrived, or did not; what came of it is told as an event.
+    /// An answer arrived, or did not; its effect comes as an event.
     fn sent(&mut self, sent: Result<(), ClientError>) -> Result<(), Failure> {
         let Err(why) = sent else { return Ok(()) };
         let is_late = why.code().is_some_and(|code| code.ends_with("_not_pending") || code == "run_ended");
         if is_late {
-            self.note("it was answered before, or is not asked any more");
+            self.note("it was already answered or is no longer open");
             return Ok(());
         }
-        self.note(&format!("the answer was not taken: {why}"));
+        self.note(&format!("the answer was rejected: {why}"));
         let Some(prompt) = self.prompts.front().filter(|_| self.typed.is_attended()) else { return Ok(()) };
         let how = prompt.how().to_owned();
         let text = self.live.lines(&[how]);
@@ -382,15 +383,15 @@ impl Following {
     fn interrupted(&mut self) -> Result<(), Failure> {
         if std::mem::replace(&mut self.was_interrupted, true) {
             if self.goes_on_unread {
-                self.note("left at once; the work of the run was killed with this program; to continue it:");
+                self.note("quit at once; the work of the run was killed with this program; to continue it:");
                 self.note("    recount run --unfinished resume");
             } else {
-                self.note("left at once; the run may go on; to follow it:");
+                self.note("quit at once; the run may continue; to follow it:");
                 self.note(&format!("    recount tail -f {}{}", self.run, self.address));
             }
             return Err(Failure::Interrupted);
         }
-        self.note("cancelling the run; press Ctrl-C again to leave at once");
+        self.note("cancelling the run; press Ctrl-C again to quit at once");
         let (client, run) = (self.client.clone(), self.run.clone());
         self.cancelling = Some(Box::pin(async move {
             let reason = Some("interrupted from the keyboard".to_owned());
@@ -409,7 +410,7 @@ impl Following {
     fn cancelled(&mut self, done: Result<(), ClientError>) {
         match done {
             Err(why) if why.code() != Some("run_ended") => {
-                self.note(&format!("cannot cancel the run: {why}; press Ctrl-C again to leave at once"));
+                self.note(&format!("cannot cancel the run: {why}; press Ctrl-C again to quit at once"));
             }
             _ => {}
         }
@@ -454,7 +455,7 @@ impl Following {
     /// Words beside the run's account, in place of a sign of life.
     fn note(&mut self, words: &str) {
         let erase = self.pulse.erase();
-        // Where the output is gone, the next piece of the account will say so.
+        // If the output is closed, the next write reports it.
         self.out.text(erase).ok();
         note(words);
     }
@@ -496,8 +497,8 @@ async fn send(client: Client, id: String, reply: Reply) -> Result<(), ClientErro
         Reply::Reject(comment) => decide(&client, &id, Verdict::Reject, comment, None).await,
         Reply::Choice(place) => {
             // As the server has it: what was shown may have lost digits of a number.
-            let asked = client.get_clarification(&id).await?;
-            let choice = asked.choices.as_ref().and_then(|choices| choices.get(place));
+            let question = client.get_clarification(&id).await?;
+            let choice = question.choices.as_ref().and_then(|choices| choices.get(place));
             let chosen = choice.map_or_else(|| "null".to_owned(), |choice| answer::meant(choice.text()));
             respond(&client, &id, chosen).await
         }

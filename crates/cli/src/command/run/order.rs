@@ -1,4 +1,4 @@
-//! What is asked for on the command line, as requests have it. Pure but for the paths of folders.
+//! Builds the request for a run from the command line. Pure but for the paths of folders.
 
 use std::path::Path;
 
@@ -19,10 +19,12 @@ impl Run {
         order.task_id = self.task.clone();
         match self.kind.as_str() {
             "shell" => order.command = Some(command(&self.words)?),
-            "git" => order.args = Some(some(&self.words, "what follows git, such as -- log -1")?.to_vec()),
+            "git" => {
+                order.args = Some(some(&self.words, "the arguments of git, such as -- log -1")?.to_vec())
+            }
             "file" => order.file = Some(file(&self.words)?),
             _ if words.trim().is_empty() => {
-                return Err(Failure::Usage("no task given; describe it in words".to_owned()));
+                return Err(Failure::Usage("no task given; describe the task in words".to_owned()));
             }
             _ => {
                 order.title = order.title.or_else(|| title::of_request(&words));
@@ -78,9 +80,9 @@ pub(super) fn in_task(order: CreateRun) -> CreateTask {
     }
 }
 
-fn some<'a>(words: &'a [String], wanted: &str) -> Result<&'a [String], Failure> {
+fn some<'a>(words: &'a [String], expected: &str) -> Result<&'a [String], Failure> {
     if words.is_empty() {
-        return Err(Failure::Usage(format!("no task given; give {wanted}")));
+        return Err(Failure::Usage(format!("no task given; give {expected}")));
     }
     Ok(words)
 }
@@ -107,7 +109,10 @@ fn file(words: &[String]) -> Result<FileOrder, Failure> {
         Failure::Usage(format!("{why}; use a tool and its input, such as read_file '{{\"path\":\"a\"}}'"))
     };
     let [tool, input] = words else {
-        return Err(wrong(format!("--kind file takes two words, and there are {}", words.len())));
+        return Err(wrong(format!(
+            "--kind file takes two arguments, a tool and its input; {} given",
+            words.len()
+        )));
     };
     let input =
         RawValue::from_string(input.clone()).map_err(|why| wrong(format!("the input is not JSON: {why}")))?;
@@ -117,7 +122,7 @@ fn file(words: &[String]) -> Result<FileOrder, Failure> {
 /// A folder by its whole path, as the server needs it.
 pub(in crate::command) fn folder(path: &Path) -> Result<String, Failure> {
     let whole = std::fs::canonicalize(path)
-        .map_err(|why| Failure::Usage(format!("the workspace {} cannot be used: {why}", path.display())))?;
+        .map_err(|why| Failure::Usage(format!("cannot use the workspace {}: {why}", path.display())))?;
     if !whole.is_dir() {
         return Err(Failure::Usage(format!("the workspace {} is not a folder", path.display())));
     }
@@ -128,13 +133,13 @@ pub(in crate::command) fn folder(path: &Path) -> Result<String, Failure> {
 /// What is chosen of an option of an agent.
 pub(super) fn choice(text: &str) -> Result<(String, String), String> {
     let choice = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let wrong = || format!("{text:?} is not NAME=VALUE, such as language=Dutch");
+    let wrong = || format!("{text:?} is not of the form NAME=VALUE, such as language=Dutch");
     choice.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(wrong)
 }
 
 /// An amount of dollars in millionths.
 pub(super) fn micros(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not an amount; use US dollars, such as 0.50");
+    let wrong = || format!("{text:?} is not an amount of money; use US dollars, such as 0.50");
     let (whole, fraction) = text.trim().trim_start_matches('$').split_once('.').unwrap_or((text.trim(), ""));
     let whole = whole.trim_start_matches('$');
     let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
@@ -145,7 +150,7 @@ pub(super) fn micros(text: &str) -> Result<u64, String> {
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
     let fraction: u64 = format!("{fraction:0<6}").parse().map_err(|_| wrong())?;
     let micros = whole.checked_mul(1_000_000).and_then(|micros| micros.checked_add(fraction));
-    // As much as every JSON reader can say exactly.
+    // The largest integer that every JSON reader represents exactly.
     micros.filter(|micros| (1..1 << 53).contains(micros)).ok_or_else(wrong)
 }
 

@@ -1,7 +1,7 @@
-//! Lines that a person types. See [`AnswerInput`].
+//! Reads the lines that a person types. See [`AnswerInput`].
 //!
-//! At a terminal lines are read all the time, so that what was typed before a question stood there is never taken
-//! for its answer. From a pipe a line is read only when something is asked.
+//! At a terminal lines are read all the time, so that text typed before a prompt appeared is never taken
+//! for its answer. From a pipe a line is read only while a prompt is open.
 
 use std::io::IsTerminal as _;
 
@@ -12,8 +12,8 @@ use crate::limits::TYPED_BYTES_MAX;
 pub(super) enum AnswerInput {
     Terminal(BufReader<Stdin>, Vec<u8>),
     Pipe(BufReader<Stdin>, Vec<u8>),
-    /// There is nobody who could answer here.
-    Nobody,
+    /// No input: no person can answer here.
+    Unattended,
 }
 
 impl AnswerInput {
@@ -21,20 +21,20 @@ impl AnswerInput {
         match std::io::stdin().is_terminal() {
             true => AnswerInput::Terminal(BufReader::new(tokio::io::stdin()), Vec::new()),
             false if even_from_a_pipe => AnswerInput::Pipe(BufReader::new(tokio::io::stdin()), Vec::new()),
-            false => AnswerInput::Nobody,
+            false => AnswerInput::Unattended,
         }
     }
 
     pub(super) fn is_attended(&self) -> bool {
-        !matches!(self, AnswerInput::Nobody)
+        !matches!(self, AnswerInput::Unattended)
     }
 
     /// Whether a line is to be waited for now.
-    pub(super) fn listens(&self, something_is_asked: bool) -> bool {
+    pub(super) fn listens(&self, has_prompt: bool) -> bool {
         match self {
             AnswerInput::Terminal(..) => true,
-            AnswerInput::Pipe(..) => something_is_asked,
-            AnswerInput::Nobody => false,
+            AnswerInput::Pipe(..) => has_prompt,
+            AnswerInput::Unattended => false,
         }
     }
 
@@ -45,7 +45,7 @@ impl AnswerInput {
             AnswerInput::Terminal(reader, gathered) | AnswerInput::Pipe(reader, gathered) => {
                 (reader, gathered)
             }
-            AnswerInput::Nobody => return std::future::pending().await,
+            AnswerInput::Unattended => return std::future::pending().await,
         };
         let room = TYPED_BYTES_MAX.saturating_sub(gathered.len()) as u64;
         let read = reader.take(room).read_until(b'\n', gathered).await;
@@ -54,7 +54,7 @@ impl AnswerInput {
                 Some(String::from_utf8_lossy(&std::mem::take(gathered)).into_owned())
             }
             _ => {
-                *self = AnswerInput::Nobody;
+                *self = AnswerInput::Unattended;
                 None
             }
         }

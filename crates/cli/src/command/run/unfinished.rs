@@ -11,7 +11,7 @@ use crate::command::reach::Reached;
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
-use crate::render::clean;
+use crate::render::{clean, utc_time};
 
 /// What to do with unfinished runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Unfinished {
         let mut typed = AnswerInput::open(self.even_from_a_pipe);
         for _ in 0..limits::CHOICE_ATTEMPTS_MAX {
             note(
-                "Type r to resume (this calls the model again), a to cancel, q to quit and leave the run as it is.",
+                "Type r to resume (calls the model again), a to cancel the run, q to quit and leave the run as it is.",
             );
             let Some(line) = typed.line().await else { break };
             if let Some(action) = Action::typed(&line) {
@@ -126,7 +126,8 @@ impl Unfinished {
 
 fn in_words(left: &recount_server::Unfinished) -> String {
     let title = left.title.as_deref().map_or(String::new(), |title| format!(": {title}"));
-    clean::line(&format!("{} ({}, created {}){title}", left.run, left.status, left.created_at))
+    let created = utc_time(&left.created_at);
+    clean::line(&format!("{} ({}, created {created}){title}", left.run, left.status))
 }
 
 #[cfg(test)]

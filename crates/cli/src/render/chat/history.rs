@@ -1,15 +1,15 @@
-//! What was said before, for who comes back to a session.
+//! Prints the history of a session when it is continued.
 
 use recount_client::aap::wire::{Block, Content, HistoryMessage};
 
 use super::words::{call, plain, result};
 use crate::render::clean;
 
-/// Lines of one message that are told; how many more there are is said.
+/// Lines of one message that are printed; the number of omitted ones is printed.
 const LINES_MAX: usize = 20;
 
 /// Messages as lines: the last `shown_max` of them, and how many came before.
-pub(crate) fn told(messages: &[HistoryMessage], shown_max: usize) -> Vec<String> {
+pub(crate) fn history(messages: &[HistoryMessage], shown_max: usize) -> Vec<String> {
     let left = messages.len().saturating_sub(shown_max);
     let mut lines = Vec::new();
     if left > 0 {
@@ -18,12 +18,12 @@ pub(crate) fn told(messages: &[HistoryMessage], shown_max: usize) -> Vec<String>
     }
     for (place, message) in messages.iter().enumerate().skip(left) {
         match message {
-            HistoryMessage::System { content } => said("system", &plain(content), &mut lines),
-            HistoryMessage::User { content } => said("you", &plain(content), &mut lines),
+            HistoryMessage::System { content } => push_message("system", &plain(content), &mut lines),
+            HistoryMessage::User { content } => push_message("you", &plain(content), &mut lines),
             HistoryMessage::Assistant { content: Content::Blocks(blocks) } => {
-                blocks.iter().for_each(|block| told_block(block, &mut lines));
+                blocks.iter().for_each(|block| push_block(block, &mut lines));
             }
-            HistoryMessage::Assistant { content } => said("agent", &plain(content), &mut lines),
+            HistoryMessage::Assistant { content } => push_message("agent", &plain(content), &mut lines),
             HistoryMessage::Tool { tool_call_id, content } => {
                 let name = name_of(&messages[..place], tool_call_id).unwrap_or(tool_call_id);
                 lines.extend(result(name, content));
@@ -34,23 +34,23 @@ pub(crate) fn told(messages: &[HistoryMessage], shown_max: usize) -> Vec<String>
     lines
 }
 
-fn told_block(block: &Block, lines: &mut Vec<String>) {
+fn push_block(block: &Block, lines: &mut Vec<String>) {
     match block {
-        Block::Text { text, status } => said(&marked("agent", status.as_deref()), text.trim(), lines),
+        Block::Text { text, status } => push_message(&marked("agent", status.as_deref()), text.trim(), lines),
         Block::Thinking { thinking, status } => {
-            said(&marked("thinking", status.as_deref()), thinking.trim(), lines);
+            push_message(&marked("thinking", status.as_deref()), thinking.trim(), lines);
         }
         Block::ToolUse { name, input, .. } => {
             lines.push(format!("▸ call {}{}", clean::line(name), call(input)))
         }
         Block::Image { .. } => {
-            said("agent", &plain(&Content::Blocks(vec![block.clone()])), lines);
+            push_message("agent", &plain(&Content::Blocks(vec![block.clone()])), lines);
         }
         Block::Unknown => {}
     }
 }
 
-/// Says beside who spoke that it is no part of the answer.
+/// Marks beside the speaker that the text is no part of the answer.
 fn marked(who: &str, status: Option<&str>) -> String {
     match status {
         Some("abandoned") => format!("{who} (abandoned)"),
@@ -59,8 +59,8 @@ fn marked(who: &str, status: Option<&str>) -> String {
     }
 }
 
-/// Who said it, and what; the lines behind the first are set in.
-fn said(who: &str, text: &str, lines: &mut Vec<String>) {
+/// The speaker and the text; the lines after the first are indented.
+fn push_message(who: &str, text: &str, lines: &mut Vec<String>) {
     let mut text_lines = clean::lines(text);
     lines.push(format!("{who}: {}", text_lines.next().unwrap_or_default()));
     lines.extend(text_lines.by_ref().take(LINES_MAX - 1).map(|line| format!("    {line}")));

@@ -31,13 +31,13 @@ fn stop(reason: StopReason) -> Stop {
     Stop { reason, error: None, usage: None, awaiting: None }
 }
 
-fn told(coloured: bool, events: &[TurnEvent]) -> String {
-    let mut telling = TurnPrinter::new(Paint(coloured));
-    events.iter().map(|event| telling.event(event)).collect()
+fn print(coloured: bool, events: &[TurnEvent]) -> String {
+    let mut printer = TurnPrinter::new(Paint(coloured));
+    events.iter().map(|event| printer.event(event)).collect()
 }
 
 #[test]
-fn a_turn_is_told_as_it_comes_and_its_parts_can_be_told_apart_without_colours() {
+fn a_turn_is_printed_as_it_comes_and_is_readable_without_colours() {
     let events = [
         TurnEvent::Start,
         thought("first this,\nth"),
@@ -56,21 +56,21 @@ fn a_turn_is_told_as_it_comes_and_its_parts_can_be_told_apart_without_colours() 
                     ▸ call lookup  {\"key\":\"a\\u001b[2J\"}\n▸ call now\n\
                     ◂ result of lookup: one\n    two\n    three\n    four\n    five\n    (2 more lines)\n\
                     ◂ result of gone: x\\u{7}y\nDone.\n";
-    assert_eq!(told(false, &events), expected);
+    assert_eq!(print(false, &events), expected);
     let whole = [
         TurnEvent::Thinking("first this,\nthen that".into()),
         TurnEvent::Text("Let me look.\r\nYes.".into()),
         TurnEvent::Text("Done.".into()),
     ];
     assert_eq!(
-        told(false, &whole),
+        print(false, &whole),
         "thinking: first this,\nthinking: then that\nLet me look.\nYes.\nDone.\n"
     );
 }
 
 #[test]
 fn an_abandoned_answer_is_marked_as_it_comes_and_in_the_history() {
-    let note = "\n\n[The answer was cut off here and starts again.]\n\n";
+    let note = "\n\n[The response was cut off here and starts again.]\n\n";
     let cut = |chars| Retraction { chars, note: note.into() };
     let events = [
         thought("hm"),
@@ -81,9 +81,9 @@ fn an_abandoned_answer_is_marked_as_it_comes_and_in_the_history() {
         TurnEvent::Stop(stop(StopReason::EndTurn)),
     ];
     assert_eq!(
-        told(false, &events),
-        "thinking: hm\nThe contract ends\nthinking: [The answer was cut off here and starts again.]\n\
-         [The answer was cut off here and starts again.]\nIt ends in June.\n"
+        print(false, &events),
+        "thinking: hm\nThe contract ends\nthinking: [The response was cut off here and starts again.]\n\
+         [The response was cut off here and starts again.]\nIt ends in June.\n"
     );
     let block = |text: &str, status: &str| Block::Text { text: text.into(), status: Some(status.into()) };
     let blocks = vec![
@@ -97,7 +97,7 @@ fn an_abandoned_answer_is_marked_as_it_comes_and_in_the_history() {
         history(&past, 1),
         [
             "agent (abandoned): It",
-            "agent (abandoned): [The answer was cut off here and starts again.]",
+            "agent (abandoned): [The response was cut off here and starts again.]",
             "agent: It ends",
             "agent (cut off): in"
         ]
@@ -115,44 +115,44 @@ fn what_the_server_sends_cannot_steer_the_terminal() {
         TurnEvent::Text(hostile.into()),
         TurnEvent::TextRetracted(Retraction { chars: 1, note: hostile.into() }),
     ];
-    let out = told(false, &events);
+    let out = print(false, &events);
     assert!(!out.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}']), "{out:?}");
-    let coloured = told(true, &events);
+    let coloured = print(true, &events);
     let left = coloured.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "").replace("\u{1b}[2m", "");
     assert_eq!(left, out, "colours add nothing but themselves");
-    let asked = permission(&open("1", hostile, json!({ hostile: hostile })), Some(hostile)).join("\n");
+    let prompt_text = permission(&open("1", hostile, json!({ hostile: hostile })), Some(hostile)).join("\n");
     let failed = Stop {
         error: Some(TurnFailure { code: hostile.into(), message: hostile.into(), retryable: false }),
         ..stop(StopReason::Error)
     };
     let used = usage(&json!({ hostile: 1 })).unwrap();
     let past = history(&[HistoryMessage::User { content: Content::Text(hostile.into()) }], 1).join("\n");
-    for words in [asked, stopped(&failed).unwrap(), used, past] {
+    for words in [prompt_text, stopped(&failed).unwrap(), used, past] {
         assert!(!words.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}']), "{words:?}");
     }
 }
 
 #[test]
-fn who_is_asked_for_leave_sees_the_whole_input() {
+fn a_permission_prompt_shows_the_whole_input() {
     let input = json!({"command": format!("echo {}; rm -r old", "x".repeat(400))});
     let lines = permission(&open("1", "shell", input), Some("Runs a command.\nAnd more.")).join("\n");
-    assert!(lines.starts_with("The agent asks for permission to use shell:\n    {\n"), "{lines}");
-    assert!(lines.contains("rm -r old") && lines.ends_with("what it does: Runs a command."), "{lines}");
+    assert!(lines.starts_with("Permission requested: use shell\n    {\n"), "{lines}");
+    assert!(lines.contains("rm -r old") && lines.ends_with("tool: Runs a command."), "{lines}");
     let huge = permission(&open("1", "shell", json!("y".repeat(100_000))), None).join("\n");
-    assert!(huge.contains("more bytes of the input are not shown here)"), "what is not shown is said");
-    let short = told(false, &[call("1", "shell", json!("y".repeat(1_000)))]);
+    assert!(huge.contains("more bytes of input are not shown)"), "what is not shown is said");
+    let short = print(false, &[call("1", "shell", json!("y".repeat(1_000)))]);
     assert!(short.ends_with("…\n") && short.lines().count() == 1 && short.len() < 300, "{short}");
 }
 
 #[test]
-fn endings_say_what_the_server_says() {
+fn endings_show_the_message_of_the_server() {
     let words = |reason| stopped(&stop(reason));
     assert_eq!(words(StopReason::EndTurn), None);
     assert_eq!(words(StopReason::ToolUse), None);
     assert!(words(StopReason::MaxTokens).unwrap().contains("max_tokens"));
     assert!(words(StopReason::Refusal).unwrap().contains("refusal"));
     assert_eq!(words(StopReason::Other("nap".into())).unwrap(), "stopped: nap");
-    assert!(words(StopReason::Error).unwrap().contains("gives no reason"));
+    assert!(words(StopReason::Error).unwrap().contains("returned no reason"));
     let failure = TurnFailure { code: "model_cut".into(), message: "cut off".into(), retryable: true };
     let failed = Stop { error: Some(failure), ..stop(StopReason::Error) };
     let expected = "✗ the turn failed: model_cut: cut off; retry may succeed";
@@ -162,7 +162,7 @@ fn endings_say_what_the_server_says() {
     let waits = |awaiting| stopped(&Stop { awaiting: Some(awaiting), ..stop(StopReason::EndTurn) }).unwrap();
     let choices = json!({"kind": "clarification", "choices": ["red", {"label": "green", "value": 2}, 3]});
     assert_eq!(waits(choices), "the agent waits for an answer, such as red, green, 3");
-    assert!(waits(json!({"kind": "handoff"})).contains("hands over"));
+    assert!(waits(json!({"kind": "handoff"})).contains("a person must take over"));
     let used = json!({"costMicrosUsd": 1_500, "inputTokens": 10, "of": {"x": 1}, "output_tokens": 2});
     assert_eq!(usage(&used).unwrap(), "usage: input tokens 10, output tokens 2, cost 0.0015 USD");
     assert_eq!(usage(&json!({})), None);
@@ -170,7 +170,7 @@ fn endings_say_what_the_server_says() {
 }
 
 #[test]
-fn a_history_is_told_from_its_end_with_who_said_what() {
+fn a_history_is_printed_from_its_end_with_the_speaker_of_each_message() {
     let used = Block::ToolUse { tool_call_id: "c".into(), name: "look".into(), input: json!({"a": 1}) };
     let picture = Block::Image { url: "data:image/png;base64,AAAA".into() };
     let blocks = |blocks| Content::Blocks(blocks);
@@ -187,7 +187,7 @@ fn a_history_is_told_from_its_end_with_who_said_what() {
         "(1 earlier message is not shown; /history shows all)",
         "you: look",
         "    at it",
-        "    [picture, image/png, 11 bytes as text]",
+        "    [image, image/png, 11 bytes encoded]",
         "thinking: hm",
         "agent: ok",
         "▸ call look  {\"a\":1}",

@@ -8,22 +8,22 @@ use crate::render::clean;
 use crate::render::flow::beginning;
 use crate::render::sentence::dollars;
 
-/// Characters of a call's input that are told in its line; the rest is left out, which is said.
+/// Characters of a call's input that are printed in its line; a cut is marked.
 const INPUT_CHARS_MAX: usize = 160;
 
-/// Lines of a result that are told; how many more there are is said.
+/// Lines of a result that are printed; the number of omitted ones is printed.
 const RESULT_LINES_MAX: usize = 5;
 
-/// Characters of a line of a result that are told.
+/// Characters of a line of a result that are printed.
 const RESULT_LINE_CHARS_MAX: usize = 240;
 
-/// Characters of an input that are told to who is asked for leave; what is left out is said.
-const ASKED_CHARS_MAX: usize = 16 * 1024;
+/// Characters of an input in a permission prompt; a cut is marked.
+const PERMISSION_CHARS_MAX: usize = 16 * 1024;
 
-/// Characters of an address of a picture that are told.
+/// Characters of an address of a picture that are printed.
 const URL_CHARS_MAX: usize = 120;
 
-/// A call's input, short, behind its name.
+/// A call's input, shortened, after its name.
 pub(super) fn call(input: &Value) -> String {
     match input {
         Value::Null => String::new(),
@@ -36,32 +36,32 @@ pub(super) fn call(input: &Value) -> String {
 pub(super) fn result(name: &str, content: &Content) -> Vec<String> {
     let text = plain(content);
     let mut lines = text.lines().map(|line| clean::line(&short(line, RESULT_LINE_CHARS_MAX)));
-    let mut told = vec![format!("◂ result of {}: {}", clean::line(name), lines.next().unwrap_or_default())];
-    told.extend(lines.by_ref().take(RESULT_LINES_MAX - 1).map(|line| format!("    {line}")));
+    let mut shown = vec![format!("◂ result of {}: {}", clean::line(name), lines.next().unwrap_or_default())];
+    shown.extend(lines.by_ref().take(RESULT_LINES_MAX - 1).map(|line| format!("    {line}")));
     let left = lines.count();
     if left > 0 {
-        told.push(format!("    ({left} more {})", if left == 1 { "line" } else { "lines" }));
+        shown.push(format!("    ({left} more {})", if left == 1 { "line" } else { "lines" }));
     }
-    told
+    shown
 }
 
-/// What leave is asked for: the call with its whole input, because that is what is allowed.
+/// A permission prompt: the call with its whole input, because that is what is allowed.
 pub(crate) fn permission(call: &OpenCall, description: Option<&str>) -> Vec<String> {
-    let mut lines = vec![format!("The agent asks for permission to use {}:", clean::line(&call.name))];
+    let mut lines = vec![format!("Permission requested: use {}", clean::line(&call.name))];
     let input = serde_json::to_string_pretty(&call.input).unwrap_or_default();
-    let told: String = input.chars().take(ASKED_CHARS_MAX).collect();
-    lines.extend(clean::lines(&told).map(|line| format!("    {line}")));
-    let left = input.len() - told.len();
+    let shown: String = input.chars().take(PERMISSION_CHARS_MAX).collect();
+    lines.extend(clean::lines(&shown).map(|line| format!("    {line}")));
+    let left = input.len() - shown.len();
     if left > 0 {
-        lines.push(format!("    ({left} more bytes of the input are not shown here)"));
+        lines.push(format!("    ({left} more bytes of input are not shown)"));
     }
     if let Some(first) = description.and_then(|description| description.lines().next()) {
-        lines.push(format!("  what it does: {}", clean::line(&short(first, RESULT_LINE_CHARS_MAX))));
+        lines.push(format!("  tool: {}", clean::line(&short(first, RESULT_LINE_CHARS_MAX))));
     }
     lines
 }
 
-/// What a turn took, as far as the server says it.
+/// The usage of a turn, as far as the server reports it.
 pub(crate) fn usage(usage: &Value) -> Option<String> {
     let mut facts = Vec::new();
     let mut costs = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn stopped(stop: &Stop) -> Option<String> {
     let words = match &stop.reason {
         StopReason::EndTurn if stop.awaiting.is_some() => waits(stop.awaiting.as_ref()),
         StopReason::EndTurn | StopReason::ToolUse => return None,
-        StopReason::MaxTokens => "stopped: the answer reached its maximum length (max_tokens)".to_owned(),
+        StopReason::MaxTokens => "stopped: the response reached its maximum length (max_tokens)".to_owned(),
         StopReason::Refusal => "stopped: the model refused to continue (refusal)".to_owned(),
         StopReason::Error => match &stop.error {
             Some(error) => {
@@ -92,18 +92,18 @@ pub(crate) fn stopped(stop: &Stop) -> Option<String> {
                 let again = if error.retryable { "; retry may succeed" } else { "" };
                 format!("✗ the turn failed: {code}{}{again}", error.message)
             }
-            None => "✗ the turn failed; the server gives no reason".to_owned(),
+            None => "✗ the turn failed; the server returned no reason".to_owned(),
         },
         StopReason::Other(reason) => format!("stopped: {reason}"),
     };
     Some(clean::line(&words))
 }
 
-/// What a person is to do, for servers that say it. The question itself was said as text.
+/// The action for a person, if the server names one. The question itself was printed as text.
 fn waits(awaiting: Option<&Value>) -> String {
     let field = |name: &str| awaiting.and_then(|awaiting| awaiting.get(name));
     if field("kind").and_then(Value::as_str) == Some("handoff") {
-        return "the agent hands over: a person must take over".to_owned();
+        return "handoff: a person must take over".to_owned();
     }
     let choices = field("choices").and_then(Value::as_array).into_iter().flatten();
     let choices: Vec<String> = choices
@@ -139,9 +139,9 @@ pub(super) fn plain(content: &Content) -> String {
 fn image(url: &str) -> String {
     match url.strip_prefix("data:").and_then(|data| data.split_once(';')) {
         Some((mime, data)) => {
-            format!("[picture, {}, {} bytes as text]", short(mime, URL_CHARS_MAX), data.len())
+            format!("[image, {}, {} bytes encoded]", short(mime, URL_CHARS_MAX), data.len())
         }
-        None => format!("[picture at {}]", short(url, URL_CHARS_MAX)),
+        None => format!("[image at {}]", short(url, URL_CHARS_MAX)),
     }
 }
 

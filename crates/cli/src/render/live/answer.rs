@@ -1,18 +1,19 @@
-//! What a tool answers, when the run is one call of that tool.
+//! Prints the output of a tool when the run is one call of that tool.
 
-use super::super::clean;
+use super::super::{clean, count};
 
-/// Lines that are told; how many more there are is said.
+/// Lines that are printed; the number of omitted ones is printed.
 const LINES_MAX: usize = 200;
 
 pub(super) fn lines(output: &str) -> Vec<String> {
-    let mut told: Vec<String> = clean::lines(output)
+    let mut shown: Vec<String> = clean::lines(output)
         .take(LINES_MAX)
         .map(|line| format!("    {line}").trim_end().to_owned())
         .collect();
     let total = output.lines().count();
     if total > LINES_MAX {
-        told.push(format!("    ({} more lines; recount show --all shows them)", total - LINES_MAX));
+        let more = count((total - LINES_MAX) as u64, "more line");
+        shown.push(format!("    ({more}; to show all: recount show --all)"));
     }
-    told
+    shown
 }

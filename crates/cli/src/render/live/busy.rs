@@ -1,4 +1,4 @@
-//! What a run waits for: a worker, the model, a call, or a person, of whom nothing is said. Pure.
+//! Tracks what a run waits for: a worker, the model, a call, or a person (not printed). Pure.
 
 use super::Data;
 
@@ -59,7 +59,7 @@ impl Busy {
             Busy::Nothing => None,
             Busy::Worker => Some("a worker".to_owned()),
             Busy::Workspace => Some("the workspace".to_owned()),
-            Busy::Place => Some("a free place".to_owned()),
+            Busy::Place => Some("a free worker slot".to_owned()),
             Busy::Model => Some("the model".to_owned()),
             Busy::Calls(calls) => calls.last().map(|(_, name)| super::clean::line(name)),
         }
@@ -78,7 +78,7 @@ mod tests {
             ("run.queued", "{}".to_owned(), Some("a worker")),
             ("run.throttled", "{}".to_owned(), Some("a worker")),
             ("run.started", "{}".to_owned(), Some("the workspace")),
-            ("run.throttled", "{}".to_owned(), Some("a free place")),
+            ("run.throttled", "{}".to_owned(), Some("a free worker slot")),
             ("turn.started", "{}".to_owned(), Some("the model")),
             ("assistant.text_delta", "{}".to_owned(), Some("the model")),
             ("turn.completed", "{}".to_owned(), None),

@@ -1,19 +1,19 @@
-//! What a command writes, while it writes it: the first lines as they come, then how many there are, and the last
+//! Prints the output of a command while it runs: the first lines as they come, then their number, and the last
 //! ones when it is over.
 //!
 //! Look at [`CallOutput`]. Bounded in lines and in the bytes of a line, whatever the command does.
 
 use std::collections::VecDeque;
 
-use super::super::clean;
+use super::super::{clean, count};
 
-/// Lines that are told as they come.
+/// Lines that are printed as they come.
 const FIRST_LINES: u64 = 20;
 
-/// Lines that are told at the end, of those that were not told as they came.
+/// Lines that are printed at the end, of those that were not printed as they came.
 const LAST_LINES: usize = 10;
 
-/// Bytes of a line that are told; how many more there were is said.
+/// Bytes of a line that are printed; the number of omitted ones is printed.
 const LINE_BYTES_MAX: usize = 2_000;
 
 /// One call's output.
@@ -23,7 +23,7 @@ pub(super) struct CallOutput {
     open: [Open; 2],
     lines: u64,
     last: VecDeque<String>,
-    /// At how many lines something is said again.
+    /// The number of lines at which the count is printed again.
     next_count: u64,
 }
 
@@ -35,9 +35,9 @@ struct Open {
 }
 
 impl CallOutput {
-    /// Takes a piece in and gives the lines to tell now.
+    /// Adds a piece and returns the lines to print now.
     pub(super) fn piece(&mut self, is_stderr: bool, piece: &str) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         for part in piece.split_inclusive('\n') {
             let open = &mut self.open[usize::from(is_stderr)];
             let (text, ends) = match part.strip_suffix('\n') {
@@ -47,45 +47,45 @@ impl CallOutput {
             open.take(text);
             if ends {
                 let line = open.close();
-                self.line(line, &mut told);
+                self.line(line, &mut shown);
             }
         }
-        told
+        shown
     }
 
     /// Takes in something that is not text.
     pub(super) fn opaque(&mut self, bytes: usize) -> Vec<String> {
-        let mut told = Vec::new();
-        self.line(format!("({bytes} bytes that are not text)"), &mut told);
-        told
+        let mut shown = Vec::new();
+        self.line(format!("({} of binary data)", count(bytes as u64, "byte")), &mut shown);
+        shown
     }
 
-    /// The lines to tell when the call is over.
+    /// The lines to print when the call is over.
     pub(super) fn finish(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         for stream in 0..self.open.len() {
             if !self.open[stream].text.is_empty() {
                 let line = self.open[stream].close();
-                self.line(line, &mut told);
+                self.line(line, &mut shown);
             }
         }
         let left_out = self.lines.saturating_sub(FIRST_LINES).saturating_sub(self.last.len() as u64);
         if left_out > 0 {
-            told.push(format!("({left_out} lines are not shown here; these are the last)"));
+            shown.push(format!("({} not shown; the last lines follow)", count(left_out, "line")));
         }
-        told.extend(self.last.drain(..));
-        told
+        shown.extend(self.last.drain(..));
+        shown
     }
 
-    /// Whether lines came, and all were told.
+    /// Whether lines came, and all were printed.
     pub(super) fn is_whole(&self) -> bool {
         self.lines > 0 && self.lines <= FIRST_LINES + LAST_LINES as u64
     }
 
-    fn line(&mut self, line: String, told: &mut Vec<String>) {
+    fn line(&mut self, line: String, shown: &mut Vec<String>) {
         self.lines += 1;
         if self.lines <= FIRST_LINES {
-            told.push(line);
+            shown.push(line);
             return;
         }
         if self.last.len() == LAST_LINES {
@@ -94,7 +94,7 @@ impl CallOutput {
         self.last.push_back(line);
         self.next_count = self.next_count.max(100);
         if self.lines == self.next_count {
-            told.push(format!("({} lines so far)", self.lines));
+            shown.push(format!("({} lines so far)", self.lines));
             self.next_count = self.next_count.saturating_mul(10);
         }
     }
@@ -116,7 +116,7 @@ impl Open {
         let line = clean::line(text.strip_suffix('\r').unwrap_or(&text));
         match std::mem::take(&mut self.left_out) {
             0 => line,
-            bytes => format!("{line} (and {bytes} more bytes in this line)"),
+            bytes => format!("{line} ({} in this line)", count(bytes as u64, "more byte")),
         }
     }
 }
@@ -126,28 +126,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_output_is_told_as_it_comes() {
+    fn a_short_output_is_printed_as_it_comes() {
         let mut output = CallOutput::default();
         assert_eq!(output.piece(false, "one\ntw"), ["one"]);
         assert_eq!(output.piece(true, "warning\n"), ["warning"]);
         assert_eq!(output.piece(false, "o\r\nthr\u{1b}[31m"), ["two"]);
-        assert_eq!(output.opaque(7), ["(7 bytes that are not text)"]);
+        assert_eq!(output.opaque(7), ["(7 bytes of binary data)"]);
         assert_eq!(output.finish(), [r"thr\u{1b}[31m"]);
         assert!(output.is_whole());
     }
 
     #[test]
-    fn a_long_output_is_told_by_its_ends() {
+    fn of_a_long_output_both_ends_are_printed() {
         let mut output = CallOutput::default();
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         for line in 0..1_234 {
-            told.extend(output.piece(false, &format!("line {line}\n")));
+            shown.extend(output.piece(false, &format!("line {line}\n")));
         }
-        assert_eq!(told.len(), 22);
-        assert_eq!(told[19..], ["line 19", "(100 lines so far)", "(1000 lines so far)"]);
+        assert_eq!(shown.len(), 22);
+        assert_eq!(shown[19..], ["line 19", "(100 lines so far)", "(1000 lines so far)"]);
         assert!(!output.is_whole());
         let last = output.finish();
-        assert_eq!(last[0], "(1204 lines are not shown here; these are the last)");
+        assert_eq!(last[0], "(1204 lines not shown; the last lines follow)");
         assert_eq!((last.len(), last[10].as_str()), (11, "line 1233"));
     }
 
@@ -158,6 +158,6 @@ mod tests {
             assert!(output.piece(false, &"ä".repeat(500)).is_empty());
         }
         let line = output.piece(false, "\n").remove(0);
-        assert_eq!(line, format!("{} (and 998000 more bytes in this line)", "ä".repeat(1_000)));
+        assert_eq!(line, format!("{} (998000 more bytes in this line)", "ä".repeat(1_000)));
     }
 }

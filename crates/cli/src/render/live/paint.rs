@@ -1,4 +1,4 @@
-//! Colour, where there may be some. It never carries meaning: whatever is coloured says the same in words.
+//! Terminal colours, where allowed. They never carry meaning alone: coloured text has the same meaning without them.
 //!
 //! Only colours are set and set back; nothing moves the cursor, and nothing is overwritten.
 
@@ -32,7 +32,7 @@ impl Paint {
     }
 }
 
-/// Signs that repeat what the word beside them says.
+/// Signs that repeat the meaning of the word beside them.
 const SIGNS: &[&str] = &["▸ ", "◂ ", "✓ ", "✗ "];
 
 /// A line without the sign that it begins with.

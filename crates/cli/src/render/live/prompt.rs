@@ -1,5 +1,5 @@
-//! What people are asked while a run is followed, in words: what, why, what follows, and what happens when nobody
-//! answers.
+//! Prints prompts while a run is followed: the request, the reason, the consequence, and what happens without an
+//! answer.
 //!
 //! Look at [`Prompt`]. What is answered, and by whom, is not decided here.
 
@@ -7,17 +7,17 @@ use recount_client::reply::Approval;
 use recount_client::request::AllowanceScope;
 use serde_json::Value;
 
-use super::super::clean;
 use super::super::sentence::Data;
+use super::super::{clean, count, utc_time};
 use super::Paint;
 use crate::limits;
 
-/// Something that a run asks and that nobody has answered.
+/// An open prompt of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
     pub(crate) id: String,
     pub(crate) kind: Kind,
-    /// What is always told, as lines.
+    /// The lines that are always printed.
     lines: Vec<String>,
     /// All of what a call would do.
     preview: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Prompt {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    /// With how far a yes may reach beyond this call, when nobody says how far; `None` where it may not.
+    /// With the default scope of an always-allow; `None` where the call needs approval every time.
     Approval {
         always: Option<AllowanceScope>,
     },
@@ -62,8 +62,8 @@ impl Prompt {
         data.text(field).map(str::to_owned)
     }
 
-    /// What is always told, and the first page of the preview.
-    pub(super) fn told(&self, paint: Paint) -> Vec<String> {
+    /// The lines that are always printed, and the first page of the preview.
+    pub(super) fn opening_lines(&self, paint: Paint) -> Vec<String> {
         let mut lines = self.lines.clone();
         let mut first = self.clone();
         first.shown = 0;
@@ -84,8 +84,7 @@ impl Prompt {
         self.shown = end;
         let left = self.preview.len() - end;
         if left > 0 {
-            let unit = if left == 1 { "line" } else { "lines" };
-            lines.push(format!("    ({left} more {unit}: type m)"));
+            lines.push(format!("    ({}: type m)", count(left as u64, "more line")));
         }
         lines
     }
@@ -94,13 +93,13 @@ impl Prompt {
     pub(crate) fn how(&self) -> &'static str {
         match &self.kind {
             Kind::Approval { always: None } => {
-                "Type y to allow, n to refuse (text after n is sent to the agent), d for details:"
+                "Type y to allow, n to deny (text after n is sent to the agent), d for details:"
             }
             Kind::Approval { always: Some(AllowanceScope::Session) } => {
-                "Type y to allow, a to always allow in this session (a run or a workspace: only there), n to refuse (text after n is sent to the agent), d for details:"
+                "Type y to allow, a to always allow in this session (a run or a workspace for another scope), n to deny (text after n is sent to the agent), d for details:"
             }
             Kind::Approval { always: Some(_) } => {
-                "Type y to allow, a to always allow in this run (a workspace: in all runs of this folder), n to refuse (text after n is sent to the agent), d for details:"
+                "Type y to allow, a to always allow in this run (a workspace for all runs in this folder), n to deny (text after n is sent to the agent), d for details:"
             }
             Kind::Question { choices } if choices.is_empty() => "Type the answer (d for details):",
             Kind::Question { .. } => "Type the number of a choice, or an answer (d for details):",
@@ -115,7 +114,7 @@ impl Prompt {
             Kind::Approval { .. } => {
                 format!("To answer: recount approve {id}{address}, or recount deny {id}{address}")
             }
-            Kind::Question { .. } => format!("To answer: recount answer {id}{address} WORDS"),
+            Kind::Question { .. } => format!("To answer: recount answer {id}{address} TEXT"),
             Kind::Handoff => {
                 format!(
                     "To answer: recount handoff ack {id}{address}, or recount handoff reject {id}{address}"
@@ -129,11 +128,11 @@ impl Prompt {
     }
 }
 
-/// A request for permission and all of what would be done, for who decides without following the run.
-pub(crate) fn approval_lines(asked: &Approval) -> Vec<String> {
-    let mut fields = serde_json::to_value(asked).unwrap_or_default();
+/// A permission request with its whole preview, for a person who decides without following the run.
+pub(crate) fn approval_lines(request: &Approval) -> Vec<String> {
+    let mut fields = serde_json::to_value(request).unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {
-        fields.insert("approval_id".to_owned(), asked.id.clone().into());
+        fields.insert("approval_id".to_owned(), request.id.clone().into());
     }
     let prompt = approval(&Data::read(&fields.to_string()), false);
     prompt.map_or_else(Vec::new, |prompt| [prompt.lines, prompt.preview].concat())
@@ -141,35 +140,31 @@ pub(crate) fn approval_lines(asked: &Approval) -> Vec<String> {
 
 fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     let id = data.text("approval_id")?.to_owned();
-    let mut lines = vec![format!("Permission requested ({}):", clean::line(&id))];
-    lines.extend(indented(data.text("action").or_else(|| data.text("summary"))?));
-    if let Some(summary) = data.text("summary").filter(|_| data.text("action").is_some()) {
+    let effect = data.text("action").or_else(|| data.text("summary"))?;
+    let mut lines = titled("Permission requested", effect);
+    let consequence = data.text("consequence").unwrap_or_default();
+    lines.extend(indented(consequence));
+    if !consequence.contains("be undone") {
+        lines.extend(indented(reversibility(data)));
+    }
+    lines.extend(named("risk", data.text("risk_level").unwrap_or("unknown")));
+    if let Some(summary) = data.text("summary").filter(|summary| *summary != effect) {
         lines.extend(named("call", summary));
     }
-    lines.extend(data.text("consequence").into_iter().flat_map(|text| named("what follows", text)));
-    let risk = data.text("risk_level").unwrap_or("unknown");
-    let undone = match (data.is_true("irreversible"), data.text("reversibility")) {
-        (true, _) | (_, Some("irreversible")) => ", cannot be undone",
-        (_, Some("partially_reversible")) => ", cannot be undone completely",
-        (_, Some("reversible")) => ", can be undone",
-        _ => "",
-    };
-    lines.extend(named("risk", &format!("{risk}{undone}")));
     let default = match data.text("default_decision") {
-        Some("approve") => "it is allowed",
-        _ => "it is refused",
+        Some("approve") => "the call is allowed",
+        _ => "the call is denied",
     };
     lines.extend(named("without an answer", &unanswered(data, default)));
+    lines.extend(named("approval", &id));
     let preview = preview(data);
     let shown = preview.len().min(limits::PREVIEW_PAGE_LINES);
     let mut details = Vec::new();
-    for (name, field) in [
-        ("tool", "kind"),
-        ("why it is asked", "policy_reason"),
-        ("call id", "tool_call_id"),
-        ("until", "expires_at"),
-        ("digest of the call", "call_digest"),
-    ] {
+    for (name, field) in [("tool", "kind"), ("call id", "tool_call_id")] {
+        details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
+    }
+    details.extend(deadline(data));
+    for (name, field) in [("call digest", "call_digest"), ("policy reason", "policy_reason")] {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
     let always = if is_in_session { AllowanceScope::Session } else { AllowanceScope::Run };
@@ -177,31 +172,44 @@ fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     Some(Prompt { id, kind: Kind::Approval { always }, lines, preview, shown, details })
 }
 
+/// Whether what a call does can be undone, as a sentence.
+fn reversibility(data: &Data) -> &'static str {
+    match (data.is_true("irreversible"), data.text("reversibility")) {
+        (true, _) | (_, Some("irreversible")) => "This cannot be undone.",
+        (_, Some("partially_reversible")) => "This can be undone only in part.",
+        (_, Some("reversible")) => "This can be undone.",
+        _ => "It is unknown whether this can be undone.",
+    }
+}
+
+fn deadline(data: &Data) -> Vec<String> {
+    data.text("expires_at").map_or_else(Vec::new, |at| named("deadline", &utc_time(at)))
+}
+
 /// All of what a call would do; where the event has only the beginning, how much is missing and where it is.
 fn preview(data: &Data) -> Vec<String> {
     let Some(text) = data.text("preview") else { return Vec::new() };
     let name = match data.text("preview_kind") {
-        Some("command") => "the whole command",
-        Some("diff") => "the changes",
-        _ => "the whole input",
+        Some("command") => "complete command",
+        Some("diff") => "changes",
+        _ => "complete input",
     };
     let mut lines = vec![format!("    {name}:")];
     lines.extend(clean::lines(text).map(|line| format!("        {line}").trim_end().to_owned()));
     if let Some(size) = data.number("preview_size_bytes") {
         let missing = size.saturating_sub(text.len() as u64);
         let place = match data.text("preview_artifact_id") {
-            Some(id) => format!("read all of it with: recount artifact get {}", clean::line(id)),
-            None => "the rest was not stored: refuse it unless you know it".to_owned(),
+            Some(id) => format!("to show all: recount artifact get {}", clean::line(id)),
+            None => "they are not stored; deny the call unless you know its content".to_owned(),
         };
-        lines.push(format!("    ({missing} bytes are not shown here; {place})"));
+        lines.push(format!("    ({} not shown; {place})", count(missing, "byte")));
     }
     lines
 }
 
 fn question(data: &Data) -> Option<Prompt> {
     let id = data.text("clarification_id")?.to_owned();
-    let mut lines = vec![format!("A question ({}):", clean::line(&id))];
-    lines.extend(indented(data.text("question")?));
+    let mut lines = titled("Question", data.text("question")?);
     lines.extend(data.text("context").into_iter().flat_map(indented));
     let choices = data.value("choices").and_then(Value::as_array).cloned().unwrap_or_default();
     for (place, choice) in choices.iter().enumerate() {
@@ -212,44 +220,42 @@ fn question(data: &Data) -> Option<Prompt> {
         None => "the agent receives no answer".to_owned(),
     };
     lines.extend(named("without an answer", &unanswered(data, &default)));
-    let mut details = Vec::new();
-    for (name, field) in [("call id", "tool_call_id"), ("until", "expires_at")] {
-        details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
-    }
+    lines.extend(named("question id", &id));
+    let call = data.text("tool_call_id").into_iter().flat_map(|text| named("call id", text));
+    let details = call.chain(deadline(data)).collect();
     Some(Prompt { id, kind: Kind::Question { choices }, lines, preview: Vec::new(), shown: 0, details })
 }
 
 fn handoff(data: &Data) -> Option<Prompt> {
     let id = data.text("handoff_id")?.to_owned();
-    let mut lines = vec![format!("A person is asked to take over ({}):", clean::line(&id))];
-    lines.extend(indented(data.text("reason")?));
+    let mut lines = titled("Handoff requested", data.text("reason")?);
     let summary = data.text("summary_normal").or_else(|| data.text("summary_terse"));
     lines.extend(summary.into_iter().flat_map(|text| named("summary", text)));
     lines.extend(data.text("urgency_for_handoff").into_iter().flat_map(|text| named("urgency", text)));
     lines.extend(named("without an answer", &unanswered(data, "the run fails")));
+    lines.extend(named("handoff", &id));
     let mut details = Vec::new();
-    for (name, field) in [("for", "target_kind"), ("at", "target_uri"), ("in full", "summary_detailed")] {
+    for (name, field) in [("for", "target_kind"), ("URI", "target_uri"), ("details", "summary_detailed")] {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
-    details.extend(data.readable("packaged_context").iter().flat_map(|text| named("packed", text)));
+    details.extend(data.readable("packaged_context").iter().flat_map(|text| named("context", text)));
     Some(Prompt { id, kind: Kind::Handoff, lines, preview: Vec::new(), shown: 0, details })
 }
 
-/// `within 5 minutes it is refused`, or that it waits.
+/// `after 5 minutes, the call is denied`, or that the run waits.
 fn unanswered(data: &Data, default: &str) -> String {
     match (data.number("timeout_seconds"), data.text("expires_at")) {
         (Some(seconds), _) => format!("after {}, {default}", span(seconds)),
-        (None, Some(until)) => format!("at {until}, {default}"),
+        (None, Some(until)) => format!("at {}, {default}", utc_time(until)),
         (None, None) => "the run waits".to_owned(),
     }
 }
 
 fn span(seconds: u64) -> String {
-    let counted = |count: u64, unit: &str| format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
     match seconds {
-        0..=119 => counted(seconds, "second"),
-        120..=7_199 => counted(seconds / 60, "minute"),
-        _ => counted(seconds / 3_600, "hour"),
+        0..=119 => count(seconds, "second"),
+        120..=7_199 => count(seconds / 60, "minute"),
+        _ => count(seconds / 3_600, "hour"),
     }
 }
 
@@ -264,6 +270,13 @@ fn indented(text: &str) -> Vec<String> {
     clean::lines(text).map(|line| format!("    {line}").trim_end().to_owned()).collect()
 }
 
+/// The first lines of a prompt: what it is before the text, further lines of the text below it.
+fn titled(name: &str, text: &str) -> Vec<String> {
+    let mut lines = clean::lines(text);
+    let first = format!("{name}: {}", lines.next().unwrap_or_default());
+    std::iter::once(first).chain(lines.map(|line| format!("    {line}").trim_end().to_owned())).collect()
+}
+
 /// A fact: its name before the first line, the others below it.
 fn named(name: &str, text: &str) -> Vec<String> {
     let mut lines = clean::lines(text);
@@ -276,20 +289,20 @@ mod tests {
     use super::*;
     use crate::render::live::Live;
 
-    fn asked(preview: &str, more: &str) -> Prompt {
+    fn prompt_of(preview: &str, more: &str) -> Prompt {
         let preview = Value::from(preview);
         let event = format!(
             r#"{{"run_id":"run_1","type":"approval.requested","data":{{"approval_id":"a","summary":"s","preview":{preview},"preview_kind":"command"{more}}}}}"#
         );
-        Live::new(Paint(false)).event(&event).asked.expect("something is asked")
+        Live::new(Paint(false)).event(&event).prompt.expect("something is asked")
     }
 
     /// Every line comes, page by page, and none is left out in silence.
     #[test]
     fn all_of_what_a_call_would_do_is_shown() {
         let lines: Vec<String> = (0..250).map(|line| format!("echo {line}")).collect();
-        let mut prompt = asked(&lines.join("\n"), "");
-        let first = prompt.told(Paint(false)).join("\n");
+        let mut prompt = prompt_of(&lines.join("\n"), "");
+        let first = prompt.opening_lines(Paint(false)).join("\n");
         assert!(first.contains("echo 0\n") && !first.contains("echo 200"), "{first}");
         assert!(first.ends_with("(151 more lines: type m)"), "{first}");
         let (second, third) = (prompt.page().join("\n"), prompt.page().join("\n"));
@@ -300,43 +313,42 @@ mod tests {
         assert!(prompt.page().join("\n").contains("echo 0"), "it begins again");
     }
 
-    /// Where a yes may reach further, the words say how far; where it may not, they do not offer it.
+    /// If a call can be allowed always, the text names the scope; otherwise it does not offer it.
     #[test]
     fn always_is_offered_where_it_can_be_remembered() {
-        assert!(!asked("ls", "").how().contains("always"));
+        assert!(!prompt_of("ls", "").how().contains("always"));
         let digest = r#","allowance_digest":"blake3:1""#;
-        assert!(asked("ls", digest).how().contains("a to always allow in this run"));
+        assert!(prompt_of("ls", digest).how().contains("a to always allow in this run"));
         let event = r#"{"run_id":"run_1","session_id":"chat_1","type":"approval.requested","data":{"approval_id":"a","summary":"s","allowance_digest":"blake3:1"}}"#;
-        let prompt = Live::new(Paint(false)).event(event).asked.expect("something is asked");
+        let prompt = Live::new(Paint(false)).event(event).prompt.expect("something is asked");
         assert!(prompt.how().contains("a to always allow in this session"), "{}", prompt.how());
     }
 
     #[test]
     fn who_approves_from_elsewhere_sees_all_of_it() {
         let preview: Vec<String> = (0..250).map(|line| format!("echo {line}")).collect();
-        let asked = serde_json::json!({
+        let approval = serde_json::json!({
             "id": "appr_1", "run_id": "run_1", "tool_call_id": "call_1", "kind": "shell_exec", "summary": "echo",
             "status": "pending", "requested_at": "", "expires_at": "2026-05-03T10:23:53.206Z",
             "default_decision": "reject", "preview": preview.join("\n"), "preview_kind": "command",
         });
-        let told = approval_lines(&serde_json::from_value(asked).unwrap()).join("\n");
-        assert!(told.starts_with("Permission requested (appr_1):\n"), "{told}");
-        assert!(told.contains("without an answer: at 2026-05-03T10:23:53.206Z, it is refused"), "{told}");
-        assert!(preview.iter().all(|line| told.lines().any(|shown| shown.trim() == line)), "{told}");
+        let text = approval_lines(&serde_json::from_value(approval).unwrap()).join("\n");
+        assert!(text.starts_with("Permission requested: echo\n"), "{text}");
+        assert!(text.contains("\n    approval: appr_1\n"), "{text}");
+        let default = "without an answer: at 2026-05-03 10:23:53 UTC, the call is denied";
+        assert!(text.contains(default), "{text}");
+        assert!(preview.iter().all(|line| text.lines().any(|shown| shown.trim() == line)), "{text}");
     }
 
     #[test]
-    fn what_the_event_does_not_hold_is_said() {
-        let with = asked("abc", r#","preview_size_bytes":10,"preview_artifact_id":"art_1""#);
-        let told = with.told(Paint(false)).join("\n");
-        assert!(
-            told.ends_with("(7 bytes are not shown here; read all of it with: recount artifact get art_1)"),
-            "{told}"
-        );
-        let without = asked("abc", r#","preview_size_bytes":10"#).told(Paint(false)).join("\n");
-        assert!(without.contains("(7 bytes are not shown here; the rest was not stored"), "{without}");
+    fn a_preview_cut_from_the_event_is_reported() {
+        let with = prompt_of("abc", r#","preview_size_bytes":10,"preview_artifact_id":"art_1""#);
+        let text = with.opening_lines(Paint(false)).join("\n");
+        assert!(text.ends_with("(7 bytes not shown; to show all: recount artifact get art_1)"), "{text}");
+        let without = prompt_of("abc", r#","preview_size_bytes":10"#).opening_lines(Paint(false)).join("\n");
+        assert!(without.contains("(7 bytes not shown; they are not stored"), "{without}");
         // What a terminal would obey is shown as what it is.
-        let told = asked("ls \u{1b}[2K\r; rm x", "").told(Paint(false)).join("\n");
-        assert!(!told.contains(['\u{1b}', '\r']) && told.contains("rm x"), "{told}");
+        let text = prompt_of("ls \u{1b}[2K\r; rm x", "").opening_lines(Paint(false)).join("\n");
+        assert!(!text.contains(['\u{1b}', '\r']) && text.contains("rm x"), "{text}");
     }
 }

@@ -10,7 +10,7 @@ fn envelope(type_name: &str, data: &str) -> String {
     )
 }
 
-fn told(live: &mut Live, type_name: &str, data: &str) -> String {
+fn print(live: &mut Live, type_name: &str, data: &str) -> String {
     live.event(&envelope(type_name, data)).text
 }
 
@@ -19,7 +19,7 @@ fn folder(of: &str) -> PathBuf {
 }
 
 #[test]
-fn every_story_is_told_as_it_was() {
+fn every_story_prints_its_transcript() {
     let bless = std::env::var_os("RECOUNT_BLESS").is_some();
     let mut stories: Vec<PathBuf> = std::fs::read_dir(folder("../../testdata/runs"))
         .unwrap()
@@ -32,13 +32,13 @@ fn every_story_is_told_as_it_was() {
         let mut live = Live::new(Paint(false));
         let mut text = String::new();
         for line in std::fs::read_to_string(&story).unwrap().lines() {
-            let told = live.event(line);
-            text.push_str(&told.text);
-            if let Some(prompt) = told.asked {
+            let output = live.event(line);
+            text.push_str(&output.text);
+            if let Some(prompt) = output.prompt {
                 text.push_str(&live.prompt(&prompt));
                 text.push_str(&format!("{}\n{}\n", prompt.how(), prompt.elsewhere("")));
             }
-            for patch in told.patches {
+            for patch in output.patches {
                 text.push_str(&live.patch(&patch, b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-one\n+two\n"));
             }
         }
@@ -54,9 +54,9 @@ fn every_story_is_told_as_it_was() {
 }
 
 #[test]
-fn output_that_is_not_all_there_is_said() {
+fn missing_output_is_reported() {
     let call = r#""tool_call_id":"call_1","tool_name":"shell_exec""#;
-    for (exited, ended, said) in [
+    for (exited, ended, expected) in [
         (
             Some(
                 r#""exit_code":0,"signal":null,"stdout_bytes":3,"stderr_bytes":0,"truncated":true,"left_open":["stdout"]"#,
@@ -67,28 +67,28 @@ fn output_that_is_not_all_there_is_said() {
         (
             Some(r#""exit_code":0,"signal":null,"stdout_bytes":3,"stderr_bytes":0,"truncated":true"#),
             ("tool.completed", ""),
-            "\n  the output was cut short\n",
+            "\n  the output was truncated\n",
         ),
         (
             None,
             ("tool.cancelled", r#","output_incomplete":true"#),
-            "\n  the last of its output may be missing\n",
+            "\n  the end of the output may be missing\n",
         ),
     ] {
         let mut live = Live::new(Paint(false));
-        told(&mut live, "tool.invoked", &format!("{{{call}}}"));
+        print(&mut live, "tool.invoked", &format!("{{{call}}}"));
         if let Some(exited) = exited {
-            told(&mut live, "tool.shell.exited", &format!(r#"{{"tool_call_id":"call_1",{exited}}}"#));
+            print(&mut live, "tool.shell.exited", &format!(r#"{{"tool_call_id":"call_1",{exited}}}"#));
         }
         let (type_name, more) = ended;
-        let text = told(&mut live, type_name, &format!("{{{call}{more}}}"));
-        assert!(text.ends_with(said), "{text:?}");
+        let text = print(&mut live, type_name, &format!("{{{call}{more}}}"));
+        assert!(text.ends_with(expected), "{text:?}");
     }
 }
 
 #[test]
-fn how_a_call_ended_is_said_once() {
-    for (summary, said) in [
+fn the_end_of_a_call_is_printed_once() {
+    for (summary, expected) in [
         ("cancelled", "✗ cancelled shell_exec\n"),
         ("cancelled (may have taken effect)", "✗ cancelled shell_exec (may have taken effect)\n"),
         ("cancelled, 3 lines", "✗ cancelled shell_exec: cancelled, 3 lines\n"),
@@ -96,7 +96,7 @@ fn how_a_call_ended_is_said_once() {
     ] {
         let mut live = Live::new(Paint(false));
         let ended = format!(r#"{{"tool_call_id":"c","tool_name":"shell_exec","summary":"{summary}"}}"#);
-        assert_eq!(told(&mut live, "tool.cancelled", &ended), said);
+        assert_eq!(print(&mut live, "tool.cancelled", &ended), expected);
     }
 }
 
@@ -105,7 +105,7 @@ fn text_streams_as_it_comes_and_cannot_drive_the_terminal() {
     let mut live = Live::new(Paint(false));
     let mut delta = |block: u64, text: &str| {
         let delta = serde_json::Value::from(text);
-        told(
+        print(
             &mut live,
             "assistant.text_delta",
             &format!(r#"{{"turn_index":0,"block_index":{block},"delta":{delta}}}"#),
@@ -116,22 +116,22 @@ fn text_streams_as_it_comes_and_cannot_drive_the_terminal() {
     assert_eq!(delta(0, "\nand on"), "\nand on");
     assert_eq!(delta(1, "Next"), "\nNext");
     let whole = r#"{"turn_index":0,"block_index":1,"text":"Next","aborted":true}"#;
-    assert_eq!(told(&mut live, "assistant.text_complete", whole), "\n(the text was cut off here)\n");
+    assert_eq!(print(&mut live, "assistant.text_complete", whole), "\n(the text was cut off here)\n");
     let whole = r#"{"turn_index":1,"block_index":0,"text":"At\nonce"}"#;
-    assert_eq!(told(&mut live, "assistant.text_complete", whole), "At\nonce\n");
+    assert_eq!(print(&mut live, "assistant.text_complete", whole), "At\nonce\n");
 }
 
 #[test]
-fn colour_repeats_what_words_say() {
+fn colour_repeats_the_meaning_of_the_words() {
     let mut live = Live::new(Paint(true));
     let data = r#"{"tool_call_id":"c","tool_name":"grep","code":"blocked","message":"no"}"#;
-    assert_eq!(told(&mut live, "tool.refused", data), "\u{1b}[31m✗ refused\u{1b}[0m grep (blocked): no\n");
+    assert_eq!(print(&mut live, "tool.refused", data), "\u{1b}[31m✗ refused\u{1b}[0m grep (blocked): no\n");
     let patch = live.patch("art_1", b"@@ -1 +1 @@\n-a\n+b\x1b\n c\n");
     let expected = "    \u{1b}[2m@@ -1 +1 @@\u{1b}[0m\n    \u{1b}[31m-a\u{1b}[0m\n    \u{1b}[32m+b\\u{1b}\u{1b}[0m\n     c\n";
     assert_eq!(patch, expected);
     let long = "+line\n".repeat(100);
     let patch = Live::new(Paint(false)).patch("art_1", long.as_bytes());
-    assert_eq!(patch.lines().last(), Some("    (40 more lines; the whole change is kept as art_1)"));
+    assert_eq!(patch.lines().last(), Some("    (40 more lines; to show all: recount artifact get art_1)"));
 }
 
 #[test]
@@ -139,12 +139,12 @@ fn the_ending_is_known_and_what_is_no_event_is_shown() {
     let mut live = Live::new(Paint(false));
     assert_eq!(live.event("{}\u{1b}").text, "not an event: {}\\u{1b}\n");
     assert_eq!(live.ending(), None);
-    told(
+    print(
         &mut live,
         "cost.tick",
         r#"{"cumulative_input_tokens":1,"cumulative_output_tokens":2,"cumulative_cost_micros_usd":3,"task_budget_micros_usd":10,"task_budget_remaining_micros_usd":7}"#,
     );
-    let ending = told(
+    let ending = print(
         &mut live,
         "run.failed",
         r#"{"code":"provider_failed","message":"no answer","retriable":true,"duration_ms":61000}"#,
@@ -152,7 +152,7 @@ fn the_ending_is_known_and_what_is_no_event_is_shown() {
     assert_eq!(
         ending,
         "\n✗ failed: provider_failed: no answer; retry may succeed (1 min 1 s)\n\
-         cost: 0.000003 USD, 1 tokens in, 2 tokens out, 0.000007 USD left of 0.00001 USD\n"
+         cost: 0.000003 USD, 1 token in, 2 tokens out, 0.000007 USD of 0.00001 USD remaining\n"
     );
     assert_eq!(live.ending(), Some(Ending::Failed));
 }

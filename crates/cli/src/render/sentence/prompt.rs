@@ -1,10 +1,11 @@
-//! Questions to people and what came of them; rules of the house; errors outside a call.
+//! Sentences for prompts and their outcomes, policy verdicts, and errors outside a call.
 //!
-//! Identifiers of prompts are told in full: `recount approve` needs them.
+//! Identifiers of prompts are printed in full: `recount approve` needs them.
 
 use serde_json::Value;
 
 use super::{Data, Sentence, facts};
+use crate::render::{count, utc_time};
 
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
@@ -12,16 +13,19 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
             let facts = facts([
                 data.text("risk_level").map(|risk| format!("{risk} risk")),
                 data.is_true("irreversible").then(|| "cannot be undone".to_owned()),
-                data.text("expires_at").map(|until| format!("until {until}")),
-                data.text("default_decision").map(|default| format!("without an answer: {default}")),
+                data.text("expires_at").map(|at| format!("deadline {}", utc_time(at))),
+                data.text("default_decision").map(|default| format!("default {default}")),
             ]);
-            let line = format!("{} asks for permission{facts}", data.text("approval_id")?);
+            let line = format!("permission request {}{facts}", data.text("approval_id")?);
             let size = data.number("preview_size_bytes");
             let shown = match (data.text("preview"), size) {
                 (Some(preview), Some(size)) => {
                     let missing = size.saturating_sub(preview.len() as u64);
-                    let place = data.text("preview_artifact_id").unwrap_or("no artifact");
-                    format!("{preview}\n({missing} bytes are not shown here; all of it is in {place})")
+                    let place = match data.text("preview_artifact_id") {
+                        Some(id) => format!("the complete call is in {id}"),
+                        None => "they are not stored".to_owned(),
+                    };
+                    format!("{preview}\n({} not shown; {place})", count(missing, "byte"))
                 }
                 (Some(preview), None) => preview.to_owned(),
                 (None, _) => data.text("summary")?.to_owned(),
@@ -45,15 +49,15 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
             let ids = ["approval_id", "clarification_id", "handoff_id"];
             let id = ids.into_iter().find_map(|name| data.text(name))?;
             let (until, by) = (data.text("expires_at")?, data.text("by")?);
-            Sentence::line(format!("{id} extended until {until} by {by}"))
+            Sentence::line(format!("{id} extended to {} by {by}", utc_time(until)))
         }
         "approval.timed_out" => {
-            let decision = data.text("decision").map_or(String::new(), |word| format!(", so {word}"));
+            let decision = data.text("decision").map_or(String::new(), |word| format!("; default: {word}"));
             let (approval, after) = (data.text("approval_id")?, data.number("after_seconds")?);
-            Sentence::line(format!("{approval}: no answer within {after} seconds{decision}"))
+            Sentence::line(format!("{approval}: no answer within {}{decision}", count(after, "second")))
         }
         "clarification.requested" => {
-            Sentence::text(format!("{} asks", data.text("clarification_id")?), data.text("question")?)
+            Sentence::text(format!("question {}", data.text("clarification_id")?), data.text("question")?)
         }
         "clarification.answered" => {
             let (question, by) = (data.text("clarification_id")?, data.text("by")?);
@@ -61,11 +65,11 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
         }
         "clarification.timed_out" => {
             let applied = match data.text("applied")? {
-                "default" => "the stated answer was taken",
-                "unavailable" => "there is none",
+                "default" => "the default is used",
+                "unavailable" => "there is no default",
                 other => other,
             };
-            let line = format!("{}: no answer, {applied}", data.text("clarification_id")?);
+            let line = format!("{}: no answer; {applied}", data.text("clarification_id")?);
             Sentence::with(line, data.readable("response"))
         }
         "handoff.requested" => {
@@ -75,28 +79,28 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
                 "escalation_queue" => "the escalation queue",
                 other => other,
             };
-            let line = format!("{} asks {target} to take over", data.text("handoff_id")?);
+            let line = format!("handoff {} to {target}", data.text("handoff_id")?);
             Sentence::with(line, data.text("reason"))
         }
         "handoff.acknowledged" => {
             let (handoff, by) = (data.text("handoff_id")?, data.text("by")?);
-            Sentence::with(format!("{handoff} taken over by {by}"), data.text("comment"))
+            Sentence::with(format!("{handoff} accepted by {by}"), data.text("comment"))
         }
         "handoff.rejected" => {
             let (handoff, by) = (data.text("handoff_id")?, data.text("by")?);
-            Sentence::with(format!("{handoff} turned down by {by}"), data.text("reason"))
+            Sentence::with(format!("{handoff} declined by {by}"), data.text("reason"))
         }
         "handoff.timed_out" => {
             let (handoff, after) = (data.text("handoff_id")?, data.number("after_seconds")?);
-            Sentence::line(format!("{handoff}: nobody took over within {after} seconds"))
+            Sentence::line(format!("{handoff}: not accepted within {}", count(after, "second")))
         }
         "policy.tool_blocked" => {
             let policy = data.text("policy_id").map_or(String::new(), |policy| format!(" by rule {policy}"));
-            Sentence::with(format!("{} forbidden{policy}", data.text("tool_name")?), data.text("reason"))
+            Sentence::with(format!("{} blocked{policy}", data.text("tool_name")?), data.text("reason"))
         }
         "policy.model_rewrote" => {
             let (from, to) = (data.text("from_model")?, data.text("to_model")?);
-            Sentence::with(format!("{to} is asked and not {from}"), data.text("reason"))
+            Sentence::with(format!("model {to} is used instead of {from}"), data.text("reason"))
         }
         "error.tool_unavailable" => {
             Sentence::with(format!("{} is unavailable", data.text("tool_name")?), data.text("reason"))
@@ -115,7 +119,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
             let facts = facts([
                 data.number("status").map(|status| format!("status {status}")),
                 attempt,
-                again.then(|| "worth trying again".to_owned()),
+                again.then(|| "retry may succeed".to_owned()),
             ]);
             Sentence::with(format!("{} failed{facts}", data.text("provider")?), data.text("message"))
         }

@@ -1,4 +1,4 @@
-//! What recorders of other agents say: the source of a run, and what is missing of it.
+//! Sentences for events of recorders of other agents: the source of a run, and its gaps.
 
 use super::{Data, Sentence};
 
@@ -13,7 +13,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
             Some(Sentence::line(format!("recorded from {}{version}{missing}", data.text("source")?)))
         }
         "ext.recount.gap" => {
-            let what = data.text("what").unwrap_or("something");
+            let what = data.text("what").unwrap_or("unknown data");
             Some(Sentence::line(format!("not recorded: {what} ({})", data.text("reason")?)))
         }
         "ext.recount.policy_verdict" => {
@@ -21,9 +21,9 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
             let reason = data.text("reason").map_or(String::new(), |reason| format!(": {reason}"));
             Some(Sentence::line(match data.text("verdict")? {
                 "allow" => format!("the policy allows {call}"),
-                "ask" => format!("the policy would ask before {call}{reason}"),
+                "ask" => format!("the policy would require approval for {call}{reason}"),
                 "block" => format!("the policy would block {call}{reason}"),
-                _ => format!("no policy was asked about {call}{reason}"),
+                _ => format!("no policy was checked for {call}{reason}"),
             }))
         }
         _ => None,

@@ -1,7 +1,7 @@
-//! Runs, turns, costs, gaps.
+//! Sentences for runs, turns, costs and gaps.
 
 use super::{Data, Sentence, counted, duration, facts, money, turns};
-use crate::render::short;
+use crate::render::{count, short, utc_time};
 
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
     match type_name.split('.').next()? {
@@ -25,8 +25,8 @@ fn of_run(type_name: &str, data: &Data) -> Option<Sentence> {
         "run.waiting" => waiting(data)?,
         "run.continued" => Sentence::line(format!("continued after an answer by {}", data.text("by")?)),
         "run.throttled" => {
-            let place = data.number("place").map(|place| format!("place {place}"));
-            Sentence::with(format!("held in the queue{}", facts([place])), data.text("reason"))
+            let place = data.number("place").map(|place| format!("position {place}"));
+            Sentence::with(format!("queued{}", facts([place])), data.text("reason"))
         }
         "run.resumed_from_event" => {
             let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
@@ -34,7 +34,7 @@ fn of_run(type_name: &str, data: &Data) -> Option<Sentence> {
         }
         "run.branched_from" => {
             let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
-            Sentence::with(format!("branches off from event {at} of {run}"), data.text("reason"))
+            Sentence::with(format!("branched from event {at} of {run}"), data.text("reason"))
         }
         "run.checkpoint_saved" => Sentence::line(format!("checkpoint {}", data.text("checkpoint_id")?)),
         "run.finished" => Sentence::line(format!("{}{}", data.text("final_status")?, totals(data))),
@@ -55,22 +55,22 @@ fn of_run(type_name: &str, data: &Data) -> Option<Sentence> {
 fn of_turn(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "turn.started" => {
-            let model = data.text("model").map_or(String::new(), |model| format!(", asks {model}"));
+            let model = data.text("model").map_or(String::new(), |model| format!(", model {model}"));
             let provider = data.text("provider").map_or(String::new(), |name| format!(" of {name}"));
             Sentence::line(format!("turn {}{model}{provider}", data.number("turn_index")?))
         }
         "turn.completed" => {
             let facts = facts([
-                counted(data, "input_tokens", "tokens in"),
-                counted(data, "output_tokens", "tokens out"),
-                counted(data, "cached_input_tokens", "of them cached"),
+                counted(data, "input_tokens", "token", " in"),
+                counted(data, "output_tokens", "token", " out"),
+                counted(data, "cached_input_tokens", "token", " cached"),
                 money(data, "cost_micros_usd"),
                 duration(data),
             ]);
             let (turn, reason) = (data.number("turn_index")?, data.text("stop_reason")?);
             let adjusted = data.texts("adjusted").map(|words| words.join(", ").replace('_', " "));
             let adjusted =
-                adjusted.map_or(String::new(), |words| format!("; not recorded as it was sent: {words}"));
+                adjusted.map_or(String::new(), |words| format!("; adjusted before recording: {words}"));
             Sentence::line(format!("turn {turn} stopped with {reason}{facts}{adjusted}"))
         }
         "turn.failed" => {
@@ -89,8 +89,10 @@ fn of_cost(type_name: &str, data: &Data) -> Option<Sentence> {
             let cost = money(data, "cumulative_cost_micros_usd")?;
             let (into, out) =
                 (data.number("cumulative_input_tokens")?, data.number("cumulative_output_tokens")?);
-            let left = money(data, "task_budget_remaining_micros_usd").map(|left| format!("{left} left"));
-            Sentence::line(format!("so far {cost}, {into} tokens in, {out} tokens out{}", facts([left])))
+            let left = money(data, "task_budget_remaining_micros_usd");
+            let left = left.map(|left| format!("{left} remaining"));
+            let (into, out) = (count(into, "token"), count(out, "token"));
+            Sentence::line(format!("so far {cost}, {into} in, {out} out{}", facts([left])))
         }
         "cost.budget_warning" => {
             let (used, budget) = spending(data)?;
@@ -100,11 +102,11 @@ fn of_cost(type_name: &str, data: &Data) -> Option<Sentence> {
             let action = data.text("action")?;
             match data.text("exhausted") {
                 Some(bound @ ("tokens" | "turns")) => {
-                    Sentence::line(format!("used up: {bound}, then {action}"))
+                    Sentence::line(format!("used up: {bound}; action: {action}"))
                 }
                 _ => {
                     let (used, budget) = spending(data)?;
-                    Sentence::line(format!("used up: {used} of {budget}, then {action}"))
+                    Sentence::line(format!("used up: {used} of {budget}; action: {action}"))
                 }
             }
         }
@@ -119,7 +121,7 @@ fn of_gap(type_name: &str, data: &Data) -> Option<Sentence> {
             let last =
                 data.number("last_damaged_sequence").map_or(String::new(), |last| format!(" to {last}"));
             Sentence::with(
-                format!("events from {first}{last} of the former store are lost or not proven"),
+                format!("events from {first}{last} of the previous store are lost or unverified"),
                 data.text("reason"),
             )
         }
@@ -129,7 +131,7 @@ fn of_gap(type_name: &str, data: &Data) -> Option<Sentence> {
         }
         "gap.run_disconnected" => {
             let since = data.text("since_at")?;
-            Sentence::with(format!("no worker had the run since {since}"), data.text("reason"))
+            Sentence::with(format!("the run had no worker since {}", utc_time(since)), data.text("reason"))
         }
         "gap.workspace_removed" => {
             Sentence::with(format!("the workspace {} was removed", data.text("path")?), data.text("reason"))
@@ -145,8 +147,8 @@ fn of_workspace(type_name: &str, data: &Data) -> Option<Sentence> {
             let source = data.text("source").map(|source| format!("from {source}"));
             let facts = facts([
                 source,
-                counted(data, "files", "files"),
-                counted(data, "bytes", "bytes"),
+                counted(data, "files", "file", ""),
+                counted(data, "bytes", "byte", ""),
                 duration(data),
             ]);
             Sentence::line(format!("{mode} workspace {path}{facts}"))
@@ -165,8 +167,8 @@ fn of_context(type_name: &str, data: &Data) -> Option<Sentence> {
         "context.compacted" => {
             let (run, through) = (data.text("through_run_id")?, data.number("through_sequence")?);
             let facts = facts([
-                counted(data, "tokens_before", "tokens before"),
-                counted(data, "tokens_after", "tokens after"),
+                counted(data, "tokens_before", "token", " before"),
+                counted(data, "tokens_after", "token", " after"),
             ]);
             let line = format!("summary of everything up to event {through} of {}{facts}", short(run));
             Sentence::with(line, data.text("summary"))
@@ -174,11 +176,11 @@ fn of_context(type_name: &str, data: &Data) -> Option<Sentence> {
         "context.trimmed" => {
             let results = data.value("results").and_then(serde_json::Value::as_array)?.len();
             let facts = facts([
-                counted(data, "tokens_before", "tokens before"),
-                counted(data, "tokens_after", "tokens after"),
+                counted(data, "tokens_before", "token", " before"),
+                counted(data, "tokens_after", "token", " after"),
             ]);
-            let plural = if results == 1 { "" } else { "s" };
-            Sentence::line(format!("{results} earlier result{plural} shortened for the model{facts}"))
+            let results = count(results as u64, "earlier result");
+            Sentence::line(format!("{results} shortened for the model{facts}"))
         }
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! What models and people said.
+//! Sentences for messages of models and people.
 
 use super::{Data, Sentence};
 use crate::render::sentence::call;

@@ -1,8 +1,9 @@
-//! Calls, and what tools report of themselves.
+//! Sentences for tool calls and the events of tools.
 
 use serde_json::Value;
 
 use super::{Data, Sentence, counted, duration, facts, left_open};
+use crate::render::count;
 use crate::render::sentence::call;
 
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
@@ -32,7 +33,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
         "tool.shell.output_chunk" => {
             let (stream, chunk) = (data.text("stream")?, data.text("data")?);
             if data.text("encoding").is_some() {
-                return Some(Sentence::line(format!("{} {stream}, not text: {chunk}", call(data)?)));
+                return Some(Sentence::line(format!("{} {stream}, binary: {chunk}", call(data)?)));
             }
             Sentence::text(format!("{} {stream}", call(data)?), chunk)
         }
@@ -40,7 +41,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
         "tool.glob.completed" | "tool.grep.completed" => found(data)?,
         "tool.todo_write.updated" => todos(data)?,
         "tool.file_read.completed" => {
-            let facts = facts([counted(data, "size_bytes", "bytes"), counted(data, "lines", "lines")]);
+            let facts = facts([counted(data, "size_bytes", "byte", ""), counted(data, "lines", "line", "")]);
             Sentence::line(format!("{}: read {}{facts}", call(data)?, data.text("path")?))
         }
         "tool.http.requested" | "tool.web_fetch.requested" | "tool.web_search.requested" => {
@@ -50,15 +51,13 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
         }
         "tool.http.response" | "tool.web_fetch.response" | "tool.web_search.response" => {
             let status = data.number("status").map(|status| format!("status {status}"));
-            let hits = data.value("hits").and_then(Value::as_array).map(|hits| match hits.len() {
-                1 => "1 hit".to_owned(),
-                count => format!("{count} hits"),
-            });
+            let hits = data.value("hits").and_then(Value::as_array);
+            let hits = hits.map(|hits| count(hits.len() as u64, "result"));
             let line = format!("{}{}", call(data)?, facts([status, hits, duration(data)]));
             Sentence::with(line, data.text("error"))
         }
         "artifact.created" => {
-            let facts = facts([counted(data, "size_bytes", "bytes")]);
+            let facts = facts([counted(data, "size_bytes", "byte", "")]);
             let line = format!("{} of kind {}{facts}", data.text("artifact_id")?, data.text("kind")?);
             Sentence::with(line, data.text("summary"))
         }
@@ -68,13 +67,13 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
         "artifact.updated" => {
             let (old, new) = (data.raw("old_value")?, data.raw("new_value")?);
             let (artifact, field) = (data.text("artifact_id")?, data.text("field")?);
-            Sentence::line(format!("{artifact}: {field} was {old}, is {new}"))
+            Sentence::line(format!("{artifact}: {field} changed from {old} to {new}"))
         }
         _ => patch(type_name, data)?,
     })
 }
 
-/// By whose leave nobody was asked.
+/// The allowance that made a prompt unnecessary.
 fn allowed(by: &str, data: &Data) -> String {
     let scope = data.text("allowance_scope").unwrap_or("run");
     let id = data.text("allowance_id").map_or(String::new(), |id| format!(", {id}"));
@@ -105,13 +104,13 @@ fn one_word(argument: &str) -> String {
 fn exited(data: &Data) -> Option<Sentence> {
     let how = match (data.0.get("exit_code").and_then(Value::as_i64), data.text("signal")) {
         (Some(code), _) => format!("exited with status {code}"),
-        (None, Some(signal)) => format!("ended by {signal}"),
-        (None, None) => "ended without a status".to_owned(),
+        (None, Some(signal)) => format!("terminated by {signal}"),
+        (None, None) => "no exit status".to_owned(),
     };
     let facts = facts([
-        counted(data, "stdout_bytes", "bytes on stdout"),
-        counted(data, "stderr_bytes", "bytes on stderr"),
-        data.is_true("truncated").then(|| "cut short".to_owned()),
+        counted(data, "stdout_bytes", "byte", " on stdout"),
+        counted(data, "stderr_bytes", "byte", " on stderr"),
+        data.is_true("truncated").then(|| "truncated".to_owned()),
         left_open(data),
     ]);
     Some(Sentence::line(format!("{}: {how}{facts}", call(data)?)))
@@ -119,7 +118,7 @@ fn exited(data: &Data) -> Option<Sentence> {
 
 fn found(data: &Data) -> Option<Sentence> {
     let (count, pattern) = (data.number("match_count")?, data.text("pattern")?);
-    let cut = data.is_true("truncated").then(|| "cut short".to_owned());
+    let cut = data.is_true("truncated").then(|| "truncated".to_owned());
     let matches: Option<Vec<String>> = data
         .value("matches")?
         .as_array()?
@@ -147,7 +146,7 @@ fn todos(data: &Data) -> Option<Sentence> {
             Some(format!("{status}: {}", todo.get("content")?.as_str()?))
         })
         .collect();
-    Some(Sentence::with(format!("{}: things to do", call(data)?), Some(todos?.join("\n"))))
+    Some(Sentence::with(format!("{}: to-do list", call(data)?), Some(todos?.join("\n"))))
 }
 
 /// Changes of files, by every tool that makes them.

@@ -8,19 +8,19 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use recount_client::request::{AppendEvents, NewEvent, Producer, PruneRun};
-use recount_client::{Client, ClientError, Source, Told, Until};
+use recount_client::{Client, ClientError, Source, TailItem, Until};
 use serde_json::json;
 
 use super::{Course, event, external, parse, text_of};
 
-/// What was told of one run.
+/// What was reported about one run.
 #[derive(Default, Clone)]
 struct Known {
     /// Texts that were acknowledged, by sequence.
     texts: BTreeMap<u64, String>,
     /// Events that were acknowledged.
     events: u64,
-    /// The first event that a client was told is left.
+    /// The first remaining event that was reported to a client.
     first: u64,
     /// Nothing but the ending and its markers is left, and was seen behind a start.
     settled: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Passing {
     /// Everything that anybody read, by run and sequence.
     read: RefCell<BTreeMap<(String, u64), String>>,
     on_request: Cell<u64>,
-    gaps_told: Cell<u64>,
+    gaps_reported: Cell<u64>,
 }
 
 /// What there is in the end.
@@ -41,10 +41,10 @@ pub(crate) struct Ending {
     pub(crate) runs: usize,
     pub(crate) pruned_runs: usize,
     pub(crate) pruned_events: u64,
-    /// Runs whose newest marker says that the policy asked for it.
+    /// Runs whose newest marker names the policy as the cause.
     pub(crate) by_policy: usize,
     pub(crate) on_request: u64,
-    pub(crate) gaps_told: u64,
+    pub(crate) gaps_reported: u64,
 }
 
 fn counted(cell: &Cell<u64>) {
@@ -73,16 +73,16 @@ pub(crate) async fn pass_by(course: &Course, number: usize) {
         }
         let run = until_answered(course, async || course.client.create_run(&external()).await).await.id;
         course.passing.known.borrow_mut().insert(run.clone(), Known { events: 1, ..Known::default() });
-        let is_told = Cell::new(false);
-        let telling = async {
-            tell(course, &run, &format!("passing-{number}-{turn}")).await;
-            is_told.set(true);
+        let is_appended = Cell::new(false);
+        let appending = async {
+            append_run(course, &run, &format!("passing-{number}-{turn}")).await;
+            is_appended.set(true);
         };
-        tokio::join!(telling, follow(course, &run, &is_told));
+        tokio::join!(appending, follow(course, &run, &is_appended));
     }
 }
 
-async fn tell(course: &Course, run: &str, id: &str) {
+async fn append_run(course: &Course, run: &str, id: &str) {
     let batches = 2 + course.below(4);
     for seq in 0..=batches + 1 {
         let (texts, events) = if seq == 0 {
@@ -119,7 +119,7 @@ async fn tell(course: &Course, run: &str, id: &str) {
 }
 
 /// Reads a run to its end. In the middle it goes away until the run has ended and something may be pruned.
-async fn follow(course: &Course, run: &str, is_told: &Cell<bool>) {
+async fn follow(course: &Course, run: &str, is_appended: &Cell<bool>) {
     let tail = |next: u64| course.client.tail(Source::Run(run.to_owned()), next.checked_sub(1), Until::Ended);
     let (mut next, mut away, mut ended) = (0_u64, false, false);
     let leaves_at = 1 + course.below(10);
@@ -127,7 +127,7 @@ async fn follow(course: &Course, run: &str, is_told: &Cell<bool>) {
     loop {
         match reading.next().await {
             None => break,
-            Some(Ok(Told::Event { cursor, envelope })) => {
+            Some(Ok(TailItem::Event { cursor, envelope })) => {
                 assert_eq!(cursor, next, "a reader of {run} missed something that nobody said is gone");
                 next += 1;
                 ended |= is_ending(&envelope);
@@ -136,21 +136,21 @@ async fn follow(course: &Course, run: &str, is_told: &Cell<bool>) {
                     away = true;
                     drop(reading);
                     let starts = *course.up.borrow();
-                    while !is_told.get() || (*course.up.borrow() == starts && !course.stop.get()) {
+                    while !is_appended.get() || (*course.up.borrow() == starts && !course.stop.get()) {
                         course.server_up().await;
                     }
                     reading = tail(next);
                 }
             }
-            Some(Ok(Told::Gap { first, last })) => {
+            Some(Ok(TailItem::Gap { first, last })) => {
                 assert!(first == next && last >= first && !ended, "{run}: a gap from {first} at {next}");
                 next = last + 1;
-                counted(&course.passing.gaps_told);
+                counted(&course.passing.gaps_reported);
                 course.passing.note(run, |known| known.first = known.first.max(next));
             }
-            Some(Ok(Told::Damaged(damaged))) => panic!("{damaged:?}"),
-            Some(Ok(Told::CaughtUp { .. })) => {}
-            Some(Ok(Told::Disconnected { .. }) | Err(ClientError::Unreachable { .. })) => {
+            Some(Ok(TailItem::Damaged(damaged))) => panic!("{damaged:?}"),
+            Some(Ok(TailItem::CaughtUp { .. })) => {}
+            Some(Ok(TailItem::Disconnected { .. }) | Err(ClientError::Unreachable { .. })) => {
                 counted(&course.resumed);
                 course.server_up().await;
                 reading = tail(next);
@@ -269,10 +269,10 @@ impl Passing {
         Ending {
             runs: self.known.borrow().len(),
             pruned_runs: newest.len(),
-            pruned_events: newest.values().map(|(gone, _)| gone).sum(),
+            pruned_events: newest.values().map(|(pruned_count, _)| pruned_count).sum(),
             by_policy: newest.values().filter(|(_, by_policy)| *by_policy).count(),
             on_request: self.on_request.get(),
-            gaps_told: self.gaps_told.get(),
+            gaps_reported: self.gaps_reported.get(),
         }
     }
 }

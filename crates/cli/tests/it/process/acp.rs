@@ -19,7 +19,7 @@ fn tool_call(id: &str, more: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_an_agent_says_and_does_is_in_the_record() {
+async fn the_texts_and_calls_of_an_agent_are_recorded() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
@@ -52,30 +52,30 @@ async fn what_an_agent_says_and_does_is_in_the_record() {
     let all = runs(&client).await;
     let [run] = &all[..] else { panic!("one run: {all:?}") };
     assert_eq!((&*run.status, run.ending.as_deref()), ("finished", Some("completed")), "{run:?}");
-    let told = events(&client, &run.id).await;
-    let kinds: Vec<&str> = told.iter().map(|(kind, _)| &**kind).collect();
+    let recorded = events(&client, &run.id).await;
+    let kinds: Vec<&str> = recorded.iter().map(|(kind, _)| &**kind).collect();
     assert_eq!(
         &kinds[..5],
         ["run.queued", "run.started", "ext.recount.source", "ext.recount.acp_session", "user.message"]
     );
-    assert_eq!(told[0].1["agent"], json!({"name": "scripted", "version": "1.0"}));
-    assert_eq!(told[2].1["source"], "acp version 1");
+    assert_eq!(recorded[0].1["agent"], json!({"name": "scripted", "version": "1.0"}));
+    assert_eq!(recorded[2].1["source"], "acp version 1");
     let texts: Vec<&Value> =
-        of_type(&told, "assistant.text_complete").iter().map(|data| &data["text"]).collect();
+        of_type(&recorded, "assistant.text_complete").iter().map(|data| &data["text"]).collect();
     assert_eq!(texts, ["Hello", "done"]);
-    assert_eq!(of_type(&told, "ext.acp.agent_thought_chunk")[0]["raw"]["content"]["text"], "hm");
-    let todos = &of_type(&told, "tool.todo_write.updated")[0]["todos"];
+    assert_eq!(of_type(&recorded, "ext.acp.agent_thought_chunk")[0]["raw"]["content"]["text"], "hm");
+    let todos = &of_type(&recorded, "tool.todo_write.updated")[0]["todos"];
     assert_eq!(todos[1], json!({"content": "write", "status": "in_progress", "priority": "low"}));
-    let proposed = of_type(&told, "assistant.tool_call_proposed");
-    assert_eq!(proposed.len(), 1, "{told:?}");
+    let proposed = of_type(&recorded, "assistant.tool_call_proposed");
+    assert_eq!(proposed.len(), 1, "{recorded:?}");
     assert_eq!(
         (&proposed[0]["input"], &proposed[0]["provider_call_id"]),
         (&json!({"path": "a.txt"}), &json!("call 1"))
     );
-    let completed = of_type(&told, "tool.completed");
+    let completed = of_type(&recorded, "tool.completed");
     let read = completed.iter().find(|data| data["tool_name"] == "fs/read_text_file").unwrap();
     assert_eq!(read["output"], json!({"content": "one\n"}));
-    let patch = of_type(&told, "artifact.created")[0];
+    let patch = of_type(&recorded, "artifact.created")[0];
     assert_eq!(
         (&patch["kind"], &patch["path"], &patch["additions"]),
         (&json!("patch"), &json!("a.txt"), &json!(1))
@@ -167,7 +167,7 @@ async fn what_goes_through_is_the_same_byte_for_byte_whatever_it_is() {
     let server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
     let (mut editor, session) = Setting { log: Some(log.path()), ..Setting::of(&server) }.with_session();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for seed in 0..40 {
         let mut draw = Draw(seed);
         let lines: Vec<String> = (0..draw.below(12)).map(|_| draw.line(&session)).collect();
@@ -184,7 +184,7 @@ async fn what_goes_through_is_the_same_byte_for_byte_whatever_it_is() {
                     .to_owned(),
             )
         };
-        said.push(lines.iter().filter_map(text).collect::<String>());
+        messages.push(lines.iter().filter_map(text).collect::<String>());
     }
     let (_, status, words) = editor.end();
     assert_eq!(status, 0, "{words:?}");
@@ -197,15 +197,15 @@ async fn what_goes_through_is_the_same_byte_for_byte_whatever_it_is() {
         "what the editor read is what was said"
     );
     let all = runs(&client).await;
-    assert_eq!(all.len(), said.len(), "{words:?}");
-    for (run, said) in all.iter().zip(&said) {
+    assert_eq!(all.len(), messages.len(), "{words:?}");
+    for (run, messages) in all.iter().zip(&messages) {
         assert_eq!(run.status, "finished", "{run:?}");
-        let told = events(&client, &run.id).await;
-        let joined: String = of_type(&told, "assistant.text_delta")
+        let recorded = events(&client, &run.id).await;
+        let joined: String = of_type(&recorded, "assistant.text_delta")
             .iter()
             .map(|data| data["delta"].as_str().unwrap())
             .collect();
-        assert_eq!(joined, *said);
+        assert_eq!(joined, *messages);
     }
 }
 

@@ -31,15 +31,15 @@ fn a_session_is_made_prompted_listed_and_loaded_again() {
 
     let work = scene.work();
     let session = editor.session(&work);
-    let (told, answer) = editor.prompt(&session, "say hello");
-    assert_eq!(text(&told, "agent_message_chunk"), "Hello there, dear old friend.");
+    let (messages, answer) = editor.prompt(&session, "say hello");
+    assert_eq!(text(&messages, "agent_message_chunk"), "Hello there, dear old friend.");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(
         answer["result"]["usage"],
         json!({"totalTokens": 1010, "inputTokens": 1000, "outputTokens": 10})
     );
     assert_eq!(answer["result"]["_meta"]["recount"]["costMicrosUsd"], 1020);
-    assert_eq!(text(&told, "user_message_chunk"), "", "the editor has its own message");
+    assert_eq!(text(&messages, "user_message_chunk"), "", "the editor has its own message");
 
     let listed = editor.call("session/list", json!({"cwd": work}));
     let sessions = listed["sessions"].as_array().unwrap();
@@ -52,21 +52,22 @@ fn a_session_is_made_prompted_listed_and_loaded_again() {
     let mut editor = Editor::start(&server, &[]);
     editor.initialize(json!({}));
     let id = editor.send("session/load", json!({"sessionId": session, "cwd": work, "mcpServers": []}));
-    let (told, answer) = editor.until(&id);
+    let (messages, answer) = editor.until(&id);
     assert_eq!(answer["result"]["modes"]["currentModeId"], "policy", "{answer}");
-    assert_eq!(text(&told, "user_message_chunk"), "say hello");
-    assert_eq!(text(&told, "agent_message_chunk"), "Hello there, dear old friend.");
-    let (told, _) = editor.prompt(&session, "say hello");
-    assert_eq!(text(&told, "agent_message_chunk"), "Hello there, dear old friend.");
+    assert_eq!(text(&messages, "user_message_chunk"), "say hello");
+    assert_eq!(text(&messages, "agent_message_chunk"), "Hello there, dear old friend.");
+    let (messages, _) = editor.prompt(&session, "say hello");
+    assert_eq!(text(&messages, "agent_message_chunk"), "Hello there, dear old friend.");
 
     editor.call("session/close", json!({"sessionId": session}));
     let id = editor.send("session/resume", json!({"sessionId": session, "cwd": work}));
-    let (told, answer) = editor.until(&id);
-    assert!(told.is_empty() && answer["result"]["modes"].is_object(), "{told:?} {answer}");
+    let (messages, answer) = editor.until(&id);
+    assert!(messages.is_empty() && answer["result"]["modes"].is_object(), "{messages:?} {answer}");
     editor.call("session/delete", json!({"sessionId": session}));
     assert_eq!(editor.call("session/list", json!({}))["sessions"], json!([]));
-    let gone = editor.refused("session/load", json!({"sessionId": session, "cwd": work, "mcpServers": []}));
-    assert_eq!(gone["code"], -32002, "{gone}");
+    let missing =
+        editor.refused("session/load", json!({"sessionId": session, "cwd": work, "mcpServers": []}));
+    assert_eq!(missing["code"], -32002, "{missing}");
 }
 
 #[test]
@@ -77,19 +78,19 @@ fn edits_are_diffs_and_the_todo_list_is_the_plan() {
     editor.initialize(json!({}));
     let work = scene.work().canonicalize().unwrap();
     let session = editor.session(&work);
-    let (told, answer) = editor.prompt(&session, "edit it");
+    let (messages, answer) = editor.prompt(&session, "edit it");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    let plan = updates(&told, "plan");
+    let plan = updates(&messages, "plan");
     assert_eq!(
         plan[0]["entries"],
         json!([{"content": "Edit it", "priority": "medium", "status": "in_progress"}])
     );
     let path = work.join("a.txt");
-    let calls = updates(&told, "tool_call");
+    let calls = updates(&messages, "tool_call");
     let edit = calls.iter().find(|call| call["kind"] == "edit").expect("a call edits");
     assert_eq!((&edit["status"], &edit["title"]), (&json!("pending"), &json!("edit_file: a.txt")));
     assert_eq!(edit["locations"], json!([{"path": path}]));
-    let of_edit = updates(&told, "tool_call_update");
+    let of_edit = updates(&messages, "tool_call_update");
     let of_edit: Vec<_> =
         of_edit.iter().filter(|update| update["toolCallId"] == edit["toolCallId"]).collect();
     let last = of_edit.last().unwrap();
@@ -100,7 +101,7 @@ fn edits_are_diffs_and_the_todo_list_is_the_plan() {
 }
 
 #[test]
-fn a_mode_decides_whether_every_call_is_asked_about() {
+fn a_mode_decides_whether_every_call_needs_permission() {
     let scene = Scene::new();
     let server = scene.server();
     let mut editor = Editor::start(&server, &[]);
@@ -111,11 +112,11 @@ fn a_mode_decides_whether_every_call_is_asked_about() {
     assert!(why["message"].as_str().unwrap().contains("send policy or ask"), "{why}");
     let why = editor
         .refused("session/set_config_option", json!({"sessionId": session, "configId": "m", "value": "x"}));
-    assert!(why["message"].as_str().unwrap().contains("no option"), "{why}");
-    let id = editor.say(&session, "edit it");
+    assert!(why["message"].as_str().unwrap().contains("unknown option"), "{why}");
+    let id = editor.send_prompt(&session, "edit it");
     for _ in 0..2 {
-        let asked = editor.asked("session/request_permission");
-        editor.choose(&asked, "allow");
+        let request = editor.next_request("session/request_permission");
+        editor.choose(&request, "allow");
     }
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");

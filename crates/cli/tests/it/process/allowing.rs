@@ -11,17 +11,17 @@ fn what_is_allowed_always_is_listed_and_taken_back() {
     let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let mut terminal = scene.at_terminal(&server, ECHO);
-    let asked = terminal.wait_for("d for details:\n");
-    assert!(asked.contains("a to always allow in this run"), "{asked}");
+    let prompt = terminal.wait_for("d for details:\n");
+    assert!(prompt.contains("a to always allow in this run"), "{prompt}");
     terminal.press("a ever\n");
     terminal.wait_for("nothing was decided.");
     terminal.press("a workspace\n");
     terminal.wait_for("approved by operator, always in this workspace (allow_");
     assert_eq!(terminal.end().1, 0);
 
-    // Nobody is there, and nobody needs to be.
-    let told = Answer::of(&mut scene.run(&server, ECHO)).good();
-    assert!(told.contains("(always allowed in this workspace by operator)"), "{told}");
+    // No person is present, and none is needed.
+    let output = Answer::of(&mut scene.run(&server, ECHO)).good();
+    assert!(output.contains("(always allowed in this workspace by operator)"), "{output}");
 
     let listed = server.ask(&["policy", "ls"]).good();
     let folder = scene.work().canonicalize().unwrap();
@@ -34,7 +34,7 @@ fn what_is_allowed_always_is_listed_and_taken_back() {
         serde_json::from_str(&server.ask(&["policy", "ls", "--json"]).good()).unwrap();
     let id = as_json["id"].as_str().unwrap();
     assert_eq!(as_json["preview"], "echo hi there");
-    assert_eq!(server.ask(&["policy", "forget", id]).good(), format!("{id} taken back\n"));
+    assert_eq!(server.ask(&["policy", "forget", id]).good(), format!("{id} revoked\n"));
     server.ask(&["policy", "forget", id]).bad(1, "allowance_not_found");
 
     let mut terminal = scene.at_terminal(&server, ECHO);
@@ -65,7 +65,7 @@ fn all_of_it_is_shown_before_it_is_approved() {
     };
     let mut terminal = at_terminal(&["approve", &id]);
     let shown = terminal.wait_for("anything else leaves it open: ");
-    for words in ["Permission requested (appr_", "the whole command:", "        echo hi there"] {
+    for words in ["    approval: appr_", "    complete command:", "        echo hi there"] {
         assert!(shown.contains(words), "{words:?} is not in {shown}");
     }
     terminal.press("what\n");
@@ -73,8 +73,8 @@ fn all_of_it_is_shown_before_it_is_approved() {
     let mut terminal = at_terminal(&["approve", &id, "--always", "run"]);
     terminal.wait_for("Allow it, always in this run?");
     terminal.press("y\n");
-    let (told, status) = terminal.end();
-    assert!(status == 0 && told.contains(" approved, always in this run (allow_"), "{status} {told}");
+    let (output, status) = terminal.end();
+    assert!(status == 0 && output.contains(" approved, always in this run (allow_"), "{status} {output}");
     assert_eq!(following.end().1, 0);
 
     // Elsewhere it is shown all the same, beside the data.

@@ -119,12 +119,12 @@ fn a_browser_application_from_its_preflight_to_its_goodbye() {
     let browser = Application::of(&server).with("origin", PAGE).with("authorization", "Bearer");
 
     // Before anything else, and without a key.
-    let asked = Application::of(&server)
+    let response = Application::of(&server)
         .with("origin", PAGE)
         .with("access-control-request-method", "DELETE")
         .with("access-control-request-headers", "authorization,content-type")
         .with("access-control-request-private-network", "true");
-    let preflight = asked.ask("OPTIONS", "/sessions", None);
+    let preflight = response.ask("OPTIONS", "/sessions", None);
     assert_eq!((preflight.status, preflight.body.as_str()), (204, ""));
     assert_eq!(preflight.header("access-control-allow-origin"), Some(PAGE));
     assert_eq!(preflight.header("access-control-allow-private-network"), Some("true"));
@@ -161,7 +161,7 @@ fn a_browser_application_from_its_preflight_to_its_goodbye() {
     assert!(turn.header("access-control-expose-headers").unwrap().contains("aap-turn-id"));
     assert!(turn.header("aap-turn-id").is_some() && turn.header("content-encoding").is_none());
     let frames = turn.frames();
-    // Nobody offered the weather, so the call is refused at once and told as such.
+    // No application offered the weather, so the call is rejected at once and reported as such.
     assert_eq!(stop(&frames)["stopReason"], "tool_use", "{frames:?}");
     let glob = call(&frames, "glob");
 
@@ -177,8 +177,8 @@ fn a_browser_application_from_its_preflight_to_its_goodbye() {
 
     let listed = browser.get("/sessions").json();
     assert_eq!(listed["sessions"][0]["sessionId"].as_str(), Some(session.as_str()));
-    let gone = browser.ask("DELETE", &format!("/sessions/{session}"), None);
-    assert_eq!((gone.status, gone.body.as_str()), (204, ""));
+    let deleted = browser.ask("DELETE", &format!("/sessions/{session}"), None);
+    assert_eq!((deleted.status, deleted.body.as_str()), (204, ""));
     let again = browser.ask("DELETE", &format!("/sessions/{session}"), None);
     assert_eq!((again.status, again.header("access-control-allow-origin")), (404, Some(PAGE)));
 
@@ -190,14 +190,15 @@ fn a_browser_application_from_its_preflight_to_its_goodbye() {
     assert_eq!(bad.header("access-control-allow-origin"), Some(PAGE));
 }
 
-/// An agent as a template, and a session of an application gone on with from the native side.
+/// An agent as a template, and a session of an application continued from the native side.
 #[test]
 fn an_agent_is_asked_from_the_command_line_and_from_the_native_side() {
     let scene = scene();
     let server = serve(&scene);
-    let asked = server.ask(&["run", "--agent", "clerk", "--option", "language=Dutch", "--json", "say hello"]);
-    let told = asked.good();
-    assert!(told.contains("Speak Dutch.") && told.contains("Hello there"), "{told}");
+    let result =
+        server.ask(&["run", "--agent", "clerk", "--option", "language=Dutch", "--json", "say hello"]);
+    let printed = result.good();
+    assert!(printed.contains("Speak Dutch.") && printed.contains("Hello there"), "{printed}");
     server.ask(&["run", "--agent", "nobody", "say hello"]).bad(1, "clerk");
     server.ask(&["run", "--agent", "clerk", "--option", "key=k", "say hello"]).bad(1, "session");
     server.ask(&["run", "--agent", "clerk", "--option", "language", "say hello"]).bad(2, "NAME=VALUE");
@@ -227,8 +228,8 @@ fn any_key_will_do_where_none_is_needed() {
     let application = Application::of(&server);
     assert_eq!(application.get("/meta").status, 200);
     for shown in ["Bearer", "bearer", "Bearer sk-of-another-server", "Basic dXNlcjpwYXNz", "nonsense"] {
-        let told = application.clone().with("authorization", shown).get("/sessions");
-        assert_eq!(told.status, 200, "{shown}: {}", told.body);
+        let listed = application.clone().with("authorization", shown).get("/sessions");
+        assert_eq!(listed.status, 200, "{shown}: {}", listed.body);
     }
     let taken_back = format!("Bearer rct_01JZZZZZZZZZZZZZZZZZZZZZZZ_{}", "0".repeat(64));
     application.clone().with("authorization", &taken_back).get("/sessions").refused(401, "token_invalid");
@@ -260,19 +261,19 @@ fn who_needs_a_key_and_for_what() {
             (Some("Bearer wrong"), "token_invalid"),
             (Some("Basic dXNlcjpwYXNz"), "token_invalid"),
         ] {
-            let asked = match shown {
+            let response = match shown {
                 Some(shown) => application.clone().with("authorization", shown),
                 None => application.clone(),
             };
-            let refused = asked.get("/sessions");
+            let refused = response.get("/sessions");
             refused.refused(401, code);
             assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
-            asked.post("/sessions", &json!({"agent": {"name": "clerk"}})).refused(401, code);
+            response.post("/sessions", &json!({"agent": {"name": "clerk"}})).refused(401, code);
             // An empty key is none; a wrong one is wrong everywhere.
             let is_none = shown.is_none_or(|shown| shown == "Bearer");
             match public && is_none {
-                true => assert_eq!(asked.get("/meta").status, 200),
-                false => asked.get("/meta").refused(401, code),
+                true => assert_eq!(response.get("/meta").status, 200),
+                false => response.get("/meta").refused(401, code),
             }
         }
         let good = application.with("authorization", &format!("Bearer {token}"));
@@ -301,13 +302,13 @@ fn every_base_path_leads_to_the_same_sessions() {
         application.ask("PUT", "/meta", None).refused(405, "method_not_allowed");
         application.get("/sessions/chat_none").refused(404, "session_not_found");
     }
-    // Requests are counted by route, never by what was asked for.
+    // Requests are counted by route, never by the requested path.
     let metrics = usual.at("").get("/metrics").body;
     assert!(metrics.contains("route=\"/acme/agents/sessions/{session}\""), "{metrics}");
     assert!(!metrics.contains(&session), "{metrics}");
 }
 
-/// P-073: killed between a stop and its answer. What was said, chosen and left open is there, and the answer goes on.
+/// P-073: killed between a stop and its answer. Messages, options and open calls are kept, and the answer continues.
 #[test]
 fn a_server_that_is_killed_while_calls_are_open_goes_on_with_their_answers() {
     let scene = scene();
@@ -338,9 +339,9 @@ fn a_server_that_is_killed_while_calls_are_open_goes_on_with_their_answers() {
     assert_eq!(after.last().unwrap()["role"], "assistant", "{after:?}");
 }
 
-/// P-079: told to stop while a turn is told. The stream ends with a frame that says so, and nothing is lost.
+/// P-079: a server that stops while a turn streams. The stream ends with a frame that reports it, and nothing is lost.
 #[test]
-fn a_server_that_stops_says_so_to_those_it_is_talking_to() {
+fn a_server_that_stops_informs_its_connected_clients() {
     let scene = scene();
     let server = serve(&scene);
     let application = Application::of(&server);
@@ -348,11 +349,11 @@ fn a_server_that_stops_says_so_to_those_it_is_talking_to() {
     let mut turn = application.turn(&session, &user("slow"));
     let id = turn.header("aap-turn-id").unwrap().to_owned();
     assert_eq!(turn.frame().map(|frame| frame.event).as_deref(), Some("turn_start"));
-    let mut heard = String::new();
+    let mut received = String::new();
     let mut cursor = None;
-    while heard.is_empty() {
+    while received.is_empty() {
         let frame = turn.frame().expect("something is said");
-        heard.push_str(frame.data["delta"].as_str().unwrap());
+        received.push_str(frame.data["delta"].as_str().unwrap());
         cursor = frame.id;
     }
     server.interrupt();
@@ -371,9 +372,9 @@ fn a_server_that_stops_says_so_to_those_it_is_talking_to() {
     assert_eq!(rest.status, 200);
     let rest = rest.frames();
     assert!(stop(&rest)["stopReason"] != Value::Null, "{rest:?}");
-    let told = application.history(&session);
-    let told = serde_json::to_string(&told).unwrap();
-    assert!(told.contains(heard.trim()), "{told}");
+    let read_history = application.history(&session);
+    let read_history = serde_json::to_string(&read_history).unwrap();
+    assert!(read_history.contains(received.trim()), "{read_history}");
 }
 
 /// P-064: a secret that an application sent is nowhere in the clear: not in the data folder, the server's log, events,
@@ -395,26 +396,26 @@ fn what_an_application_sent_as_a_secret_is_nowhere_to_be_found() {
     let content = format!("say hello control-word {first} {second}");
     let body = json!({"messages": [{"role": "user", "content": content}], "stream": "message",
         "agent": {"options": {"token": second}}});
-    let mut heard = format!("{:?}", application.turn(&session, &body).frames());
+    let mut received = format!("{:?}", application.turn(&session, &body).frames());
     for path in [format!("/sessions/{session}"), "/sessions".into(), "/meta".into()] {
-        heard.push_str(&application.get(&path).body);
+        received.push_str(&application.get(&path).body);
     }
-    heard.push_str(&serde_json::to_string(&application.history(&session)).unwrap());
+    received.push_str(&serde_json::to_string(&application.history(&session)).unwrap());
     // What is refused repeats what was sent, as far as that is none.
     let bad = json!({"agent": {"name": "clerk", "options": {"key": first, "language": "Klingon"}}});
-    heard.push_str(&application.post("/sessions", &bad).body);
+    received.push_str(&application.post("/sessions", &bad).body);
     let native = application.clone().at("/v1");
-    heard.push_str(&native.get("/events?limit=1000").body);
-    heard.push_str(&native.get("/agents").body);
+    received.push_str(&native.get("/events?limit=1000").body);
+    received.push_str(&native.get("/agents").body);
     let fork = application.post(&format!("/sessions/{session}/fork"), &json!({}));
-    heard.push_str(&fork.body);
+    received.push_str(&fork.body);
     server.interrupt();
     drop(server);
     let log = std::fs::read(&log).unwrap();
-    assert!(heard.contains("control-word"));
+    assert!(received.contains("control-word"));
     let mut control = false;
     for canary in [first, second, "operators-own-default-canary"] {
-        assert!(!heard.contains(canary), "{canary:?} was told: {heard}");
+        assert!(!received.contains(canary), "{canary:?} was told: {received}");
         assert!(!holds(&log, canary), "{canary:?} is in the log");
         each_file(&scene.data(), &mut |path, bytes| {
             assert!(!holds(bytes, canary), "{canary:?} is in {}", path.display());

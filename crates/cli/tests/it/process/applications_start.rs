@@ -40,10 +40,10 @@ fn the_quick_start_for_applications_does_what_it_says() {
     serve.args(["--config", "quick/config.toml", "--data", "quick/data"]);
     let server = Server::of(&mut serve).listening();
     assert!(talk.contains(ADDRESS));
-    let told = shell(folder.path(), &talk.replace(ADDRESS, &server.url()));
+    let output = shell(folder.path(), &talk.replace(ADDRESS, &server.url()));
     let replies: Vec<Value> =
-        serde_json::Deserializer::from_str(&told).into_iter().collect::<Result<_, _>>().unwrap();
-    let [asks, answers] = &replies[..] else { panic!("{told}") };
+        serde_json::Deserializer::from_str(&output).into_iter().collect::<Result<_, _>>().unwrap();
+    let [asks, answers] = &replies[..] else { panic!("{output}") };
     assert_eq!((&asks["stopReason"], &answers["stopReason"]), (&"tool_use".into(), &"end_turn".into()));
     assert_eq!(asks["messages"][0]["content"][0]["name"], "get_weather");
     assert_eq!(answers["messages"][0]["content"][0]["text"], "It rains in Oslo.");

@@ -8,8 +8,8 @@ use crate::server::{Answer, Following, Server, recount};
 
 /// All events of the trail so far.
 fn trail(server: &Server) -> Vec<Value> {
-    let told = server.ask(&["tail", "--audit", "--json"]).good();
-    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let output = server.ask(&["tail", "--audit", "--json"]).good();
+    output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The facts of every event of a type, in order.

@@ -1,4 +1,4 @@
-//! Backups: made while events come, moved to where they were asked for, whole, and good to start on.
+//! Backups: created while events come, moved to the requested path, complete, and usable as a data folder.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn a_backup_under_load_is_every_run_as_it_was_at_one_moment() {
     let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start(data.path());
     let copies: Vec<_> = ["one", "two", "three"].map(|name| place.path().join(name)).into();
-    let told = Cell::new(0_u64);
+    let appended = Cell::new(0_u64);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = client(&server);
@@ -46,26 +46,26 @@ fn a_backup_under_load_is_every_run_as_it_was_at_one_moment() {
         }
         let stop = Cell::new(false);
         let producers = (0..4).map(|number| {
-            let (client, stop, told) = (&client, &stop, &told);
+            let (client, stop, appended) = (&client, &stop, &appended);
             async move {
                 let run = story::create(client, &format!("producer {number}")).await;
-                story::tell(client, &run, 0, story::BEGINNING).await;
+                story::append(client, &run, 0, story::BEGINNING).await;
                 let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(2000));
                 let text: &'static str = Box::leak(text.into_boxed_str());
                 for seq in 1.. {
                     if stop.get() {
                         return;
                     }
-                    story::tell(client, &run, seq, &[("user.message", text); 5]).await;
-                    told.set(told.get() + 1);
+                    story::append(client, &run, seq, &[("user.message", text); 5]).await;
+                    appended.set(appended.get() + 1);
                 }
             }
         });
         let backups = async {
             for copy in &copies {
                 // Each begins while events come, and ends while they do.
-                let before = told.get();
-                while told.get() < before + 20 {
+                let before = appended.get();
+                while appended.get() < before + 20 {
                     crate::server::look_again().await;
                 }
                 let mut child = tokio_child(&server, copy);
@@ -76,7 +76,7 @@ fn a_backup_under_load_is_every_run_as_it_was_at_one_moment() {
                     crate::server::look_again().await;
                 };
                 assert!(status.success(), "{status}");
-                assert!(told.get() > before + 20, "nothing was told meanwhile");
+                assert!(appended.get() > before + 20, "nothing was told meanwhile");
             }
             stop.set(true);
         };
@@ -121,17 +121,17 @@ async fn without_a_server_a_folder_is_copied_as_it_is() {
         story::whole(&client(&server), "one").await
     };
     let backup = || Answer::of(recount().arg("backup").arg(&copy).arg("--data").arg(data.path()));
-    let told =
+    let output =
         Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
-    assert!(told.contains("backup written to") && told.contains(&format!("{run} ok")), "{told}");
-    backup().bad(2, "exists already");
+    assert!(output.contains("backup written to") && output.contains(&format!("{run} ok")), "{output}");
+    backup().bad(2, "already exists");
     std::fs::remove_dir_all(&copy).unwrap();
     let server = Server::start(data.path());
-    backup().bad(5, "held by process");
+    backup().bad(5, "in use by process");
     drop(server);
     backup().good();
     Answer::of(recount().args(["backup", "--data"]).arg(place.path()).arg(place.path().join("x")))
-        .bad(2, "holds no store");
+        .bad(2, "contains no store");
 }
 
 #[tokio::test]
@@ -141,8 +141,8 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
     let there = place.path().join("there");
     std::fs::write(&there, "mine").unwrap();
     let there = there.to_str().unwrap();
-    server.ask(&["backup", there]).bad(2, "exists already; name a new folder");
-    server.ask(&["backup", place.path().to_str().unwrap()]).bad(2, "exists already");
+    server.ask(&["backup", there]).bad(2, "already exists; name a new folder");
+    server.ask(&["backup", place.path().to_str().unwrap()]).bad(2, "already exists");
     server.ask(&["backup", &format!("{there}/below")]).bad(2, "is not a folder");
     assert_eq!(std::fs::read_to_string(there).unwrap(), "mine");
     assert!(!data.path().join("backups").exists(), "nothing was started");
@@ -207,7 +207,7 @@ async fn a_backup_killed_at_any_step_is_never_taken_for_a_store() {
         }
         broken += 1;
         let serve = Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&half));
-        serve.bad(5, "is a backup that was not finished");
+        serve.bad(5, "is an unfinished backup");
         let again = || Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&to));
         again().bad(2, "is an unfinished backup; delete it");
         std::fs::remove_dir_all(&half).unwrap();
@@ -238,7 +238,7 @@ async fn a_server_killed_while_it_makes_a_backup_clears_away_what_is_left() {
         asking.wait().unwrap();
         if let Some(half) = half() {
             let doctor = Answer::of(recount().args(["doctor", "--data"]).arg(data.path()));
-            assert!(doctor.data.contains(&format!("{} was not finished", half.display())), "{doctor:?}");
+            assert!(doctor.data.contains(&format!("{} is unfinished", half.display())), "{doctor:?}");
         }
         for whole in left().into_iter().filter(|path| !path.to_string_lossy().contains(".unfinished")) {
             Answer::of(recount().args(["verify", "--data"]).arg(&whole)).good();
@@ -258,12 +258,12 @@ async fn a_folder_that_is_not_a_whole_store_is_refused() {
     let blob = std::fs::read_dir(copy.join("blobs")).unwrap().next().unwrap().unwrap().path();
     let count = std::fs::read_dir(&blob).unwrap().count();
     std::fs::remove_dir_all(&blob).unwrap();
-    let told = format!("is a backup with {BLOBS} blobs, but {} are there", usize::from(BLOBS) - count);
+    let message = format!("should have {BLOBS} blobs, but it has {}", usize::from(BLOBS) - count);
     let verified = Answer::of(recount().args(["verify", "--data"]).arg(&copy));
-    assert!(verified.status == 1 && verified.data.contains(&told), "{verified:?}");
+    assert!(verified.status == 1 && verified.data.contains(&message), "{verified:?}");
     let serve =
         |folder: &Path| Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(folder));
-    serve(&copy).bad(5, &told);
+    serve(&copy).bad(5, &message);
     for rest in ["blobs", "keys", "tenants"] {
         let part = place.path().join(rest);
         std::fs::create_dir_all(part.join(rest)).unwrap();
@@ -286,15 +286,15 @@ async fn a_backup_that_lost_the_store_of_a_tenant_is_refused_and_named() {
     Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&of_folder)).good();
     for copy in [of_server, of_folder] {
         std::fs::remove_dir_all(copy.join("tenants/recount-audit")).unwrap();
-        let told = "is a backup without the stores of its tenants recount-audit";
+        let message = "has no stores for its tenants recount-audit";
         let verified = Answer::of(recount().args(["verify", "--data"]).arg(&copy));
-        assert!(verified.status == 1 && verified.data.contains(told), "{verified:?}");
+        assert!(verified.status == 1 && verified.data.contains(message), "{verified:?}");
         let healed = Answer::of(recount().args(["doctor", "--data"]).arg(&copy));
-        assert!(healed.status == 1 && healed.data.contains(told), "{healed:?}");
+        assert!(healed.status == 1 && healed.data.contains(message), "{healed:?}");
         let again = place.path().join("again");
-        Answer::of(recount().args(["backup", "--data"]).arg(&copy).arg(&again)).bad(1, told);
+        Answer::of(recount().args(["backup", "--data"]).arg(&copy).arg(&again)).bad(1, message);
         let served = || Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&copy));
-        served().bad(1, told);
+        served().bad(1, message);
         assert!(!copy.join("tenants/recount-audit").exists(), "nothing was made in its place");
     }
 }
@@ -311,6 +311,6 @@ async fn a_damaged_store_is_not_backed_up_without_a_word() {
     crate::process::tamper::change_first_event(data.path(), &run).await;
     let copy = place.path().join("copy");
     Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&copy))
-        .bad(1, "the store is damaged, so no backup was made");
+        .bad(1, "the store is damaged, so no backup was created");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }

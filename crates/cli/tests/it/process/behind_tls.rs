@@ -46,13 +46,13 @@ impl Proxy {
             )
             .unwrap();
         let (address, acceptor) = (server.address.clone(), TlsAcceptor::from(Arc::new(config)));
-        let (tell, told) = channel();
+        let (port_sender, port_receiver) = channel();
         recount_world::thread("proxy", move || {
             let world = World::real();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
-                tell.send(listener.local_addr().unwrap().port()).unwrap();
+                port_sender.send(listener.local_addr().unwrap().port()).unwrap();
                 while let Ok((from, _)) = listener.accept().await {
                     let (acceptor, address) = (acceptor.clone(), address.clone());
                     world.tasks.spawn(Kind::Connection, |_| async move {
@@ -64,7 +64,7 @@ impl Proxy {
                 }
             });
         });
-        Proxy { port: told.recv_timeout(PATIENCE).unwrap(), authority: path }
+        Proxy { port: port_receiver.recv_timeout(PATIENCE).unwrap(), authority: path }
     }
 
     pub(crate) fn url(&self) -> String {

@@ -1,5 +1,5 @@
 //! Stands between a verb and its server, and does something at one of its requests: what happens to a server while a verb
-//! is under way happens at a known moment. It must not know what is asked.
+//! is under way happens at a known moment. It must not depend on the requests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::channel;
@@ -29,14 +29,14 @@ impl Between {
     pub(crate) fn at(server: &Server, target: &str, then: Then) -> Self {
         let (address, target) = (server.address.clone(), target.to_owned());
         let then = Arc::new(Mutex::new(Some(then)));
-        let (tell, told) = channel();
+        let (port_sender, port_receiver) = channel();
         recount_world::thread("between", move || {
             let world = World::real();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
                 let port = listener.local_addr().unwrap().port();
-                tell.send(port).unwrap();
+                port_sender.send(port).unwrap();
                 while let Ok((from, _)) = listener.accept().await {
                     let (address, target, then) = (address.clone(), target.clone(), then.clone());
                     world.tasks.spawn(Kind::Connection, |_| async move {
@@ -49,7 +49,7 @@ impl Between {
                 }
             });
         });
-        Between { port: told.recv_timeout(PATIENCE).unwrap() }
+        Between { port: port_receiver.recv_timeout(PATIENCE).unwrap() }
     }
 
     pub(crate) fn ask(&self, arguments: &[&str]) -> Answer {
@@ -57,7 +57,7 @@ impl Between {
     }
 }
 
-/// Answers what is said in place of the server, if that is so.
+/// Sends this response in place of the server, if there is one.
 fn happen(then: &Mutex<Option<Then>>) -> Option<String> {
     let mut then = then.lock().unwrap();
     match then.take() {

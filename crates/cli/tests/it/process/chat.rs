@@ -1,4 +1,4 @@
-//! `recount chat` against a server of another make: plain protocol, none of what ours adds, and bad days.
+//! `recount chat` against a server of another implementation: the plain protocol without our extensions, and failures.
 
 mod folder;
 mod foreign;
@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use self::foreign::{
-    Foreign, Piece, Reply, Request, agent, around, frame, meta, plain, reply, saying, stream, whole_stream,
+    Foreign, Piece, Reply, Request, agent, around, frame, meta, plain, reply, reply_with, stream,
+    whole_stream,
 };
 use crate::process::terminal::Terminal;
 use crate::server::{Answer, recount};
@@ -22,7 +23,7 @@ fn chat(server: &Foreign, arguments: &[&str]) -> Command {
     command
 }
 
-fn say(server: &Foreign, arguments: &[&str]) -> Answer {
+fn run_chat(server: &Foreign, arguments: &[&str]) -> Answer {
     Answer::of(&mut chat(server, arguments))
 }
 
@@ -33,7 +34,7 @@ fn piped(mut command: Command, lines: &str) -> Answer {
     Answer::of(command.stdin(Stdio::from(file.reopen().unwrap())))
 }
 
-/// A server that answers a turn by what was said last.
+/// A server that answers a turn by its last message.
 fn server(turn: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Foreign {
     Foreign::start(move |request| match (request.method.as_str(), request.path.as_str()) {
         ("POST", "/sessions/s-1/turns") => Some(turn(&request.body["messages"])),
@@ -41,7 +42,7 @@ fn server(turn: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Foreign {
     })
 }
 
-fn said(messages: &Value) -> &str {
+fn last_text(messages: &Value) -> &str {
     messages[0]["content"].as_str().unwrap_or("")
 }
 
@@ -58,7 +59,7 @@ fn a_plain_server_is_spoken_to_in_plain_protocol() {
         reply.push(Piece::Bytes(b"0\r\n\r\n".to_vec()));
         reply
     });
-    let answer = say(&server, &["--message", "Grüß dich"]);
+    let answer = run_chat(&server, &["--message", "Grüß dich"]);
     assert_eq!((answer.status, answer.data.as_str()), (0, "Grüße zurück 😀\n"), "{answer:?}");
     assert!(answer.words.starts_with("session s-1 with clerk\n"), "{answer:?}");
     let requests = server.requests();
@@ -75,7 +76,7 @@ fn a_plain_server_is_spoken_to_in_plain_protocol() {
 }
 
 #[test]
-fn turns_are_heard_in_blocks_or_whole_where_the_server_has_no_pieces() {
+fn turns_are_printed_in_blocks_or_whole_without_pieces_from_the_server() {
     let by_blocks = json!({"name": "b", "version": "1.0.0", "capabilities": {"stream": {"message": {}}}});
     let server = Foreign::start(move |request| match request.path.as_str() {
         "/sessions/s-1/turns" => Some(whole_stream(
@@ -85,7 +86,7 @@ fn turns_are_heard_in_blocks_or_whole_where_the_server_has_no_pieces() {
         )),
         _ => around(request, &by_blocks),
     });
-    assert_eq!(say(&server, &["--message", "x"]).good(), "thinking: hm\nIn blocks.\n");
+    assert_eq!(run_chat(&server, &["--message", "x"]).good(), "thinking: hm\nIn blocks.\n");
     assert_eq!(server.turns()[0]["stream"], "message");
 
     let whole = json!({"name": "w", "version": "1.0.0"});
@@ -97,12 +98,12 @@ fn turns_are_heard_in_blocks_or_whole_where_the_server_has_no_pieces() {
         }
         _ => around(request, &whole),
     });
-    let answer = say(&server, &["--message", "x"]);
+    let answer = run_chat(&server, &["--message", "x"]);
     assert_eq!((answer.status, answer.data.as_str()), (1, "All at once.\n"), "{answer:?}");
     assert!(answer.words.contains("max_tokens"), "{answer:?}");
     assert_eq!(server.turns()[0]["stream"], "none");
-    let told = say(&server, &["--message", "x", "--json"]).data;
-    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let output = run_chat(&server, &["--message", "x", "--json"]).data;
+    let lines: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0], json!({"event": "session", "data": {"sessionId": "s-1"}}));
     assert_eq!((&lines[1]["event"], &lines[1]["data"]["stopReason"]), (&json!("turn"), &json!("max_tokens")));
     assert_eq!(lines.len(), 2);
@@ -123,22 +124,22 @@ fn asking() -> Reply {
 }
 
 fn answering(messages: &Value) -> Reply {
-    if messages[0]["role"] == "user" { asking() } else { saying("So be it.") }
+    if messages[0]["role"] == "user" { asking() } else { reply_with("So be it.") }
 }
 
 #[test]
-fn calls_are_answered_in_one_turn_by_rule_where_nobody_is_asked() {
+fn calls_are_answered_in_one_turn_by_rule_without_a_person() {
     let server = server(answering);
     let permission = |id: &str| json!({"role": "tool_permission", "toolCallId": id, "granted": true});
-    let denied = |id: &str| json!({"role": "tool_permission", "toolCallId": id, "granted": false, "reason": "no one was available to ask"});
-    let answer = say(&server, &["--message", "go", "--allow", "keep"]);
+    let denied = |id: &str| json!({"role": "tool_permission", "toolCallId": id, "granted": false, "reason": "no user was available to approve the call"});
+    let answer = run_chat(&server, &["--message", "go", "--allow", "keep"]);
     assert!(answer.words.contains("look is denied"), "{answer:?}");
-    let told = "▸ call look  {\"note\":\"n\"}\n▸ call keep  {\"note\":\"n\"}\n▸ call hidden  {\"note\":\"n\"}\nSo be it.\n";
-    assert_eq!(answer.good(), told);
+    let output = "▸ call look  {\"note\":\"n\"}\n▸ call keep  {\"note\":\"n\"}\n▸ call hidden  {\"note\":\"n\"}\nSo be it.\n";
+    assert_eq!(answer.good(), output);
     assert_eq!(server.turns()[1]["messages"], json!([denied("c1"), permission("c2"), denied("c3")]));
-    say(&server, &["--message", "go", "--yes"]).good();
+    run_chat(&server, &["--message", "go", "--yes"]).good();
     assert_eq!(server.turns()[3]["messages"], json!([permission("c1"), permission("c2"), permission("c3")]));
-    say(&server, &["--message", "go", "--trust", "look", "--tools", "keep"]).good();
+    run_chat(&server, &["--message", "go", "--trust", "look", "--tools", "keep"]).good();
     let created = server.requests().into_iter().rfind(|request| request.path == "/sessions").unwrap();
     let tools = json!([{"name": "look", "trust": true}, {"name": "keep", "trust": false}]);
     assert_eq!(created.body["agent"]["tools"], tools);
@@ -147,18 +148,18 @@ fn calls_are_answered_in_one_turn_by_rule_where_nobody_is_asked() {
 #[test]
 fn an_agent_that_asks_for_ever_is_not_answered_for_ever() {
     let server = server(|_| asking());
-    say(&server, &["--message", "go", "--yes"]).bad(1, "RULED_TURNS_MAX");
+    run_chat(&server, &["--message", "go", "--yes"]).bad(1, "RULED_TURNS_MAX");
     assert_eq!(server.turns().len(), 101);
 }
 
 #[test]
-fn lines_of_a_pipe_are_messages_and_one_that_fails_is_told_by_the_status() {
-    let server = server(|messages| match said(messages) {
+fn lines_of_a_pipe_are_messages_and_a_failed_one_sets_the_exit_status() {
+    let server = server(|messages| match last_text(messages) {
         "/fail" => whole_stream(&frame(
             "turn_stop",
             &json!({"stopReason": "error", "error": {"code": "model_cut", "message": "cut off", "retryable": true}}),
         )),
-        text => saying(&format!("You said {text}.")),
+        text => reply_with(&format!("You said {text}.")),
     });
     let answer = piped(chat(&server, &[]), "one\n\n  two\r\nthree");
     assert_eq!(answer.good(), "You said one.\nYou said   two.\nYou said three.\n");
@@ -171,7 +172,7 @@ fn lines_of_a_pipe_are_messages_and_one_that_fails_is_told_by_the_status() {
 }
 
 #[test]
-fn a_session_is_gone_on_with_open_calls_first_and_tools_of_others_are_unknown() {
+fn a_session_continues_with_its_open_calls_and_tools_of_others_are_unknown() {
     let server = Foreign::start(|request| match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/sessions/s-1") => Some(reply(
             200,
@@ -193,10 +194,10 @@ fn a_session_is_gone_on_with_open_calls_first_and_tools_of_others_are_unknown() 
                 {"role": "tool", "toolCallId": "l", "content": "seen"},
             ]}}),
         )),
-        ("POST", "/sessions/s-1/turns") => Some(saying("Fine.")),
+        ("POST", "/sessions/s-1/turns") => Some(reply_with("Fine.")),
         _ => around(request, &agent()),
     });
-    let answer = say(&server, &["--session", "s-1", "--message", "on", "--yes", "--tools", "keep"]);
+    let answer = run_chat(&server, &["--session", "s-1", "--message", "on", "--yes", "--tools", "keep"]);
     assert!(answer.words.contains("you: hello\n▸ call weather\n"), "{answer:?}");
     assert_eq!(answer.good(), "Fine.\nFine.\n");
     let turns = server.turns();
@@ -210,13 +211,14 @@ fn a_session_is_gone_on_with_open_calls_first_and_tools_of_others_are_unknown() 
     );
     assert_eq!(turns[1].get("agent"), None, "and once");
     assert!(!server.requests().iter().any(|request| request.method == "POST" && request.path == "/sessions"));
-    say(&server, &["--session", "s-2"]).bad(1, "no session s-2");
-    say(&server, &["--session", "s-1", "--agent", "other"]).bad(2, "belongs to the agent clerk, not other");
-    say(&server, &["--session", "../x"]).bad(1, "no session ../x");
+    run_chat(&server, &["--session", "s-2"]).bad(1, "no session s-2");
+    run_chat(&server, &["--session", "s-1", "--agent", "other"])
+        .bad(2, "belongs to the agent clerk, not other");
+    run_chat(&server, &["--session", "../x"]).bad(1, "no session ../x");
 }
 
 #[test]
-fn refusals_are_told_in_the_words_of_the_server() {
+fn refusals_show_the_message_of_the_server() {
     let server = Foreign::start(|request| match request.headers.get("authorization").map(String::as_str) {
         Some("Bearer good") if request.path.ends_with("/turns") => {
             Some(reply(404, &json!({"error": "no such session"})))
@@ -224,13 +226,13 @@ fn refusals_are_told_in_the_words_of_the_server() {
         Some("Bearer good") => around(request, &agent()),
         _ => Some(plain(401, "Unauthorized")),
     });
-    say(&server, &["--message", "x"]).bad(1, "Unauthorized (status 401); the server requires a token");
-    say(&server, &["--message", "x", "--token", "good"]).bad(1, "no such session (status 404)");
+    run_chat(&server, &["--message", "x"]).bad(1, "Unauthorized (status 401); the server requires a token");
+    run_chat(&server, &["--message", "x", "--token", "good"]).bad(1, "no such session (status 404)");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "good\n").unwrap();
-    say(&server, &["--message", "x", "--token-file", file.to_str().unwrap()]).bad(1, "no such session");
-    say(&server, &["--message", "x", "--token-file", "/nonexistent/t"]).bad(2, "/nonexistent/t");
+    run_chat(&server, &["--message", "x", "--token-file", file.to_str().unwrap()]).bad(1, "no such session");
+    run_chat(&server, &["--message", "x", "--token-file", "/nonexistent/t"]).bad(2, "/nonexistent/t");
     // The token in the environment is for the usual server.
     let mut elsewhere = chat(&server, &["--message", "x"]);
     let answer = Answer::of(elsewhere.env("RECOUNT_TOKEN", "good"));
@@ -242,7 +244,7 @@ fn refusals_are_told_in_the_words_of_the_server() {
         "/sessions/s-1/turns" => Some(plain(500, "Internal Server Error")),
         _ => around(request, &agent()),
     });
-    say(&busy, &["--message", "x"]).bad(1, "Internal Server Error (status 500)");
+    run_chat(&busy, &["--message", "x"]).bad(1, "Internal Server Error (status 500)");
 }
 
 #[test]
@@ -250,16 +252,16 @@ fn what_is_not_the_protocol_is_named_and_said_where_it_may_be() {
     let of_version = |version: Value| {
         Foreign::start(move |_| Some(reply(200, &json!({"version": version, "agents": []}))))
     };
-    say(&of_version(json!(4)), &["--message", "x"]).bad(4, "version 4");
-    say(&of_version(json!("3")), &["--message", "x"]).bad(4, "version \"3\"");
-    say(&of_version(json!(3)), &["--message", "x"]).bad(2, "no agent");
-    let server = server(|_| saying("x"));
+    run_chat(&of_version(json!(4)), &["--message", "x"]).bad(4, "version 4");
+    run_chat(&of_version(json!("3")), &["--message", "x"]).bad(4, "version \"3\"");
+    run_chat(&of_version(json!(3)), &["--message", "x"]).bad(2, "no agent");
+    let server = server(|_| reply_with("x"));
     let bare = format!("http://{}", server.address);
     let answer = Answer::of(recount().args(["chat", "--message", "x", &bare]));
-    answer.bad(4, &format!("the protocol may be at {bare}/aap"));
+    answer.bad(4, &format!("try {bare}/aap"));
     Answer::of(recount().args(["chat", "ftp://localhost/aap"])).bad(2, "does not begin with http://");
     Answer::of(recount().args(["chat", "--url", "http://127.0.0.1:9", "--message", "x"]))
-        .bad(3, "no answer from");
+        .bad(3, "no response from");
     // One trailing slash is no part of the address.
     Answer::of(recount().args(["chat", "--message", "x", &format!("{}/", server.url())])).good();
 }
@@ -275,15 +277,15 @@ fn what_is_chosen_is_held_against_what_the_server_offers() {
     });
     let of = offered.clone();
     let server = Foreign::start(move |request| match request.path.as_str() {
-        "/sessions/s-1/turns" => Some(saying("x")),
+        "/sessions/s-1/turns" => Some(reply_with("x")),
         _ => around(request, &of),
     });
-    let with = |arguments: &[&str]| say(&server, &[&["--message", "x"], arguments].concat());
-    with(&["--option", "size=huge"]).bad(2, "none of small, large");
-    with(&["--option", "mood=x"]).bad(2, "has the options key, tone, size");
+    let with = |arguments: &[&str]| run_chat(&server, &[&["--message", "x"], arguments].concat());
+    with(&["--option", "size=huge"]).bad(2, "known values: small, large");
+    with(&["--option", "mood=x"]).bad(2, "known options: key, tone, size");
     with(&["--option", "key"]).bad(2, "--option key=@FILE");
     with(&["--tools", "rm"]).bad(2, "has no tool \"rm\"");
-    with(&["--agent", "x"]).bad(2, "it has o");
+    with(&["--agent", "x"]).bad(2, "known agents: o");
     let folder = tempfile::tempdir().unwrap();
     let (key, picture) = (folder.path().join("key"), folder.path().join("a.png"));
     std::fs::write(&key, "s3cret\n").unwrap();
@@ -300,7 +302,7 @@ fn what_is_chosen_is_held_against_what_the_server_offers() {
 
     let two = json!({"version": 3, "agents": [offered, {"name": "p", "version": "1.0.0"}]});
     let several = Foreign::start(move |request| (request.path == "/meta").then(|| reply(200, &two)));
-    say(&several, &["--message", "x"]).bad(2, "use --agent with one of o, p");
+    run_chat(&several, &["--message", "x"]).bad(2, "use --agent with one of o, p");
 }
 
 #[test]
@@ -308,13 +310,16 @@ fn a_picture_goes_along_where_the_agent_takes_it() {
     let mut takes = agent();
     takes["capabilities"]["image"] = json!({"data": {}});
     let server = Foreign::start(move |request| match request.path.as_str() {
-        "/sessions/s-1/turns" => Some(saying("Seen.")),
+        "/sessions/s-1/turns" => Some(reply_with("Seen.")),
         _ => around(request, &takes),
     });
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("a");
     std::fs::write(&picture, b"\x89PNG\r\n\x1a\n").unwrap();
-    assert_eq!(say(&server, &["--message", "look", "--image", picture.to_str().unwrap()]).good(), "Seen.\n");
+    assert_eq!(
+        run_chat(&server, &["--message", "look", "--image", picture.to_str().unwrap()]).good(),
+        "Seen.\n"
+    );
     let content = json!([
         {"type": "text", "text": "look"}, {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo="},
     ]);
@@ -327,7 +332,7 @@ fn history(request: &Request, messages: &Value) -> Option<Reply> {
 }
 
 #[test]
-fn a_turn_without_a_stop_is_an_error_and_the_history_is_told() {
+fn a_turn_without_a_stop_is_an_error_and_the_history_is_printed() {
     // Closed in good order, and broken in the middle of a frame.
     for is_whole in [true, false] {
         let server = Foreign::start(move |request| match request.path.as_str() {
@@ -352,9 +357,9 @@ fn a_turn_without_a_stop_is_an_error_and_the_history_is_told() {
             )
             .or_else(|| around(request, &agent())),
         });
-        let answer = say(&server, &["--message", "x"]);
+        let answer = run_chat(&server, &["--message", "x"]);
         assert_eq!((answer.status, answer.data.as_str()), (1, "half\n"), "{answer:?}");
-        assert!(answer.words.contains("the turn broke off"), "{answer:?}");
+        assert!(answer.words.contains("the turn was interrupted"), "{answer:?}");
         let kept = "since the last message:\nyou: x\nagent: half and the rest\n";
         assert!(answer.words.contains(kept) && !answer.words.contains("older answer"), "{answer:?}");
     }
@@ -370,7 +375,7 @@ fn delta(text: &str) -> (&'static str, Value) {
 }
 
 #[test]
-fn a_turn_with_a_name_is_heard_further_after_a_break_and_nothing_is_told_twice() {
+fn a_named_turn_resumes_after_a_break_and_prints_nothing_twice() {
     // The connection breaks in a frame; then the server ends, and says so with a stop that is no part of the turn.
     let server = Foreign::start(|request| {
         let behind = request.headers.get("last-event-id").map(String::as_str);
@@ -394,38 +399,38 @@ fn a_turn_with_a_name_is_heard_further_after_a_break_and_nothing_is_told_twice()
             _ => around(request, &agent()),
         }
     });
-    let answer = say(&server, &["--message", "x"]);
+    let answer = run_chat(&server, &["--message", "x"]);
     assert!(answer.words.contains("reconnecting") && answer.words.contains("reconnected"), "{answer:?}");
     assert!(answer.words.contains("usage: input tokens 3"), "{answer:?}");
-    // What was said is in whole lines around the notes.
+    // The text is in whole lines around the notes.
     assert_eq!(answer.good().replace('\n', ""), "One two three.");
-    let told = say(&server, &["--message", "x", "--json"]).good();
+    let output = run_chat(&server, &["--message", "x", "--json"]).good();
     let ids: Vec<Value> =
-        told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone()).collect();
+        output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone()).collect();
     assert_eq!(ids, [json!(null), json!("0.0"), json!("1.0"), json!("2.0"), json!("3.0"), json!("4.0")]);
 }
 
 #[test]
-fn a_turn_that_cannot_be_heard_further_is_broken_off() {
+fn a_turn_that_cannot_resume_is_broken_off() {
     let server = Foreign::start(|request| match request.path.as_str() {
         "/sessions/s-1/turns" => {
             Some(stream("aap-turn-id: t-7\r\n", &[numbered(0, &[("turn_start", json!({}))]).as_bytes()]))
         }
         _ => around(request, &agent()),
     });
-    let answer = say(&server, &["--message", "x"]);
+    let answer = run_chat(&server, &["--message", "x"]);
     assert!(answer.words.contains("cannot be followed further"), "{answer:?}");
-    assert!(answer.words.contains("broke off"), "{answer:?}");
+    assert!(answer.words.contains("was interrupted"), "{answer:?}");
     answer.bad(1, "session s-1 no longer exists");
-    // Without ids nothing says where to go on, and it is not tried.
+    // Without ids the client does not know where to continue, and does not try.
     let without = Foreign::start(|request| match request.path.as_str() {
         "/sessions/s-1/turns" => {
             Some(stream("aap-turn-id: t-7\r\n", &[frame("turn_start", &json!({})).as_bytes()]))
         }
         _ => around(request, &agent()),
     });
-    let answer = say(&without, &["--message", "x"]);
-    assert!(answer.status == 1 && answer.words.contains("broke off"), "{answer:?}");
+    let answer = run_chat(&without, &["--message", "x"]);
+    assert!(answer.status == 1 && answer.words.contains("was interrupted"), "{answer:?}");
     assert!(!without.requests().iter().any(|request| request.path.contains("events")));
 }
 
@@ -434,7 +439,7 @@ fn a_server_that_never_stops_a_turn_is_left_by_an_interrupt() {
     let server = server(|_| {
         let mut reply =
             stream("", &[numbered(0, &[("turn_start", json!({})), delta("on and on")]).as_bytes()]);
-        reply.push(Piece::UntilGone);
+        reply.push(Piece::UntilClosed);
         reply
     });
     let following =
@@ -445,7 +450,7 @@ fn a_server_that_never_stops_a_turn_is_left_by_an_interrupt() {
 }
 
 #[test]
-fn at_a_terminal_calls_are_asked_for_and_answered_together() {
+fn at_a_terminal_calls_are_prompted_and_answered_together() {
     let server = server(answering);
     let folder = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(folder.path(), &["chat", &server.url()], &[]);
@@ -457,19 +462,19 @@ fn at_a_terminal_calls_are_asked_for_and_answered_together() {
     terminal.press("/image /nonexistent\n");
     terminal.wait_for("accepts no images");
     terminal.press("go\n");
-    let asked = terminal.wait_for("Allow it? [y]es / [n]o / n REASON: ");
+    let prompt = terminal.wait_for("Allow this call? [y]es / [n]o / n REASON: ");
     assert!(
-        asked.contains("asks for permission to use look:\n    {\n      \"note\": \"n\"\n    }\n"),
-        "{asked}"
+        prompt.contains("Permission requested: use look\n    {\n      \"note\": \"n\"\n    }\n"),
+        "{prompt}"
     );
-    assert!(asked.contains("what it does: Looks something up."), "{asked}");
+    assert!(prompt.contains("tool: Looks something up."), "{prompt}");
     terminal.press("y if you must\n");
     terminal.wait_for("nothing was decided");
     terminal.press("y\n");
-    terminal.wait_for("permission to use keep");
+    terminal.wait_for("Permission requested: use keep");
     terminal.wait_for("n REASON: ");
     terminal.press("n not today\n");
-    terminal.wait_for("permission to use hidden");
+    terminal.wait_for("Permission requested: use hidden");
     terminal.wait_for("n REASON: ");
     terminal.press("n\n");
     terminal.wait_for("So be it.");
@@ -497,7 +502,7 @@ fn ctrl_c_cancels_a_turn_where_the_server_can_and_leaves_it_where_it_cannot() {
             let mut reply =
                 stream(head, &[numbered(0, &[("turn_start", json!({})), delta("working")]).as_bytes()]);
             if !named {
-                reply.push(Piece::UntilGone);
+                reply.push(Piece::UntilClosed);
             }
             Some(reply)
         }
@@ -530,7 +535,7 @@ fn ctrl_c_cancels_a_turn_where_the_server_can_and_leaves_it_where_it_cannot() {
     terminal.press("nameless\n");
     terminal.wait_for("working");
     terminal.interrupt();
-    terminal.wait_for("the server cannot cancel; stopped listening");
+    terminal.wait_for("the server does not support cancelling; stopped waiting");
     terminal.wait_for("you: kept\n");
     terminal.wait_for("you: ");
     terminal.interrupt();
@@ -551,11 +556,11 @@ fn at_a_terminal_an_agent_is_chosen_and_a_secret_is_not_shown() {
     });
     let folder = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(folder.path(), &["chat", "--option", "key", &server.url()], &[]);
-    let asked = terminal.wait_for("Which one? Type its number or its name: ");
-    assert!(asked.contains("  1 first\n  2 keyed: With a key\n"), "{asked}");
+    let prompt = terminal.wait_for("Type the number or the name of an agent: ");
+    assert!(prompt.contains("  1 first\n  2 keyed: With a key\n"), "{prompt}");
     terminal.press("3\n");
-    terminal.wait_for("There is no agent \"3\".");
-    terminal.wait_for("name: ");
+    terminal.wait_for("Unknown agent \"3\".");
+    terminal.wait_for("name of an agent: ");
     terminal.press("2\n");
     terminal.wait_for("key (not shown): ");
     terminal.press("hush\n");
@@ -569,10 +574,10 @@ fn at_a_terminal_an_agent_is_chosen_and_a_secret_is_not_shown() {
 }
 
 #[test]
-fn a_history_that_is_not_told_is_said_and_a_lost_server_does_not_end_a_talk_at_a_terminal() {
+fn an_unread_history_is_reported_and_a_lost_server_does_not_end_a_chat_at_a_terminal() {
     let silent = json!({"name": "s", "version": "1.0.0", "capabilities": {"stream": {"delta": {}}}});
     let server = Foreign::start(move |request| match request.path.as_str() {
-        "/sessions/s-1/turns" if said(&request.body["messages"]) == "again" => Some(saying("Here.")),
+        "/sessions/s-1/turns" if last_text(&request.body["messages"]) == "again" => Some(reply_with("Here.")),
         "/sessions/s-1/turns" => Some(stream("", &[b"event: turn"])),
         "/meta" => Some(meta(&silent)),
         _ => around(request, &Value::Null),
@@ -581,8 +586,8 @@ fn a_history_that_is_not_told_is_said_and_a_lost_server_does_not_end_a_talk_at_a
     let mut terminal = Terminal::start(folder.path(), &["chat", &server.url()], &[]);
     terminal.wait_for("you: ");
     terminal.press("x\n");
-    terminal.wait_for("the turn broke off");
-    terminal.wait_for("has no history");
+    terminal.wait_for("the turn was interrupted");
+    terminal.wait_for("offers no history");
     terminal.wait_for("you: ");
     terminal.press("again\n");
     terminal.wait_for("Here.");

@@ -42,13 +42,13 @@ fn rewritten(data: &Path, run: &str) -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn a_head_noted_elsewhere_tells_what_the_store_cannot() {
+async fn a_head_noted_elsewhere_shows_what_the_store_cannot() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let client = client(&server);
     let grown = story::create(&client, "grown").await;
     let early = server.ask(&["digest", &grown]).good();
-    story::tell(&client, &grown, 0, story::BEGINNING).await;
+    story::append(&client, &grown, 0, story::BEGINNING).await;
     let touched = story::whole(&client, "touched").await;
     let before = server.ask(&["digest", &touched]).good();
     let head = before.split_whitespace().last().unwrap();
@@ -61,32 +61,36 @@ async fn a_head_noted_elsewhere_tells_what_the_store_cannot() {
     let both = server.ask(&["verify", "--digests", heads]);
     assert_eq!((both.status, both.data.matches(" ok, ").count()), (0, 2), "{both:?}");
     let other = server.ask(&["verify", &grown, "--expect", head]);
-    assert!(other.status == 1 && other.data.contains("wrong: no beginning of its 6 events"), "{other:?}");
+    assert!(
+        other.status == 1
+            && other.data.contains("wrong: the events were changed: no beginning of its 6 events"),
+        "{other:?}"
+    );
     server.ask(&["verify", &grown, "--expect", "abc"]).bad(2, "is not a head");
-    let nobody = "run_01KQPNV2ZVNJX2AM9103W0PNQW";
-    server.ask(&["verify", nobody, "--expect", head]).bad(1, "run_not_found");
+    let unknown = "run_01KQPNV2ZVNJX2AM9103W0PNQW";
+    server.ask(&["verify", unknown, "--expect", head]).bad(1, "run_not_found");
     drop(server);
 
     let forged = rewritten(data.path(), &touched);
     offline(forged.path(), &[]).good();
     let found = offline(forged.path(), &["--digests", heads]);
-    let wrong = format!("{touched} wrong: its first 8 events add up to ");
+    let wrong = format!("{touched} wrong: its first 8 events were changed: they have the head ");
     assert!(found.status == 1 && found.data.contains(&wrong), "{found:?}");
     assert!(found.data.contains(&format!("{grown} ok, ")), "{found:?}");
     let server = Server::start(forged.path());
     server.ask(&["verify", "--all"]).good();
     let changed = server.ask(&["verify", &touched, "--expect", head]);
-    assert!(changed.status == 1 && changed.data.contains("they were changed"), "{changed:?}");
-    std::fs::write(&file, format!("{nobody} 3 {head}\n{touched} 9 {head}\n")).unwrap();
+    assert!(changed.status == 1 && changed.data.contains("the events were changed"), "{changed:?}");
+    std::fs::write(&file, format!("{unknown} 3 {head}\n{touched} 9 {head}\n")).unwrap();
     let found = server.ask(&["verify", "--digests", heads]);
     let expected = format!(
-        "{nobody} wrong: it was noted, but is missing\n\
-         {touched} wrong: 9 events were noted, but only 8 exist\n"
+        "{unknown} wrong: a digest of it was recorded, but the run is missing\n{touched} wrong: the recorded \
+         digest has 9 events, but only 8 exist\n"
     );
     assert_eq!((found.status, found.data), (1, expected));
     std::fs::write(&file, "run_1 3\n").unwrap();
     server.ask(&["verify", "--digests", heads]).bad(2, "line 1");
-    server.ask(&["verify", "--digests", "/nonexistent"]).bad(2, "cannot be read");
+    server.ask(&["verify", "--digests", "/nonexistent"]).bad(2, "cannot read");
 }
 
 /// Attempts to end a server before everything is sealed.
@@ -103,7 +107,7 @@ fn pages_of_groups(database: &Path) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn a_damaged_store_is_told_and_not_only_refused() {
+async fn a_damaged_store_is_reported_and_not_only_refused() {
     let data = tempfile::tempdir().unwrap();
     let database = data.path().join("recount.db");
     // On a slow machine, sealing may empty the table while the runs are reported: report more until it has a middle.
@@ -142,18 +146,18 @@ async fn a_damaged_store_is_told_and_not_only_refused() {
     assert_eq!((&first["run_id"], &first["ok"]), (&serde_json::Value::Null, &serde_json::Value::from(false)));
 }
 
-/// Nothing says that its first events were pruned, so it is lost, and its other events lie beside the store.
+/// No marker names its first events as pruned, so it is lost, and its other events are kept beside the store.
 #[tokio::test]
 async fn a_run_without_its_row_and_its_beginning_is_lost() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let client = client(&server);
     let run = story::create(&client, "long").await;
-    story::tell(&client, &run, 0, story::BEGINNING).await;
+    story::append(&client, &run, 0, story::BEGINNING).await;
     let text = "text ".repeat(4_000);
     for seq in 1..40 {
         let mark: &str = format!(r#"{{"text":"mark {seq} {text}"}}"#).leak();
-        story::tell(&client, &run, seq, &[("ext.mark.made", mark)]).await;
+        story::append(&client, &run, seq, &[("ext.mark.made", mark)]).await;
     }
     drop(server);
     recount_server::verify::seal(data.path()).await.unwrap();
@@ -169,10 +173,10 @@ async fn a_run_without_its_row_and_its_beginning_is_lost() {
     let (from, to) = (data.path().to_owned(), place.path().join("new"));
     let salvaged = tokio::task::spawn_blocking(move || recount_server::salvage::salvage(&from, &to).unwrap());
     let report = salvaged.await.unwrap();
-    let [told] = &report.stores[0].runs[..] else { panic!("{report:?}") };
-    assert_eq!(told.run_id, run);
-    assert!(matches!(told.outcome, recount_server::salvage::Outcome::Lost { .. }), "{told:?}");
-    let (_, count) = told.aside.as_ref().expect("the readable events are kept");
+    let [damaged_run] = &report.stores[0].runs[..] else { panic!("{report:?}") };
+    assert_eq!(damaged_run.run_id, run);
+    assert!(matches!(damaged_run.outcome, recount_server::salvage::Outcome::Lost { .. }), "{damaged_run:?}");
+    let (_, count) = damaged_run.aside.as_ref().expect("the readable events are kept");
     assert!((1..40).contains(count), "{count} events lie aside");
     assert!(!report.is_whole());
 }
@@ -185,11 +189,11 @@ async fn every_damaged_stretch_of_a_run_is_named_over_http() {
     let client = client(&server);
     let whole = story::whole(&client, "whole").await;
     let run = story::create(&client, "damaged").await;
-    story::tell(&client, &run, 0, story::BEGINNING).await;
-    story::tell(&client, &run, 1, &[("ext.mark.made", r#"{"text":"the first mark"}"#)]).await;
-    story::tell(&client, &run, 2, &[("ext.acme.thing", "{}")]).await;
-    story::tell(&client, &run, 3, &[("ext.mark.made", r#"{"text":"the second mark"}"#)]).await;
-    story::tell(&client, &run, 4, &[("ext.acme.thing", "{}")]).await;
+    story::append(&client, &run, 0, story::BEGINNING).await;
+    story::append(&client, &run, 1, &[("ext.mark.made", r#"{"text":"the first mark"}"#)]).await;
+    story::append(&client, &run, 2, &[("ext.acme.thing", "{}")]).await;
+    story::append(&client, &run, 3, &[("ext.mark.made", r#"{"text":"the second mark"}"#)]).await;
+    story::append(&client, &run, 4, &[("ext.acme.thing", "{}")]).await;
     drop(server);
     let database = data.path().join("recount.db");
     let store = rusqlite::Connection::open(&database).unwrap();
@@ -213,7 +217,7 @@ async fn every_damaged_stretch_of_a_run_is_named_over_http() {
     assert!(found.data.contains(&format!("{whole} ok, 8 events")), "{found:?}");
 }
 
-/// One run that went, or that cannot be looked at, says nothing of the others.
+/// One run that is missing or unreadable does not affect the result for the others.
 #[tokio::test]
 async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
     let server = Server::fresh();
@@ -234,9 +238,9 @@ async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
         assert!(found.data.contains(&format!("{run} ok, 8 events")), "{found:?}");
     }
 
-    for (target, said) in [
+    for (target, reason) in [
         (format!("{last}/artifacts"), "cannot check the bytes of its artifacts: no, says the test"),
-        (format!("{last}/digest"), "it could not be checked: no, says the test"),
+        (format!("{last}/digest"), "cannot check it: no, says the test"),
     ] {
         let problem = json!({
             "type": "urn:recount:error:store_unavailable", "title": "t", "status": 503,
@@ -250,7 +254,7 @@ async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
         let between = Between::at(&server, &target, Then::Answer(answer));
         let found = between.ask(&["verify", "--all"]);
         assert_eq!(found.status, 1, "{target}: {found:?}");
-        assert!(found.data.contains(&format!("{last} wrong: {said}")), "{target}: {found:?}");
+        assert!(found.data.contains(&format!("{last} wrong: {reason}")), "{target}: {found:?}");
         assert!(found.data.contains(&format!("{first} ok, 8 events")), "{target}: {found:?}");
     }
 }
@@ -258,7 +262,7 @@ async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
 #[test]
 fn nothing_is_made_where_there_is_no_store() {
     let data = tempfile::tempdir().unwrap();
-    offline(data.path(), &[]).bad(2, "holds no store");
+    offline(data.path(), &[]).bad(2, "contains no store");
     assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
     for blobs in [false, true] {
         let data = tempfile::tempdir().unwrap();
@@ -275,7 +279,7 @@ fn nothing_is_made_where_there_is_no_store() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_locked_is_told_plainly() {
+async fn a_folder_that_cannot_be_locked_is_reported_plainly() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     story::whole(&client(&server), "locked").await;
@@ -283,5 +287,5 @@ async fn a_folder_that_cannot_be_locked_is_told_plainly() {
     // No user that runs this test can write it.
     std::fs::remove_file(data.path().join("lock")).unwrap();
     std::fs::create_dir(data.path().join("lock")).unwrap();
-    offline(data.path(), &[]).bad(5, "use a copy of it");
+    offline(data.path(), &[]).bad(5, "use a copy of the folder");
 }

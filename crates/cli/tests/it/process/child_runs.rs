@@ -34,8 +34,8 @@ async fn events(client: &Client, run: &str) -> Vec<Value> {
 async fn question(client: &Client) -> String {
     loop {
         let pending = Listing { status: Some("pending".to_owned()), ..Listing::default() };
-        if let Some(asked) = client.list_clarifications(&pending).await.unwrap().data.first() {
-            return asked.id.clone();
+        if let Some(question_id) = client.list_clarifications(&pending).await.unwrap().data.first() {
+            return question_id.id.clone();
         }
         crate::server::look_again().await;
     }
@@ -56,23 +56,23 @@ async fn a_started_run_outlives_a_killed_server_and_its_answer_arrives() {
     let scene = Scene::playing(SCRIPT).with("[experimental]\nchild_runs = true\n");
     let mut server = scene.server();
     Answer::of(&mut scene.run(&server, &["the whole", "--detach"])).good();
-    let asked = question(&client_of(&server)).await;
+    let question_id = question(&client_of(&server)).await;
     server.kill();
     let server = scene.server();
     let client = client_of(&server);
-    server.ask(&["answer", &asked, "blue"]).good();
+    server.ask(&["answer", &question_id, "blue"]).good();
     let listed = client.list_runs(&Listing::default()).await.unwrap().data;
     let [child, parent] = listed.as_slice() else { panic!("no further run was started: {listed:?}") };
     ended(&client, &parent.id).await;
-    let told = events(&client, &parent.id).await;
-    assert_eq!(all(&told, "assistant.final_answer")[0]["data"]["summary"], "All is blue.");
-    let started = all(&told, "child_run.started");
+    let recorded = events(&client, &parent.id).await;
+    assert_eq!(all(&recorded, "assistant.final_answer")[0]["data"]["summary"], "All is blue.");
+    let started = all(&recorded, "child_run.started");
     assert_eq!(started.len(), 1);
     assert_eq!(started[0]["data"]["child_run_id"], child.id.as_str());
-    assert_eq!(all(&told, "gap.run_disconnected").len(), 1, "the server was killed while it waited");
-    assert_eq!(all(&told, "tool.completed")[0]["data"]["output"], "It is blue.");
-    let told = events(&client, &child.id).await;
-    let queued = &told[0]["data"];
+    assert_eq!(all(&recorded, "gap.run_disconnected").len(), 1, "the server was killed while it waited");
+    assert_eq!(all(&recorded, "tool.completed")[0]["data"]["output"], "It is blue.");
+    let recorded = events(&client, &child.id).await;
+    let queued = &recorded[0]["data"];
     assert_eq!(queued["requested_by"], parent.id.as_str());
     assert_eq!(queued["config"]["spawned_by"]["run_id"], parent.id.as_str());
     assert_eq!(client.list_runs(&Listing::default()).await.unwrap().data.len(), 2);
@@ -86,7 +86,7 @@ async fn without_the_setting_no_run_starts_another() {
     Answer::of(&mut scene.run(&server, &["the whole"])).good();
     let client = client_of(&server);
     let listed = client.list_runs(&Listing::default()).await.unwrap().data;
-    let told = events(&client, &listed[0].id).await;
-    assert_eq!((listed.len(), all(&told, "child_run.started").len()), (1, 0));
-    assert_eq!(all(&told, "tool.refused")[0]["data"]["code"], "unknown_tool");
+    let recorded = events(&client, &listed[0].id).await;
+    assert_eq!((listed.len(), all(&recorded, "child_run.started").len()), (1, 0));
+    assert_eq!(all(&recorded, "tool.refused")[0]["data"]["code"], "unknown_tool");
 }

@@ -94,11 +94,11 @@ fn round(agent: &str, path: &str, content: &str) {
 
     let done = home.connect(&[agent]).good();
     assert!(
-        done.contains("\n+") && done.contains(&format!("{agent} is recorded; copy of the file before: "))
+        done.contains("\n+") && done.contains(&format!("{agent} is recorded; copy of the previous file: "))
     );
     let after = home.read(path);
     assert_ne!(after, content);
-    let copy = done.trim_end().rsplit("before: ").next().unwrap();
+    let copy = done.trim_end().rsplit("previous file: ").next().unwrap();
     assert_eq!(fs::read_to_string(copy).unwrap(), content);
 
     let again = home.connect(&[agent]).good();
@@ -106,10 +106,10 @@ fn round(agent: &str, path: &str, content: &str) {
     assert_eq!(home.read(path), after);
     let status = home.connect(&[agent, "--status"]).good();
     assert!(status.contains(&format!("{agent} is recorded: ")), "{status}");
-    assert!(status.contains(&format!("server {URL} does not answer")), "{status}");
+    assert!(status.contains(&format!("server {URL} does not respond")), "{status}");
 
     let removed = home.connect(&[agent, "--remove"]).good();
-    assert!(removed.contains("is not recorded any more"), "{removed}");
+    assert!(removed.contains("is no longer recorded"), "{removed}");
     assert_eq!(home.files(), before);
     assert!(!Path::new(copy).exists());
     let nothing = home.connect(&[agent, "--remove"]).good();
@@ -154,7 +154,7 @@ fn without_hooks_in_the_toml_codex_gets_a_file_of_its_own() {
     let config = "# mine\n[features]\nhooks = false\n";
     let home = Home::with(".codex/config.toml", config);
     let answer = home.connect(&["codex"]);
-    assert!(answer.words.contains("features.hooks in config.toml turns all hooks off"), "{answer:?}");
+    assert!(answer.words.contains("features.hooks in config.toml disables all hooks"), "{answer:?}");
     assert!(answer.words.contains("/hooks in Codex"), "{answer:?}");
     assert_eq!(home.read(".codex/config.toml"), config);
     let hooks = json_of(&home.read(".codex/hooks.json"));
@@ -274,14 +274,14 @@ fn what_cannot_be_read_is_refused() {
     refused(&Home::with(claude, "{\n  \"a\": 1,\n}\n"), "claude", "not valid JSON at line 3, column 1");
     refused(&Home::with(claude, "{} // comment"), "claude", "it has comments");
     refused(&Home::with(claude, "{\"hooks\": [1]}"), "claude", "\"hooks\" is an array, not an object");
-    refused(&Home::with(claude, "[]"), "claude", "the outermost value is an array");
+    refused(&Home::with(claude, "[]"), "claude", "the top-level value is an array");
     refused(&Home::with(".codex/config.toml", "# mine\na = \n"), "codex", "not valid TOML at line 2");
-    refused(&Home::with(".codex/config.toml", "hooks = { Stop = [] }\n"), "codex", "cannot be added to");
+    refused(&Home::with(".codex/config.toml", "hooks = { Stop = [] }\n"), "codex", "cannot add to hooks.");
 
     let home = Home::new();
     fs::create_dir_all(home.path(".claude")).unwrap();
     fs::write(home.path(claude), b"{\"a\": \"\xff\"}").unwrap();
-    refused(&home, "claude", "it is not text in UTF-8");
+    refused(&home, "claude", "it is not UTF-8");
     fs::remove_file(home.path(claude)).unwrap();
     fs::create_dir(home.path(claude)).unwrap();
     refused(&home, "claude", "it is not a file");
@@ -310,11 +310,11 @@ fn a_file_of_another_user_is_refused() {
     }
     let home = Home::with(".claude/settings.json", "{}\n");
     std::os::unix::fs::chown(home.path(".claude/settings.json"), Some(12345), None).unwrap();
-    refused(&home, "claude", "it belongs to the user with id 12345");
+    refused(&home, "claude", "it belongs to user 12345");
 
     let home = Home::with(".claude/settings.json", "{}\n");
     std::os::unix::fs::chown(home.path(".claude"), Some(12345), None).unwrap();
-    refused(&home, "claude", "it belongs to the user with id 12345");
+    refused(&home, "claude", "it belongs to user 12345");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! More who want in than there are places: each is told so, and those inside notice nothing.
+//! More clients than the limits allow: each is rejected with a message, and admitted clients are not affected.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -79,7 +79,7 @@ fn ask(server: &Server, socket: &mut TcpStream) -> (u16, String, String) {
     }
 }
 
-/// What the server says it keeps in memory of its own.
+/// The memory that the server reports as its own.
 fn anonymous_bytes(server: &Server) -> f64 {
     let mut socket = connect(server);
     let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.address);
@@ -118,7 +118,7 @@ fn ten_thousand_readers_each_hear_the_same_event() {
     }
     let each = (anonymous_bytes(&server) - before) / READERS as f64;
     assert!(each < 32.0 * 1024.0, "a reader at rest costs {each} bytes");
-    runtime.block_on(story::tell(&client, &run, 0, &[("run.started", "{}")]));
+    runtime.block_on(story::append(&client, &run, 0, &[("run.started", "{}")]));
     for reader in &mut readers {
         until(reader, "\"type\":\"run.started\"");
     }
@@ -137,7 +137,7 @@ fn until(socket: &mut TcpStream, wanted: &str) {
 }
 
 #[test]
-fn who_finds_no_place_is_told_when_to_come_again() {
+fn a_client_over_the_limit_receives_a_retry_time() {
     let data = tempfile::tempdir().unwrap();
     // The hard limit leaves 100 places; the soft one would leave none.
     let server = with_files(data.path(), 64, 228);
@@ -154,7 +154,10 @@ fn who_finds_no_place_is_told_when_to_come_again() {
         let problem: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(problem["code"], "too_many_streams", "{body}");
         assert_eq!(problem["retryable"], true, "{body}");
-        assert!(problem["detail"].as_str().unwrap().contains("100 connections are open"), "{body}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("limit of 100 connections is reached"),
+            "{body}"
+        );
         assert!(head.contains(&problem["request_id"].as_str().unwrap().to_lowercase()), "{head} {body}");
         assert_eq!(socket.read(&mut [0; 16]).unwrap(), 0, "it is closed then");
     }
@@ -177,7 +180,7 @@ fn who_finds_no_place_is_told_when_to_come_again() {
 }
 
 #[test]
-fn who_says_nothing_over_the_limit_takes_no_place_for_long() {
+fn a_silent_connection_over_the_limit_is_closed_soon() {
     let data = tempfile::tempdir().unwrap();
     let server = with_files(data.path(), 228, 228);
     let inside: Vec<TcpStream> = (0..FOR_ONE_OF_100).map(|_| connect(&server)).collect();

@@ -1,4 +1,4 @@
-//! `recount demo`: a whole run, told as a true account.
+//! `recount demo`: a whole run, printed from real events.
 
 use std::path::Path;
 
@@ -12,9 +12,9 @@ fn the_demo_shows_everything_and_keeps_a_true_account() {
     let data = folder.path().join("data");
     let mut command = recount();
     command.args(["demo", "--json", "--data"]).arg(&data).env("TMPDIR", folder.path());
-    let told = Answer::of(&mut command);
-    assert_eq!(told.status, 0, "{told:?}");
-    let events: Vec<Value> = told.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let output = Answer::of(&mut command);
+    assert_eq!(output.status, 0, "{output:?}");
+    let events: Vec<Value> = output.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut left = events.iter().map(|event| event["type"].as_str().unwrap());
     for wanted in [
         "run.queued",
@@ -36,34 +36,34 @@ fn the_demo_shows_everything_and_keeps_a_true_account() {
         "tool.file_write.applied",
         "run.finished",
     ] {
-        assert!(left.any(|found| found == wanted), "{wanted} does not follow in\n{}", told.data);
+        assert!(left.any(|found| found == wanted), "{wanted} does not follow in\n{}", output.data);
     }
     let cost = events.iter().rev().find(|event| event["type"] == "cost.tick").unwrap();
     assert!(cost["data"]["cumulative_cost_micros_usd"].as_u64().unwrap() > 0, "{cost}");
     for words in
-        ["the demo answers itself", "recount verify --data", "recount serve --data", "recount tail run_"]
+        ["the demo answers for you", "recount verify --data", "recount serve --data", "recount tail run_"]
     {
-        assert!(told.words.contains(words), "{words:?} is not in {}", told.words);
+        assert!(output.words.contains(words), "{words:?} is not in {}", output.words);
     }
-    is_as_recorded(&told.data, folder.path());
+    is_as_recorded(&output.data, folder.path());
     let run = events[0]["run_id"].as_str().unwrap();
     let checked = Answer::of(recount().args(["verify", "--data"]).arg(&data)).good();
     assert!(checked.starts_with(&format!("{run} ok, {} events", events.len())), "{checked}");
 }
 
-/// What happens in a run and is said there, without the pieces of texts, ids, times and places.
+/// The types and texts of a run's events, without pieces of texts, ids, times and paths.
 fn course(events: &str) -> Vec<String> {
     let shown = |line: &str| {
         let event: Value = serde_json::from_str(line).unwrap();
         let (kind, data) = (event["type"].as_str().unwrap(), &event["data"]);
-        let said = ["text", "question", "action", "summary", "todos", "decision", "response", "tool_name"];
-        let said: Vec<String> = said
+        let texts = ["text", "question", "action", "summary", "todos", "decision", "response", "tool_name"];
+        let texts: Vec<String> = texts
             .iter()
             .map(|name| &data[*name])
             .filter(|value| !value.is_null())
             .map(Value::to_string)
             .collect();
-        format!("{kind} {}", said.join(" "))
+        format!("{kind} {}", texts.join(" "))
     };
     let of_texts = |line: &&str| !line.contains(r#""type":"assistant.text_delta""#);
     events.lines().filter(of_texts).map(shown).collect()

@@ -41,7 +41,7 @@ fn offline(data: &Path, more: &[&str]) -> Found {
 }
 
 #[tokio::test]
-async fn a_sound_store_is_told_in_full() {
+async fn a_sound_store_is_reported_in_full() {
     let place = tempfile::tempdir().unwrap();
     // Made by the server, and so for its owner only.
     let data = place.path().join("data");
@@ -65,7 +65,7 @@ async fn a_sound_store_is_told_in_full() {
     // In use, the folder is left to who holds it.
     let held = offline(&data, &["--full"]);
     assert_eq!(held.problems(), ["store"]);
-    assert!(held.get("store")["value"].as_str().unwrap().contains("held by process"));
+    assert!(held.get("store")["value"].as_str().unwrap().contains("in use by process"));
     drop(server);
     for more in [&[][..], &["--full"]] {
         assert_eq!(offline(&data, more).problems(), Vec::<&str>::new());
@@ -73,7 +73,7 @@ async fn a_sound_store_is_told_in_full() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_what_to_do() {
+async fn problems_are_reported_with_their_fix() {
     use std::os::unix::fs::PermissionsExt as _;
     let data = tempfile::tempdir().unwrap();
     let run = {
@@ -102,7 +102,7 @@ async fn what_is_wrong_is_told_with_what_to_do() {
 }
 
 #[test]
-fn with_no_server_and_no_folder_it_says_so() {
+fn a_missing_server_and_folder_are_reported() {
     let nowhere = tempfile::tempdir().unwrap();
     let none = nowhere.path().join("none");
     assert_eq!(offline(&none, &[]).problems(), ["store"]);

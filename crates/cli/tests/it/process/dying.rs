@@ -13,10 +13,10 @@ const ROUNDS: usize = 6;
 const RUNS: usize = 12;
 const NOTES: usize = 120;
 
-/// What a client was told before the server died.
+/// What the server acknowledged to a client before it was killed.
 #[derive(Default)]
-struct Told {
-    /// Events of a run that were acknowledged, and the first that was said to be left.
+struct Acknowledged {
+    /// The acknowledged events of a run, and the first sequence that remains.
     runs: BTreeMap<String, (u64, u64)>,
     /// Runs of tasks that a client wanted deleted, and whether it was acknowledged.
     deleted: BTreeMap<String, (String, bool)>,
@@ -33,13 +33,13 @@ async fn ended(client: &Client, task: Option<&str>) -> (String, u64) {
     let mut events = vec![("run.started", "{}")];
     events.extend(vec![note; NOTES]);
     events.push(("run.finished", "{\"final_status\":\"done\"}"));
-    story::tell(client, &run, 0, &events).await;
+    story::append(client, &run, 0, &events).await;
     (run, events.len() as u64 + 1)
 }
 
-/// The sequences that are left of a run, and up to where its markers say that events are gone.
+/// The remaining sequences of a run, and the end of the range that its markers name as pruned.
 async fn left(client: &Client, run: &str) -> Result<(Vec<u64>, u64), ClientError> {
-    let (mut left, mut gone, mut after) = (Vec::new(), 0, None);
+    let (mut left, mut pruned_until, mut after) = (Vec::new(), 0, None);
     loop {
         let page = client.read_run_events(run, after, None).await?;
         for envelope in &page.data {
@@ -47,42 +47,42 @@ async fn left(client: &Client, run: &str) -> Result<(Vec<u64>, u64), ClientError
             left.push(event["sequence"].as_u64().unwrap());
             if event["type"] == "gap.events_pruned" {
                 assert_eq!(event["data"]["first_pruned_sequence"], 0);
-                gone = event["data"]["last_pruned_sequence"].as_u64().unwrap() + 1;
+                pruned_until = event["data"]["last_pruned_sequence"].as_u64().unwrap() + 1;
             }
         }
         after = left.last().copied();
         if !page.has_more {
-            return Ok((left, gone));
+            return Ok((left, pruned_until));
         }
     }
 }
 
 /// Everything that holds after a death, whatever was under way.
-async fn check(client: &Client, told: &Told) {
-    for (run, (acknowledged, first)) in &told.runs {
-        let (left, gone) = left(client, run).await.unwrap();
+async fn check(client: &Client, known: &Acknowledged) {
+    for (run, (acknowledged, first)) in &known.runs {
+        let (left, pruned_until) = left(client, run).await.unwrap();
         let begins = left[0];
-        assert_eq!(begins, gone, "{run}: the marker names exactly what is missing");
+        assert_eq!(begins, pruned_until, "{run}: the marker names exactly what is missing");
         assert!(begins >= *first, "{run}: what was pruned stays pruned");
         let end = begins + left.len() as u64;
         assert_eq!(left, (begins..end).collect::<Vec<_>>(), "{run}");
         assert!(end >= *acknowledged, "{run}: {acknowledged} events were acknowledged");
     }
-    for (task, (run, acknowledged)) in &told.deleted {
-        let gone = |error: ClientError| error.code().map(str::to_owned);
-        let task_says = client.get_task(task).await.map_err(gone).err().flatten();
-        let run_says = left(client, run).await.map_err(gone).err().flatten();
-        match task_says.as_deref() {
+    for (task, (run, acknowledged)) in &known.deleted {
+        let pruned_until = |error: ClientError| error.code().map(str::to_owned);
+        let task_error = client.get_task(task).await.map_err(pruned_until).err().flatten();
+        let run_error = left(client, run).await.map_err(pruned_until).err().flatten();
+        match task_error.as_deref() {
             Some("task_erased") => {
                 // The server that started next finishes open deletions; asking again waits for that.
-                let again = client.delete_task(task).await.map_err(gone).err().flatten();
+                let again = client.delete_task(task).await.map_err(pruned_until).err().flatten();
                 assert!(again.is_none() || again.as_deref() == Some("task_erased"), "{again:?}");
-                let run_says = left(client, run).await.map_err(gone).err().flatten();
-                assert_eq!(run_says.as_deref(), Some("run_erased"), "{run}");
+                let run_error = left(client, run).await.map_err(pruned_until).err().flatten();
+                assert_eq!(run_error.as_deref(), Some("run_erased"), "{run}");
             }
-            said => {
-                assert!(!acknowledged && said.is_none(), "{task}: {said:?}");
-                assert_eq!(run_says, None, "{run}: nothing happened, or all of it");
+            code => {
+                assert!(!acknowledged && code.is_none(), "{task}: {code:?}");
+                assert_eq!(run_error, None, "{run}: nothing happened, or all of it");
             }
         }
     }
@@ -91,21 +91,21 @@ async fn check(client: &Client, told: &Told) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_goes_but_what_a_marker_names() {
     let data = tempfile::tempdir().unwrap();
-    let mut told = Told::default();
+    let mut known = Acknowledged::default();
     let (mut pruned, mut cut_short) = (0, 0);
     for round in 0..ROUNDS {
         let mut server = Server::start(data.path());
         let client = Client::new(&server.url(), None).unwrap();
-        check(&client, &told).await;
+        check(&client, &known).await;
         let mut runs = Vec::new();
         for _ in 0..RUNS {
             let (run, events) = ended(&client, None).await;
-            told.runs.insert(run.clone(), (events, 0));
+            known.runs.insert(run.clone(), (events, 0));
             runs.push(run);
         }
         let task = client.create_task(&request::CreateTask::default()).await.unwrap().id;
         let (run, _) = ended(&client, Some(&task)).await;
-        told.deleted.insert(task.clone(), (run, false));
+        known.deleted.insert(task.clone(), (run, false));
         // Later in each round, so that it dies at the beginning, in the middle and behind the end.
         let acknowledged_max = round * RUNS / 2;
         let mut acknowledged = 0;
@@ -113,7 +113,7 @@ async fn nothing_goes_but_what_a_marker_names() {
             for (at, before) in (0..).zip([Some(7), Some(60), None]) {
                 for run in &runs {
                     let Ok(done) = client.prune_run(run, &request::PruneRun { before }).await else { return };
-                    let known = told.runs.get_mut(run).unwrap();
+                    let known = known.runs.get_mut(run).unwrap();
                     *known = (known.0 + 1, done.first_sequence);
                     acknowledged += 1;
                     if acknowledged > acknowledged_max {
@@ -121,7 +121,7 @@ async fn nothing_goes_but_what_a_marker_names() {
                     }
                 }
                 if at == 0 && client.delete_task(&task).await.is_ok() {
-                    told.deleted.get_mut(&task).unwrap().1 = true;
+                    known.deleted.get_mut(&task).unwrap().1 = true;
                 }
             }
         };
@@ -146,7 +146,7 @@ async fn nothing_goes_but_what_a_marker_names() {
     }
     assert!(pruned > RUNS, "{pruned} prunes were acknowledged");
     let server = Server::start(data.path());
-    check(&Client::new(&server.url(), None).unwrap(), &told).await;
+    check(&Client::new(&server.url(), None).unwrap(), &known).await;
     println!("{pruned} prunes acknowledged, {cut_short} of {ROUNDS} under way when the server was killed");
     drop(server);
     let folder = data.path().to_str().unwrap();

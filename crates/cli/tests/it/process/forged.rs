@@ -29,12 +29,12 @@ fn no_line_of_the_log_is_a_client_s() {
     let server = Ended(command.spawn().unwrap());
     let began = recount_world::moment();
     let address = loop {
-        let said = std::fs::read_to_string(&log).unwrap();
-        let listening = said.lines().find_map(|line| line.strip_prefix("listening on http://"));
-        if let Some(address) = listening.filter(|_| said.ends_with('\n')) {
+        let logged = std::fs::read_to_string(&log).unwrap();
+        let listening = logged.lines().find_map(|line| line.strip_prefix("listening on http://"));
+        if let Some(address) = listening.filter(|_| logged.ends_with('\n')) {
             break address.to_owned();
         }
-        assert!(began.elapsed() < PATIENCE, "the server does not listen; it said: {said}");
+        assert!(began.elapsed() < PATIENCE, "the server does not listen; it said: {logged}");
         crate::server::wait_to_look();
     };
     let escape = "\x1b[2K";
@@ -67,10 +67,10 @@ fn no_line_of_the_log_is_a_client_s() {
         );
     }
     drop(server);
-    let said = std::fs::read(&log).unwrap();
-    let said = String::from_utf8(said).expect("the log is text");
-    assert!(said.lines().count() > 3, "it says something at this level: {said}");
-    for line in said.lines() {
+    let logged = std::fs::read(&log).unwrap();
+    let logged = String::from_utf8(logged).expect("the log is text");
+    assert!(logged.lines().count() > 3, "it says something at this level: {logged}");
+    for line in logged.lines() {
         assert!(!line.starts_with("FORGED"), "{line}");
         assert!(!line.chars().any(|c| c.is_control()), "{line:?}");
     }

@@ -1,4 +1,4 @@
-//! A server of a later release: `show` and `tail` tell what it says, and take no harm from what they do not know.
+//! A server of a later release: `show` and `tail` print its events, also unknown types and fields.
 //!
 //! What such a server may send is in `testdata/future/`.
 
@@ -74,19 +74,19 @@ fn events_of_a_later_release_are_given_as_they_came() {
     let url = later_release();
     for verb in [&["show", RUN, "--json"][..], &["tail", RUN, "--json"], &["tail", RUN, "--follow", "--json"]]
     {
-        let told = ask(&url, verb).good();
-        let ours: Vec<&str> = told.lines().filter(|line| !line.contains("\"gap\"")).collect();
+        let output = ask(&url, verb).good();
+        let ours: Vec<&str> = output.lines().filter(|line| !line.contains("\"gap\"")).collect();
         let expected: Vec<&str> = EVENTS.lines().collect();
         assert_eq!(ours, expected, "{verb:?}");
     }
 }
 
 #[test]
-fn events_of_a_later_release_are_told_in_words() {
+fn events_of_a_later_release_are_printed_in_words() {
     let url = later_release();
     for verb in [&["show", RUN, "--all"][..], &["tail", RUN, "--pieces"]] {
-        let told = ask(&url, verb).good();
-        // Each is told, also those whose type or words are new.
+        let output = ask(&url, verb).good();
+        // Each is printed, also those whose type or values are new.
         for part in [
             "run.placed",
             "vote.cast",
@@ -95,9 +95,9 @@ fn events_of_a_later_release_are_told_in_words() {
             "move the house",
             "teleport",
         ] {
-            assert!(told.contains(part), "{verb:?} says nothing of {part}:\n{told}");
+            assert!(output.contains(part), "{verb:?} says nothing of {part}:\n{output}");
         }
-        assert!(told.lines().count() >= EVENTS.lines().count(), "{verb:?}:\n{told}");
+        assert!(output.lines().count() >= EVENTS.lines().count(), "{verb:?}:\n{output}");
     }
 }
 

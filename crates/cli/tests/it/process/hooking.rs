@@ -322,7 +322,7 @@ fn what_the_server_refuses_is_counted_and_does_not_hold_up_the_rest() {
     let server = HookServer::at("127.0.0.1:0", refuse);
     let address = server.address.to_string();
     let words = String::from_utf8(hook(home.path(), &address, &["codex"], &body(1)).stderr).unwrap();
-    assert!(words.contains("refused the hook PreToolUse: it is so (body_invalid)"), "{words}");
+    assert!(words.contains("rejected the hook PreToolUse: it is so (body_invalid)"), "{words}");
     hook(home.path(), &address, &["codex"], &body(2));
     let paths: Vec<String> = server.all().into_iter().map(|post| post.path).collect();
     let dropped = "/hooks/codex/recount.spool_dropped";

@@ -24,17 +24,18 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 fn import(server: &Server, from: &str, path: &Path) -> Vec<Value> {
-    let told = server.ask(&["import", "--json", "--from", from, path.to_str().unwrap()]).good();
-    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let report = server.ask(&["import", "--json", "--from", from, path.to_str().unwrap()]).good();
+    report.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn runs(server: &Server) -> Vec<Value> {
-    let told = server.ask(&["ls", "--json"]).good();
-    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let report = server.ask(&["ls", "--json"]).good();
+    report.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn tally(told: &Value) -> [u64; 4] {
-    ["lines", "imported", "already_present", "runs_created"].map(|name| told["tally"][name].as_u64().unwrap())
+fn tally(report: &Value) -> [u64; 4] {
+    ["lines", "imported", "already_present", "runs_created"]
+        .map(|name| report["tally"][name].as_u64().unwrap())
 }
 
 /// Lines `from..to` of a text, with their ends.
@@ -49,13 +50,13 @@ fn a_folder_is_imported_once() {
     write(projects.path(), &format!("-home-ann-shop/{SESSION}.jsonl"), CLAUDE);
     write(projects.path(), "-home-ann-shop/notes.txt", "not a transcript");
     let count = CLAUDE.lines().count() as u64;
-    let told = import(&server, "claude-transcripts", projects.path());
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(tally(&told[0]), [count, count, 0, 2], "{told:?}");
-    assert_eq!(told[0]["tally"]["unknown"]["a-type-of-tomorrow"], 1);
-    assert_eq!(told[0]["run_open"], false);
-    let told = import(&server, "claude-transcripts", projects.path());
-    assert_eq!(tally(&told[0]), [count, 0, count, 0], "{told:?}");
+    let report = import(&server, "claude-transcripts", projects.path());
+    assert_eq!(report.len(), 1, "{report:?}");
+    assert_eq!(tally(&report[0]), [count, count, 0, 2], "{report:?}");
+    assert_eq!(report[0]["tally"]["unknown"]["a-type-of-tomorrow"], 1);
+    assert_eq!(report[0]["run_open"], false);
+    let report = import(&server, "claude-transcripts", projects.path());
+    assert_eq!(tally(&report[0]), [count, 0, count, 0], "{report:?}");
 
     let listed = runs(&server);
     assert_eq!(listed.len(), 2);
@@ -66,13 +67,13 @@ fn a_folder_is_imported_once() {
     assert_eq!([&first["input_tokens"], &first["output_tokens"], &first["turns"]], [3719, 129, 3]);
     assert_eq!(first["unpriced_turns"], 3);
     assert_eq!(listed[0]["status"], "cancelled");
-    let task = told[0]["task_id"].as_str().unwrap();
+    let task = report[0]["task_id"].as_str().unwrap();
     let tasks = server.ask(&["ls", "--tasks", "--json"]).good();
     let listed: Value = serde_json::from_str(&tasks).unwrap();
     assert_eq!([&listed["id"], &listed["runs"]], [&Value::from(task), &Value::from(2)]);
     assert_eq!(listed["title"], format!("claude-code in /home/ann/shop, session {SESSION}"));
     let today = server.ask(&["today"]).good();
-    assert!(today.contains("  Imported: 2 runs, whose work may be of an earlier day.\n"), "{today}");
+    assert!(today.contains("  Imported: 2 runs; the work may be from an earlier day.\n"), "{today}");
     server.ask(&["verify", "--all"]).good();
 
     let run = first["id"].as_str().unwrap();
@@ -97,28 +98,32 @@ fn a_transcript_that_grew_adds_only_the_rest() {
     let half = lines(CLAUDE, 7, 8);
     let half = &half[..half.len() / 2];
     let path = write(folder.path(), &name, &format!("{}{half}", lines(CLAUDE, 0, 7)));
-    let told = &import(&server, "claude-transcripts", &path)[0];
-    assert_eq!((tally(told), &told["last_line_incomplete"]), ([7, 7, 0, 1], &Value::from(true)), "{told}");
-    assert_eq!(told["run_open"], true);
+    let report = &import(&server, "claude-transcripts", &path)[0];
+    assert_eq!(
+        (tally(report), &report["last_line_incomplete"]),
+        ([7, 7, 0, 1], &Value::from(true)),
+        "{report}"
+    );
+    assert_eq!(report["run_open"], true);
     assert_eq!(runs(&server)[0]["status"], "running");
     // The server and the importer are others now.
     drop(server);
     let server = Server::start(data.path());
     write(folder.path(), &name, &lines(CLAUDE, 0, 12));
-    let told = &import(&server, "claude-transcripts", &path)[0];
-    assert_eq!(tally(told), [12, 5, 7, 0], "{told}");
-    assert_eq!(told["run_open"], false, "its turn is over: {told}");
+    let report = &import(&server, "claude-transcripts", &path)[0];
+    assert_eq!(tally(report), [12, 5, 7, 0], "{report}");
+    assert_eq!(report["run_open"], false, "its turn is over: {report}");
     let whole = CLAUDE.lines().count() as u64;
     write(folder.path(), &name, CLAUDE);
-    let told = &import(&server, "claude-transcripts", &path)[0];
-    assert_eq!(tally(told), [whole, whole - 12, 12, 1], "{told}");
+    let report = &import(&server, "claude-transcripts", &path)[0];
+    assert_eq!(tally(report), [whole, whole - 12, 12, 1], "{report}");
     let listed = runs(&server);
     assert_eq!([&listed[1]["input_tokens"], &listed[1]["turns"]], [3719, 3]);
     server.ask(&["verify", "--all"]).good();
 }
 
 #[test]
-fn lines_that_cannot_be_read_are_said_and_the_rest_is_imported() {
+fn unreadable_lines_are_reported_and_the_rest_is_imported() {
     let server = Server::fresh();
     let folder = tempfile::tempdir().unwrap();
     let name = "rollout-2026-11-20T09-00-00-0199aaaa-1111-7222-8333-444455556666.jsonl";
@@ -128,13 +133,13 @@ fn lines_that_cannot_be_read_are_said_and_the_rest_is_imported() {
     let path = folder.path().join(name);
     fs::write(&path, bytes).unwrap();
     fs::write(folder.path().join("other.jsonl"), "{}\n").unwrap();
-    let told = import(&server, "codex-rollouts", folder.path());
-    assert_eq!(told.len(), 1, "only rollouts: {told:?}");
+    let report = import(&server, "codex-rollouts", folder.path());
+    assert_eq!(report.len(), 1, "only rollouts: {report:?}");
     let count = CODEX.lines().count() as u64 + 3;
-    assert_eq!(tally(&told[0]), [count, count, 0, 2], "{told:?}");
-    assert_eq!([&told[0]["tally"]["invalid"], &told[0]["tally"]["unknown"]["of_tomorrow"]], [2, 1]);
+    assert_eq!(tally(&report[0]), [count, count, 0, 2], "{report:?}");
+    assert_eq!([&report[0]["tally"]["invalid"], &report[0]["tally"]["unknown"]["of_tomorrow"]], [2, 1]);
     let listed = runs(&server);
-    // What the last count of each request says, and not the sum of the counts.
+    // The last count of each request, not the sum of the counts.
     assert_eq!([&listed[1]["input_tokens"], &listed[1]["output_tokens"]], [400, 40]);
     let shown = server.ask(&["show", listed[1]["id"].as_str().unwrap()]).good();
     assert!(
@@ -142,7 +147,7 @@ fn lines_that_cannot_be_read_are_said_and_the_rest_is_imported() {
         "{shown}"
     );
 
-    server.ask(&["import", "--from", "codex-rollouts", "/nowhere"]).bad(2, "/nowhere cannot be read");
+    server.ask(&["import", "--from", "codex-rollouts", "/nowhere"]).bad(2, "cannot read /nowhere");
     server.ask(&["import", "--follow", "x"]).bad(2, "--from");
     let empty = tempfile::tempdir().unwrap();
     let path = empty.path().to_str().unwrap();

@@ -36,8 +36,9 @@ impl Chain {
         let scene = Scene::playing(SCRIPT);
         let server = scene.server();
         let client = Client::new(&server.url(), None).unwrap();
-        let asked: Vec<&str> = arguments.iter().copied().chain(["--max-turns", "2", "do it"]).collect();
-        Answer::of(&mut scene.run(&server, &asked)).bad(1, "");
+        let all_arguments: Vec<&str> =
+            arguments.iter().copied().chain(["--max-turns", "2", "do it"]).collect();
+        Answer::of(&mut scene.run(&server, &all_arguments)).bad(1, "");
         let failed = client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
         assert_eq!((failed.status.as_str(), failed.turns), ("failed", 2));
         Chain { scene, server, client, failed }
@@ -78,8 +79,8 @@ impl Chain {
     }
 }
 
-/// What the model said, one text an answer.
-fn said(events: &[Value]) -> Vec<&str> {
+/// The texts of the model, one for each response.
+fn model_texts(events: &[Value]) -> Vec<&str> {
     let texts = all(events, "assistant.text_complete");
     texts.into_iter().map(|event| event["data"]["text"].as_str().unwrap()).collect()
 }
@@ -98,13 +99,13 @@ async fn a_run_that_failed_is_resumed_branched_repeated_and_continued() {
 
     // From the last checkpoint: the model has both answers, and no call is made again.
     let (resumed, events) = chain.after("resume", &[], 0).await;
-    assert_eq!((place(&events), said(&events)), (checkpoints[1].0, vec!["All is done."]));
+    assert_eq!((place(&events), model_texts(&events)), (checkpoints[1].0, vec!["All is done."]));
     assert!(all(&events, "tool.invoked").is_empty());
     assert_eq!(resumed.prior_run_id.as_ref(), Some(&chain.failed.id));
 
     // From the first: it has one answer, so the second is played again.
     let (branch, events) = chain.after("resume", &["--checkpoint", &checkpoints[0].1], 0).await;
-    assert_eq!((place(&events), said(&events)), (checkpoints[0].0, vec!["Second.", "All is done."]));
+    assert_eq!((place(&events), model_texts(&events)), (checkpoints[0].0, vec!["Second.", "All is done."]));
     assert_eq!(all(&events, "tool.invoked").len(), 1);
 
     let started = chain.events(&chain.failed.id).await;
@@ -112,23 +113,23 @@ async fn a_run_that_failed_is_resumed_branched_repeated_and_continued() {
     let index = second["data"]["turn_index"].to_string();
     let (again, events) = chain.after("retry", &["--from-turn", &index], 0).await;
     assert_eq!(place(&events) + 1, second["sequence"].as_u64().unwrap());
-    assert_eq!(said(&events), ["Second.", "All is done."]);
+    assert_eq!(model_texts(&events), ["Second.", "All is done."]);
 
     let (retried, events) = chain.after("retry", &[], 1).await;
     assert_eq!(events[0]["type"], "run.queued");
-    assert_eq!(said(&events), ["First.", "Second."]);
+    assert_eq!(model_texts(&events), ["First.", "Second."]);
 
     // A new prompt: the script starts again behind it, and the run before it is the one that was resumed.
     let (continued, events) = chain.after_run(&resumed.id, "continue", &["and", "more"], 1).await;
     assert_eq!(all(&events, "user.message")[0]["data"]["text"], "and more");
-    assert_eq!(said(&events), ["First.", "Second."]);
+    assert_eq!(model_texts(&events), ["First.", "Second."]);
 
     assert_eq!(chain.server.ask(&["digest", &chain.failed.id]).good(), digest, "the original is as it was");
     let shown = chain.client.get_run(&chain.failed.id).await.unwrap();
     assert_eq!(shown.successor_run_ids, [retried.id, again.id, branch.id, resumed.id.clone()]);
     let shown = chain.server.ask(&["show", &resumed.id]);
-    let told = format!("after {}\nfollowed by {}\n", chain.failed.id, continued.id);
-    assert!(shown.words.contains(&told), "{}", shown.words);
+    let links = format!("after {}\nfollowed by {}\n", chain.failed.id, continued.id);
+    assert!(shown.words.contains(&links), "{}", shown.words);
 }
 
 #[tokio::test]
@@ -235,7 +236,7 @@ async fn a_run_whose_server_was_killed_in_the_middle_is_resumed_from_a_checkpoin
 
     // Before the interrupted call: the model makes it again, and nothing before it.
     let events = resumed_from(&scene, &server, &run, &checkpoints[1].1).await;
-    assert_eq!((place(&events), said(&events)), (checkpoints[1].0, vec!["Third.", "All is done."]));
+    assert_eq!((place(&events), model_texts(&events)), (checkpoints[1].0, vec!["Third.", "All is done."]));
     let invoked = all(&events, "tool.invoked");
     assert_eq!((invoked.len(), &invoked[0]["data"]["tool_name"]), (1, &Value::from("shell_exec")));
     assert_eq!(all(&events, "tool.completed").len(), 1);
@@ -246,7 +247,7 @@ async fn a_run_whose_server_was_killed_in_the_middle_is_resumed_from_a_checkpoin
 
     // After it: the model knows that it was interrupted, and only says the last word.
     let events = resumed_from(&scene, &server, &run, &checkpoints[2].1).await;
-    assert_eq!((place(&events), said(&events)), (checkpoints[2].0, vec!["All is done."]));
+    assert_eq!((place(&events), model_texts(&events)), (checkpoints[2].0, vec!["All is done."]));
     assert!(all(&events, "tool.invoked").is_empty());
     assert_eq!(server.ask(&["digest", &run]).good(), digest, "the original is as it was");
 }

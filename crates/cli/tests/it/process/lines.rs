@@ -127,8 +127,8 @@ fn after_an_interrupt_the_command_that_goes_on_is_there_and_works() {
     let command = rest.rsplit_once("    recount ").unwrap().1.lines().next().unwrap();
     let mut again = recount();
     again.args(command.split(' ')).arg("think").current_dir(scene.work());
-    let told = Answer::of(&mut again).good();
-    assert!(told.contains("I thought about it."), "{told}");
+    let printed = Answer::of(&mut again).good();
+    assert!(printed.contains("I thought about it."), "{printed}");
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ fn output_that_nobody_reads_is_no_reason_to_panic() {
     };
     assert_eq!(unread(&mut at(&["chat", "--message", "think"])), Some(0));
     assert_eq!(unread(&mut at(&["ls"])), Some(0));
-    // What failed failed, also where nobody can be told.
+    // A failure sets the exit status, also when the output is closed.
     assert_eq!(unread(&mut at(&["show", "run_01KQPNV2ZVNJX2AM9103W0PNQW"])), Some(1));
     assert_eq!(unread(&mut at(&["chat", "--agent", "nobody", "--message", "x"])), Some(2));
 }
@@ -197,10 +197,10 @@ fn lines_of_every_script_are_broken_where_they_may_be() {
 
 #[test]
 fn the_default_system_prompt_is_printed() {
-    let told = Answer::of(recount().args(["config", "--system-prompt", "--sandbox", "off"])).good();
-    assert!(told.starts_with("You are an agent that Recount runs."), "{told}");
+    let printed = Answer::of(recount().args(["config", "--system-prompt", "--sandbox", "off"])).good();
+    assert!(printed.starts_with("You are an agent run by Recount."), "{printed}");
     assert!(
-        told.contains("git_status, glob, grep") && told.contains("Commands run without a sandbox."),
-        "{told}"
+        printed.contains("git_status, glob, grep") && printed.contains("Commands run without a sandbox."),
+        "{printed}"
     );
 }

@@ -21,15 +21,15 @@ call = [{ name = "ask_user", input = { question = "Does the canary sing?" } }]
 text = "That is all."
 "#;
 
-struct House {
+struct ServerFixture {
     folder: tempfile::TempDir,
     server: Server,
     token: String,
 }
 
-impl House {
+impl ServerFixture {
     /// A server that requires a token, logs as much as this, and has the scripted model `play/it`.
-    fn new(log: &str) -> House {
+    fn new(log: &str) -> ServerFixture {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("it.toml"), SCRIPT).unwrap();
@@ -48,7 +48,7 @@ impl House {
         serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", log, "--config"]);
         serve.arg(at("config.toml")).arg("--data").arg(at("data"));
         let server = Server::logged(&mut serve, &at("log"));
-        House { folder, server, token }
+        ServerFixture { folder, server, token }
     }
 
     fn path(&self, name: &str) -> String {
@@ -94,13 +94,13 @@ impl House {
         let length = body.len();
         let address = &self.server.address;
         write!(stream, "{head}\r\nhost: {address}\r\ncontent-length: {length}\r\ncontent-type: application/json\r\n\r\n{body}").unwrap();
-        let (mut heard, mut piece) = (String::new(), [0; 4096]);
-        while !heard.contains(until) {
+        let (mut received, mut piece) = (String::new(), [0; 4096]);
+        while !received.contains(until) {
             let count = stream.read(&mut piece).unwrap();
-            assert!(count > 0, "it ends before {until}: {heard}");
-            heard.push_str(&String::from_utf8_lossy(&piece[..count]));
+            assert!(count > 0, "it ends before {until}: {received}");
+            received.push_str(&String::from_utf8_lossy(&piece[..count]));
         }
-        heard
+        received
     }
 }
 
@@ -109,65 +109,65 @@ fn log_of(folder: &Path) -> String {
 }
 
 #[test]
-fn a_run_is_heard_the_same_over_every_transport() {
-    let house = House::new("warn");
-    let (address, program) = (house.server.address.clone(), aaep_program());
+fn a_run_gives_the_same_events_over_every_transport() {
+    let fixture = ServerFixture::new("warn");
+    let (address, program) = (fixture.server.address.clone(), aaep_program());
     let stdio =
-        format!("{} --url http://{address} stdio --token-file {}", program.display(), house.path("token"));
+        format!("{} --url http://{address} stdio --token-file {}", program.display(), fixture.path("token"));
     let kind = "awaiting.clarification";
     let captures = [
-        house.capture(&[&format!("http://{address}/aaep/v1")], kind, "http.jsonl"),
-        house.capture(&[&format!("ws://{address}/aaep/v1/ws")], kind, "socket.jsonl"),
-        house.capture(&["--command", &stdio], kind, "stdio.jsonl"),
+        fixture.capture(&[&format!("http://{address}/aaep/v1")], kind, "http.jsonl"),
+        fixture.capture(&[&format!("ws://{address}/aaep/v1/ws")], kind, "socket.jsonl"),
+        fixture.capture(&["--command", &stdio], kind, "stdio.jsonl"),
     ];
-    let _run = house.run();
+    let _run = fixture.run();
     for capture in captures {
         assert_eq!(capture.end().1, 0);
     }
-    let mut heard = ["http.jsonl", "socket.jsonl", "stdio.jsonl"].map(|name| house.captured(name));
-    assert_eq!(heard[0].len(), 1);
-    assert_eq!(heard[0][0]["question"], "Does the canary sing?");
+    let mut received = ["http.jsonl", "socket.jsonl", "stdio.jsonl"].map(|name| fixture.captured(name));
+    assert_eq!(received[0].len(), 1);
+    assert_eq!(received[0][0]["question"], "Does the canary sing?");
     // A token is of one subscription.
     let tokens: BTreeSet<String> =
-        heard.iter_mut().map(|of_one| of_one[0]["reply_token"].take().to_string()).collect();
+        received.iter_mut().map(|of_one| of_one[0]["reply_token"].take().to_string()).collect();
     assert_eq!(tokens.len(), 3, "{tokens:?}");
-    assert_eq!((&heard[0], &heard[0]), (&heard[1], &heard[2]));
+    assert_eq!((&received[0], &received[0]), (&received[1], &received[2]));
 }
 
 #[test]
 fn no_token_ticket_or_text_of_a_run_is_in_a_log() {
-    let house = House::new("trace");
-    let capture = house.capture(
-        &[&format!("http://{}/aaep/v1", house.server.address)],
+    let fixture = ServerFixture::new("trace");
+    let capture = fixture.capture(
+        &[&format!("http://{}/aaep/v1", fixture.server.address)],
         "awaiting.clarification",
         "heard.jsonl",
     );
-    let _run = house.run();
+    let _run = fixture.run();
     assert_eq!(capture.end().1, 0);
-    let heard = house.captured("heard.jsonl");
-    let reply_token = heard[0]["reply_token"].as_str().unwrap().to_owned();
+    let received = fixture.captured("heard.jsonl");
+    let reply_token = received[0]["reply_token"].as_str().unwrap().to_owned();
     assert!(reply_token.starts_with("rpl_"));
     // A page in a browser: a ticket in the address, and a reply.
-    let bearer = format!("authorization: Bearer {}", house.token);
+    let bearer = format!("authorization: Bearer {}", fixture.token);
     let body = r#"{"path":"/aaep/v1/events"}"#;
-    let answer = house.ask(&format!("POST /v1/tickets HTTP/1.1\r\n{bearer}"), body, "redeem_within");
+    let answer = fixture.ask(&format!("POST /v1/tickets HTTP/1.1\r\n{bearer}"), body, "redeem_within");
     let ticket = answer.split("\"ticket\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     let wish =
         r#"{"type":"subscription.request","aaep_version":"1.0.0","subscriber_id":"page","capabilities":{}}"#;
-    let answer = house.ask(&format!("POST /aaep/v1/subscriptions HTTP/1.1\r\n{bearer}"), wish, "honored");
+    let answer = fixture.ask(&format!("POST /aaep/v1/subscriptions HTTP/1.1\r\n{bearer}"), wish, "honored");
     let id = answer.split("\"subscription_id\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     let head = format!("GET /aaep/v1/events?subscription_id={id}&ticket={ticket} HTTP/1.1");
-    assert!(house.ask(&head, "", "state.changed").contains("200 OK"));
+    assert!(fixture.ask(&head, "", "state.changed").contains("200 OK"));
     let reply = json!({
         "type": "clarification.reply", "reply_token": reply_token, "response": "The canary answers.",
         "subscription_id": id, "timestamp": "2026-01-01T00:00:00.000Z",
     });
     let head = format!("POST /aaep/v1/replies HTTP/1.1\r\n{bearer}");
-    house.ask(&head, &reply.to_string(), "HTTP/1.1 204");
-    house.server.interrupt();
-    let log = log_of(house.folder.path());
+    fixture.ask(&head, &reply.to_string(), "HTTP/1.1 204");
+    fixture.server.interrupt();
+    let log = log_of(fixture.folder.path());
     assert!(log.contains(&id), "the log names the subscription: it is of this server");
-    for secret in [&house.token, &ticket, &reply_token, "rpl_", "canary sings", "canary answers"] {
+    for secret in [&fixture.token, &ticket, &reply_token, "rpl_", "canary sings", "canary answers"] {
         let line = log.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "{secret}");
     }

@@ -25,13 +25,16 @@ fn every_line_is_json_also_where_the_level_is_high() {
     let server = Following::of(&mut serve(data.path()));
     let address = loop {
         let line = json(&server.words(""));
-        if line["fields"]["message"].as_str().is_some_and(|said| said.starts_with("listening on http://")) {
+        if line["fields"]["message"]
+            .as_str()
+            .is_some_and(|message| message.starts_with("listening on http://"))
+        {
             break line["fields"]["address"].as_str().unwrap().to_owned();
         }
     };
     assert!(address.starts_with("127.0.0.1:"), "{address}");
 
-    // The same folder a second time: it does not start, and says so in the same form.
+    // The same folder a second time: it does not start, and logs the error in the same form.
     let second = Answer::of(&mut serve(data.path()));
     assert_eq!(second.status, 5, "{second:?}");
     let lines: Vec<Value> = second.words.lines().map(json).collect();

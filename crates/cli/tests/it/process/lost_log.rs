@@ -72,7 +72,7 @@ async fn a_damaged_log_stops_the_start_until_its_loss_is_given_up() {
     with_data(data.path(), "verify").good();
 }
 
-/// What the audit trail says of the end of a log that was given up.
+/// The entry of the audit trail about the discarded end of a log.
 fn dropped_end(server: &Server) -> Value {
     let trail = server.ask(&["tail", "--audit", "--json"]).good();
     let events = trail.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -82,9 +82,9 @@ fn dropped_end(server: &Server) -> Value {
     end["data"].clone()
 }
 
-/// What looks like the work of a power cut may be damage, so it is told where people look.
+/// What looks like a power cut may be damage, so it is reported by verify and in the audit trail.
 #[tokio::test]
-async fn a_torn_last_commit_is_told_by_verify_and_in_the_audit_trail() {
+async fn a_torn_last_commit_is_reported_by_verify_and_in_the_audit_trail() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path());
     story::whole(&Client::new(&server.url(), None).unwrap(), "torn").await;

@@ -5,6 +5,7 @@ It wants the token `secret`. Each request is written to the file that the first 
 
 import json
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 log = open(sys.argv[1], "a", buffering=1)
@@ -42,6 +43,8 @@ class Handler(BaseHTTPRequestHandler):
         if "id" not in message:
             return self.answer(202, None, b"")
         if message["method"] == "initialize":
+            # Slow to start: the title of the run still has the server's name.
+            time.sleep(0.5)
             value = {"protocolVersion": "2025-11-25", "serverInfo": {"name": "tickets", "version": "1"}}
             pretty = json.dumps(result(value), indent=2).encode()
             return self.answer(200, "application/json; charset=utf-8", pretty, mcp_session_id="s-7")

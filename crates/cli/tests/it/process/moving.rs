@@ -58,8 +58,8 @@ async fn everything_moves_to_a_fresh_server() {
     let of_task = client(&there).create_task(&task).await.unwrap().latest_run_id.unwrap();
     let ended = story::whole(&client(&there), "one").await;
     let open = story::create(&client(&there), "two").await;
-    story::tell(&client(&there), &open, 0, BEGINNING).await;
-    story::tell(&client(&there), &open, 1, ASKING).await;
+    story::append(&client(&there), &open, 0, BEGINNING).await;
+    story::append(&client(&there), &open, 1, ASKING).await;
 
     let file = files.path().join("all.jsonl");
     let name = file.to_str().unwrap();
@@ -67,15 +67,16 @@ async fn everything_moves_to_a_fresh_server() {
     assert!(exported.words.contains("3 runs exported, "), "{exported:?}");
     let digests: Vec<String> =
         [&of_task, &ended, &open].iter().map(|run| there.ask(&["digest", run]).good()).collect();
-    let told: String = digests
+    let export_lines: String = digests
         .iter()
         .map(|digest| {
             let [run, events, head]: [&str; 3] =
                 digest.split_whitespace().collect::<Vec<_>>().try_into().unwrap();
-            format!("{run} exported, {events} events, head {head}\n")
+            let noun = if events == "1" { "event" } else { "events" };
+            format!("{run} exported, {events} {noun}, head {head}\n")
         })
         .collect();
-    assert_eq!(exported.good(), told);
+    assert_eq!(exported.good(), export_lines);
     assert_eq!(files_of(files.path()), ["all.jsonl"]);
     let whole = std::fs::read_to_string(&file).unwrap();
     assert_eq!(there.ask(&["export", "--all"]).good(), whole);
@@ -96,7 +97,7 @@ async fn everything_moves_to_a_fresh_server() {
     let here = Server::start(new.path());
     let imported = here.ask(&["import", name]);
     assert!(imported.words.contains("3 imported, 0 already present, 0 refused"), "{imported:?}");
-    assert_eq!(imported.good(), told.replace(" exported", " imported"));
+    assert_eq!(imported.good(), export_lines.replace(" exported", " imported"));
     for (run, digest) in [&of_task, &ended, &open].into_iter().zip(&digests) {
         assert_eq!(&here.ask(&["digest", run]).good(), digest);
     }
@@ -108,7 +109,7 @@ async fn everything_moves_to_a_fresh_server() {
         assert_eq!(task[name], tasks[name], "{name}");
     }
     assert_eq!(here.ask(&["export", "--all"]).good(), whole);
-    assert_eq!(here.ask(&["import", name]).good(), told.replace(" exported", " already present"));
+    assert_eq!(here.ask(&["import", name]).good(), export_lines.replace(" exported", " already present"));
     // It goes on here.
     assert_eq!(here.ask(&["approve", "appr_1"]).good(), "appr_1 approved\n");
     let answer = here.ask(&["import", name]);
@@ -133,7 +134,7 @@ async fn a_folder_can_be_filled_without_a_server() {
         "run_id": run, "ok": true, "imported": true, "events": digest["events"], "head": digest["head"],
     });
     assert_eq!(imported, expected);
-    // No server is asked, so that none need be there, and a bad address does no harm.
+    // No server is contacted, so none has to run, and a bad address does no harm.
     let verified = Answer::of(recount().args(["verify", "--data", folder]));
     assert!(verified.good().starts_with(&format!("{run} ok, ")));
     let again = ask_with(&["import", "-", "--data", folder, "--url", "nonsense"], lines.as_bytes()).good();
@@ -170,9 +171,9 @@ async fn a_run_that_is_refused_does_not_stop_those_behind_it() {
         format!("line {at} refused: "),
         format!("{} imported, ", runs[3]),
     ];
-    let told: Vec<&str> = answer.data.lines().collect();
-    assert_eq!(told.len(), begins.len(), "{answer:?}");
-    for ((line, begin), end) in told.iter().zip(&begins).zip([
+    let digest_lines: Vec<&str> = answer.data.lines().collect();
+    assert_eq!(digest_lines.len(), begins.len(), "{answer:?}");
+    for ((line, begin), end) in digest_lines.iter().zip(&begins).zip([
         "(body_malformed)",
         "(export_altered)",
         "(export_altered)",
@@ -201,7 +202,7 @@ async fn an_export_that_was_cut_between_two_runs_is_noticed() {
         let data = place.path().join("data");
         ask_with(&["import", "-", "--data", data.to_str().unwrap()], input.as_bytes())
     };
-    let missing = "the input has no final line with its number of runs";
+    let missing = "the input has no final line with the number of runs";
 
     let complete = import(&whole);
     assert!(!complete.words.contains(missing), "{complete:?}");
@@ -234,7 +235,7 @@ fn high_water(data: &Path) -> u64 {
     slots.map(u64::from_be_bytes).max().unwrap_or(0)
 }
 
-/// What `export --all --data` says of a copy of a store that was damaged, and that no server starts on.
+/// The output of `export --all --data` for a damaged copy of a store, on which no server starts.
 fn export_damaged(data: &Path, damage: impl Fn(&Path)) -> Answer {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("blobs")).unwrap();
@@ -264,7 +265,7 @@ async fn a_folder_that_the_server_refuses_is_exported_as_far_as_it_is_whole() {
     let before = server.ask(&["export", "--all"]).good();
     server.stop();
 
-    // A page of events is gone.
+    // A page of events is missing.
     let of_run = |all: &str, run: &str| -> Vec<String> {
         all.lines().filter(|line| line.contains(run)).map(str::to_owned).collect()
     };
@@ -290,7 +291,7 @@ async fn a_folder_that_the_server_refuses_is_exported_as_far_as_it_is_whole() {
     let end: Value = serde_json::from_str(exported.data.lines().last().unwrap()).unwrap();
     assert_eq!((&end["object"], &end["left_out"]), (&json!("end"), &json!(left_out)));
 
-    // The write-ahead log is gone, and with it a run that nothing names any more.
+    // The write-ahead log is missing, and with it a run that nothing names any more.
     let mut server = Server::start(data.path());
     let late = story::whole(&client(&server), "late").await;
     let all = server.ask(&["export", "--all"]).good();
@@ -314,8 +315,8 @@ async fn an_export_leaves_out_a_run_that_is_damaged_where_it_is_sealed() {
     let mut server = Server::start(data.path());
     let first = story::whole(&client(&server), "one").await;
     let bad = story::create(&client(&server), "two").await;
-    story::tell(&client(&server), &bad, 0, BEGINNING).await;
-    story::tell(&client(&server), &bad, 1, &[("ext.mark.made", r#"{"text":"the only mark"}"#)]).await;
+    story::append(&client(&server), &bad, 0, BEGINNING).await;
+    story::append(&client(&server), &bad, 1, &[("ext.mark.made", r#"{"text":"the only mark"}"#)]).await;
     let last = story::whole(&client(&server), "three").await;
     let before = server.ask(&["export", &first, &last]).good();
     server.stop();
@@ -393,13 +394,13 @@ async fn an_export_of_all_goes_on_after_a_run_that_went_or_does_not_add_up() {
         let line = all.words.lines().find(|line| line.starts_with(run));
         assert!(line.is_some_and(|line| line.contains(words)), "{run}: {all:?}");
     };
-    named(&erased, "was removed during the export and was skipped");
+    named(&erased, "was erased during the export and was skipped");
     named(&changed, "is damaged and was skipped");
     assert_eq!(files_of(files.path()), ["out.jsonl.partial"]);
-    let told = std::fs::read_to_string(files.path().join("out.jsonl.partial")).unwrap();
+    let written = std::fs::read_to_string(files.path().join("out.jsonl.partial")).unwrap();
     let whole = server.ask(&["export", &first, &last]).good();
-    assert_eq!(without_end(&told), without_end(&whole));
-    let end: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    assert_eq!(without_end(&written), without_end(&whole));
+    let end: Value = serde_json::from_str(written.lines().last().unwrap()).unwrap();
     assert_eq!((&end["runs"], &end["left_out"]), (&json!(2), &json!(2)));
 }
 
@@ -427,7 +428,7 @@ async fn a_damaged_run_leaves_no_file() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "the file from before stays");
     server.ask(&["export", "run_01KQPNV2ZVNJX2AM9103W0PNQW", "-o", name]).bad(1, "run_not_found");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
-    server.ask(&["export", &good, "-o", "/nonexistent/x"]).bad(2, "cannot be written");
+    server.ask(&["export", &good, "-o", "/nonexistent/x"]).bad(2, "cannot write");
     server.ask(&["export", &bad]).bad(1, &bad);
 }
 
@@ -446,7 +447,7 @@ async fn an_artifact_that_does_not_fit_on_the_disk_leaves_no_file() {
         shell.args(["--url", &server.url(), "artifact", "get", &sent.id, "-o"]).arg(files.path().join("out"));
         Answer::of(&mut shell)
     };
-    get("8").bad(5, "cannot be written");
+    get("8").bad(5, "cannot write");
     assert_eq!(files_of(files.path()), Vec::<String>::new());
     get("unlimited").good();
     assert_eq!(std::fs::read(files.path().join("out")).unwrap(), bytes);
@@ -485,15 +486,15 @@ fn headed(run: &str, lines: &str) -> Header {
 }
 
 #[test]
-fn what_cannot_be_asked() {
+fn invalid_exports_are_rejected() {
     let ask = |arguments: &[&str]| Answer::of(recount().args(arguments));
     ask(&["export"]).bad(2, "Usage");
     ask(&["export", "run_1", "--all"]).bad(2, "--all");
     ask(&["import"]).bad(2, "Usage");
-    ask(&["import", "/nonexistent/x"]).bad(2, "cannot be read");
+    ask(&["import", "/nonexistent/x"]).bad(2, "cannot read");
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().to_str().unwrap();
-    ask(&["export", "--all", "--data", name]).bad(2, "holds no store");
+    ask(&["export", "--all", "--data", name]).bad(2, "contains no store");
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();
     let nothing = ask_with(&["import", "-", "--data", data], b"");
@@ -509,12 +510,12 @@ async fn an_export_goes_on_when_the_server_was_started_again() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path());
     let run = story::create(&client(&server), "long").await;
-    story::tell(&client(&server), &run, 0, BEGINNING).await;
+    story::append(&client(&server), &run, 0, BEGINNING).await;
     // More than is held before the first line is written, so that most is read while it is written.
     let filling = format!(r#"{{"text":"{}"}}"#, "x".repeat(3_500));
     let filling: &'static str = Box::leak(filling.into_boxed_str());
     for seq in 1..=10 {
-        story::tell(&client(&server), &run, seq, &[("ext.acme.filling", filling); 300]).await;
+        story::append(&client(&server), &run, seq, &[("ext.acme.filling", filling); 300]).await;
     }
     let whole = server.ask(&["export", &run]).good();
 
@@ -533,8 +534,8 @@ async fn an_export_goes_on_when_the_server_was_started_again() {
         lines.read_to_string(&mut rest).unwrap();
         send.send(rest).unwrap();
     });
-    let said = words.next().unwrap().unwrap();
-    assert!(said.contains("no answer from") && said.contains("trying again"), "{said}");
+    let retry_note = words.next().unwrap().unwrap();
+    assert!(retry_note.contains("no response from") && retry_note.contains("retrying in"), "{retry_note}");
     let _again = Server::start_at(data.path(), &server.address);
     exported.push_str(&rest.recv_timeout(PATIENCE).unwrap());
     assert!(export.wait().unwrap().success());
@@ -542,5 +543,5 @@ async fn an_export_goes_on_when_the_server_was_started_again() {
 
     // A server that never answered is not waited for.
     let unused = "http://127.0.0.1:9";
-    Answer::of(recount().args(["--url", unused, "export", &run])).bad(3, "no answer from");
+    Answer::of(recount().args(["--url", unused, "export", &run])).bad(3, "no response from");
 }

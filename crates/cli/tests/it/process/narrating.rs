@@ -34,7 +34,7 @@ impl Producer {
         Terminal::start(self.folder.path(), &all, variables)
     }
 
-    async fn asked_for(&self, scenario: Scenario) {
+    async fn request(&self, scenario: Scenario) {
         let caller = Caller::new(self.scripted.base(), None, PATIENCE).unwrap();
         let input = serde_json::json!({"kind": "user_input", "text": scenario.text()}).to_string();
         let url = format!("{}/messages", self.scripted.base());
@@ -48,7 +48,7 @@ async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_is_heard_answered_by_keys_and_its_result_is_heard() {
+async fn a_prompt_is_spoken_answered_by_keys_and_its_result_is_spoken() {
     let producer = Producer::start().await;
     let dispatcher = Dispatcher::start("writer", "0");
     let address = dispatcher.address();
@@ -58,7 +58,7 @@ async fn a_prompt_is_heard_answered_by_keys_and_its_result_is_heard() {
         dispatcher
     })
     .await;
-    producer.asked_for(Scenario::Irreversible).await;
+    producer.request(Scenario::Irreversible).await;
     let (mut terminal, dispatcher) = on_thread(move || {
         dispatcher.wait_for("Delete the customer's record for good.");
         dispatcher.wait_for("The record and its history cannot be brought back.");
@@ -89,15 +89,15 @@ async fn prompts_are_answered_without_speech_too() {
     let producer = Producer::start().await;
     let mut terminal = producer.narrate(&["--all"], &[("SPEECHD_ADDRESS", "unix_socket:/nowhere/s.sock")]);
     let mut terminal = on_thread(move || {
-        terminal.wait_for("no speech-dispatcher answers at /nowhere/s.sock");
+        terminal.wait_for("no response from speech-dispatcher at /nowhere/s.sock");
         terminal.wait_for("apt-get install speech-dispatcher");
         terminal.wait_for("Connected.");
         terminal
     })
     .await;
-    producer.asked_for(Scenario::Clarify).await;
+    producer.request(Scenario::Clarify).await;
     let mut terminal = on_thread(move || {
-        terminal.wait_for("Which city is it about?");
+        terminal.wait_for("Which city do you mean?");
         terminal.wait_for("1: Lagos in Nigeria. 2: Lima in Peru. 3: Oslo in Norway.");
         terminal.press("2");
         terminal.wait_for("2: Lima in Peru. Press Enter to answer.");
@@ -107,7 +107,7 @@ async fn prompts_are_answered_without_speech_too() {
         terminal
     })
     .await;
-    producer.asked_for(Scenario::Confirm).await;
+    producer.request(Scenario::Confirm).await;
     on_thread(move || {
         terminal.wait_for("Run 2: ");
         terminal.wait_for("Book the blue room for tomorrow at two.");
@@ -127,7 +127,7 @@ async fn prompts_are_answered_without_speech_too() {
 }
 
 #[test]
-fn a_run_of_a_server_is_heard_approved_and_cancelled_by_keyboard() {
+fn a_run_of_a_server_is_narrated_approved_and_cancelled_by_keyboard() {
     let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let dispatcher = Dispatcher::start("writer", "0");
@@ -138,19 +138,19 @@ fn a_run_of_a_server_is_heard_approved_and_cancelled_by_keyboard() {
     let following = Following::of(&mut scene.run(&server, &["clear up"]));
     dispatcher.wait_for("rm -r old");
     dispatcher.wait_for("Press y to approve, n to reject.");
-    // Whether it is grave is the policy's to say; Enter alone does nothing.
+    // The policy decides whether it is high-risk; Enter alone does nothing.
     terminal.press("y\n");
     dispatcher.wait_for("Approved.");
     dispatcher.wait_for("That was it.");
-    let (told, status) = following.end();
-    assert!(status == 0 && told.iter().any(|line| line.contains("approved by")), "{status} {told:?}");
+    let (output, status) = following.end();
+    assert!(status == 0 && output.iter().any(|line| line.contains("approved by")), "{status} {output:?}");
 
     let following = Following::of(&mut scene.run(&server, &["slow"]));
     dispatcher.wait_for("Run 2: ");
     terminal.press("c");
     dispatcher.wait_for("Cancel run 2?");
     terminal.press("\n");
-    dispatcher.wait_for("Asked to cancel.");
+    dispatcher.wait_for("Cancellation requested.");
     assert_eq!(following.end().1, 6);
     terminal.press("q");
     assert_eq!(terminal.end().1, 0);
@@ -162,9 +162,9 @@ async fn a_run_is_narrated_as_lines_and_ends_as_the_run_did() {
     let server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
     let run = story::whole(&client, "A story").await;
-    let told = Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text"]));
-    assert_eq!((told.status, told.words.as_str()), (0, ""), "{told:?}");
-    let lines: Vec<&str> = told.data.lines().collect();
+    let output = Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text"]));
+    assert_eq!((output.status, output.words.as_str()), (0, ""), "{output:?}");
+    let lines: Vec<&str> = output.data.lines().collect();
     assert!(lines[0].contains("tester"), "{lines:?}");
     assert!(lines.contains(&"Hello there") && lines.last().unwrap().contains("has finished"), "{lines:?}");
     let brief = Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text", "--brief"]));
@@ -181,9 +181,9 @@ async fn a_run_is_narrated_as_lines_and_ends_as_the_run_did() {
         ("run.started", "{}"),
         ("run.failed", r#"{"code":"tool_failed","message":"The tool failed.","retriable":false}"#),
     ];
-    story::tell(&client, &failed, 0, &ending).await;
-    let told = Answer::of(recount().args(["--url", &server.url(), "narrate", &failed, "--text"]));
-    assert_eq!(told.status, 1, "{told:?}");
+    story::append(&client, &failed, 0, &ending).await;
+    let output = Answer::of(recount().args(["--url", &server.url(), "narrate", &failed, "--text"]));
+    assert_eq!(output.status, 1, "{output:?}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn what_cannot_be_narrated_is_refused() {
     server.ask(&["narrate", unknown, "--all"]).bad(2, "Usage");
     server.ask(&["narrate", unknown, "--text", "--rate", "101"]).bad(2, "-100..=100");
     server.ask(&["narrate", "x", "--text"]).bad(1, "`extensions.recount.run_id` is \"x\"");
-    server.ask(&["narrate", unknown, "--text"]).bad(1, "is not found");
+    server.ask(&["narrate", unknown, "--text"]).bad(1, "not found");
     let url = server.url();
     server.stop();
     Answer::of(recount().args(["--url", &url, "narrate", unknown, "--text"]))

@@ -1,4 +1,4 @@
-//! Verbs that tell of the program itself and ask no server.
+//! Verbs that print information about the program itself and contact no server.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::server::{Answer, recount};
 
 fn ask(arguments: &[&str]) -> Answer {
-    // Nobody is at this address.
+    // No server listens at this address.
     Answer::of(recount().args(["--url", "http://127.0.0.1:1"]).args(arguments))
 }
 
@@ -76,13 +76,13 @@ fn each_value_tells_where_it_was_said() {
     let file = folder.path().join("c.toml");
     std::fs::write(&file, "[store]\ndurability = \"relaxed\"\n").unwrap();
     let path = file.to_str().unwrap();
-    let told = |arguments: &[&str]| {
+    let output = |arguments: &[&str]| {
         let mut command = recount();
         command.env("HOME", folder.path()).env("RECOUNT_LOG", "warn").env("RECOUNT_TOKEN", "rt_hidden");
         Answer::of(command.args(["config", "--config", path, "--bind", "127.0.0.1:9"]).args(arguments)).good()
     };
     let rows: Vec<Value> =
-        told(&["--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        output(&["--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let row =
         |key: &str| rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("no {key}")).clone();
     let expect = |key: &str, value: &str, source: &str| {
@@ -96,8 +96,8 @@ fn each_value_tells_where_it_was_said() {
     assert_eq!(row("store.durability")["at"], path);
     expect("retention.max_age", "off", "default");
     expect("url", "http://127.0.0.1:8765", "default");
-    expect("token", "set, and not shown", "environment");
-    let in_words = told(&[]);
+    expect("token", "set (hidden)", "environment");
+    let in_words = output(&[]);
     assert!(!in_words.contains("rt_hidden"), "{in_words}");
     let line = in_words.lines().find(|line| line.starts_with("log.level")).unwrap();
     assert_eq!(
@@ -105,5 +105,5 @@ fn each_value_tells_where_it_was_said() {
         ["log.level", "warn", "environment", "RECOUNT_LOG"]
     );
     let bad = Answer::of(recount().args(["config", "--bind", "nowhere"]));
-    bad.bad(2, "bind is \"nowhere\"; use an address");
+    bad.bad(2, "invalid value \"nowhere\" for bind; use an address");
 }

@@ -5,7 +5,7 @@
 use std::io::BufRead as _;
 
 use recount_client::request::CreateRun;
-use recount_client::{Listing, Source, Told, Until};
+use recount_client::{Listing, Source, TailItem, Until};
 
 use crate::process::scene::{Scene, client};
 use crate::server::Answer;
@@ -27,8 +27,8 @@ async fn an_artifact_is_uploaded_pinned_and_deleted() {
     assert_eq!(deleted, format!("{id} deleted, with its bytes\n"));
     server.ask(&["artifact", "show", &id]).bad(1, "artifact_deleted");
 
-    let told = Answer::of(&mut scene.run(&server, &["look", "--attach", "a.txt"])).good();
-    let id = told.split("attached: ").nth(1).unwrap_or_else(|| panic!("{told}"));
+    let output = Answer::of(&mut scene.run(&server, &["look", "--attach", "a.txt"])).good();
+    let id = output.split("attached: ").nth(1).unwrap_or_else(|| panic!("{output}"));
     let id = id.split(' ').next().unwrap().to_owned();
     assert_eq!(server.ask(&["artifact", "pin", &id]).good(), format!("{id} pinned\n"));
     let shown = server.ask(&["artifact", "show", &id]).good();
@@ -63,14 +63,15 @@ async fn a_large_output_is_saved_and_the_server_never_holds_it() {
         let run = client.create_run(&request).await.unwrap();
         let mut tail = client.tail(Source::Run(run.id.clone()), None, Until::Ended);
         let mut most = before;
-        while let Some(told) = tail.next().await {
-            assert!(matches!(told.unwrap(), Told::Event { .. } | Told::CaughtUp { .. }));
+        while let Some(item) = tail.next().await {
+            assert!(matches!(item.unwrap(), TailItem::Event { .. } | TailItem::CaughtUp { .. }));
             most = most.max(held_mib(server.pid()));
         }
         let artifact = client.list_run_artifacts(&run.id, &Listing::default()).await.unwrap().data.remove(0);
         assert_eq!((artifact.kind.as_str(), artifact.size_bytes), ("command_output", Some(bytes)));
-        let said = server.ask(&["artifact", "get", &artifact.id, "-o", saved.to_str().unwrap()]).good();
-        assert!(said.starts_with(&format!("{bytes} bytes of ")), "{said}");
+        let saved_message =
+            server.ask(&["artifact", "get", &artifact.id, "-o", saved.to_str().unwrap()]).good();
+        assert!(saved_message.starts_with(&format!("{bytes} bytes of ")), "{saved_message}");
         let mut stream = client.stream_artifact(&artifact.id).await.unwrap();
         while let Some(piece) = stream.next().await.unwrap() {
             assert!(!piece.is_empty());

@@ -158,7 +158,7 @@ async fn a_repository_goes_through_review_revert_and_branch_and_git_am_takes_the
     let reverted = reviewed.revert("note.txt").await;
     let (tree, subjects, words) = reviewed.exported(&[]);
     assert_eq!((tree, subjects.len()), (reviewed.left(), 5));
-    assert!(words.contains(&format!("{reverted} was reverted and is left out")), "{words}");
+    assert!(words.contains(&format!("{reverted} was reverted and is skipped")), "{words}");
     let (tree, subjects, _) = reviewed.exported(&["--with-reverted"]);
     assert_eq!((tree, subjects.len()), (reviewed.left(), 7));
 

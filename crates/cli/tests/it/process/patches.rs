@@ -52,10 +52,10 @@ fn text(file: &PathBuf) -> Option<String> {
 async fn a_patch_is_reverted_and_what_reverts_it_is_reverted_again() {
     let written = Written::new().await;
     let id = written.patch.id.as_str();
-    let told = written.verb(&["revert", id, "--diff"]).good();
-    assert!(told.contains("+one") && text(&written.file).is_some(), "only shown: {told}");
-    let told = written.verb(&["revert", id, "--reason", "not wanted"]).good();
-    assert!(told.contains("-one") && told.contains("-two"), "the diff that was applied: {told}");
+    let output = written.verb(&["revert", id, "--diff"]).good();
+    assert!(output.contains("+one") && text(&written.file).is_some(), "only shown: {output}");
+    let output = written.verb(&["revert", id, "--reason", "not wanted"]).good();
+    assert!(output.contains("-one") && output.contains("-two"), "the diff that was applied: {output}");
     assert_eq!(text(&written.file), None);
     let patch = written.client.get_artifact(id).await.unwrap();
     assert_eq!((patch.status.as_str(), patch.reverted_at.is_some()), ("applied", true));
@@ -75,12 +75,15 @@ async fn a_file_that_has_changed_since_stays_as_it_is() {
     let written = Written::new().await;
     let id = written.patch.id.as_str();
     std::fs::write(&written.file, "one\ntwo\nthree\n").unwrap();
-    let told = written.verb(&["revert", id]);
-    assert!(told.status != 0 && told.words.contains("note.txt has changed"), "{told:?}");
+    let output = written.verb(&["revert", id]);
+    assert!(output.status != 0 && output.words.contains("note.txt has changed"), "{output:?}");
     assert_eq!(text(&written.file).as_deref(), Some("one\ntwo\nthree\n"), "nothing was written");
     assert_eq!(written.client.get_artifact(id).await.unwrap().reverted_at, None);
     for verb in ["apply", "reject"] {
-        let told = written.verb(&[verb, id]);
-        assert!(told.status != 0 && told.words.contains("it must be proposed"), "{verb}: {told:?}");
+        let output = written.verb(&[verb, id]);
+        assert!(
+            output.status != 0 && output.words.contains("its status must be proposed"),
+            "{verb}: {output:?}"
+        );
     }
 }

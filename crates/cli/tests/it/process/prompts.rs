@@ -1,4 +1,4 @@
-//! Questions, handoffs and sessions by the built program: told, answered once, deleted.
+//! Questions, handoffs and sessions by the built program: shown, answered once, deleted.
 
 use recount_client::{Client, request};
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use crate::process::story;
 use crate::server::Server;
 
-const QUESTION: story::Told = (
+const QUESTION: story::StoryEvent = (
     "clarification.requested",
     r#"{"clarification_id":"clar_1","question":"Which folder?\nOnly one.","context":"both \u001b[31mare old","choices":["build",{"name":"dist"},{"value":1.50,"label":"both"}],"default_response":"build"}"#,
 );
-const HANDOFF: story::Told = (
+const HANDOFF: story::StoryEvent = (
     "handoff.requested",
     r#"{"handoff_id":"hand_1","reason":"too hard","target_kind":"human","summary_terse":"help","packaged_context":{"seen":[1]},"urgency_for_handoff":"high"}"#,
 );
@@ -30,12 +30,12 @@ async fn asking(client: &Client, seq: u64, run: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn a_question_is_told_and_answered_in_words_by_choice_or_as_json() {
+async fn a_question_is_shown_and_answered_in_words_by_choice_or_as_json() {
     let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     assert_eq!(server.ask(&["answer"]).good(), "");
     let run = story::create(&client, "A story").await;
-    story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
+    story::append(&client, &run, 0, &[("run.started", "{}")]).await;
     for (seq, name) in ["1", "2", "3", "4"].into_iter().enumerate() {
         asking(&client, seq as u64 + 1, &run, name).await;
     }
@@ -44,26 +44,26 @@ async fn a_question_is_told_and_answered_in_words_by_choice_or_as_json() {
     let first = listed.lines().next().unwrap();
     assert!(first.starts_with("clar_4  pending  Which folder?\\u{a}Only one.  "), "{listed}");
     assert!(listed.lines().count() == 4 && first.ends_with(&run), "{listed}");
-    let told = server.ask(&["answer", "clar_1"]).good();
+    let output = server.ask(&["answer", "clar_1"]).good();
     let expected = format!(
         "clar_1 of {run}, pending\nWhich folder?\nOnly one.\nboth \\u{{1b}}[31mare old\nchoice 1: \"build\"\n\
          choice 2: {{\"name\":\"dist\"}}\nchoice 3: {{\"value\":1.50,\"label\":\"both\"}}\n\
          without an answer: \"build\"\n"
     );
-    assert_eq!(told, expected);
+    assert_eq!(output, expected);
 
     assert_eq!(server.ask(&["answer", "clar_1", "the", "new one"]).good(), "clar_1 answered\n");
-    let told = server.ask(&["answer", "clar_1"]).good();
-    assert!(told.ends_with("answered by operator: \"the new one\"\n"), "{told}");
+    let output = server.ask(&["answer", "clar_1"]).good();
+    assert!(output.ends_with("answered by operator: \"the new one\"\n"), "{output}");
     server.ask(&["answer", "clar_1", "again"]).bad(1, "clarification_not_pending");
-    server.ask(&["answer", "clar_2", "--choice", "4"]).bad(2, "there are 3");
-    server.ask(&["answer", "clar_2", "--choice", "0"]).bad(2, "there are 3");
+    server.ask(&["answer", "clar_2", "--choice", "4"]).bad(2, "the question has 3 choices");
+    server.ask(&["answer", "clar_2", "--choice", "0"]).bad(2, "the question has 3 choices");
     server.ask(&["answer", "clar_2", "--value", "{"]).bad(2, "is not JSON");
     server.ask(&["answer", "clar_2", "--value", "1", "words"]).bad(2, "cannot be used with");
     let chosen = parsed(&server.ask(&["answer", "clar_2", "--choice", "2", "--json"]).good());
     assert_eq!((&chosen["status"], &chosen["response"]), (&json!("answered"), &json!({"name": "dist"})));
-    let said = parsed(&server.ask(&["answer", "clar_3", "--value", "[null, 1]", "--json"]).good());
-    assert_eq!(said["response"], json!([null, 1]));
+    let answered = parsed(&server.ask(&["answer", "clar_3", "--value", "[null, 1]", "--json"]).good());
+    assert_eq!(answered["response"], json!([null, 1]));
     let valued = server.ask(&["answer", "clar_4", "--choice", "3", "--json"]).good();
     assert!(valued.contains(r#""response":1.50"#), "{valued}");
     server.ask(&["answer", "nobody", "x"]).bad(1, "clarification_not_found");
@@ -73,21 +73,21 @@ async fn a_question_is_told_and_answered_in_words_by_choice_or_as_json() {
 }
 
 #[tokio::test]
-async fn a_handoff_is_listed_told_taken_and_refused() {
+async fn a_handoff_is_listed_shown_taken_and_refused() {
     let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let run = story::create(&client, "A story").await;
-    story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
+    story::append(&client, &run, 0, &[("run.started", "{}")]).await;
     asking(&client, 1, &run, "1").await;
     asking(&client, 2, &run, "2").await;
     let listed = server.ask(&["handoff", "ls"]).good();
     assert!(listed.starts_with("hand_2  pending  help  ") && listed.lines().count() == 2, "{listed}");
-    let told = server.ask(&["handoff", "show", "hand_1"]).good();
+    let output = server.ask(&["handoff", "show", "hand_1"]).good();
     let expected = format!(
         "hand_1 of {run}, pending\nfor: human\nurgency: high\nreason: too hard\nsummary: help\n\
-         packed: {{\"seen\":[1]}}\n"
+         context: {{\"seen\":[1]}}\n"
     );
-    assert_eq!(told, expected);
+    assert_eq!(output, expected);
     let taken = server.ask(&["handoff", "ack", "hand_1", "--comment", "mine"]).good();
     assert_eq!(taken, "hand_1 acknowledged\n");
     server.ask(&["handoff", "ack", "hand_1"]).bad(1, "handoff_not_pending");
@@ -109,8 +109,8 @@ async fn a_deadline_is_moved_whatever_it_is_of() {
     let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let run = story::create(&client, "A story").await;
-    story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
-    let asked = [
+    story::append(&client, &run, 0, &[("run.started", "{}")]).await;
+    let handoffs = [
         (
             "approval.requested",
             r#"{"approval_id":"one","tool_call_id":"c","kind":"tool","summary":"s","timeout_seconds":600}"#,
@@ -122,23 +122,23 @@ async fn a_deadline_is_moved_whatever_it_is_of() {
         ),
         ("clarification.requested", r#"{"clarification_id":"four","question":"?"}"#),
     ];
-    story::tell(&client, &run, 1, &asked).await;
+    story::append(&client, &run, 1, &handoffs).await;
     for id in ["one", "two", "three"] {
         let extended = server.ask(&["extend", id, "10m"]).good();
         let until = extended.strip_prefix(&format!("{id} expires at ")).expect(&extended).trim();
         let shown = server.ask(&["show", &run]).good();
-        assert!(shown.contains(&format!("{id} extended until {until} by operator")), "{shown}");
+        assert!(shown.contains(&format!("{id} extended to {until} by operator")), "{shown}");
     }
     let json = parsed(&server.ask(&["extend", "two", "90s", "--json"]).good());
     assert_eq!((&json["id"], &json["status"]), (&json!("two"), &json!("pending")));
     server.ask(&["extend", "one", "2d"]).bad(1, "limit_reached");
     server.ask(&["extend", "four", "10m"]).bad(1, "extension_refused");
     server.ask(&["extend", "nobody", "10m"]).bad(2, "no approval, question or handoff");
-    server.ask(&["extend", "one", "soon"]).bad(2, "use a time such as");
+    server.ask(&["extend", "one", "soon"]).bad(2, "use a duration such as");
 }
 
 #[tokio::test]
-async fn a_session_is_opened_listed_told_and_deleted() {
+async fn a_session_is_opened_listed_shown_and_deleted() {
     let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     assert_eq!(server.ask(&["session", "ls"]).good(), "");

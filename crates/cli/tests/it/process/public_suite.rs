@@ -89,8 +89,8 @@ fn with_a_port_of_its_own(data: &Path) -> (Server, String) {
     ]);
     command.env("RECOUNT_AAEP__ROOM_BIND", "127.0.0.1:0").arg("--data").arg(data);
     let server = Server::of(&mut command).listening();
-    let said = server.words.iter().find_map(|line| line.strip_prefix("a room is at the root of "));
-    let root = said.expect("the server says where the room is").to_owned();
+    let page_line = server.words.iter().find_map(|line| line.strip_prefix("a room is at the root of "));
+    let root = page_line.expect("the server says where the room is").to_owned();
     (server, root)
 }
 
@@ -104,11 +104,11 @@ fn the_public_suite_passes_at_the_root_of_a_port_of_its_own() {
     assert_eq!(curl(&[&format!("{root}/healthz")]), r#"{"status":"ok"}"#);
     // The rest of the server is elsewhere, and rooms are not at the root of the server.
     let status = |url: String| {
-        let asked = std::process::Command::new("curl")
+        let response = std::process::Command::new("curl")
             .args(["--silent", "--path-as-is", "--output", "/dev/null", "--write-out", "%{http_code}", &url])
             .output()
             .unwrap();
-        String::from_utf8(asked.stdout).unwrap()
+        String::from_utf8(response.stdout).unwrap()
     };
     assert_eq!(status(format!("{}/v1/runs", server.url())), "200");
     for url in [
@@ -133,21 +133,25 @@ fn a_port_for_a_room_that_more_than_this_machine_could_reach_is_refused() {
     refused(
         "0.0.0.0:0",
         "loopback",
-        "aaep.room_bind is 0.0.0.0:0, which is no loopback address; use a loopback",
+        "aaep.room_bind is 0.0.0.0:0, which is not a loopback address; use a loopback",
     );
     refused("0.0.0.0:0", "everywhere", "no token is required; set access.require_token to true");
     refused("127.0.0.1:0", "off", "set aaep.rooms to loopback");
-    refused("here", "loopback", "aaep.room_bind is \"here\"; use off, or an address with a port");
+    refused(
+        "here",
+        "loopback",
+        "invalid value \"here\" for aaep.room_bind; use off, or an address with a port",
+    );
 }
 
 fn curl(arguments: &[&str]) -> String {
-    let asked = std::process::Command::new("curl")
+    let response = std::process::Command::new("curl")
         .args(["--silent", "--show-error", "--fail"])
         .args(arguments)
         .output()
         .unwrap();
-    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
-    String::from_utf8(asked.stdout).unwrap()
+    assert!(response.status.success(), "{}", String::from_utf8_lossy(&response.stderr));
+    String::from_utf8(response.stdout).unwrap()
 }
 
 /// Sends an input to the room's agent.
@@ -167,7 +171,7 @@ fn is_read(server: &Server) {
     let until = recount_world::moment() + crate::server::PATIENCE;
     let metrics = format!("{}/metrics", server.url());
     while !curl(&[&metrics]).contains("/aaep/legacy/{room}/events") {
-        assert!(recount_world::moment() < until, "nothing reads in the room");
+        assert!(recount_world::moment() < until, "no subscriber reads the shared stream");
         crate::server::wait_to_look();
     }
 }
@@ -212,12 +216,13 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
         crate::server::wait_to_look();
     }
     let url = format!("http://127.0.0.1:{port}");
-    let heard = Answer::of(aaep().args(["capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
+    let captured = Answer::of(aaep().args(["capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
     player.kill().unwrap();
     player.wait().unwrap();
-    let heard: Vec<Value> = heard.good().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(heard.len(), 4);
-    assert!(heard.iter().all(|event| events.contains(event)), "{heard:?}");
+    let captured: Vec<Value> =
+        captured.good().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(captured.len(), 4);
+    assert!(captured.iter().all(|event| events.contains(event)), "{captured:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use recount_client::Client;
 
 use crate::server::{Answer, Following, Server};
 
-/// Where the page says that the server listens.
+/// The address of the server in the page.
 const ADDRESS: &str = "http://127.0.0.1:8765";
 
 /// The shell blocks of the quick start, for this server.
@@ -46,18 +46,18 @@ async fn the_quick_start_does_what_it_says() {
     let server = Server::fresh();
     let blocks = blocks(&server);
     play(&server, &blocks).await;
-    // A reader who tries it again is not told that something is taken.
+    // The commands also work a second time.
     play(&server, &blocks).await;
 }
 
-/// Does what the blocks say, once.
+/// Runs the commands of the blocks, once.
 async fn play(server: &Server, blocks: &[String]) {
     let folder = tempfile::tempdir().unwrap();
     let [create, follow, begin, approve, end, look] = blocks else {
         panic!("the quick start has {} blocks, this test knows six: {blocks:#?}", blocks.len());
     };
 
-    // The first block says where the server is, and finds the run's id.
+    // The first block sets the server's address, and finds the run's id.
     let created = format!("{create}\necho \"$RECOUNT_URL $RUN\"");
     let created = Answer::of(&mut shell(folder.path(), "", "", &created)).good();
     let (url, run) = created.trim().split_once(' ').expect("an address and a run");
@@ -74,13 +74,13 @@ async fn play(server: &Server, blocks: &[String]) {
     // All three are there before the story goes on.
     let first = words.line();
     assert!(first.starts_with("Day "), "{first}");
-    let (mut told, mut framed, mut stored) = (vec![first], vec![stream.line()], vec![bytes.line()]);
+    let (mut followed, mut framed, mut stored) = (vec![first], vec![stream.line()], vec![bytes.line()]);
 
     assert!(ask(begin).contains("\"first_sequence\":1"));
     assert_eq!(ask(approve), format!("{run}-remove approved\n"));
     assert!(ask(end).contains("\"last_sequence\""));
 
-    for (following, lines) in [(words, &mut told), (stream, &mut framed), (bytes, &mut stored)] {
+    for (following, lines) in [(words, &mut followed), (stream, &mut framed), (bytes, &mut stored)] {
         let (rest, status) = following.end();
         assert_eq!(status, 0, "{rest:?}");
         lines.extend(rest);
@@ -93,7 +93,7 @@ async fn play(server: &Server, blocks: &[String]) {
     let looked = ask(look);
     let looked: Vec<&str> = looked.lines().collect();
     let (account, checked) = looked.split_at(looked.len() - 2);
-    assert_eq!(account, told);
+    assert_eq!(account, followed);
     assert_eq!(checked[0], checked[1], "verified twice");
     assert!(checked[0].starts_with(&format!("{run} ok, {} events, head ", envelopes.len())), "{checked:?}");
     let noted = std::fs::read_to_string(folder.path().join("heads.txt")).unwrap();

@@ -47,7 +47,7 @@ fn script(folder: &Path) -> PathBuf {
     path
 }
 
-/// A server that lists its tools and does what it is asked.
+/// A server that lists its tools and executes calls.
 const LISTING: &str = r#"
 while IFS= read -r line; do
   case "$line" in
@@ -170,12 +170,12 @@ fn without_a_server_of_ours_the_connection_works_as_ever() {
     assert!(answered.status.success(), "{answered:?}");
     assert_eq!(String::from_utf8(answered.stdout).unwrap(), ANSWERS);
     let words = String::from_utf8(answered.stderr).unwrap();
-    assert!(words.contains("events were not recorded"), "{words}");
+    assert!(words.contains("not recorded: the server did not respond"), "{words}");
 }
 
-/// The rules of the server's policy are asked about each call, and nothing is held up or blocked.
+/// The server's policy is evaluated for each call, and nothing is delayed or blocked.
 #[test]
-fn each_call_is_recorded_with_what_the_policy_says_about_it() {
+fn each_call_is_recorded_with_its_policy_verdict() {
     let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (policy, server_script) = (folder.path().join("policy.toml"), folder.path().join("listing"));
     std::fs::write(&server_script, LISTING).unwrap();
@@ -184,11 +184,11 @@ fn each_call_is_recorded_with_what_the_policy_says_about_it() {
         serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(data).arg("--policy").arg(&policy);
         serve
     };
-    // A rule about a server that is neither configured nor said to be recorded may be a typing error.
-    for (rules, said) in [
+    // A rule about a server that is neither configured nor declared as recorded may be a typing error.
+    for (rules, expected) in [
         (
             POLICY.replace("recorded = true", ""),
-            "rule `no-secrets`: `tool` is `mcp__files__read_secret`, and no tool",
+            "rule `no-secrets`: `tool` is `mcp__files__read_secret`, which is not a tool",
         ),
         (
             POLICY.replace("mcp__files__*", "*"),
@@ -196,7 +196,7 @@ fn each_call_is_recorded_with_what_the_policy_says_about_it() {
         ),
     ] {
         std::fs::write(&policy, rules).unwrap();
-        crate::server::Answer::of(&mut serve(data.path())).bad(2, said);
+        crate::server::Answer::of(&mut serve(data.path())).bad(2, expected);
     }
     std::fs::write(&policy, POLICY).unwrap();
     let server = Server::of(&mut serve(data.path())).listening();
@@ -214,9 +214,12 @@ fn each_call_is_recorded_with_what_the_policy_says_about_it() {
     assert!(answered.status.success(), "{answered:?}");
     let (_, events) = only_run(&server);
     let of = |event: &Value| (event["type"].as_str().unwrap().to_owned(), event["data"].clone());
-    let told: Vec<(String, Value)> = events.iter().map(of).collect();
-    let verdicts: Vec<&Value> =
-        told.iter().filter(|(kind, _)| kind == "ext.recount.policy_verdict").map(|(_, data)| data).collect();
+    let recorded: Vec<(String, Value)> = events.iter().map(of).collect();
+    let verdicts: Vec<&Value> = recorded
+        .iter()
+        .filter(|(kind, _)| kind == "ext.recount.policy_verdict")
+        .map(|(_, data)| data)
+        .collect();
     let digest = &verdicts[0]["policy_digest"];
     assert_eq!(
         verdicts[..2],
@@ -233,7 +236,7 @@ fn each_call_is_recorded_with_what_the_policy_says_about_it() {
         ]
     );
     assert!(digest.as_str().is_some_and(|digest| !digest.is_empty()), "{digest}");
-    // A name that is too long for the question is no reason to say nothing.
+    // A call with a name that is too long for the request is recorded, too.
     assert_eq!(verdicts[2]["verdict"], "unknown");
     assert!(
         verdicts[2]["reason"].as_str().unwrap().contains("mcp_tool has 256 characters"),
@@ -241,19 +244,20 @@ fn each_call_is_recorded_with_what_the_policy_says_about_it() {
         verdicts[2]
     );
     // Each verdict is right behind its call.
-    for (place, (kind, data)) in told.iter().enumerate().filter(|(_, (kind, _))| kind == "tool.invoked") {
-        let (next, verdict) = &told[place + 1];
+    for (place, (kind, data)) in recorded.iter().enumerate().filter(|(_, (kind, _))| kind == "tool.invoked") {
+        let (next, verdict) = &recorded[place + 1];
         assert_eq!(next, "ext.recount.policy_verdict", "{kind}");
         assert_eq!(verdict["tool_call_id"], data["tool_call_id"]);
     }
-    let asked = |tool: &str, more: &[&str]| server.ask(&[&["policy", "check", "files", tool], more].concat());
-    assert_eq!(asked("read", &[]).good(), "allow (medium risk)\n");
-    let said = "block by no-secrets: secrets are not for agents (medium risk)\n";
-    assert_eq!(asked("read_secret", &[]).good(), said);
-    let grave = "ask: the rule `files` allows it, but what is not to be undone is always asked about (medium risk, irreversible)\n";
-    assert_eq!(asked("read", &["--destructive"]).good(), grave);
-    assert!(asked("read", &["--json"]).good().contains("\"verdict\":\"allow\""));
+    let policy_check =
+        |tool: &str, more: &[&str]| server.ask(&[&["policy", "check", "files", tool], more].concat());
+    assert_eq!(policy_check("read", &[]).good(), "allow (medium risk)\n");
+    let expected = "block by no-secrets: secrets are not for agents (medium risk)\n";
+    assert_eq!(policy_check("read_secret", &[]).good(), expected);
+    let grave = "ask: the policy rule `files` allows it, but calls that cannot be undone always need approval (medium risk, cannot be undone)\n";
+    assert_eq!(policy_check("read", &["--destructive"]).good(), grave);
+    assert!(policy_check("read", &["--json"]).good().contains("\"verdict\":\"allow\""));
     let words = server.ask(&["show", events[0]["run_id"].as_str().unwrap()]).good();
-    let said = "the policy would block read_secret of files: secrets are not for agents";
-    assert!(words.contains(said), "{words}");
+    let expected = "the policy would block read_secret of files: secrets are not for agents";
+    assert!(words.contains(expected), "{words}");
 }

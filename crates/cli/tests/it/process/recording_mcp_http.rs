@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, recount};
 
-/// The server of `mcp_server.py`, and what it was asked.
+/// The server of `mcp_server.py`, and the requests that it received.
 struct McpServer {
     child: Child,
     address: String,
@@ -25,7 +25,7 @@ impl McpServer {
         McpServer { child, address: address.trim().to_owned(), log }
     }
 
-    fn asked(&self) -> Vec<Value> {
+    fn requests(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.log.path()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -113,15 +113,18 @@ fn a_server_over_http_is_forwarded_and_recorded() {
     assert!(why.contains("127.0.0.1: status 500") && why.ends_with("out of tickets"), "{why}");
     let broken = client.ask(3, "tools/call", &json!({"name": "break", "arguments": {}}));
     let why = broken[0]["error"]["message"].as_str().unwrap();
-    assert!(why.contains("it ended its answer before the result"), "{why}");
+    assert!(why.contains("its response ended before the result"), "{why}");
     let (status, words) = client.end();
     assert_eq!(status, 0, "{words}");
 
-    let asked = tickets.asked();
-    let of = |verb: &str| asked.iter().filter(|asked| asked["verb"] == verb).collect::<Vec<_>>();
-    assert!(asked.iter().all(|asked| asked["headers"]["authorization"] == "Bearer secret"), "{asked:?}");
-    assert!(asked[0]["headers"]["mcp-session-id"].is_null());
-    for later in &asked[1..] {
+    let requests = tickets.requests();
+    let of = |verb: &str| requests.iter().filter(|request| request["verb"] == verb).collect::<Vec<_>>();
+    assert!(
+        requests.iter().all(|request| request["headers"]["authorization"] == "Bearer secret"),
+        "{requests:?}"
+    );
+    assert!(requests[0]["headers"]["mcp-session-id"].is_null());
+    for later in &requests[1..] {
         assert_eq!(later["headers"]["mcp-session-id"], "s-7", "{later}");
         assert_eq!(later["headers"]["mcp-protocol-version"], "2025-11-25", "{later}");
     }
@@ -153,16 +156,16 @@ fn a_server_that_refuses_or_is_away_is_an_error_of_each_request() {
     let address = tickets.address.clone();
     drop(tickets);
     let away = client.ask(1, "ping", &json!({}));
-    assert!(away[0]["error"]["message"].as_str().unwrap().contains("cannot be reached"), "{away:?}");
+    assert!(away[0]["error"]["message"].as_str().unwrap().contains("unreachable"), "{away:?}");
     let (status, words) = client.end();
-    assert!(status == 0 && words.contains("status 401") && words.contains("cannot be reached"), "{words}");
+    assert!(status == 0 && words.contains("status 401") && words.contains("unreachable"), "{words}");
 
     let bad = |arguments: &[&str], words: &str| {
         let mut command = recount();
         command.args(["--url", &server.url(), "mcp"]).args(arguments).env_remove("NO_SUCH_TOKEN");
         Answer::of(&mut command).bad(2, words);
     };
-    bad(&["ftp://tickets.example"], "use one such as https://");
+    bad(&["ftp://tickets.example"], "use a URL such as https://");
     bad(&["http://user:hidden@tickets.example/mcp"], "without a password");
     bad(&["--token-env", "NO_SUCH_TOKEN", &address], "NO_SUCH_TOKEN");
 }

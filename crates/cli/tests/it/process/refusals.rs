@@ -1,4 +1,4 @@
-//! How verbs end when they cannot do what is asked, and what help says.
+//! How verbs fail on invalid requests, and the text of the help.
 
 use crate::server::{Answer, Server, recount};
 
@@ -25,17 +25,17 @@ fn every_status_has_its_cause() {
     server.ask(&["nothing"]).bad(2, "nothing");
     // A second server on the same folder, and a reader of a folder in use.
     let folder = data.path().to_str().unwrap();
-    ask(&["serve", "--bind", "127.0.0.1:0", "--data", folder]).bad(5, "is held by process");
-    ask(&["verify", "--data", folder]).bad(5, "is held by process");
-    let gone = server.url();
+    ask(&["serve", "--bind", "127.0.0.1:0", "--data", folder]).bad(5, "is in use by process");
+    ask(&["verify", "--data", folder]).bad(5, "is in use by process");
+    let closed_url = server.url();
     drop(server);
-    ask(&["ls", "--url", &gone]).bad(3, "no answer from");
-    ask(&["tail", "-f", "--all", "--url", &gone]).bad(3, "no answer from");
-    ask(&["ls", "--url", &gone.replace("http:", "https:")]).bad(3, "no answer from https://");
+    ask(&["ls", "--url", &closed_url]).bad(3, "no response from");
+    ask(&["tail", "-f", "--all", "--url", &closed_url]).bad(3, "no response from");
+    ask(&["ls", "--url", &closed_url.replace("http:", "https:")]).bad(3, "no response from https://");
     ask(&["ls", "--url", "foo"]).bad(2, "http://");
     for verb in ["show", "tail", "verify", "digest", "cancel", "approve", "deny"] {
         for id in ["", ".", ".."] {
-            ask(&[verb, id]).bad(2, "cannot be an id");
+            ask(&[verb, id]).bad(2, "is not a valid id");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Pruning, pins and deletion by the built program, and what every verb says of what is gone.
+//! Pruning, pins and deletion by the built program, and what every verb reports about deleted data.
 
 use recount_client::{Client, request};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn alone(arguments: &[&str]) -> Answer {
 }
 
 #[tokio::test]
-async fn a_pruned_run_is_told_checked_and_exported_as_what_it_is() {
+async fn a_pruned_run_is_shown_checked_and_exported_as_pruned() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
@@ -23,15 +23,15 @@ async fn a_pruned_run_is_told_checked_and_exported_as_what_it_is() {
     assert_eq!(server.ask(&["pin", &run]).good(), format!("{run} pinned\n"));
     server.ask(&["prune", &run]).bad(1, "run_pinned");
     assert_eq!(server.ask(&["unpin", &run]).good(), format!("{run} not pinned\n"));
-    let said = server.ask(&["prune", &run, "--before", "3"]).good();
-    assert_eq!(said, format!("{run} pruned, 3 events, first event 3\n"));
-    let said = server.ask(&["prune", &run, "--before", "3"]).good();
-    assert_eq!(said, format!("{run} has nothing to prune, first event 3\n"));
+    let pruned = server.ask(&["prune", &run, "--before", "3"]).good();
+    assert_eq!(pruned, format!("{run} pruned, 3 events, first event 3\n"));
+    let pruned = server.ask(&["prune", &run, "--before", "3"]).good();
+    assert_eq!(pruned, format!("{run} has nothing to prune, first event 3\n"));
 
     for verb in ["show", "tail"] {
-        let told = server.ask(&[verb, &run]).good();
-        assert!(told.starts_with("events 0 to 2 were pruned\nDay "), "{told}");
-        assert!(told.contains("gap.events_pruned  events 0 to 2 were pruned: operator"), "{told}");
+        let output = server.ask(&[verb, &run]).good();
+        assert!(output.starts_with("events 0 to 2 were pruned\nDay "), "{output}");
+        assert!(output.contains("gap.events_pruned  events 0 to 2 were pruned: operator"), "{output}");
         let raw = server.ask(&[verb, "--json", &run]).good();
         assert_eq!(raw.lines().count() as u64, all + 1 - 3);
         assert!(
@@ -39,8 +39,8 @@ async fn a_pruned_run_is_told_checked_and_exported_as_what_it_is() {
                 .all(|line| serde_json::from_str::<Value>(line).unwrap()["sequence"].as_u64() >= Some(3))
         );
     }
-    let told = server.ask(&["tail", "-f", &run, "--after", "1"]).good();
-    assert!(told.starts_with("event 2 was pruned\n"), "{told}");
+    let output = server.ask(&["tail", "-f", &run, "--after", "1"]).good();
+    assert!(output.starts_with("event 2 was pruned\n"), "{output}");
 
     let noted = data.path().join("noted");
     std::fs::write(&noted, &digest).unwrap();
@@ -55,7 +55,7 @@ async fn a_pruned_run_is_told_checked_and_exported_as_what_it_is() {
     std::fs::write(noted, early).unwrap();
     let checked = server.ask(&["verify", "--json", "--digests", noted]).good();
     assert!(
-        checked.contains("what was noted of its first 2 events cannot be compared any more"),
+        checked.contains("the recorded digest of its first 2 events can no longer be compared"),
         "{checked}"
     );
     let wrong = format!("{run} 3 {}\n", "0".repeat(64));
@@ -80,7 +80,7 @@ async fn a_pruned_run_is_told_checked_and_exported_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_deleted_task_is_gone_for_every_verb() {
+async fn a_deleted_task_is_missing_for_every_verb() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
@@ -91,14 +91,14 @@ async fn a_deleted_task_is_gone_for_every_verb() {
     };
     let task = client.create_task(&new).await.unwrap();
     let run = task.latest_run_id.unwrap();
-    story::tell(&client, &run, 0, BEGINNING).await;
+    story::append(&client, &run, 0, BEGINNING).await;
     let stays = story::whole(&client, "stays").await;
     let noted = data.path().join("noted");
     std::fs::write(&noted, server.ask(&["digest", &run]).good()).unwrap();
     server.ask(&["delete", &task.id]).bad(2, "confirm with --yes");
-    let gone: Value =
+    let deleted: Value =
         serde_json::from_str(&server.ask(&["delete", &task.id, "--yes", "--json"]).good()).unwrap();
-    assert_eq!(gone, json!({"task_id": task.id, "runs": 1}));
+    assert_eq!(deleted, json!({"task_id": task.id, "runs": 1}));
     server.ask(&["delete", &task.id, "--yes"]).bad(1, "task_erased");
     for verb in ["show", "tail", "digest", "verify", "export", "cancel", "pin", "prune"] {
         server.ask(&[verb, &run]).bad(1, "run_erased");
@@ -127,8 +127,8 @@ async fn a_server_prunes_by_itself_what_its_configuration_does_not_keep() {
     let run = story::whole(&client, "A story").await;
     let feed = server.follow(&["tail", "-f", "--all"]);
     while !feed.line().contains("gap.events_pruned") {}
-    let told = server.ask(&["show", &run]).good();
-    assert!(told.contains("were pruned: max_events"), "{told}");
+    let output = server.ask(&["show", &run]).good();
+    assert!(output.contains("were pruned: max_events"), "{output}");
     let swept: Value =
         serde_json::from_str(&server.ask(&["prune", "--max-age", "0s", "--json"]).good()).unwrap();
     assert_eq!(swept, json!({"runs": 0, "events": 0, "has_more": false}));

@@ -25,21 +25,21 @@ fn check_order(types: &[String], wanted: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_run_is_told_with_its_cost() {
+async fn a_run_is_printed_with_its_cost() {
     let scene = Scene::new();
     let server = scene.server();
-    let told = Answer::of(&mut scene.run(&server, &["say", "hello"])).good();
+    let printed = Answer::of(&mut scene.run(&server, &["say", "hello"])).good();
     let run = newest(&server).await;
-    let lines: Vec<&str> = told.lines().collect();
-    assert!(lines[0].starts_with(&format!("run {}", run.id)), "{told}");
-    assert!(lines.contains(&"Hello there, dear old friend."), "{told}");
-    assert!(told.contains("✓ finished: completed (1 turn, "), "{told}");
-    assert!(told.ends_with("cost: 0.00102 USD, 1000 tokens in, 10 tokens out\n"), "{told}");
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(lines[0].starts_with(&format!("run {}", run.id)), "{printed}");
+    assert!(lines.contains(&"Hello there, dear old friend."), "{printed}");
+    assert!(printed.contains("✓ finished: completed (1 turn, "), "{printed}");
+    assert!(printed.ends_with("cost: 0.00102 USD, 1000 tokens in, 10 tokens out\n"), "{printed}");
     assert_eq!(run.task_id, None);
 
     let budget =
         Answer::of(&mut scene.run(&server, &["say hello", "--budget", "0.50", "--title", "Hi"])).good();
-    assert!(budget.ends_with("0.49898 USD left of 0.50 USD\n"), "{budget}");
+    assert!(budget.ends_with("0.49898 USD of 0.50 USD remaining\n"), "{budget}");
     let run = newest(&server).await;
     assert!(run.task_id.is_some() && run.title.as_deref() == Some("Hi"), "{run:?}");
 
@@ -51,7 +51,7 @@ async fn a_run_is_told_with_its_cost() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_for_is_said_before_anything_is_done() {
+async fn invalid_requests_are_rejected_before_anything_is_done() {
     let scene = Scene::new();
     let server = scene.server();
     let large = std::fs::File::create(scene.work().join("large.bin")).unwrap();
@@ -59,12 +59,12 @@ async fn what_cannot_be_asked_for_is_said_before_anything_is_done() {
     for (arguments, word) in [
         (&[][..], "no task given"),
         (&["--kind", "shell"], "no task given"),
-        (&["--kind", "file", "grep"], "two words"),
+        (&["--kind", "file", "grep"], "two arguments"),
         (&["x", "--budget", "much"], "US dollars"),
         (&["x", "--timeout", "soon"], "duration"),
         (&["x", "--workspace", "nowhere"], "nowhere"),
         (&["x", "--attach", "nothing.txt"], "nothing.txt"),
-        (&["x", "--attach", "large.bin"], "more than 10485760 bytes"),
+        (&["x", "--attach", "large.bin"], "larger than 10485760 bytes"),
         (&["x", "--attach", "/dev/zero"], "not a regular file"),
         (&["x", "--resume", "run_1", "--workspace", "."], "cannot be used with"),
     ] {
@@ -72,21 +72,23 @@ async fn what_cannot_be_asked_for_is_said_before_anything_is_done() {
     }
     Answer::of(&mut scene.run(&server, &["x", "--tools", "nothing"])).bad(1, "order_refused");
     assert_eq!(client(&server).list_runs(&Listing::default()).await.unwrap().data.len(), 0);
-    let nobody = ["run", "x", "--detach"];
+    let detached_arguments = ["run", "x", "--detach"];
     let mut command = recount();
-    Answer::of(command.args(["--url", "http://127.0.0.1:1"]).args(nobody).current_dir(scene.work()))
-        .bad(3, "127.0.0.1:1");
+    Answer::of(
+        command.args(["--url", "http://127.0.0.1:1"]).args(detached_arguments).current_dir(scene.work()),
+    )
+    .bad(3, "127.0.0.1:1");
 }
 
 #[tokio::test]
 async fn events_come_as_they_are_stored() {
     let scene = Scene::new();
     let server = scene.server();
-    let told = Answer::of(&mut scene.run(&server, &["edit it", "--json"])).good();
+    let printed = Answer::of(&mut scene.run(&server, &["edit it", "--json"])).good();
     let run = newest(&server).await;
     let page = client(&server).read_run_events(&run.id, None, None).await.unwrap();
     let stored: Vec<&str> = page.data.iter().map(|envelope| envelope.get()).collect();
-    assert_eq!(told.lines().collect::<Vec<_>>(), stored);
+    assert_eq!(printed.lines().collect::<Vec<_>>(), stored);
     let wanted = [
         "run.queued",
         "run.started",
@@ -96,15 +98,15 @@ async fn events_come_as_they_are_stored() {
         "assistant.text_complete",
         "run.finished",
     ];
-    check_order(&types(&told), &wanted);
-    let told = Answer::of(&mut scene.run(&server, &["edit it"])).good();
+    check_order(&types(&printed), &wanted);
+    let printed = Answer::of(&mut scene.run(&server, &["edit it"])).good();
     for line in ["  to do:", "    [now]  Edit it", "    -one", "    +two", "Edited."] {
-        assert!(told.lines().any(|told| told == line), "{line:?} is not in {told}");
+        assert!(printed.lines().any(|row| row == line), "{line:?} is not in {printed}");
     }
     assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "one\n", "it was a copy");
 }
 
-/// Over HTTP the bytes of each of its artifacts are asked for.
+/// Over HTTP the bytes of each of its artifacts are requested.
 #[tokio::test]
 async fn verify_names_the_lost_bytes_of_an_artifact() {
     let scene = Scene::new();
@@ -118,7 +120,7 @@ async fn verify_names_the_lost_bytes_of_an_artifact() {
     let blob = scene.path("data").join("blobs").join(&name[..2]).join(name);
     let check = |why: &str| {
         let found = server.ask(&["verify", &run.id]);
-        let lost = format!("the bytes of artifact {} were kept here and are lost: {why}", artifact.id);
+        let lost = format!("the stored bytes of artifact {} are lost: {why}", artifact.id);
         assert_eq!(found.status, 1, "{found:?}");
         assert!(
             found.data.contains(&format!("{} wrong: ", run.id)) && found.data.contains(&lost),
@@ -126,7 +128,7 @@ async fn verify_names_the_lost_bytes_of_an_artifact() {
         );
     };
     std::fs::write(&blob, "other bytes").unwrap();
-    check(&format!("blob {name} was changed on the disk"));
+    check(&format!("blob {name} was changed on disk"));
     std::fs::remove_file(&blob).unwrap();
     check(&format!("blob {name} is missing"));
 }
@@ -150,7 +152,7 @@ async fn commands_say_how_they_ended() {
         long.contains("\n    20\n") && !long.contains("\n    21\n") && long.contains("\n    5000\n"),
         "{long}"
     );
-    assert!(long.contains("(4970 lines are not shown here; these are the last)"), "{long}");
+    assert!(long.contains("(4970 lines not shown; the last lines follow)"), "{long}");
     let read = r#"{"path":"a.txt"}"#;
     let file = Answer::of(&mut scene.run(&server, &["--kind", "file", "read_file", read])).good();
     assert!(file.contains("✓ done read_file") && file.contains("one\n"), "{file}");
@@ -160,9 +162,9 @@ async fn commands_say_how_they_ended() {
 async fn what_is_attached_is_kept_and_named() {
     let scene = Scene::new();
     let server = scene.server();
-    let told = Answer::of(&mut scene.run(&server, &["say hello", "--attach", "a.txt"])).good();
-    assert!(told.contains("attached: art_") && told.contains("(text/plain)"), "{told}");
-    let id = told.split("attached: ").nth(1).unwrap().split(' ').next().unwrap();
+    let printed = Answer::of(&mut scene.run(&server, &["say hello", "--attach", "a.txt"])).good();
+    assert!(printed.contains("attached: art_") && printed.contains("(text/plain)"), "{printed}");
+    let id = printed.split("attached: ").nth(1).unwrap().split(' ').next().unwrap();
     assert_eq!(&client(&server).read_artifact(id).await.unwrap()[..], b"one\n");
 }
 
@@ -172,9 +174,9 @@ async fn a_person_at_the_terminal_is_asked() {
     let server = scene.server();
     let mut terminal = scene.at_terminal(&server, &["clear up"]);
     terminal.wait_for("I clear up.");
-    let asked = terminal.wait_for("d for details:\n");
-    for words in ["Permission requested (appr_", "    call: rm -r old\n", "risk: high", "it is refused"] {
-        assert!(asked.contains(words), "{words:?} is not in {asked}");
+    let prompt = terminal.wait_for("d for details:\n");
+    for words in ["Permission requested: ", "    approval: appr_", "risk: high", "the call is denied"] {
+        assert!(prompt.contains(words), "{words:?} is not in {prompt}");
     }
     terminal.press("d\n");
     assert!(terminal.wait_for("d for details:\n").contains("tool: shell_exec"));
@@ -183,8 +185,8 @@ async fn a_person_at_the_terminal_is_asked() {
     terminal.press("y go on\n");
     terminal.wait_for("approved by operator: go on\n");
     terminal.wait_for("▸ call shell_exec  rm -r old");
-    let (told, status) = terminal.end();
-    assert!(status == 0 && told.contains("That was it."), "{status} {told}");
+    let (printed, status) = terminal.end();
+    assert!(status == 0 && printed.contains("That was it."), "{status} {printed}");
 
     let mut terminal = scene.at_terminal(&server, &["clear up"]);
     terminal.wait_for("d for details:\n");
@@ -200,8 +202,8 @@ async fn questions_take_a_number_or_words() {
     let server = scene.server();
     for (keys, answer) in [("2\n", "Green it is."), ("blue\n", "Something else, then.")] {
         let mut terminal = scene.at_terminal(&server, &["which one"]);
-        let asked = terminal.wait_for("or an answer (d for details):\n");
-        assert!(asked.contains("    Which colour?\n    1: red\n    2: green\n"), "{asked}");
+        let prompt = terminal.wait_for("or an answer (d for details):\n");
+        assert!(prompt.contains("Question: Which colour?\n    1: red\n    2: green\n"), "{prompt}");
         terminal.press("3\n");
         terminal.wait_for("from 1 to 2");
         terminal.press(keys);
@@ -224,7 +226,7 @@ async fn another_client_may_answer_first() {
     terminal.wait_for("That was it.");
     assert_eq!(terminal.end().1, 0);
 
-    // Without anybody there it says how to answer, and waits.
+    // Without a person it prints how to answer, and waits.
     let following = Following::of(&mut scene.run(&server, &["clear up"]));
     let how = loop {
         let line = following.line();
@@ -238,7 +240,7 @@ async fn another_client_may_answer_first() {
     let (rest, status) = following.end();
     assert!(status == 0 && rest.iter().any(|line| line == "That was it."), "{rest:?}");
 
-    // Lines of a pipe are answers where an option says so.
+    // With an option, lines of a pipe are answers.
     let mut piped = scene.run(&server, &["clear up", "--answers-from-stdin"]);
     let lines = scene.path("answers");
     std::fs::write(&lines, "n not now\n").unwrap();
@@ -253,9 +255,9 @@ async fn an_interrupt_cancels_the_run() {
     let mut terminal = scene.at_terminal(&server, &["slow"]);
     terminal.wait_for("One ");
     terminal.interrupt();
-    terminal.wait_for("cancelling the run; press Ctrl-C again to leave at once");
-    let told = terminal.wait_for("✗ cancelled by operator: interrupted from the keyboard");
-    assert!(told.contains("(the text was cut off here)"), "{told}");
+    terminal.wait_for("cancelling the run; press Ctrl-C again to quit at once");
+    let printed = terminal.wait_for("✗ cancelled by operator: interrupted from the keyboard");
+    assert!(printed.contains("(the text was cut off here)"), "{printed}");
     assert_eq!(terminal.end().1, 130);
     assert_eq!(newest(&server).await.status, "cancelled");
 
@@ -276,7 +278,7 @@ async fn a_second_interrupt_leaves_at_once() {
     terminal.interrupt();
     terminal.wait_for("cancelling the run");
     terminal.interrupt();
-    terminal.wait_for("left at once; the run may go on; to follow it:\n    recount tail -f run_");
+    terminal.wait_for("quit at once; the run may continue; to follow it:\n    recount tail -f run_");
     assert_eq!(terminal.end().1, 130);
     server.go_on();
 }
@@ -287,13 +289,13 @@ async fn without_a_server_the_program_is_one_itself() {
     let scene = Scene::new();
     let mut command = recount();
     command.args(["run", "say hello"]).current_dir(scene.work()).envs(scene.alone());
-    let told = Answer::of(&mut command);
+    let printed = Answer::of(&mut command);
     assert!(
-        told.words.contains("no server at http://127.0.0.1:8765; started one for this command"),
-        "{told:?}"
+        printed.words.contains("no server at http://127.0.0.1:8765; started one for this command"),
+        "{printed:?}"
     );
-    assert!(told.data.contains("Hello there, dear old friend."), "{told:?}");
-    assert_eq!(told.status, 0);
+    assert!(printed.data.contains("Hello there, dear old friend."), "{printed:?}");
+    assert_eq!(printed.status, 0);
     let mut verify = recount();
     let checked = Answer::of(verify.args(["verify", "--data"]).arg(scene.path("data"))).good();
     assert!(checked.contains(" ok, "), "{checked}");
@@ -338,13 +340,13 @@ fn is_under_way(words: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_command_that_a_signal_ended_is_told_by_the_status_as_shells_do() {
+async fn a_command_ended_by_a_signal_gives_the_exit_status_of_shells() {
     let scene = Scene::new();
     let server = scene.server();
     for (line, status) in [("kill -9 $$", 137), ("kill -TERM $$", 143), ("exit 3", 1), ("true", 0)] {
-        let told = Answer::of(&mut scene.run(&server, &["--kind", "shell", "--", line]));
-        assert_eq!(told.status, status, "{line}: {told:?}");
-        assert_eq!(told.data.contains("ended by SIG"), status > 128, "{told:?}");
+        let printed = Answer::of(&mut scene.run(&server, &["--kind", "shell", "--", line]));
+        assert_eq!(printed.status, status, "{line}: {printed:?}");
+        assert_eq!(printed.data.contains("by SIG"), status > 128, "{printed:?}");
     }
 }
 
@@ -352,20 +354,20 @@ async fn a_command_that_a_signal_ended_is_told_by_the_status_as_shells_do() {
 async fn a_budget_is_held_or_refused_and_never_passed_over() {
     let scene = Scene::new();
     let server = scene.server();
-    let told = Answer::of(&mut scene.run(&server, &["--budget-tokens", "500", "say hello"]));
-    assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
-    let told = Answer::of(&mut scene.run(&server, &["--budget", "0.001", "say hello"]));
-    assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
-    let told = Answer::of(&mut scene.run(&server, &["--budget-turns", "1", "edit it"]));
-    assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
+    let printed = Answer::of(&mut scene.run(&server, &["--budget-tokens", "500", "say hello"]));
+    assert!(printed.status == 1 && printed.data.contains("budget_exceeded"), "{printed:?}");
+    let printed = Answer::of(&mut scene.run(&server, &["--budget", "0.001", "say hello"]));
+    assert!(printed.status == 1 && printed.data.contains("budget_exceeded"), "{printed:?}");
+    let printed = Answer::of(&mut scene.run(&server, &["--budget-turns", "1", "edit it"]));
+    assert!(printed.status == 1 && printed.data.contains("budget_exceeded"), "{printed:?}");
     let config = std::fs::read_to_string(scene.path("config.toml")).unwrap();
     std::fs::write(scene.path("config.toml"), config.replace("here/*", "there/*")).unwrap();
     drop(server);
     let server = scene.server();
-    let told = Answer::of(&mut scene.run(&server, &["--budget", "1", "say hello"]));
-    assert!(told.status == 1 && told.words.contains("budget_tokens"), "{told:?}");
-    let told = Answer::of(&mut scene.run(&server, &["--budget", "1", "--budget-turns", "2", "say hello"]));
-    assert_eq!(told.status, 0, "{told:?}");
+    let printed = Answer::of(&mut scene.run(&server, &["--budget", "1", "say hello"]));
+    assert!(printed.status == 1 && printed.words.contains("budget_tokens"), "{printed:?}");
+    let printed = Answer::of(&mut scene.run(&server, &["--budget", "1", "--budget-turns", "2", "say hello"]));
+    assert_eq!(printed.status, 0, "{printed:?}");
 }
 
 #[tokio::test]
@@ -376,8 +378,8 @@ async fn without_a_server_what_a_run_changed_is_brought_back_too() {
         let mut command = recount();
         Answer::of(command.args(words).current_dir(scene.work()).envs(scene.alone()))
     };
-    let told = ask(&["run", "edit it"]);
-    let line = told.words.lines().find(|line| line.contains("recount apply run_")).expect("it says how");
+    let printed = ask(&["run", "edit it"]);
+    let line = printed.words.lines().find(|line| line.contains("recount apply run_")).expect("it says how");
     assert!(!line.contains("--url"), "the server that it was is gone: {line}");
     let (_, rest) = line.split_once("recount apply ").unwrap();
     let run = rest.split(' ').next().unwrap();
@@ -399,8 +401,8 @@ async fn what_a_run_changed_in_its_copy_is_brought_back_by_one_command() {
     let mut followed = scene.run(&server, &["edit it"]);
     let output = followed.output().unwrap();
     let run = newest(&server).await.id;
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(&format!("recount apply {run} --url")), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains(&format!("recount apply {run} --url")), "{stderr}");
     let shown = at(&server, &scene, &["show", &run]).output().unwrap();
     assert!(String::from_utf8(shown.stderr).unwrap().contains(&format!("recount apply {run}")));
 

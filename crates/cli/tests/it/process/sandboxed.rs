@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use recount_client::request::CreateRun;
-use recount_client::{Client, Source, Told, Until};
+use recount_client::{Client, Source, TailItem, Until};
 
 use crate::server::{Server, recount};
 
@@ -19,18 +19,18 @@ fn shell(command: String, network: Option<bool>) -> CreateRun {
     CreateRun { kind: "shell".to_owned(), command: Some(command), network, ..CreateRun::default() }
 }
 
-/// Everything that a run says, up to its ending.
+/// All events of a run, up to its ending.
 async fn whole(client: &Client, run: &str) -> String {
     let mut tail = client.tail(Source::Run(run.to_owned()), None, Until::Ended);
-    let mut said = String::new();
-    while let Some(told) = tail.next().await {
-        if let Told::Event { envelope, .. } = told.unwrap() {
+    let mut events_text = String::new();
+    while let Some(item) = tail.next().await {
+        if let TailItem::Event { envelope, .. } = item.unwrap() {
             assert!(!envelope.contains("approval.requested"), "nobody is here to be asked: {envelope}");
-            said.push_str(&envelope);
-            said.push('\n');
+            events_text.push_str(&envelope);
+            events_text.push('\n');
         }
     }
-    said
+    events_text
 }
 
 #[tokio::test]
@@ -45,11 +45,11 @@ async fn a_command_cannot_approve_its_own_request() {
              with $?\""
         );
         let run = client.create_run(&shell(reach, None)).await.unwrap().id;
-        let said = whole(&client, &run).await;
-        assert!(said.contains("it ended with 7"), "{layer}: {said}");
+        let events_text = whole(&client, &run).await;
+        assert!(events_text.contains("it ended with 7"), "{layer}: {events_text}");
         // Nor is it given a network through which it would.
         let refused = client.create_run(&shell("true".to_owned(), Some(true))).await.unwrap_err();
-        assert!(refused.to_string().contains("could answer for a person"), "{layer}: {refused}");
+        assert!(refused.to_string().contains("could answer prompts"), "{layer}: {refused}");
     }
 }
 
@@ -73,16 +73,16 @@ async fn a_request_of_a_run_does_not_reach_this_machine_while_no_token_is_requir
     command.arg(folder.path().join("data")).arg("--config").arg(folder.path().join("config.toml"));
     let server = Server::of(&mut command).listening();
     let client = Client::new(&server.url(), None).unwrap();
-    let asked = CreateRun {
+    let new_run = CreateRun {
         kind: "agent_loop".to_owned(),
         request_text: Some("look".to_owned()),
         ..CreateRun::default()
     };
-    let run = client.create_run(&asked).await.unwrap().id;
-    let said = whole(&client, &run).await;
+    let run = client.create_run(&new_run).await.unwrap().id;
+    let events_text = whole(&client, &run).await;
     assert!(
-        said.contains("\"code\":\"address_refused\"") && said.contains("could answer for a person"),
-        "{said}"
+        events_text.contains("\"code\":\"address_refused\"") && events_text.contains("could answer prompts"),
+        "{events_text}"
     );
     assert!(silent.accept().is_err(), "no connection was made");
 }

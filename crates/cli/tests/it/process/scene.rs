@@ -48,7 +48,7 @@ tool = "*"
 action = "ask"
 "#;
 
-/// What the model says when no scene fits.
+/// The response of the model when no scene matches.
 const END: &str = "end = \"Nothing more.\"\n";
 
 pub(crate) const HELLO: &str = r#"

@@ -45,7 +45,7 @@ struct Watched {
     child: Child,
     address: String,
     words: Receiver<String>,
-    heard: Vec<String>,
+    logged: Vec<String>,
 }
 
 impl Watched {
@@ -65,20 +65,20 @@ impl Watched {
                 drop(send.send(line));
             }
         });
-        let mut heard: Vec<String> = Vec::new();
+        let mut logged: Vec<String> = Vec::new();
         let address = loop {
             let line =
-                words.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it does not listen: {heard:?}"));
-            heard.push(line.clone());
-            let said = match serde_json::from_str::<Value>(&line) {
+                words.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it does not listen: {logged:?}"));
+            logged.push(line.clone());
+            let message = match serde_json::from_str::<Value>(&line) {
                 Ok(line) => line["fields"]["message"].as_str().unwrap_or_default().to_owned(),
                 Err(_) => line,
             };
-            if let Some(address) = said.strip_prefix("listening on http://") {
+            if let Some(address) = message.strip_prefix("listening on http://") {
                 break address.to_owned();
             }
         };
-        Watched { child, address, words, heard }
+        Watched { child, address, words, logged }
     }
 
     /// One request; everything that comes back.
@@ -113,12 +113,12 @@ impl Watched {
         serde_json::from_str(body).unwrap()
     }
 
-    /// Kills it, and answers all it has said.
+    /// Kills it, and returns all that it has logged.
     fn end(&mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.heard.extend(self.words.iter());
-        self.heard.join("\n")
+        self.logged.extend(self.words.iter());
+        self.logged.join("\n")
     }
 }
 
@@ -168,8 +168,8 @@ fn check(found: &Found, canaries: &[Canary]) {
     }
 }
 
-/// Tells one run of all canaries, in every way.
-fn tell(server: &Watched, tag: &str, canaries: &[Canary]) -> String {
+/// Sends all canaries to one run, in every field.
+fn record_canaries(server: &Watched, tag: &str, canaries: &[Canary]) -> String {
     let all = canaries.iter().map(|canary| canary.text.as_str()).collect::<Vec<_>>().join("\n");
     let task = server.post("/v1/tasks", &json!({"title": all}));
     let task = task["data"]["id"].as_str().unwrap().to_owned();
@@ -258,20 +258,20 @@ fn tell(server: &Watched, tag: &str, canaries: &[Canary]) -> String {
     run
 }
 
-/// Everything that a server can be made to say about bad requests with a canary in them.
+/// All responses of a server to bad requests with a canary in them.
 fn provoke(server: &Watched, run: &str, canary: &str, answers: &mut Vec<String>) {
     let json = "content-type: application/json\r\n";
-    // What a header and a path cannot say, without joining what stood apart.
+    // A header and a path cannot hold these characters; separate parts stay separate.
     let apart = canary.replace("\\n", " ");
     let plain: String = apart
         .chars()
         .filter(|c| matches!(c, ' '..='~'))
         .map(|c| if matches!(c, '"' | '\\') { ' ' } else { c })
         .collect();
-    // Some secrets are told by a name and a blank, and no path has blanks; in paths numbers are ids.
+    // Some secrets are recognised by a name and a space, and no path has spaces; in paths numbers are ids.
     let is_word = !plain.contains(' ') && plain.contains(|c: char| c.is_ascii_alphabetic());
-    let said_in_path = if is_word { plain.as_str() } else { "none" };
-    let path = said_in_path.replace(['#', '?', '%', '<', '>', '`', '{', '}', '^', '|'], "/");
+    let path_text = if is_word { plain.as_str() } else { "none" };
+    let path = path_text.replace(['#', '?', '%', '<', '>', '`', '{', '}', '^', '|'], "/");
     let batch = |name: &str, data: &Value| {
         let data = json!({"producer": {"id": "bad", "epoch": 0, "seq": 0}, "events": [{"type": name, "data": data}]});
         data.to_string()
@@ -321,7 +321,7 @@ fn no_canary_is_found_in_anything_that_is_written_stored_or_answered() {
     let canaries = canaries();
     for format in ["text", "json"] {
         let mut server = Watched::start(data.path(), &file, format);
-        let run = tell(&server, format, &canaries);
+        let run = record_canaries(&server, format, &canaries);
         let mut found = Found::new();
         let mut get = |name: &str, path: &str, headers: &str| {
             let answer = server.ask("GET", path, headers, "");
@@ -353,8 +353,8 @@ fn no_canary_is_found_in_anything_that_is_written_stored_or_answered() {
         let verb = |arguments: &[&str]| Answer::of(recount().args(["--url", &url]).args(arguments)).good();
         verb(&["verify", &run]);
         for arguments in [vec!["show", &run], vec!["export", &run], vec!["ls"]] {
-            let said = verb(&arguments);
-            found.insert(format!("{format}: {arguments:?}"), said);
+            let message = verb(&arguments);
+            found.insert(format!("{format}: {arguments:?}"), message);
         }
         verb(&["backup"]);
         let words = server.end();

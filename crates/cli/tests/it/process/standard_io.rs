@@ -32,7 +32,7 @@ impl Bridge {
         Bridge { child, input, output: BufReader::new(output) }
     }
 
-    fn say(&mut self, line: &str) {
+    fn write_line(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 
@@ -41,9 +41,9 @@ impl Bridge {
         loop {
             let mut line = String::new();
             assert!(self.output.read_line(&mut line).unwrap() > 0, "the bridge ended");
-            let said: Value = serde_json::from_str(&line).unwrap();
-            if said["method"] != "aaep.event" {
-                return said;
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["method"] != "aaep.event" {
+                return message;
             }
         }
     }
@@ -65,27 +65,28 @@ fn only_calls_get_a_response() {
         "type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "a test", "capabilities": {},
     });
     // Before there is a subscription, a call is refused and a notification is not answered.
-    bridge.say(r#"{"jsonrpc":"2.0","method":"aaep.reply","params":{"type":"confirmation.reply"}}"#);
-    bridge.say(r#"{"jsonrpc":"2.0","id":1,"method":"aaep.renegotiate","params":{}}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","method":"aaep.reply","params":{"type":"confirmation.reply"}}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","id":1,"method":"aaep.renegotiate","params":{}}"#);
     let refused = bridge.hear();
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(1), &json!(-32_600)), "{refused}");
-    bridge
-        .say(&json!({"jsonrpc": "2.0", "id": 2, "method": "aaep.subscribe", "params": request}).to_string());
+    bridge.write_line(
+        &json!({"jsonrpc": "2.0", "id": 2, "method": "aaep.subscribe", "params": request}).to_string(),
+    );
     let accepted = bridge.hear();
     assert_eq!(accepted["result"]["type"], "subscription.accepted", "{accepted}");
     // A reply that the server refuses is a notification as well. Responses and unknown notifications mean nothing here.
-    bridge.say(r#"{"jsonrpc":"2.0","method":"aaep.reply","params":{"type":"confirmation.reply"}}"#);
-    bridge.say(r#"{"jsonrpc":"2.0","id":"ping-1","result":{}}"#);
-    bridge.say(r#"{"jsonrpc":"2.0","id":"ping-2","error":{"code":-32601,"message":"unknown"}}"#);
-    bridge.say(r#"{"jsonrpc":"2.0","method":"aaep.unheard_of"}"#);
-    bridge.say(r#"{"jsonrpc":"2.0","id":3,"method":"aaep.ping"}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","method":"aaep.reply","params":{"type":"confirmation.reply"}}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","id":"ping-1","result":{}}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","id":"ping-2","error":{"code":-32601,"message":"unknown"}}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","method":"aaep.unheard_of"}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","id":3,"method":"aaep.ping"}"#);
     assert_eq!(bridge.hear(), json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
     // Of a line that is no call nobody knows whether it wanted a response.
-    bridge.say("{");
+    bridge.write_line("{");
     assert_eq!(bridge.hear()["error"]["code"], -32_700);
-    bridge.say(r#"{"jsonrpc":"2.0","id":4}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","id":4}"#);
     assert_eq!(bridge.hear()["error"]["code"], -32_600);
-    bridge.say(r#"{"jsonrpc":"2.0","id":5,"method":"aaep.unheard_of"}"#);
+    bridge.write_line(r#"{"jsonrpc":"2.0","id":5,"method":"aaep.unheard_of"}"#);
     let unknown = bridge.hear();
     assert_eq!((&unknown["id"], &unknown["error"]["code"]), (&json!(5), &json!(-32_601)), "{unknown}");
 }
@@ -98,14 +99,15 @@ fn a_rejection_of_new_terms_is_a_result() {
     let request = json!({
         "type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "a test", "capabilities": {},
     });
-    bridge
-        .say(&json!({"jsonrpc": "2.0", "id": 1, "method": "aaep.subscribe", "params": request}).to_string());
+    bridge.write_line(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "aaep.subscribe", "params": request}).to_string(),
+    );
     let accepted = bridge.hear();
     let renegotiate = json!({
         "type": "subscription.renegotiate", "subscription_id": accepted["result"]["subscription_id"],
         "capabilities": {"accept_signed_manifests_only": true},
     });
-    bridge.say(
+    bridge.write_line(
         &json!({"jsonrpc": "2.0", "id": 2, "method": "aaep.renegotiate", "params": renegotiate}).to_string(),
     );
     let rejected = bridge.hear();

@@ -1,17 +1,17 @@
-//! Where a tail says it is when it ends, and how it goes on from there.
+//! The position that a tail prints when it ends, and how it continues from there.
 
 use crate::process::scene::client;
 use crate::process::story::{self, BEGINNING};
 use crate::server::Server;
 
 #[tokio::test]
-async fn a_tail_says_how_to_go_on() {
+async fn a_tail_reports_how_to_continue() {
     let server = Server::fresh();
     let nothing = server.ask(&["tail", "--all"]);
     assert!(nothing.words.contains("continue with --after -1"), "{nothing:?}");
     let client = client(&server);
     let run = story::create(&client, "going on").await;
-    story::tell(&client, &run, 0, BEGINNING).await;
+    story::append(&client, &run, 0, BEGINNING).await;
 
     let whole = server.ask(&["tail", "--json", "--all"]);
     assert_eq!(whole.words, format!("caught up; continue with --after {}\n", BEGINNING.len() + 1));
@@ -31,7 +31,7 @@ async fn a_tail_says_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn an_interrupted_tail_says_how_to_go_on_and_goes_on() {
+async fn an_interrupted_tail_reports_how_to_continue_and_continues() {
     let server = Server::fresh();
     let client = client(&server);
     let run = story::create(&client, "interrupted").await;
@@ -45,7 +45,7 @@ async fn an_interrupted_tail_says_how_to_go_on_and_goes_on() {
     let (rest, status) = following.end();
     assert_eq!((rest, status), (Vec::new(), 130));
 
-    story::tell(&client, &run, 0, BEGINNING).await;
+    story::append(&client, &run, 0, BEGINNING).await;
     let rest = server.ask(&["tail", "--all", "--positions", "--after", position]).good();
     let lines: Vec<_> = rest.lines().map(|line| line.split_once('\t').unwrap()).collect();
     assert!(lines.iter().all(|(position, _)| ("2"..="6").contains(position)), "{rest}");
@@ -53,7 +53,7 @@ async fn an_interrupted_tail_says_how_to_go_on_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_list_says_that_there_is_more() {
+async fn a_list_reports_that_there_is_more() {
     let server = Server::fresh();
     let client = client(&server);
     for title in ["one", "two", ""] {
@@ -64,7 +64,7 @@ async fn a_list_says_that_there_is_more() {
     assert!(all.data.contains("(no title)"), "{all:?}");
     let part = server.ask(&["ls", "--limit", "2"]);
     let second = part.data.lines().nth(1).unwrap().split(' ').next().unwrap();
-    assert_eq!(part.words, format!("more items exist: use --limit N, or --after {second} to continue\n"));
+    assert_eq!(part.words, format!("there are more; use --limit N, or --after {second} to continue\n"));
     let rest = server.ask(&["ls", "--after", second]);
     assert_eq!(rest.words, "");
     assert!(rest.data.contains("  one  ") && rest.data.lines().count() == 1, "{rest:?}");

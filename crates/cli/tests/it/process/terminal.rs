@@ -37,7 +37,7 @@ impl Terminal {
                 None => command.env_remove(name),
             };
         }
-        // `script` makes a terminal that does not say how wide it is. Most tests look for whole lines.
+        // `script` creates a terminal that does not report its width. Most tests look for whole lines.
         command
             .env("SHELL", "/bin/sh")
             .env("NO_COLOR", "1")

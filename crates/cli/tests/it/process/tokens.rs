@@ -1,4 +1,4 @@
-//! Two teams and their tokens, as the page on security says it is done.
+//! Two teams and their tokens, as described in the page on security.
 
 use std::process::Command;
 
@@ -16,15 +16,15 @@ fn with(server: &Server, token: &str, arguments: &[&str]) -> Answer {
 }
 
 #[test]
-fn two_tenants_as_the_page_says() {
+fn two_tenants_as_documented() {
     let data = tempfile::tempdir().unwrap();
     let serve = |bind: &str| {
         let mut command = recount();
         command.args(["serve", "--bind", bind, "--data"]).arg(data.path());
         command
     };
-    // Nobody is let in from outside before there is a token.
-    Answer::of(&mut serve("0.0.0.0:0")).bad(2, "no token yet");
+    // No request from outside is accepted before there is a token.
+    Answer::of(&mut serve("0.0.0.0:0")).bad(2, "no token exists");
     let boss = add(recount()
         .args(["token", "add", "boss", "--scope", "admin,read,run,approve,ingest", "--data"])
         .arg(data.path()));
@@ -44,12 +44,12 @@ fn two_tenants_as_the_page_says() {
     assert!(with(&server, &acme, &["show", &created]).good().contains("queued"));
     with(&server, &acme, &["cancel", &created]).good();
     with(&server, &acme, &["token", "ls"]).bad(1, "scope_missing");
-    // What the log says of who did it.
+    // The caller in the log.
     assert!(with(&server, &acme, &["show", &created, "--json"]).good().contains(r#""requested_by":"ann""#));
     let listed = with(&server, &boss, &["token", "ls"]).good();
     assert_eq!(listed.lines().count(), 3, "{listed}");
     let line = listed.lines().find(|line| line.contains("zoe")).unwrap();
-    assert!(line.contains("of tenant zeta, may read run ingest"), "{line}");
+    assert!(line.contains("of tenant zeta, scopes read run ingest"), "{line}");
     let id = line.split_whitespace().next().unwrap();
     with(&server, &boss, &["token", "rm", id]).good();
     with(&server, &zeta, &["ls"]).bad(1, "token_invalid");
@@ -76,8 +76,12 @@ fn two_tenants_as_the_page_says() {
         Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
     assert!(made.contains(&created), "{made}");
     std::fs::remove_dir_all(copy.join("tenants/acme")).unwrap();
-    let gone = verify_noted(&copy);
-    assert!(gone.status == 1 && gone.data.contains("it was noted, but is missing"), "{gone:?}");
+    let verification = verify_noted(&copy);
+    assert!(
+        verification.status == 1
+            && verification.data.contains("a digest of it was recorded, but the run is missing",),
+        "{verification:?}"
+    );
     let offline = Answer::of(recount().args(["token", "ls", "--data"]).arg(data.path())).good();
     assert_eq!(offline.lines().count(), 2, "{offline}");
 }
@@ -103,8 +107,8 @@ fn a_wrong_word_makes_no_token() {
     };
     add(&["a"]).bad(2, "--scope");
     add(&["a", "--scope", "root"]).bad(2, "use read, run, approve, ingest or admin");
-    add(&["a b", "--scope", "read"]).bad(2, "name is");
-    add(&["a", "--scope", "read", "--tenant", "../x"]).bad(2, "tenant is");
+    add(&["a b", "--scope", "read"]).bad(2, "invalid name");
+    add(&["a", "--scope", "read", "--tenant", "../x"]).bad(2, "invalid tenant");
     add(&["a", "--scope", "read", "--expires-in", "soon"]).bad(2, "90d");
     add(&["a", "--scope", "admin", "--task", "task_01JZZZZZZZZZZZZZZZZZZZZZZZ"]).bad(2, "admin");
 }

@@ -1,4 +1,4 @@
-//! `recount run` that was killed: the next one says so and does what it is told, and never asks a model in silence.
+//! A killed `recount run`: the next one reports it, follows its flags, and never calls a model without a choice.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ script = "script.toml"
 mode = "off"
 "#;
 
-/// A model that says its first word and is silent after that.
+/// A model that sends its first word and nothing after that.
 const SILENT: &str = "[[turn]]\ntext = \"Good morning, friend.\"\npace = { tokens_per_second = 0.001 }\n";
 const QUICK: &str = "[[turn]]\ntext = \"Good morning, friend.\"\n";
 
@@ -77,13 +77,13 @@ impl Killed {
 }
 
 #[test]
-fn a_run_that_was_killed_is_not_gone_on_with_in_silence() {
+fn a_killed_run_is_not_continued_silently() {
     let killed = Killed::new();
     let before = killed.types();
-    let told = killed.run(&["say hello"]);
-    assert_eq!((told.status, told.data.as_str()), (1, ""), "{told:?}");
+    let output = killed.run(&["say hello"]);
+    assert_eq!((output.status, output.data.as_str()), (1, ""), "{output:?}");
     for words in [killed.run.as_str(), "--unfinished resume", "--unfinished abandon", "recount serve"] {
-        assert!(told.words.contains(words), "{words}: {told:?}");
+        assert!(output.words.contains(words), "{words}: {output:?}");
     }
     assert_eq!(killed.types(), before, "nothing was done");
 }
@@ -91,27 +91,30 @@ fn a_run_that_was_killed_is_not_gone_on_with_in_silence() {
 #[test]
 fn a_run_that_was_killed_is_cancelled_on_request() {
     let killed = Killed::new();
-    let told = killed.run(&["--unfinished", "abandon", "say hello"]);
-    assert!(told.words.contains(&killed.run), "{told:?}");
-    assert!(told.data.contains("Good morning, friend.") && !told.data.contains(&killed.run), "{told:?}");
-    assert_eq!(told.status, 0, "{told:?}");
+    let output = killed.run(&["--unfinished", "abandon", "say hello"]);
+    assert!(output.words.contains(&killed.run), "{output:?}");
+    assert!(
+        output.data.contains("Good morning, friend.") && !output.data.contains(&killed.run),
+        "{output:?}"
+    );
+    assert_eq!(output.status, 0, "{output:?}");
     assert_eq!((killed.count("turn.started"), killed.count("run.cancelled")), (1, 1));
-    let told = killed.run(&["--unfinished", "abandon"]);
-    assert!(told.status == 0 && told.words.contains("no unfinished runs"), "{told:?}");
+    let output = killed.run(&["--unfinished", "abandon"]);
+    assert!(output.status == 0 && output.words.contains("no unfinished runs"), "{output:?}");
 }
 
 #[test]
-fn a_run_that_was_killed_is_gone_on_with_on_request() {
+fn a_killed_run_is_continued_on_request() {
     let killed = Killed::new();
-    let told = killed.run(&["--unfinished", "resume"]);
-    assert_eq!(told.status, 0, "{told:?}");
-    assert!(told.words.contains(&format!("resuming {}", killed.run)), "{told:?}");
-    assert!(told.data.contains("Good morning, friend."), "{told:?}");
+    let output = killed.run(&["--unfinished", "resume"]);
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(output.words.contains(&format!("resuming {}", killed.run)), "{output:?}");
+    assert!(output.data.contains("Good morning, friend."), "{output:?}");
     assert_eq!((killed.count("turn.started"), killed.count("run.finished")), (2, 1));
 }
 
 #[test]
-fn who_is_asked_decides_what_becomes_of_a_run_that_was_killed() {
+fn a_person_at_a_terminal_decides_about_a_killed_run() {
     for (typed, status, ending) in
         [("perhaps\na\n", 0, "run.cancelled"), ("r\n", 0, "run.finished"), ("q\n", 1, "")]
     {
@@ -120,15 +123,15 @@ fn who_is_asked_decides_what_becomes_of_a_run_that_was_killed() {
         let file = killed.folder.path().join("typed");
         std::fs::write(&file, typed).unwrap();
         command.stdin(std::fs::File::open(&file).unwrap());
-        let told = Answer::of(&mut command);
-        assert_eq!(told.status, status, "{typed:?}: {told:?}");
-        assert!(told.words.contains("Type r to resume"), "{told:?}");
+        let output = Answer::of(&mut command);
+        assert_eq!(output.status, status, "{typed:?}: {output:?}");
+        assert!(output.words.contains("Type r to resume"), "{output:?}");
         assert_eq!(killed.count(ending), usize::from(!ending.is_empty()), "{typed:?}");
     }
 }
 
 #[test]
-fn a_server_says_which_runs_of_before_go_on() {
+fn a_server_reports_which_earlier_runs_continue() {
     let killed = Killed::new();
     let server = serve(killed.folder.path());
     let words = server.words.join("\n");
@@ -173,7 +176,7 @@ fn a_server_starts_beside_a_damaged_run_of_the_audit_trail() {
     damage(&killed.folder.path().join("data"), "tenants/recount-audit", "ext.recount.server_started");
     let server = serve(killed.folder.path());
     let words = server.words.join("\n");
-    assert!(words.contains("a run of the audit trail stays unfinished"), "{words}");
+    assert!(words.contains("cannot close a damaged run of the audit trail"), "{words}");
     let trail = server.ask(&["tail", "--audit", "--json"]);
     assert_eq!(trail.data.matches("ext.recount.server_started").count(), 1, "{trail:?}");
     assert!(trail.words.contains("damaged"), "{trail:?}");

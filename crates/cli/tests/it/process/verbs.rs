@@ -17,13 +17,13 @@ fn words(lines: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_run_is_told_listed_and_checked() {
+async fn a_run_is_shown_listed_and_checked() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let client = client(&server);
     let run = story::create(&client, "A story").await;
-    story::tell(&client, &run, 0, BEGINNING).await;
-    story::tell(&client, &run, 1, ASKING).await;
+    story::append(&client, &run, 0, BEGINNING).await;
+    story::append(&client, &run, 1, ASKING).await;
 
     let listed = server.ask(&["ls"]).good();
     assert!(listed.starts_with(&format!("{run}  ")) && listed.contains("  A story  "), "{listed}");
@@ -35,23 +35,23 @@ async fn a_run_is_told_listed_and_checked() {
 
     assert_eq!(server.ask(&["approve", "appr_1", "--comment", "go on"]).good(), "appr_1 approved\n");
     server.ask(&["deny", "appr_1"]).bad(1, "approval_not_pending");
-    story::tell(&client, &run, 2, ENDING).await;
+    story::append(&client, &run, 2, ENDING).await;
 
     let shown = server.ask(&["show", &run]).good();
     let shown = words(&shown);
     assert!(shown[0].starts_with("Day "), "{shown:?}");
-    let told = |word: &str| shown.iter().find(|line| line.starts_with(word)).cloned();
+    let shown_line = |word: &str| shown.iter().find(|line| line.starts_with(word)).cloned();
     assert_eq!(
-        told("run.queued").unwrap(),
+        shown_line("run.queued").unwrap(),
         "run.queued  run of kind external, titled A story, by tester: say hello"
     );
-    assert_eq!(told("assistant.text_delta"), None);
-    assert_eq!(told("assistant.text_complete").unwrap(), "assistant.text_complete  Hello there");
+    assert_eq!(shown_line("assistant.text_delta"), None);
+    assert_eq!(shown_line("assistant.text_complete").unwrap(), "assistant.text_complete  Hello there");
     assert_eq!(
-        told("tool.completed").unwrap(),
+        shown_line("tool.completed").unwrap(),
         "tool.completed  shell_exec call_1 (312 ms): exited with status 0"
     );
-    assert_eq!(told("ext.acme.thing").unwrap(), r#"ext.acme.thing  data {"any":[1,"\u001b[31mred"]}"#);
+    assert_eq!(shown_line("ext.acme.thing").unwrap(), r#"ext.acme.thing  data {"any":[1,"\u001b[31mred"]}"#);
     assert_eq!(shown.last().unwrap(), "run.finished  completed");
     assert!(words(&server.ask(&["show", "--all", &run]).good()).iter().any(|line| line.contains("_delta")));
 
@@ -106,7 +106,7 @@ async fn rows_that_contradict_the_log_are_found_and_a_lost_catalogue_comes_back(
     let answer = check();
     assert_eq!(answer.status, 1, "{answer:?}");
     assert!(
-        answer.data.contains(&format!("catalogue.runs/default/{run} does not fit its checksum")),
+        answer.data.contains(&format!("catalogue.runs/default/{run} does not match its checksum")),
         "{answer:?}"
     );
 
@@ -153,29 +153,29 @@ async fn following_survives_the_server() {
     };
     let following = server.follow(&["tail", "-f", "--json", &run]);
     let feed = server.follow(&["tail", "-f", "--json", "--all"]);
-    let mut told = vec![following.line()];
+    let mut shown_line = vec![following.line()];
     let mut fed = vec![feed.line(), feed.line()];
-    story::tell(&client(&server), &run, 0, BEGINNING).await;
+    story::append(&client(&server), &run, 0, BEGINNING).await;
     for _ in BEGINNING {
-        told.push(following.line());
+        shown_line.push(following.line());
         fed.push(feed.line());
     }
     let address = server.address.clone();
     server.kill();
     following.words("connection lost");
     let server = Server::start_at(data.path(), &address);
-    story::tell(&client(&server), &run, 1, ASKING).await;
+    story::append(&client(&server), &run, 1, ASKING).await;
     server.ask(&["cancel", &run, "--reason", "enough"]).good();
 
     let (rest, status) = following.end();
-    told.extend(rest);
+    shown_line.extend(rest);
     assert_eq!(status, 0);
     let stored = |run: String| {
         let server = &server;
         async move { client(server).read_run_events(&run, None, None).await.unwrap().data }
     };
     let stored_run = stored(run).await;
-    assert_eq!(told, stored_run.iter().map(|envelope| envelope.get()).collect::<Vec<_>>());
+    assert_eq!(shown_line, stored_run.iter().map(|envelope| envelope.get()).collect::<Vec<_>>());
     let total = stored_run.len() + stored(bystander).await.len();
     while fed.len() < total {
         fed.push(feed.line());
@@ -208,11 +208,11 @@ async fn a_reader_that_leaves_is_no_failure() {
     let server = Server::fresh();
     let client = client(&server);
     let run = story::create(&client, "long").await;
-    story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
+    story::append(&client, &run, 0, &[("run.started", "{}")]).await;
     // More than a pipe holds, so that the writer must notice.
     let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
     let events = [("user.message", long.leak() as &'static str); 3];
-    story::tell(&client, &run, 1, &events).await;
+    story::append(&client, &run, 1, &events).await;
     for arguments in [["show", &run, "--url", &server.url()], ["tail", &run, "--url", &server.url()]] {
         let mut child = recount().args(arguments).stdout(std::process::Stdio::piped()).spawn().unwrap();
         let mut one = [0];

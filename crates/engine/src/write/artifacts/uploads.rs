@@ -41,7 +41,7 @@ impl WriteHandle {
         let came = upload.bytes.len();
         if came > limits::ARTIFACT_BYTES_MAX {
             let most = limits::ARTIFACT_BYTES_MAX;
-            let message = format!("{came} bytes were sent, and {most} (ARTIFACT_BYTES_MAX) are kept at most");
+            let message = format!("the upload has {came} bytes; the limit is {most} (ARTIFACT_BYTES_MAX)");
             return Err(Error::rejected(Code::LimitReached, message));
         }
         self.may_upload(came as u64).await?;
@@ -85,9 +85,9 @@ impl WriteHandle {
         let most = self.room.quotas.quota().upload_bytes;
         if page.len() >= limits::UPLOADS_MAX || sum > most {
             let message = format!(
-                "{} uploads wait to be used by a run, and there would be {sum} bytes of them; artifacts.upload_bytes is \
-                 {most}, and at most {} (UPLOADS_MAX) may wait: use or delete them, or wait a day until they are \
-                 forgotten",
+                "{} unused uploads exist and would have {sum} bytes together; the limits are {most} bytes \
+                 (artifacts.upload_bytes) and {} uploads (UPLOADS_MAX): use or delete uploads, or wait a day \
+                 until they expire",
                 page.len(),
                 limits::UPLOADS_MAX,
             );
@@ -153,7 +153,11 @@ impl WriteHandle {
                 Err(error) if !error.is_damage() => return Err(error),
                 // A damaged one does not prevent others from being forgotten.
                 Err(error) => {
-                    tracing::error!(%error, due = &*row.key, "a damaged upload is not forgotten, and its bytes stay");
+                    tracing::error!(
+                        %error,
+                        due = &*row.key,
+                        "a damaged upload cannot be deleted; its bytes stay"
+                    );
                     gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
                 }
                 Ok(None) => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),

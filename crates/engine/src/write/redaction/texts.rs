@@ -52,7 +52,7 @@ impl Texts {
         let payload = event.payload();
         if let Some(piece) = Piece::of(payload) {
             if pieces {
-                self.open.entry(piece.name()).or_default().told(redactor, &piece.bytes());
+                self.open.entry(piece.name()).or_default().add_stored(redactor, &piece.bytes());
             }
         } else if may_close(payload) {
             self.open.retain(|name, _| !closes(payload, name));

@@ -2,7 +2,7 @@
 
 use recount_event::{Draft, Event, Json};
 use recount_redact::with_paths;
-use recount_run::{CallSaid, Command, State};
+use recount_run::{CallResolution, Command, State};
 use serde_json::Value;
 
 use crate::Error;
@@ -39,10 +39,10 @@ impl Redaction {
                 self.word(by, &mut words);
                 config.iter_mut().try_for_each(|config| self.json(config, &mut words))?;
                 for answer in answers {
-                    match &mut answer.said {
-                        CallSaid::Granted | CallSaid::Denied { reason: None } => {}
-                        CallSaid::Denied { reason: Some(reason) } => self.word(reason, &mut words),
-                        CallSaid::Output { output, text } => {
+                    match &mut answer.resolution {
+                        CallResolution::Granted | CallResolution::Denied { reason: None } => {}
+                        CallResolution::Denied { reason: Some(reason) } => self.word(reason, &mut words),
+                        CallResolution::Output { output, text } => {
                             self.json(output, &mut words)?;
                             self.word(text, &mut words);
                         }
@@ -74,8 +74,8 @@ impl Redaction {
         let Some(masked) = self.redactor.json(json.text(), None, &|_| false) else { return Ok(()) };
         let unread = |why: serde_json::Error| Error::bug(format!("masked JSON cannot be read: {why}"));
         let value: Value = serde_json::from_str(&masked.text).map_err(unread)?;
-        let said = masked.paths.iter().filter_map(|path| value.pointer(path)?.as_str());
-        words.extend(said.map(str::to_owned));
+        let texts = masked.paths.iter().filter_map(|path| value.pointer(path)?.as_str());
+        words.extend(texts.map(str::to_owned));
         *json = Json::parse(&masked.text).map_err(unread)?;
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Who receives what: runs of the own tenant within the scope of a token, prompts only where they can be answered, texts
-//! only as far as the subscription wants them.
+//! Who receives what: runs of the own tenant within the scope of a token, prompts only where they can be answered,
+//! texts only as far as the subscription wants them.
 
-use recount_aaep::Body as Said;
+use recount_aaep::Body as AaepBody;
 use recount_engine::{Caller, Narrowing, Scope, Visitor};
 use serde_json::json;
 
@@ -20,12 +20,12 @@ async fn a_subscription_receives_runs_of_its_tenant_and_within_its_token_alone()
     let mut hidden = stage.run_in(&stage.engine, Some(theirs)).await;
     let mut shown = stage.run_in(&stage.engine, Some(mine)).await;
     for run in [&mut foreign, &mut hidden, &mut shown] {
-        run.says("It rains.").await;
-        run.finishes().await;
+        run.write("It rains.").await;
+        run.finish().await;
     }
-    let heard = listener.until(|said| matches!(said, Said::SessionCompleted(_))).await;
+    let received = listener.until(|body| matches!(body, AaepBody::SessionCompleted(_))).await;
     let session = recount_face_aaep::project::session_id(shown.id);
-    assert!(heard.iter().all(|heard| heard.event.envelope.session_id == session), "{heard:?}");
+    assert!(received.iter().all(|received| received.event.envelope.session_id == session), "{received:?}");
     for run in [foreign.id, hidden.id] {
         let reply = stage
             .post(&narrow, "/aaep/v1/subscriptions", &request(json!({}), json!({ "run_id": run })))
@@ -56,7 +56,7 @@ async fn a_stream_ends_with_the_token_of_its_caller() {
 async fn a_prompt_is_live_only_for_a_caller_that_may_and_can_answer() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
-    run.asks("q-1").await;
+    run.ask_question("q-1").await;
     let replies = json!({ "supports_clarification_reply": true, "supported_conformance_levels": [1, 2] });
     for (scopes, wish, live) in [
         (&[Scope::Read, Scope::Approve][..], replies.clone(), true),
@@ -67,8 +67,8 @@ async fn a_prompt_is_live_only_for_a_caller_that_may_and_can_answer() {
         let location = stage.subscribe(&visitor, &request(wish, json!({ "run_id": run.id }))).await;
         let mut listener = stage.listen(&visitor, &location, None).await;
         let joined = [listener.one().await, listener.one().await];
-        let asked = if live { "awaiting.clarification" } else { "state.changed" };
-        assert_eq!(types(&joined), ["state.changed", asked]);
+        let prompt = if live { "awaiting.clarification" } else { "state.changed" };
+        assert_eq!(types(&joined), ["state.changed", prompt]);
         assert_eq!(joined[1].event.to_json().contains("rpl_"), live);
         assert!(summary(&joined[1]).contains("Which one?"), "{}", summary(&joined[1]));
     }
@@ -78,8 +78,8 @@ async fn a_prompt_is_live_only_for_a_caller_that_may_and_can_answer() {
 async fn a_redaction_profile_withholds_texts_from_its_subscription_alone() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
-    run.says("The canary sings.").await;
-    run.finishes().await;
+    run.write("The canary sings.").await;
+    run.finish().await;
     let operator = stage.operator();
     let mut counts = Vec::new();
     for (profile, output, request_text) in
@@ -87,13 +87,13 @@ async fn a_redaction_profile_withholds_texts_from_its_subscription_alone() {
     {
         let own = json!({ "run_id": run.id, "redaction": profile });
         let location = stage.subscribe(&operator, &request(json!({}), own)).await;
-        let heard = stage.listen(&operator, &location, None).await.rest().await;
-        assert_eq!(text(&heard), output, "{profile}");
-        let all: String = heard.iter().map(|heard| heard.event.to_json()).collect();
+        let received = stage.listen(&operator, &location, None).await.rest().await;
+        assert_eq!(text(&received), output, "{profile}");
+        let all: String = received.iter().map(|received| received.event.to_json()).collect();
         assert_eq!(all.contains("Book a room."), request_text, "{profile}: {all}");
         assert_eq!(all.contains("canary"), profile == "full", "{profile}: {all}");
-        counts.push(types(&heard).len());
-        assert_eq!(types(&heard).last(), Some(&"session.completed"));
+        counts.push(types(&received).len());
+        assert_eq!(types(&received).last(), Some(&"session.completed"));
     }
     assert_eq!(counts[1], counts[2]);
 }

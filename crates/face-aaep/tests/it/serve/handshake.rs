@@ -44,7 +44,7 @@ async fn a_request_that_cannot_be_served_is_rejected_with_its_reason_and_status(
 }
 
 #[tokio::test]
-async fn one_subscription_too_many_is_told_when_to_ask_again() {
+async fn an_excess_subscription_is_rejected_with_a_retry_time() {
     let stage = Stage::with_room(1).await;
     let operator = stage.operator();
     let wish = request(json!({}), json!({}));
@@ -56,7 +56,7 @@ async fn one_subscription_too_many_is_told_when_to_ask_again() {
 }
 
 #[tokio::test]
-async fn messages_that_are_none_are_refused_and_unknown_ids_are_not() {
+async fn invalid_messages_are_refused_and_unknown_ids_are_accepted() {
     let stage = Stage::new().await;
     let operator = stage.operator();
     for body in [json!("text"), json!({}), json!({ "type": "subscription.request" })] {
@@ -72,7 +72,7 @@ async fn messages_that_are_none_are_refused_and_unknown_ids_are_not() {
 }
 
 #[tokio::test]
-async fn the_manifest_states_what_is_true() {
+async fn the_manifest_matches_the_face() {
     let stage = Stage::new().await;
     let (status, manifest) =
         stage.get(&stage.operator(), "/.well-known/aaep-manifest.json", None).await.json().await;

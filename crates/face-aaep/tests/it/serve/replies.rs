@@ -1,4 +1,5 @@
-//! Replies, more time and control from listeners: what counts, what does not, and that a sender cannot tell which.
+//! Tests of replies, extensions and control messages of listeners: which have an effect, and that the sender cannot see
+//! it.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -16,7 +17,7 @@ use recount_world::World;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::serve::stage::{Heard, Listener, Run, Stage, request};
+use crate::serve::stage::{Listener, ReceivedEvent, Run, Stage, request};
 
 const START_MS: u64 = 1_777_803_825_000;
 
@@ -105,18 +106,18 @@ impl Follower {
 
     /// Listens up to the next confirmation.
     async fn prompt(&mut self) -> AwaitingConfirmation {
-        let heard = self.listener.until(|body| matches!(body, Body::AwaitingConfirmation(_))).await;
-        match heard.last().map(|heard| heard.event.body.clone()) {
+        let received = self.listener.until(|body| matches!(body, Body::AwaitingConfirmation(_))).await;
+        match received.last().map(|received| received.event.body.clone()) {
             Some(Body::AwaitingConfirmation(ask)) => ask,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Listens until the run waits for an answer no more, and returns the sentence that says why.
+    /// Reads until the run no longer waits for an answer, and returns the sentence with the reason.
     async fn withdrawal(&mut self) -> String {
         let left = |body: &Body| matches!(body, Body::StateChanged(StateChanged { from_state, to_state, .. }) if from_state == "awaiting_input" && to_state != "awaiting_input");
-        let heard = self.listener.until(left).await;
-        heard.last().and_then(|heard| heard.event.summaries.normal.clone()).unwrap_or_default()
+        let received = self.listener.until(left).await;
+        received.last().and_then(|received| received.event.summaries.normal.clone()).unwrap_or_default()
     }
 
     fn reply(&self, token: &str, decision: &str) -> Value {
@@ -182,11 +183,11 @@ fn id(text: &str) -> ForeignId {
 }
 
 async fn asks(run: &mut Run, seconds: u64) {
-    let asked = json!({
+    let request_data = json!({
         "approval_id": "a1", "tool_call_id": "c1", "kind": "shell_exec", "summary": "rm -rf build",
         "action": "Delete the folder build.", "consequence": "It has to be built again.", "timeout_seconds": seconds,
     });
-    run.report(&[("approval.requested", asked)]).await;
+    run.report(&[("approval.requested", request_data)]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,8 +203,8 @@ async fn a_reply_decides_and_the_log_names_its_sender() {
     reply["decision_rationale"] = json!("go ahead");
     scene.send(&ann, &reply).await;
     assert_eq!(scene.outcomes(1).await, [Outcome::Accepted]);
-    let said = follower.withdrawal().await;
-    assert!(said.contains("tok_ann") && said.contains("go ahead"), "{said}");
+    let sentence = follower.withdrawal().await;
+    assert!(sentence.contains("tok_ann") && sentence.contains("go ahead"), "{sentence}");
     let row = scene.approval().await;
     assert_eq!((row.status.as_str(), row.decided_by.as_deref()), ("approved", Some("tok_ann")));
 
@@ -215,7 +216,7 @@ async fn a_reply_decides_and_the_log_names_its_sender() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_count_is_answered_alike_and_changes_nothing() {
+async fn replies_without_effect_get_the_same_response() {
     let scene = Scene::new().await;
     let mut run = scene.stage.run().await;
     let operator = scene.stage.operator();
@@ -264,7 +265,7 @@ async fn what_does_not_count_is_answered_alike_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_all_faces_the_first_answer_wins_and_everyone_hears_it() {
+async fn the_first_answer_of_any_face_wins_and_all_listeners_receive_it() {
     for round in 0..8 {
         let scene = Scene::new().await;
         let mut run = scene.stage.run().await;
@@ -292,14 +293,14 @@ async fn of_all_faces_the_first_answer_wins_and_everyone_hears_it() {
         let row = scene.approval().await;
         let wanted = if native.is_ok() { ("rejected", "console") } else { ("approved", "operator") };
         assert_eq!((row.status.as_str(), row.decided_by.as_deref()), (wanted.0, Some(wanted.1)));
-        let heard = first.withdrawal().await;
-        assert_eq!(heard, second.withdrawal().await);
-        assert!(heard.contains(wanted.1), "{heard}");
+        let received = first.withdrawal().await;
+        assert_eq!(received, second.withdrawal().await);
+        assert!(received.contains(wanted.1), "{received}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_hundred_replies_one_counts() {
+async fn one_of_a_hundred_replies_has_an_effect() {
     let scene = Scene::new().await;
     let mut run = scene.stage.run().await;
     let operator = scene.stage.operator();
@@ -331,18 +332,18 @@ async fn of_a_hundred_replies_one_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_is_good_once_and_not_after_the_prompt_is_gone() {
+async fn a_reply_is_valid_once_and_not_after_the_prompt_closed() {
     let ApprovalScene { scene, operator, follower, token, .. } = ApprovalScene::new(60).await;
     let reply = follower.reply(token.as_str(), "accept");
     scene.send(&operator, &reply).await;
     scene.send(&operator, &reply).await;
     assert_eq!(scene.outcomes(2).await, [Outcome::Accepted, Outcome::NotPending]);
 
-    // Withdrawn: the run was cancelled while it asked.
+    // Withdrawn: the run was cancelled while the prompt was open.
     let mut run = scene.stage.run().await;
     let mut follower = scene.follow(&operator, run.id).await;
-    let asked = json!({ "approval_id": "a2", "tool_call_id": "c1", "kind": "tool", "summary": "s", "timeout_seconds": 60 });
-    run.report(&[("approval.requested", asked)]).await;
+    let request_data = json!({ "approval_id": "a2", "tool_call_id": "c1", "kind": "tool", "summary": "s", "timeout_seconds": 60 });
+    run.report(&[("approval.requested", request_data)]).await;
     let token = follower.prompt().await.reply_token;
     let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
     scene.stage.engine.write().submit(run.id, cancel).await.unwrap();
@@ -364,12 +365,12 @@ async fn the_servers_clock_decides_what_is_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_time_asks_the_prompt_again_under_another_token() {
+async fn an_extension_repeats_the_prompt_with_another_token() {
     let ApprovalScene { scene, operator, mut follower, ask: first, .. } = ApprovalScene::new(60).await;
     tokio::time::sleep(Duration::from_secs(50)).await;
     scene.send(&operator, &follower.extend(first.reply_token.as_str(), 600)).await;
-    let said = follower.withdrawal().await;
-    assert_eq!(said, "operator asked for more time: 10 more minutes to answer.");
+    let sentence = follower.withdrawal().await;
+    assert_eq!(sentence, "operator extended the time to answer by 10 minutes.");
     let second = follower.prompt().await;
     assert_eq!((second.action, second.timeout_seconds), (first.action, 610));
     assert_ne!(second.reply_token, first.reply_token);
@@ -391,7 +392,7 @@ async fn after_a_restart_a_prompt_is_answered_on_a_new_subscription() {
     let mut again = Follower::of(&stage, &operator, run.id).await;
     let token = again.prompt().await.reply_token;
     assert_ne!(token, before);
-    assert_eq!(stage.state.figures().subscriptions, 1, "the former subscription is gone");
+    assert_eq!(stage.state.figures().subscriptions, 1, "the former subscription is removed");
     send(&stage, &operator, &again.reply(before.as_str(), "accept")).await;
     assert_eq!(scene.approval().await.status, "pending");
     send(&stage, &operator, &again.reply(token.as_str(), "reject")).await;
@@ -400,7 +401,7 @@ async fn after_a_restart_a_prompt_is_answered_on_a_new_subscription() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_those_who_may_answer_are_shown_a_token() {
+async fn only_callers_that_may_answer_receive_a_token() {
     let scene = Scene::new().await;
     let mut run = scene.stage.run().await;
     let (reader, _valid) = scene.stage.visitor("tok_reader", &[Scope::Read], Narrowing::default());
@@ -411,14 +412,14 @@ async fn only_those_who_may_answer_are_shown_a_token() {
     asks(&mut run, 60).await;
     let token = able.prompt().await.reply_token;
     for mut follower in [unable, not_allowed] {
-        let told = |body: &Body| matches!(body, Body::StateChanged(changed) if changed.from_state == "awaiting_input" && changed.to_state == "awaiting_input");
-        let heard: Vec<Heard> = follower.listener.until(told).await;
-        let last = &heard.last().unwrap().event;
+        let is_informational = |body: &Body| matches!(body, Body::StateChanged(changed) if changed.from_state == "awaiting_input" && changed.to_state == "awaiting_input");
+        let received: Vec<ReceivedEvent> = follower.listener.until(is_informational).await;
+        let last = &received.last().unwrap().event;
         assert!(
-            last.summaries.normal.as_ref().is_some_and(|said| said.contains("Delete the folder")),
+            last.summaries.normal.as_ref().is_some_and(|text| text.contains("Delete the folder")),
             "{last}"
         );
-        assert!(heard.iter().all(|heard| !heard.event.to_json().contains("rpl_")));
+        assert!(received.iter().all(|received| !received.event.to_json().contains("rpl_")));
         let visitor = follower.visitor.clone();
         scene.send(&visitor, &follower.reply(token.as_str(), "accept")).await;
     }
@@ -464,14 +465,14 @@ async fn a_question_stays_open_until_an_answer_fits() {
     let mut run = scene.stage.run().await;
     let operator = scene.stage.operator();
     let mut follower = scene.follow(&operator, run.id).await;
-    let asked = json!({
+    let request_data = json!({
         "clarification_id": "q1", "question": "How many?", "accepted_response_kinds": ["numeric"],
         "choices": [{ "value": "60", "label": "sixty" }, { "value": "65", "label": "more" }], "timeout_seconds": 60,
     });
-    run.report(&[("clarification.requested", asked)]).await;
-    let heard = follower.listener.until(|body| matches!(body, Body::AwaitingClarification(_))).await;
-    let Some(Body::AwaitingClarification(ask)) = heard.last().map(|heard| &heard.event.body) else {
-        panic!("{heard:?}")
+    run.report(&[("clarification.requested", request_data)]).await;
+    let received = follower.listener.until(|body| matches!(body, Body::AwaitingClarification(_))).await;
+    let Some(Body::AwaitingClarification(ask)) = received.last().map(|received| &received.event.body) else {
+        panic!("{received:?}")
     };
     let token = ask.reply_token.as_str();
     for wrong in [json!("67.5"), json!(true), json!("sixty")] {
@@ -499,39 +500,41 @@ async fn a_listener_cancels_the_run_that_it_covers() {
     assert!(refused.contains(&Outcome::RunForeign) && refused.contains(&Outcome::NotEntitled), "{refused:?}");
     scene.send(&operator, &follower.control(run.id)).await;
     assert_eq!(scene.outcomes(3).await[2], Outcome::Accepted);
-    let heard = follower.listener.rest().await;
-    assert!(matches!(heard.last().unwrap().event.body, Body::SessionCancelled(_)), "{heard:?}");
+    let received = follower.listener.rest().await;
+    assert!(matches!(received.last().unwrap().event.body, Body::SessionCancelled(_)), "{received:?}");
     assert!(scene.stage.engine.catalogue().run(other.id).await.unwrap().unwrap().ended_at.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_prompt_tells_its_time_at_a_half_and_a_tenth_while_it_is_open() {
+async fn the_remaining_time_of_a_long_open_prompt_is_reported_at_a_half_and_a_tenth() {
     let ApprovalScene { scene, mut run, operator, mut follower, token, .. } = ApprovalScene::new(120).await;
     let is_progress = |body: &Body| matches!(body, Body::ProgressUpdated(_));
     let began = recount_world::moment();
-    for (seconds, said) in [(60, "60 seconds are left to answer."), (108, "12 seconds are left to answer.")] {
+    for (seconds, sentence) in
+        [(60, "60 seconds are left to answer."), (108, "12 seconds are left to answer.")]
+    {
         // A test waits half a minute for an event.
         tokio::time::sleep_until(began + Duration::from_secs(seconds - 20)).await;
-        let heard = follower.listener.until(is_progress).await;
-        let last = heard.last().unwrap();
-        assert_eq!(last.event.summaries.normal.as_deref(), Some(said));
+        let received = follower.listener.until(is_progress).await;
+        let last = received.last().unwrap();
+        assert_eq!(last.event.summaries.normal.as_deref(), Some(sentence));
         assert_eq!(last.id, None, "a stream is not resumed after it");
         let at = began.elapsed().as_secs();
-        assert!((seconds - 1..=seconds + 1).contains(&at), "{said} at {at} s");
+        assert!((seconds - 1..=seconds + 1).contains(&at), "{sentence} at {at} s");
     }
     scene.send(&operator, &follower.reply(token.as_str(), "accept")).await;
     follower.withdrawal().await;
 
-    // Of one that is answered in time nothing is told.
-    let asked = json!({ "approval_id": "a2", "tool_call_id": "c2", "kind": "tool", "summary": "s", "timeout_seconds": 600 });
-    run.report(&[("approval.requested", asked)]).await;
+    // A prompt that is answered in time has no countdown.
+    let request_data = json!({ "approval_id": "a2", "tool_call_id": "c2", "kind": "tool", "summary": "s", "timeout_seconds": 600 });
+    run.report(&[("approval.requested", request_data)]).await;
     let token = follower.prompt().await.reply_token;
     scene.send(&operator, &follower.reply(token.as_str(), "reject")).await;
     follower.withdrawal().await;
     tokio::time::sleep(Duration::from_secs(590)).await;
-    run.finishes().await;
-    let heard = follower.listener.rest().await;
-    assert!(!heard.iter().any(|heard| is_progress(&heard.event.body)), "{heard:?}");
+    run.finish().await;
+    let received = follower.listener.rest().await;
+    assert!(!received.iter().any(|received| is_progress(&received.event.body)), "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,24 +47,24 @@ impl Room {
 
     /// Messages up to the first of this type.
     async fn until(&mut self, type_name: &str) -> Vec<Value> {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         loop {
-            heard.push(self.next().await);
-            let last = &heard[heard.len() - 1];
+            received.push(self.next().await);
+            let last = &received[received.len() - 1];
             if last["type"].as_str().is_some_and(|name| name.ends_with(type_name)) {
-                return heard;
+                return received;
             }
         }
     }
 }
 
 fn question(number: u32) -> (&'static str, Value) {
-    let asked = json!({
+    let request = json!({
         "clarification_id": format!("clar_{number}"), "question": format!("Question {number}?"),
         "choices": [{ "value": "a", "label": "The first" }, { "value": "b", "label": "The second" }],
         "timeout_seconds": 600,
     });
-    ("clarification.requested", asked)
+    ("clarification.requested", request)
 }
 
 #[tokio::test]
@@ -73,14 +73,14 @@ async fn a_client_without_a_handshake_reads_what_it_expects() {
     let operator = stage.operator();
     let mut room = Room::enter(&stage, &operator, "all").await;
     let mut run = stage.run().await;
-    run.says("Hello there. ").await;
+    run.write("Hello there. ").await;
     run.report(&[question(1)]).await;
-    let heard = room.until("awaiting.clarification").await;
-    assert_eq!(heard[0]["type"], "aaep:agent.session.started");
-    let spoken: Vec<&Value> = heard.iter().filter(|event| event["chunk"] == "Hello there. ").collect();
-    assert_eq!(spoken.len(), 1, "{heard:?}");
+    let received = room.until("awaiting.clarification").await;
+    assert_eq!(received[0]["type"], "aaep:agent.session.started");
+    let spoken: Vec<&Value> = received.iter().filter(|event| event["chunk"] == "Hello there. ").collect();
+    assert_eq!(spoken.len(), 1, "{received:?}");
     assert_eq!(spoken[0]["summary_normal"], "Hello there. ");
-    assert_eq!(heard[heard.len() - 1]["options"], json!(["The first", "The second"]));
+    assert_eq!(received[received.len() - 1]["options"], json!(["The first", "The second"]));
 }
 
 #[tokio::test]
@@ -95,15 +95,15 @@ async fn one_prompt_is_open_at_a_time_whatever_settles_it() {
     assert_eq!(first["question"], "Question 1?");
     // The second waits, and what follows it does not.
     two.report(&[question(2)]).await;
-    two.says("While it waits.").await;
+    two.write("While it waits.").await;
     one.answer("clar_1", "a").await;
-    let heard = room.until("awaiting.clarification").await;
-    let last = &heard[heard.len() - 1];
+    let received = room.until("awaiting.clarification").await;
+    let last = &received[received.len() - 1];
     assert_eq!(last["question"], "Question 2?");
-    let settled = heard.iter().position(|event| event["session_id"] == first["session_id"]);
+    let settled = received.iter().position(|event| event["session_id"] == first["session_id"]);
     assert!(
-        settled.is_some_and(|at| at < heard.len() - 1),
-        "the end of the first comes before it: {heard:?}"
+        settled.is_some_and(|at| at < received.len() - 1),
+        "the end of the first comes before it: {received:?}"
     );
 }
 
@@ -129,10 +129,10 @@ async fn a_handshake_sets_the_terms_of_the_room_and_its_answer_comes_on_the_stre
         (&json!("subscription.rejected"), &json!("version_unsupported"))
     );
     let mut run = stage.run().await;
-    run.says("Hello.").await;
-    run.finishes().await;
-    let heard = room.until("session.completed").await;
-    assert!(heard.iter().all(|event| event["type"] != "aaep:agent.state.changed"), "{heard:?}");
+    run.write("Hello.").await;
+    run.finish().await;
+    let received = room.until("session.completed").await;
+    assert!(received.iter().all(|event| event["type"] != "aaep:agent.state.changed"), "{received:?}");
 }
 
 #[tokio::test]
@@ -159,19 +159,19 @@ async fn replies_are_answered_alike_and_other_messages_are_refused() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_undone_is_confirmed_through_a_room_once() {
+async fn an_irreversible_call_is_confirmed_through_a_room_once() {
     let stage = Stage::new().await;
     let operator = stage.operator();
     let mut room = Room::enter(&stage, &operator, "all").await;
     let mut run = stage.run().await;
-    let asked = json!({
+    let request = json!({
         "approval_id": "a1", "tool_call_id": "c1", "kind": "shell_exec", "summary": "rm -rf build",
         "action": "Delete the folder build.", "consequence": "It is gone.", "irreversible": true,
         "risk_level": "high", "timeout_seconds": 600,
     });
-    run.report(&[("approval.requested", asked)]).await;
-    let heard = room.until("awaiting.confirmation").await;
-    let prompt = &heard[heard.len() - 1];
+    run.report(&[("approval.requested", request)]).await;
+    let received = room.until("awaiting.confirmation").await;
+    let prompt = &received[received.len() - 1];
     assert_eq!((&prompt["irreversible"], &prompt["default_decision"]), (&json!(true), &json!("reject")));
     let status = async || {
         let row = stage.engine.read().approval(&ForeignId::parse("a1").unwrap()).await.unwrap().unwrap();
@@ -179,7 +179,7 @@ async fn what_cannot_be_undone_is_confirmed_through_a_room_once() {
     };
     let token = prompt["reply_token"].as_str().unwrap();
     let reply = |token: &str, decision: &str| json!({ "type": "confirmation.reply", "reply_token": token, "decision": decision });
-    // A token of nobody and a decision that there is not leave it open.
+    // An unknown token and an unknown decision leave it open.
     for (token, decision) in [("rpl_00000000000000000000000000000000", "accept"), (token, "perhaps")] {
         let sent = stage.post(&operator, "/aaep/legacy/all/messages", &reply(token, decision)).await;
         assert_eq!(sent.status, 204);
@@ -189,14 +189,14 @@ async fn what_cannot_be_undone_is_confirmed_through_a_room_once() {
         let sent = stage.post(&operator, "/aaep/legacy/all/messages", &reply(token, decision)).await;
         assert_eq!(sent.status, 204);
     }
-    let heard = room.until("state.changed").await;
-    let settled = &heard[heard.len() - 1];
+    let received = room.until("state.changed").await;
+    let settled = &received[received.len() - 1];
     assert_eq!(
         (&settled["from_state"], &settled["to_state"]),
         (&json!("awaiting_input"), &json!("calling_tool"))
     );
     assert_eq!(status().await, "approved", "the first reply wins");
-    run.finishes().await;
+    run.finish().await;
     let rest = room.until("session.completed").await;
     assert!(rest.iter().all(|event| event["type"] != "aaep:agent.awaiting.confirmation"), "{rest:?}");
 }
@@ -227,8 +227,8 @@ async fn a_room_has_the_runs_of_its_name_and_of_its_caller() {
         let first = room.next().await;
         let session = |run: RunId| run.to_string().replace("run_", "sess_");
         assert_eq!(first["session_id"], json!(session(seen.id)), "not {}", session(hidden.id));
-        seen.finishes().await;
-        hidden.finishes().await;
+        seen.finish().await;
+        hidden.finish().await;
     }
 }
 
@@ -261,7 +261,7 @@ impl RoomAgent for Beginner {
 }
 
 #[tokio::test]
-async fn an_input_begins_a_run_of_the_agent_and_the_id_of_its_session_comes_before_it() {
+async fn an_input_starts_a_run_of_the_agent_after_its_session_id() {
     let stage = Stage::new().await;
     let session = stage.engine.write().create_session(None).await.unwrap();
     let agent = Beginner { engine: stage.engine.clone(), session: session.id };

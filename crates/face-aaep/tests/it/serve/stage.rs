@@ -1,4 +1,4 @@
-//! The face on an engine, and short words for what tests do all the time.
+//! The face on an engine, with helpers for common steps.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use axum::response::Response;
 use bytes::BytesMut;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
-use recount_aaep::{Body as Said, Event as Told};
+use recount_aaep::{Body as AaepBody, Event as AaepEvent};
 use recount_engine::{Caller, Engine, Framing, Narrowing, NewRun, Scope, Triple, Visitor};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{ForeignId, Json, RunId, TaskId, door};
@@ -88,7 +88,7 @@ impl Stage {
         let queued = Queued { request_text: Some("Book a room.".into()), ..Queued::new(RunKind::External) };
         let new = NewRun { queued, task, session: None, resumed_from: None };
         let (id, _) = engine.write().create_run(new).await.unwrap();
-        let mut run = Run { engine: engine.clone(), id, seq: 0, said: String::new() };
+        let mut run = Run { engine: engine.clone(), id, seq: 0, open_text: String::new() };
         run.report(&[("run.started", json!({})), ("turn.started", json!({ "turn_index": 0 }))]).await;
         run
     }
@@ -170,8 +170,8 @@ pub(crate) struct Run {
     engine: Engine,
     pub(crate) id: RunId,
     seq: u64,
-    /// Of the text that is open.
-    said: String,
+    /// The open text.
+    open_text: String,
 }
 
 impl Run {
@@ -184,14 +184,14 @@ impl Run {
     }
 
     /// One piece of its answer.
-    pub(crate) async fn says(&mut self, text: &str) {
-        self.said += text;
+    pub(crate) async fn write(&mut self, text: &str) {
+        self.open_text += text;
         let data = json!({ "turn_index": 0, "block_index": 0, "delta": text });
         self.report(&[("assistant.text_delta", data)]).await;
     }
 
     /// A question that waits for an answer.
-    pub(crate) async fn asks(&mut self, id: &str) {
+    pub(crate) async fn ask_question(&mut self, id: &str) {
         let question = json!({
             "clarification_id": id, "question": "Which one?", "context": "Two fit.", "choices": ["a", "b"],
             "default_response": "a", "timeout_seconds": 600,
@@ -211,11 +211,11 @@ impl Run {
         self.engine.write().submit(self.id, command).await.unwrap();
     }
 
-    pub(crate) async fn finishes(&mut self) {
-        let said = std::mem::take(&mut self.said);
+    pub(crate) async fn finish(&mut self) {
+        let text = std::mem::take(&mut self.open_text);
         let mut events = Vec::new();
-        if !said.is_empty() {
-            let data = json!({ "turn_index": 0, "block_index": 0, "text": said });
+        if !text.is_empty() {
+            let data = json!({ "turn_index": 0, "block_index": 0, "text": text });
             events.push(("assistant.text_complete", data));
         }
         events.push(("turn.completed", json!({ "turn_index": 0, "stop_reason": "end_turn" })));
@@ -263,23 +263,23 @@ pub(crate) struct Listener {
 
 /// An event and the id of its frame.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedEvent {
     pub(crate) id: Option<String>,
-    pub(crate) event: Told,
+    pub(crate) event: AaepEvent,
 }
 
 impl Listener {
     /// The next event; `None` at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Option<Heard> {
+    pub(crate) async fn next(&mut self) -> Option<ReceivedEvent> {
         tokio::time::timeout(PATIENCE, self.read()).await.expect("an event or the end of the stream")
     }
 
-    async fn read(&mut self) -> Option<Heard> {
+    async fn read(&mut self) -> Option<ReceivedEvent> {
         loop {
             if let Some(frame) = self.decoder.next_frame() {
                 assert_eq!(frame.event.as_deref(), Some("aaep.event"), "{frame:?}");
-                let event = Told::parse(&frame.data).unwrap();
-                return Some(Heard { id: frame.id, event });
+                let event = AaepEvent::parse(&frame.data).unwrap();
+                return Some(ReceivedEvent { id: frame.id, event });
             }
             let piece = self.body.frame().await?.unwrap().into_data().unwrap();
             self.decoder.feed(&piece).unwrap();
@@ -287,48 +287,48 @@ impl Listener {
     }
 
     /// Everything up to the end of the stream.
-    pub(crate) async fn rest(&mut self) -> Vec<Heard> {
-        let mut heard = Vec::new();
+    pub(crate) async fn rest(&mut self) -> Vec<ReceivedEvent> {
+        let mut received = Vec::new();
         while let Some(next) = self.next().await {
-            heard.push(next);
+            received.push(next);
         }
-        heard
+        received
     }
 
-    /// The next event, of a stream that goes on.
-    pub(crate) async fn one(&mut self) -> Heard {
+    /// The next event of a stream that continues.
+    pub(crate) async fn one(&mut self) -> ReceivedEvent {
         self.next().await.expect("the stream goes on")
     }
 
     /// Everything up to the first event that this holds for.
-    pub(crate) async fn until(&mut self, is_it: impl Fn(&Said) -> bool) -> Vec<Heard> {
-        let mut heard = Vec::new();
+    pub(crate) async fn until(&mut self, is_it: impl Fn(&AaepBody) -> bool) -> Vec<ReceivedEvent> {
+        let mut received = Vec::new();
         loop {
             let next = self.next().await.expect("it comes before the end of the stream");
             let found = is_it(&next.event.body);
-            heard.push(next);
+            received.push(next);
             if found {
-                return heard;
+                return received;
             }
         }
     }
 }
 
 /// The summary of an event.
-pub(crate) fn summary(heard: &Heard) -> &str {
-    heard.event.summaries.normal.as_deref().unwrap_or_default()
+pub(crate) fn summary(received: &ReceivedEvent) -> &str {
+    received.event.summaries.normal.as_deref().unwrap_or_default()
 }
 
 /// The names of the events' types.
-pub(crate) fn types(heard: &[Heard]) -> Vec<&str> {
-    heard.iter().map(|heard| heard.event.type_name().trim_start_matches("aaep:agent.")).collect()
+pub(crate) fn types(received: &[ReceivedEvent]) -> Vec<&str> {
+    received.iter().map(|received| received.event.type_name().trim_start_matches("aaep:agent.")).collect()
 }
 
 /// The text of all output.
-pub(crate) fn text(heard: &[Heard]) -> String {
-    let chunk = |heard: &Heard| match &heard.event.body {
-        Said::OutputStreaming(output) => output.chunk.clone(),
+pub(crate) fn text(received: &[ReceivedEvent]) -> String {
+    let chunk = |received: &ReceivedEvent| match &received.event.body {
+        AaepBody::OutputStreaming(output) => output.chunk.clone(),
         _ => String::new(),
     };
-    heard.iter().map(chunk).collect()
+    received.iter().map(chunk).collect()
 }

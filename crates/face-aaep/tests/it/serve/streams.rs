@@ -1,34 +1,34 @@
-//! What a stream carries: one run, from its start or from where it stands, and all runs of a tenant.
+//! Tests of the content of streams: one run, from its start or its current state, and all runs of a tenant.
 
-use recount_aaep::Body as Said;
+use recount_aaep::Body as AaepBody;
 use serde_json::json;
 
 use crate::serve::stage::{Stage, request, summary, text, types};
 
 #[tokio::test]
-async fn a_run_is_heard_from_its_beginning_to_its_end() {
+async fn a_run_is_received_from_its_start_to_its_end() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
-    run.says("It rains. ").await;
+    run.write("It rains. ").await;
     let operator = stage.operator();
     let own = json!({ "run_id": run.id, "from": "start" });
     let location = stage.subscribe(&operator, &request(json!({}), own)).await;
     let mut listener = stage.listen(&operator, &location, None).await;
-    let mut heard = vec![listener.one().await];
-    run.says("Take a coat.").await;
-    run.finishes().await;
-    heard.extend(listener.rest().await);
-    assert_eq!(types(&heard)[0], "session.started");
-    assert_eq!(types(&heard).last(), Some(&"session.completed"));
-    assert_eq!(text(&heard), "It rains. Take a coat.");
+    let mut received = vec![listener.one().await];
+    run.write("Take a coat.").await;
+    run.finish().await;
+    received.extend(listener.rest().await);
+    assert_eq!(types(&received)[0], "session.started");
+    assert_eq!(types(&received).last(), Some(&"session.completed"));
+    assert_eq!(text(&received), "It rains. Take a coat.");
 }
 
 #[tokio::test]
-async fn a_listener_that_joins_hears_a_summary_and_open_prompts_and_then_what_follows() {
+async fn a_joining_listener_receives_a_summary_open_prompts_and_later_events() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
-    run.says("It rains. ").await;
-    run.asks("q-1").await;
+    run.write("It rains. ").await;
+    run.ask_question("q-1").await;
     let operator = stage.operator();
     let location = stage
         .subscribe(
@@ -43,70 +43,76 @@ async fn a_listener_that_joins_hears_a_summary_and_open_prompts_and_then_what_fo
     let joined = [listener.one().await, listener.one().await];
     assert_eq!(types(&joined), ["state.changed", "awaiting.clarification"]);
     assert!(summary(&joined[0]).contains("Book a room."), "{}", summary(&joined[0]));
-    assert!(joined.iter().all(|heard| heard.id.is_none()), "a stream is not resumed after them: {joined:?}");
-    run.says("Take a coat.").await;
-    run.finishes().await;
+    assert!(
+        joined.iter().all(|received| received.id.is_none()),
+        "a stream is not resumed after them: {joined:?}"
+    );
+    run.write("Take a coat.").await;
+    run.finish().await;
     let rest = listener.rest().await;
     assert_eq!(text(&rest), "Take a coat.");
     assert_eq!(types(&rest).last(), Some(&"session.completed"));
 }
 
 #[tokio::test]
-async fn a_run_that_has_ended_is_heard_whole() {
+async fn an_ended_run_is_received_completely() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
-    run.says("It rains.").await;
-    run.finishes().await;
+    run.write("It rains.").await;
+    run.finish().await;
     let operator = stage.operator();
     let location = stage.subscribe(&operator, &request(json!({}), json!({ "run_id": run.id }))).await;
-    let heard = stage.listen(&operator, &location, None).await.rest().await;
-    assert_eq!((types(&heard)[0], text(&heard).as_str()), ("session.started", "It rains."));
-    assert_eq!(types(&heard).last(), Some(&"session.completed"));
+    let received = stage.listen(&operator, &location, None).await.rest().await;
+    assert_eq!((types(&received)[0], text(&received).as_str()), ("session.started", "It rains."));
+    assert_eq!(types(&received).last(), Some(&"session.completed"));
 }
 
 #[tokio::test]
-async fn all_runs_are_heard_each_as_a_session_of_its_own() {
+async fn each_run_is_received_as_its_own_session() {
     let stage = Stage::new().await;
     let mut early = stage.run().await;
-    early.says("It rains. ").await;
+    early.write("It rains. ").await;
     let operator = stage.operator();
     let location = stage.subscribe(&operator, &request(json!({}), json!({}))).await;
     // What happens before the stream is opened belongs to it.
     let mut late = stage.run().await;
     let mut listener = stage.listen(&operator, &location, None).await;
-    let (mut heard, mut ended) = (vec![listener.one().await], 0);
-    late.says("It snows.").await;
-    late.finishes().await;
-    early.says("Take a coat.").await;
-    early.finishes().await;
+    let (mut received, mut ended) = (vec![listener.one().await], 0);
+    late.write("It snows.").await;
+    late.finish().await;
+    early.write("Take a coat.").await;
+    early.finish().await;
     while ended < 2 {
         let next = listener.one().await;
-        ended += usize::from(matches!(next.event.body, Said::SessionCompleted(_)));
-        heard.push(next);
+        ended += usize::from(matches!(next.event.body, AaepBody::SessionCompleted(_)));
+        received.push(next);
     }
     let of = |run: &crate::serve::stage::Run| {
         let session = recount_face_aaep::project::session_id(run.id);
-        let of: Vec<_> =
-            heard.iter().filter(|heard| heard.event.envelope.session_id == session).cloned().collect();
+        let of: Vec<_> = received
+            .iter()
+            .filter(|received| received.event.envelope.session_id == session)
+            .cloned()
+            .collect();
         of
     };
     let (early, late) = (of(&early), of(&late));
     assert_eq!(types(&early)[0], "state.changed", "it is joined");
     assert_eq!(types(&late)[0], "session.started");
     assert_eq!((text(&early).as_str(), text(&late).as_str()), ("Take a coat.", "It snows."));
-    assert_eq!(early.len() + late.len(), heard.len());
+    assert_eq!(early.len() + late.len(), received.len());
 }
 
 #[tokio::test]
-async fn of_a_run_that_ends_before_it_is_joined_everything_since_the_handshake_is_heard() {
+async fn a_run_that_ends_before_the_join_is_received_since_the_handshake() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
-    run.says("It rains. ").await;
+    run.write("It rains. ").await;
     let operator = stage.operator();
     let location = stage.subscribe(&operator, &request(json!({}), json!({}))).await;
-    run.says("Take a coat.").await;
-    run.finishes().await;
+    run.write("Take a coat.").await;
+    run.finish().await;
     let mut listener = stage.listen(&operator, &location, None).await;
-    let heard = listener.until(|said| matches!(said, Said::SessionCompleted(_))).await;
-    assert!(matches!(text(&heard).as_str(), "Take a coat." | ""), "{heard:?}");
+    let received = listener.until(|body| matches!(body, AaepBody::SessionCompleted(_))).await;
+    assert!(matches!(text(&received).as_str(), "Take a coat." | ""), "{received:?}");
 }

@@ -1,6 +1,6 @@
 //! What a stream keeps to: its rate, its filters, its language, and changes of them while it is open.
 
-use recount_aaep::Body as Said;
+use recount_aaep::Body as AaepBody;
 use serde_json::json;
 
 use crate::serve::stage::{Stage, request, summary, text, types};
@@ -9,7 +9,7 @@ use crate::serve::stage::{Stage, request, summary, text, types};
 const HELD: usize = 100;
 
 #[tokio::test]
-async fn what_is_critical_passes_a_full_bucket_and_every_filter_and_text_comes_before_it() {
+async fn critical_events_pass_the_rate_limit_and_all_filters_after_earlier_text() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
     let operator = stage.operator();
@@ -22,7 +22,7 @@ async fn what_is_critical_passes_a_full_bucket_and_every_filter_and_text_comes_b
     let mut listener = stage.listen(&operator, &location, None).await;
     assert_eq!(types(&[listener.one().await]), ["session.started"]);
     for word in ["It ", "rains. ", "Take ", "a ", "coat. "] {
-        run.says(word).await;
+        run.write(word).await;
     }
     for number in 0..HELD {
         let call = json!({
@@ -30,13 +30,13 @@ async fn what_is_critical_passes_a_full_bucket_and_every_filter_and_text_comes_b
         });
         run.report(&[("tool.invoked", call)]).await;
     }
-    run.asks("q-1").await;
-    let heard = listener.until(|said| matches!(said, Said::AwaitingClarification(_))).await;
+    run.ask_question("q-1").await;
+    let received = listener.until(|body| matches!(body, AaepBody::AwaitingClarification(_))).await;
     // Told by the order, not by a clock: at its rate the stream lets one of them go a second.
-    let before = types(&heard).iter().filter(|name| **name == "tool.invoked").count();
-    assert!(before < HELD, "it waits for the rate: {:?}", types(&heard));
-    assert_eq!(text(&heard), "It rains. Take a coat. ");
-    listener.until(|said| matches!(said, Said::ToolInvoked(_))).await;
+    let before = types(&received).iter().filter(|name| **name == "tool.invoked").count();
+    assert!(before < HELD, "it waits for the rate: {:?}", types(&received));
+    assert_eq!(text(&received), "It rains. Take a coat. ");
+    listener.until(|body| matches!(body, AaepBody::ToolInvoked(_))).await;
 }
 
 #[tokio::test]
@@ -55,16 +55,16 @@ async fn the_language_and_the_filters_change_while_a_stream_is_open() {
     let (status, accepted) = stage.post(&operator, "/aaep/v1/replies", &wish).await.json().await;
     assert_eq!((status, &accepted["type"]), (200, &json!("subscription.accepted")));
     assert_eq!(accepted["honored_capabilities"]["languages"], json!(["ar"]));
-    run.says("It rains.").await;
-    run.finishes().await;
+    run.write("It rains.").await;
+    run.finish().await;
     let rest = listener.rest().await;
     assert_eq!(text(&rest), "");
     assert_eq!(types(&rest).last(), Some(&"session.completed"));
-    assert!(rest.iter().all(|heard| !summary(heard).is_ascii()), "{rest:?}");
+    assert!(rest.iter().all(|received| !summary(received).is_ascii()), "{rest:?}");
 }
 
 #[tokio::test]
-async fn nothing_is_sent_after_a_close_and_the_subscription_is_gone() {
+async fn nothing_is_sent_after_a_close_and_the_subscription_is_removed() {
     let stage = Stage::new().await;
     let mut run = stage.run().await;
     let operator = stage.operator();
@@ -76,7 +76,7 @@ async fn nothing_is_sent_after_a_close_and_the_subscription_is_gone() {
     let close = json!({ "type": "subscription.close", "subscription_id": id, "reason_code": "subscriber_shutdown", "reason_message": "done" });
     let reply = stage.post(&operator, "/aaep/v1/replies", &close).await;
     assert_eq!(reply.status, 204);
-    run.says("It rains.").await;
+    run.write("It rains.").await;
     assert!(listener.rest().await.is_empty());
     assert_eq!(stage.get(&operator, &location, None).await.status, 404);
     assert_eq!(stage.state.figures().subscriptions, 0);

@@ -1,9 +1,9 @@
-//! Runs of other producers, which may go on while a prompt is open, ask several things at once, have the answers in any
-//! order, and end with prompts open. Numbers propose what happens next, the rules of runs refuse what is illegal, and the
-//! rest is held against the protocol's rules in the strict profile.
+//! Property tests of external runs, which may continue while a prompt is open, open several prompts, receive answers in
+//! any order, and end with open prompts. Random numbers propose events, the rules of runs refuse illegal ones, and the
+//! result is checked in the strict profile of the protocol.
 //!
-//! Two things that the log allows are left out, because no session can show them and be right: a call that cannot be undone,
-//! or has high risk, and that nobody was asked about; and an answer after the time that the prompt named.
+//! Two legal logs are excluded, because no session can show them validly: a grave call without an approval, and an
+//! answer after the deadline of its prompt.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ struct Producer<'a> {
     /// Text of the open blocks of the turn.
     texts: BTreeMap<u64, String>,
     next_block: u64,
-    /// Calls that may be made, with what was asked about them.
+    /// Calls that may be made, with their approvals.
     calls: BTreeMap<String, &'static str>,
 }
 
@@ -159,7 +159,7 @@ impl Producer<'_> {
         self.reports("assistant.tool_call_proposed", &data);
     }
 
-    /// What is asked and what is done then are the same.
+    /// The approved call and the executed call are the same.
     fn asks_leave(&mut self) {
         let stakes = [
             "",
@@ -365,13 +365,13 @@ fn look(events: &[Event], seen: &mut Seen) {
     let mut open: Vec<ForeignId> = Vec::new();
     for event in events {
         let settled = match event.payload() {
-            Payload::ApprovalRequested(asked) => {
-                open.push(asked.approval_id.clone());
+            Payload::ApprovalRequested(request) => {
+                open.push(request.approval_id.clone());
                 seen.several_prompts += u32::from(open.len() > 1);
                 None
             }
-            Payload::ClarificationRequested(asked) => {
-                open.push(asked.clarification_id.clone());
+            Payload::ClarificationRequested(request) => {
+                open.push(request.clarification_id.clone());
                 seen.several_prompts += u32::from(open.len() > 1);
                 None
             }
@@ -383,13 +383,13 @@ fn look(events: &[Event], seen: &mut Seen) {
                 seen.calls_beside_prompts += u32::from(!open.is_empty());
                 None
             }
-            Payload::ApprovalResolved(said) => {
-                let ended = said.decision == Decision::Cancelled && said.decided_elsewhere.is_none();
+            Payload::ApprovalResolved(resolved) => {
+                let ended = resolved.decision == Decision::Cancelled && resolved.decided_elsewhere.is_none();
                 seen.ended_with_prompts += u32::from(ended);
-                Some(&said.approval_id)
+                Some(&resolved.approval_id)
             }
             Payload::ApprovalTimedOut(late) => Some(&late.approval_id),
-            Payload::ClarificationAnswered(said) => Some(&said.clarification_id),
+            Payload::ClarificationAnswered(answered) => Some(&answered.clarification_id),
             Payload::ClarificationTimedOut(late) => Some(&late.clarification_id),
             _ => None,
         };
@@ -400,7 +400,7 @@ fn look(events: &[Event], seen: &mut Seen) {
     }
 }
 
-/// As many as `PROPTEST_CASES` says, for those who have an hour.
+/// The number of cases; `PROPTEST_CASES` overrides it for long runs.
 fn cases() -> u32 {
     u32::try_from(times(96)).unwrap()
 }
@@ -443,18 +443,21 @@ fn every_external_run_is_a_session_that_breaks_no_rule() {
 }
 
 #[test]
-fn what_is_decided_elsewhere_is_heard_as_it_was_decided() {
-    for (word, heard) in [("approved", "allowed it"), ("rejected", "refused"), ("undecided", "withdrawn")] {
+fn decisions_made_elsewhere_are_reported() {
+    for (word, expected) in
+        [("approved", "approved it"), ("rejected", "rejected it"), ("undecided", "withdrawn")]
+    {
         let mut producer = started(&[]);
         assert!(producer.reports("turn.started", r#"{"turn_index":0}"#));
         producer.asks_leave();
         let approval = producer.an_open_prompt(PromptKind::Approval).expect("it is open");
         assert!(producer.is_decided_elsewhere(&approval, word), "{word}");
         producer.ends();
-        let told = holds(&producer.events, "en-US");
-        let said: Vec<String> = told.iter().filter_map(|(_, event)| event.summaries.normal.clone()).collect();
-        assert!(said.iter().any(|text| text.contains(heard)), "{word}: {said:?}");
-        let refuses = said.iter().any(|text| text.contains("is not carried out"));
-        assert_eq!(refuses, word == "rejected", "{word}: {said:?}");
+        let projected = holds(&producer.events, "en-US");
+        let sentences: Vec<String> =
+            projected.iter().filter_map(|(_, event)| event.summaries.normal.clone()).collect();
+        assert!(sentences.iter().any(|text| text.contains(expected)), "{word}: {sentences:?}");
+        let refuses = sentences.iter().any(|text| text.contains("is not carried out"));
+        assert_eq!(refuses, word == "rejected", "{word}: {sentences:?}");
     }
 }

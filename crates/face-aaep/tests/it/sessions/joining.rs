@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use recount_aaep::rule::Severity;
 use recount_aaep::session::{Checker, Options};
 use recount_aaep::wire::Urgency;
-use recount_aaep::{Body, Event as Told};
+use recount_aaep::{Body, Event as AaepEvent};
 use recount_event::Event;
 use recount_face_aaep::project::{JoinReason, Place, Projector, informational};
 use recount_face_aaep::speech::Speech;
@@ -13,11 +13,11 @@ use recount_face_aaep::speech::Speech;
 use super::holds::token;
 use super::transcripts::stories;
 
-/// Joins a run after its first events: what is received, the prompts that are open, and what the summary says.
+/// Joins a run after its first events: the received events, the open prompts and the summary.
 struct Joined {
-    received: Vec<Told>,
-    prompts: Vec<Told>,
-    summary: Told,
+    received: Vec<AaepEvent>,
+    prompts: Vec<AaepEvent>,
+    summary: AaepEvent,
 }
 
 fn join(events: &[Event], at: usize, language: &str, late_ms: u64) -> Option<Joined> {
@@ -26,9 +26,9 @@ fn join(events: &[Event], at: usize, language: &str, late_ms: u64) -> Option<Joi
         projector.event(event, &token);
     }
     let joined = projector.join_summary(events[at - 1].occurred_ms + late_ms, JoinReason::Joined)?;
-    let prompts: Vec<Told> = joined.prompts.iter().map(|prompt| prompt.event.clone()).collect();
+    let prompts: Vec<AaepEvent> = joined.prompts.iter().map(|prompt| prompt.event.clone()).collect();
     let summary = joined.summary.clone();
-    let mut received: Vec<Told> = joined.into_events().collect();
+    let mut received: Vec<AaepEvent> = joined.into_events().collect();
     for event in &events[at..] {
         received.extend(projector.event(event, &token));
     }
@@ -37,7 +37,7 @@ fn join(events: &[Event], at: usize, language: &str, late_ms: u64) -> Option<Joi
 
 fn open_at(events: &[Event], at: usize) -> usize {
     let count = |name: &str| events[..at].iter().filter(|event| event.type_name() == name).count();
-    let asked = ["approval.requested", "clarification.requested", "handoff.requested"];
+    let opening = ["approval.requested", "clarification.requested", "handoff.requested"];
     let settled = [
         "approval.resolved",
         "approval.timed_out",
@@ -47,7 +47,7 @@ fn open_at(events: &[Event], at: usize) -> usize {
         "handoff.rejected",
         "handoff.timed_out",
     ];
-    asked.map(count).iter().sum::<usize>() - settled.map(count).iter().sum::<usize>()
+    opening.map(count).iter().sum::<usize>() - settled.map(count).iter().sum::<usize>()
 }
 
 /// What the checker cannot know without the beginning of a session: how it was opened, where open texts were, and which
@@ -56,7 +56,7 @@ const OF_THE_BEGINNING: [&str; 5] =
     ["session.start_first", "state.first", "stream.position", "tool.not_invoked", "tool.unconfirmed"];
 
 /// Errors that do not come from the beginning that is missing.
-fn errors(received: &[Told]) -> Vec<String> {
+fn errors(received: &[AaepEvent]) -> Vec<String> {
     let mut checker = Checker::new(Options::default());
     for (line, event) in received.iter().enumerate() {
         checker.text(line + 1, &event.to_json());
@@ -70,7 +70,7 @@ fn errors(received: &[Told]) -> Vec<String> {
 }
 
 #[test]
-fn a_listener_that_joins_hears_where_the_run_stands_and_every_open_prompt() {
+fn a_joining_listener_receives_a_summary_and_every_open_prompt() {
     let mut broken = BTreeSet::new();
     for (name, events) in stories() {
         for at in 1..events.len() {
@@ -97,7 +97,7 @@ fn a_listener_that_joins_hears_where_the_run_stands_and_every_open_prompt() {
 }
 
 #[test]
-fn a_prompt_that_is_emitted_again_has_the_time_that_is_left_and_its_own_token() {
+fn a_repeated_prompt_has_the_remaining_time_and_its_own_token() {
     let mut seen = 0;
     for (name, events) in stories() {
         for at in 1..events.len() {
@@ -129,26 +129,28 @@ fn a_prompt_that_is_emitted_again_has_the_time_that_is_left_and_its_own_token() 
 }
 
 #[test]
-fn a_prompt_for_those_who_cannot_reply_has_no_token_and_is_not_critical() {
+fn an_informational_prompt_has_no_token_and_is_not_critical() {
     let mut seen = BTreeSet::new();
     for (_, events) in stories() {
         for language in Speech::languages() {
             let mut projector = Projector::new(events[0].run_id, Speech::of(language));
-            for told in events.iter().flat_map(|event| projector.event(event, &token)).collect::<Vec<_>>() {
-                let Some(shown) = informational(&told) else {
-                    assert!(!told.to_json().contains("\"rpl_"), "{told}");
+            for projected in
+                events.iter().flat_map(|event| projector.event(event, &token)).collect::<Vec<_>>()
+            {
+                let Some(shown) = informational(&projected) else {
+                    assert!(!projected.to_json().contains("\"rpl_"), "{projected}");
                     continue;
                 };
                 assert!(!shown.to_json().contains("rpl_"), "{shown}");
                 assert_eq!(shown.envelope.urgency(), &Urgency::Normal);
-                assert_eq!(shown.envelope.event_id, told.envelope.event_id);
+                assert_eq!(shown.envelope.event_id, projected.envelope.event_id);
                 let text = shown.summaries.normal.clone().unwrap();
-                let asked = match &told.body {
+                let prompt_text = match &projected.body {
                     Body::AwaitingConfirmation(ask) => ask.action.clone(),
                     Body::AwaitingClarification(ask) => ask.question.clone(),
                     _ => unreachable!("only prompts are shown so"),
                 };
-                assert!(text.contains(&asked), "{text}");
+                assert!(text.contains(&prompt_text), "{text}");
                 seen.insert(text);
             }
         }

@@ -1,5 +1,5 @@
-//! The demo run as three listeners hear it, in each language: `docs/aaep/listening.md`. `RECOUNT_BLESS=1` writes the transcripts
-//! in the page, anything else compares.
+//! Compares the demo run, as three listeners hear it in each language, with `docs/aaep/listening.md`. `RECOUNT_BLESS=1`
+//! writes the transcripts in the page.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn shaper(language: &str, verbosity: &str) -> Shaper {
     Shaper::new(terms, &SubscriptionId::new("sub_1").unwrap())
 }
 
-/// What is spoken of an event. Changes of state in the background are for those who want to hear everything.
+/// The spoken text of an event. Background state changes are spoken only at the most verbose level.
 fn spoken(event: &AaepEvent, verbosity: &str) -> Option<String> {
     if let Body::OutputStreaming(piece) = &event.body {
         return Some(piece.chunk.trim().to_owned()).filter(|text| !text.is_empty());
@@ -53,7 +53,7 @@ fn spoken(event: &AaepEvent, verbosity: &str) -> Option<String> {
     form.or(forms.normal.as_ref()).cloned()
 }
 
-/// What one listener hears: lines with the second at which each is due.
+/// The lines that one listener hears, each with the second at which it is due.
 fn transcript(events: &[Event], language: &str, verbosity: &str) -> Vec<(u64, String)> {
     let mut shaper = shaper(language, verbosity);
     let began = events[0].occurred_ms;
@@ -114,7 +114,7 @@ fn the_page_has_what_listeners_of_the_demo_hear() {
     }
 }
 
-/// The more a listener asks for, the more there is; and nobody misses a prompt, its outcome, an answer or the ending.
+/// A higher verbosity gives more lines, and every listener hears prompts, outcomes, answers and the ending.
 #[test]
 fn every_listener_hears_prompts_outcomes_texts_and_the_ending() {
     let events = demo();

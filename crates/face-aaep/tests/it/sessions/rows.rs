@@ -1,6 +1,7 @@
 //! The table of what each event of the log gives: `rows.txt`, one case for each row. A case has the events before
-//! (`.`), the events that the row is about (`>`), and after each of those all that it gives, whole. `RECOUNT_BLESS=1` writes
-//! what is given, anything else compares. Types that give nothing are held against their examples in `testdata/events`.
+//! (`.`), the events that the row is about (`>`), and after each of those all that it gives, whole. `RECOUNT_BLESS=1`
+//! writes what is given, anything else compares. Types that give nothing are held against their examples in
+//! `testdata/events`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -214,7 +215,7 @@ fn named(row: &str) -> Vec<&'static str> {
     found
 }
 
-/// The registry is the table's executable form: what it says of a type is what some case of the type gives.
+/// Checks the registry against the cases: the events that it lists for a type are those that a case of the type gives.
 #[test]
 fn every_type_of_the_registry_has_its_case() {
     let (_, rows) = play(&std::fs::read_to_string(file()).unwrap());
@@ -254,7 +255,7 @@ fn every_type_of_the_registry_has_its_case() {
 }
 
 #[test]
-fn what_is_silent_gives_nothing_while_a_run_goes_on() {
+fn silent_event_types_give_nothing_during_a_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/events");
     let mut seen = BTreeSet::new();
     let examples = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());

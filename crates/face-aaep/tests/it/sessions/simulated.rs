@@ -1,5 +1,5 @@
-//! The runs of the simulation, of our own performer and of other producers, as sessions: all of them, and not only those
-//! that would be asked before something grave.
+//! The runs of the simulation, of our own performer and of other producers, as sessions: all of them, and not only
+//! those that would be requests before something grave.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,42 +12,42 @@ use recount_event::{Event, ForeignId, Payload, time};
 use recount_face_aaep::speech::Speech;
 use recount_sim::rules;
 
-use super::holds::told;
+use super::holds::projected;
 
 /// A third of those that every change is held to in the simulation itself.
 const SEEDS: u64 = 100;
 
-/// Calls whose session cannot be valid in the strict profile, because of what their producer did: nobody was asked before a
-/// grave one, something else was asked, or the approval came after the time that the prompt named.
+/// Counts calls for which no session can be valid in the strict profile, because of their producer: a grave call
+/// without an approval, a different call than the approved one, or an approval after the deadline of its prompt.
 fn beyond_the_protocol(events: &[Event]) -> usize {
-    let mut asked: BTreeMap<&ForeignId, (u64, &ForeignId, bool)> = BTreeMap::new();
+    let mut requests: BTreeMap<&ForeignId, (u64, &ForeignId, bool)> = BTreeMap::new();
     let mut granted: BTreeSet<&ForeignId> = BTreeSet::new();
     let mut count = 0;
     for event in events {
         match event.payload() {
             Payload::ApprovalRequested(ask) => {
                 let until = event.occurred_ms + ask.timeout_seconds.unwrap_or(86_400) * 1_000;
-                asked.insert(&ask.approval_id, (until, &ask.tool_call_id, ask.is_grave()));
+                requests.insert(&ask.approval_id, (until, &ask.tool_call_id, ask.is_grave()));
             }
             Payload::ApprovalExtended(more) => {
-                if let Some((until, ..)) = asked.get_mut(&more.approval_id) {
+                if let Some((until, ..)) = requests.get_mut(&more.approval_id) {
                     *until = time::parse_ms(&more.expires_at).unwrap();
                 }
             }
-            Payload::ApprovalResolved(said) if said.decision == Decision::Approved => {
-                if let Some((until, call, _)) = asked.get(&said.approval_id)
+            Payload::ApprovalResolved(resolved) if resolved.decision == Decision::Approved => {
+                if let Some((until, call, _)) = requests.get(&resolved.approval_id)
                     && event.occurred_ms < *until
                 {
                     granted.insert(call);
                 }
             }
             Payload::ApprovalTimedOut(late) if late.decision == Some(Decision::Approved) => {
-                granted.extend(asked.get(&late.approval_id).map(|(_, call, _)| *call));
+                granted.extend(requests.get(&late.approval_id).map(|(_, call, _)| *call));
             }
             Payload::ToolInvoked(call) => {
                 let grave = call.irreversible == Some(true) || call.risk_level == Some(RiskLevel::High);
-                let was_asked = asked.values().any(|(_, other, _)| **other == call.tool_call_id);
-                count += usize::from((grave || was_asked) && !granted.contains(&call.tool_call_id));
+                let had_approval = requests.values().any(|(_, other, _)| **other == call.tool_call_id);
+                count += usize::from((grave || had_approval) && !granted.contains(&call.tool_call_id));
             }
             _ => {}
         }
@@ -66,7 +66,7 @@ fn every_simulated_run_is_a_session_that_breaks_no_rule() {
         for events in rules::runs(seed).unwrap() {
             let mut checker = Checker::new(Options::default());
             let language = Speech::languages().nth(runs % 2).unwrap();
-            let sent = told(&events, language);
+            let sent = projected(&events, language);
             for (line, (_, event)) in sent.iter().enumerate() {
                 checker.text(line + 1, &event.to_json());
             }

@@ -1,9 +1,9 @@
-//! Every story as a listener hears it: `testdata/faces/aaep/<story>.<language>.txt`, a line an event, with its state and
-//! its normal form. `RECOUNT_BLESS=1` writes the files, anything else compares; where `CI` is set nothing is written.
+//! Compares the session of every story with its transcript `testdata/faces/aaep/<story>.<language>.txt`: a line per
+//! event, with its state and normal form. `RECOUNT_BLESS=1` writes the files, except if `CI` is set.
 
 use std::path::{Path, PathBuf};
 
-use recount_aaep::{Body, Event as Told};
+use recount_aaep::{Body, Event as AaepEvent};
 use recount_event::Event;
 use recount_event::codec::decode;
 use recount_face_aaep::speech::Speech;
@@ -28,10 +28,10 @@ pub(crate) fn stories() -> Vec<(String, Vec<Event>)> {
     stories
 }
 
-fn line(told: &Told) -> String {
+fn line(event: &AaepEvent) -> String {
     let text = |summary: &Option<String>| summary.as_deref().unwrap_or_default().to_owned();
-    let normal = text(&told.summaries.normal);
-    let line = match &told.body {
+    let normal = text(&event.summaries.normal);
+    let line = match &event.body {
         Body::StateChanged(change) if change.from_state == change.to_state => {
             format!("({}) {normal}", change.to_state)
         }
@@ -51,25 +51,25 @@ fn line(told: &Told) -> String {
 }
 
 #[test]
-fn every_story_is_heard_as_it_was_agreed() {
+fn every_story_matches_its_transcript() {
     let blessing = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
     assert!(!blessing || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
     let folder = testdata().join("faces/aaep");
     let mut wanted = Vec::new();
     for (name, events) in stories() {
         for language in Speech::languages() {
-            let heard: String = holds(&events, language).iter().map(|(_, told)| line(told)).collect();
+            let transcript: String = holds(&events, language).iter().map(|(_, event)| line(event)).collect();
             let file = folder.join(format!("{name}.{language}.txt"));
             if blessing {
                 std::fs::create_dir_all(&folder).unwrap();
-                std::fs::write(&file, &heard).unwrap();
+                std::fs::write(&file, &transcript).unwrap();
             }
             let agreed = std::fs::read_to_string(&file).unwrap_or_default();
-            assert_eq!(heard, agreed, "{}", file.display());
+            assert_eq!(transcript, agreed, "{}", file.display());
             wanted.push(file);
         }
     }
     let there = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let stray: Vec<PathBuf> = there.filter(|path| !wanted.contains(path)).collect();
-    assert!(stray.is_empty(), "no story is heard so: {stray:?}");
+    assert!(stray.is_empty(), "no story has this transcript: {stray:?}");
 }

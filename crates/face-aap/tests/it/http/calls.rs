@@ -1,4 +1,4 @@
-//! Calls: what an application carries out, what it allows, what it refuses, and what became of what it says too late.
+//! Tests of calls: client tools, permissions, refusals and late answers.
 
 use http::Method;
 use recount_engine::{Caller, Narrowing, Scope};
@@ -6,7 +6,7 @@ use recount_event::{ForeignId, Payload, RunId};
 use recount_run::{CancelledBy, Command};
 use serde_json::{Value, json};
 
-use crate::http::stage::{Stage, TurnStream, says};
+use crate::http::stage::{Stage, TurnStream, user_message};
 
 /// A call of each kind, then words.
 const MIXED: &str = r#"
@@ -58,14 +58,14 @@ async fn history(stage: &Stage, session: &str) -> Vec<Value> {
     body["history"]["full"].as_array().unwrap().clone()
 }
 
-/// What was asked for, and what a call's result is in the history.
-fn told_of(history: &[Value], id: &str) -> Vec<String> {
+/// The request of a call and its result in the history.
+fn results_of(history: &[Value], id: &str) -> Vec<String> {
     let of = history.iter().filter(|message| message["toolCallId"] == id);
     of.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-fn ids(told: &TurnStream) -> (String, String, String) {
-    let one = |name: &str| told.calls(name).pop().unwrap();
+fn ids(output: &TurnStream) -> (String, String, String) {
+    let one = |name: &str| output.calls(name).pop().unwrap();
     (one("weather"), one("lookup"), one("gate"))
 }
 
@@ -74,7 +74,7 @@ fn ids(told: &TurnStream) -> (String, String, String) {
 async fn calls_of_each_kind_are_answered_in_one_turn() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let first = stage.told(&session, &says("go", "message")).await;
+    let first = stage.stream_turn(&session, &user_message("go", "message")).await;
     assert_eq!(
         first.names(),
         ["turn_start", "text", "tool_call", "tool_call", "tool_call", "tool_result", "turn_stop"]
@@ -96,7 +96,8 @@ async fn calls_of_each_kind_are_answered_in_one_turn() {
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!(shown["status"], "waiting");
 
-    let second = stage.told(&session, &answers(&[result(&weather, "rain"), permission(&gate, true)])).await;
+    let second =
+        stage.stream_turn(&session, &answers(&[result(&weather, "rain"), permission(&gate, true)])).await;
     assert_eq!(second.names(), ["turn_start", "tool_result", "text", "turn_stop"]);
     assert_eq!(second.frames[1].data, json!({ "toolCallId": gate, "content": "went through" }));
     assert_eq!((second.text().as_str(), second.reason()), ("Done.", "end_turn"));
@@ -107,22 +108,23 @@ async fn calls_of_each_kind_are_answered_in_one_turn() {
     let roles: Vec<&str> = history.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "tool", "tool", "assistant"]);
     for (id, content) in [(&weather, "rain"), (&lookup, "value of a"), (&gate, "went through")] {
-        assert_eq!(told_of(&history, id), [content]);
+        assert_eq!(results_of(&history, id), [content]);
     }
 }
 
 // P-048
 #[tokio::test]
-async fn what_is_refused_is_not_carried_out_and_the_model_is_told() {
+async fn a_denied_call_is_not_executed_and_the_model_gets_the_refusal() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
-    let told = stage.told(&session, &answers(&[result(&weather, "rain"), permission(&gate, false)])).await;
-    assert_eq!(told.names(), ["turn_start", "tool_result", "text", "turn_stop"]);
-    let words = told.frames[1].data["content"].as_str().unwrap();
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
+    let output =
+        stage.stream_turn(&session, &answers(&[result(&weather, "rain"), permission(&gate, false)])).await;
+    assert_eq!(output.names(), ["turn_start", "tool_result", "text", "turn_stop"]);
+    let words = output.frames[1].data["content"].as_str().unwrap();
     assert!(words.contains("denied") && words.contains("because"), "{words}");
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
-    assert_eq!(told_of(&history(&stage, &session).await, &gate), [words]);
+    assert_eq!(results_of(&history(&stage, &session).await, &gate), [words]);
 }
 
 // P-037, P-029
@@ -130,7 +132,7 @@ async fn what_is_refused_is_not_carried_out_and_the_model_is_told() {
 async fn the_same_in_one_reply() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (_, first) = stage.turn(&session, &says("go", "none")).await.json().await;
+    let (_, first) = stage.turn(&session, &user_message("go", "none")).await.json().await;
     assert_eq!(first["stopReason"], "tool_use");
     let calls = first["messages"][0]["content"].as_array().unwrap();
     let id = |name: &str| {
@@ -151,13 +153,13 @@ async fn the_same_in_one_reply() {
 
 // P-050
 #[tokio::test]
-async fn an_answer_to_some_calls_is_kept_and_the_rest_waited_for() {
+async fn answers_to_some_calls_are_stored_and_the_turn_waits_for_the_rest() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
-    let some = stage.told(&session, &answers(&[result(&weather, "rain")])).await;
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
+    let some = stage.stream_turn(&session, &answers(&[result(&weather, "rain")])).await;
     assert_eq!((some.names(), some.reason()), (vec!["turn_start", "turn_stop"], "tool_use"));
-    let rest = stage.told(&session, &answers(&[permission(&gate, true)])).await;
+    let rest = stage.stream_turn(&session, &answers(&[permission(&gate, true)])).await;
     assert_eq!((rest.text().as_str(), rest.reason()), ("Done.", "end_turn"));
     let runs = stage.runs(&session).await;
     let events = stage.events(runs[0]).await;
@@ -166,7 +168,7 @@ async fn an_answer_to_some_calls_is_kept_and_the_rest_waited_for() {
 
 // P-051
 #[tokio::test]
-async fn what_was_never_open_or_was_answered_is_refused_before_the_stream() {
+async fn answers_to_unknown_or_settled_calls_are_refused_before_the_stream() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
     let turn = |messages: Vec<Value>| {
@@ -174,7 +176,7 @@ async fn what_was_never_open_or_was_answered_is_refused_before_the_stream() {
         async move { stage.turn(session, &answers(&messages)).await.refused().await }
     };
     assert_eq!(turn(vec![result("call_1", "x")]).await, (400, "call_not_found".into()));
-    let (weather, lookup, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, lookup, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     for messages in [
         vec![result("call_1", "x")],
         vec![permission("no such call", true)],
@@ -185,16 +187,16 @@ async fn what_was_never_open_or_was_answered_is_refused_before_the_stream() {
         assert_eq!(turn(messages.clone()).await, (400, "call_not_found".into()), "{messages:?}");
     }
     assert_eq!(turn(vec![permission(&weather, true)]).await, (400, "body_malformed".into()));
-    stage.told(&session, &answers(&[result(&weather, "rain")])).await;
+    stage.stream_turn(&session, &answers(&[result(&weather, "rain")])).await;
     assert_eq!(turn(vec![result(&weather, "sun")]).await, (409, "call_not_pending".into()));
     assert_eq!(
         turn(vec![result(&weather, "sun"), permission(&gate, true)]).await,
         (409, "call_not_pending".into())
     );
-    stage.told(&session, &answers(&[permission(&gate, true)])).await;
+    stage.stream_turn(&session, &answers(&[permission(&gate, true)])).await;
     assert_eq!(turn(vec![permission(&gate, true)]).await, (409, "call_not_pending".into()));
     assert_eq!(*stage.toys.at_gate.borrow(), 1);
-    assert_eq!(told_of(&history(&stage, &session).await, &weather), ["rain"]);
+    assert_eq!(results_of(&history(&stage, &session).await, &weather), ["rain"]);
 }
 
 // P-027: results that are too large to be read back together.
@@ -202,27 +204,27 @@ async fn what_was_never_open_or_was_answered_is_refused_before_the_stream() {
 async fn a_large_result_is_taken_like_any_other() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let (rain, shut) = ("r".repeat(400_000), "\u{2028}".repeat(130_000));
-    let told = stage
-        .told(&session, &answers(&[result(&weather, rain.as_str()), result(&gate, shut.as_str())]))
+    let output = stage
+        .stream_turn(&session, &answers(&[result(&weather, rain.as_str()), result(&gate, shut.as_str())]))
         .await;
-    assert_eq!(told.reason(), "end_turn");
+    assert_eq!(output.reason(), "end_turn");
     let history = history(&stage, &session).await;
-    assert_eq!((told_of(&history, &weather), told_of(&history, &gate)), (vec![rain], vec![shut]));
+    assert_eq!((results_of(&history, &weather), results_of(&history, &gate)), (vec![rain], vec![shut]));
 }
 
-// P-051: MAPPING says what happens when another face was first.
+// P-051: MAPPING defines the case that another face answered first.
 #[tokio::test]
-async fn what_another_face_answered_is_told_as_it_happened() {
+async fn answers_of_another_face_are_reported_with_their_outcome() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
-    let some = stage.told(&session, &answers(&[result(&weather, "rain")])).await;
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
+    let some = stage.stream_turn(&session, &answers(&[result(&weather, "rain")])).await;
     assert_eq!(some.reason(), "tool_use");
     let run = stage.runs(&session).await[0];
     resolve(&stage, run, false).await;
-    let late = stage.told(&session, &answers(&[permission(&gate, true)])).await;
+    let late = stage.stream_turn(&session, &answers(&[permission(&gate, true)])).await;
     assert_eq!(late.names(), ["turn_start", "tool_result", "text", "turn_stop"]);
     assert!(late.frames[1].data["content"].as_str().unwrap().contains("denied"), "{:?}", late.frames);
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
@@ -231,7 +233,7 @@ async fn what_another_face_answered_is_told_as_it_happened() {
 /// A client of another face approves or denies what waits for permission.
 async fn resolve(stage: &Stage, run: RunId, approve: bool) {
     let approvals = stage.events(run).await.into_iter().filter_map(|event| match event.payload() {
-        Payload::ApprovalRequested(asked) => Some(asked.approval_id.clone()),
+        Payload::ApprovalRequested(request) => Some(request.approval_id.clone()),
         _ => None,
     });
     for approval_id in approvals.collect::<Vec<ForeignId>>() {
@@ -266,15 +268,15 @@ async fn a_permission_for_a_call_of_the_seed_runs_nothing() {
 
 // P-053
 #[tokio::test]
-async fn a_result_for_a_call_of_ours_stands_for_it() {
+async fn a_result_for_a_server_call_is_used_as_its_result() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let both = [result(&weather, "rain"), result(&gate, "Unknown tool: gate")];
-    let told = stage.told(&session, &answers(&both)).await;
-    assert_eq!(told.reason(), "end_turn");
+    let output = stage.stream_turn(&session, &answers(&both)).await;
+    assert_eq!(output.reason(), "end_turn");
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
-    assert_eq!(told_of(&history(&stage, &session).await, &gate), ["Unknown tool: gate"]);
+    assert_eq!(results_of(&history(&stage, &session).await, &gate), ["Unknown tool: gate"]);
 }
 
 // P-054
@@ -282,12 +284,12 @@ async fn a_result_for_a_call_of_ours_stands_for_it() {
 async fn another_message_comes_instead_of_an_answer() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
-    let told = stage.say(&session, "never mind").await;
-    assert_eq!(told.reason(), "end_turn", "{:?}", told.frames);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
+    let output = stage.send_message(&session, "never mind").await;
+    assert_eq!(output.reason(), "end_turn", "{:?}", output.frames);
     let history = history(&stage, &session).await;
     for id in [&weather, &gate] {
-        let words = told_of(&history, id);
+        let words = results_of(&history, id);
         assert_eq!(words.len(), 1, "{history:?}");
         assert!(words[0].contains("instead of answering"), "{words:?}");
     }
@@ -301,15 +303,15 @@ async fn another_message_comes_instead_of_an_answer() {
 
 // P-055
 #[tokio::test]
-async fn a_tool_that_fails_is_told_and_the_turn_goes_on() {
+async fn a_failed_tool_is_reported_and_the_turn_continues() {
     let stage = Stage::with("[[turn]]\ncall = [{ name = \"fails\" }]\n[[turn]]\ntext = \"Pity.\"\n").await;
     let session = stage
         .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "fails", "trust": true }] } }))
         .await;
-    let told = stage.told(&session, &says("go", "message")).await;
-    assert_eq!(told.names(), ["turn_start", "tool_call", "tool_result", "text", "turn_stop"]);
-    assert!(told.frames[2].data["content"].as_str().unwrap().contains("broken"));
-    assert_eq!(told.reason(), "end_turn");
+    let output = stage.stream_turn(&session, &user_message("go", "message")).await;
+    assert_eq!(output.names(), ["turn_start", "tool_call", "tool_result", "text", "turn_stop"]);
+    assert!(output.frames[2].data["content"].as_str().unwrap().contains("broken"));
+    assert_eq!(output.reason(), "end_turn");
 }
 
 // P-058
@@ -317,24 +319,24 @@ async fn a_tool_that_fails_is_told_and_the_turn_goes_on() {
 async fn tools_are_off_unless_they_are_enabled() {
     let stage = Stage::with("[[turn]]\ncall = [{ name = \"lookup\" }]\n[[turn]]\ntext = \"Well.\"\n").await;
     let session = stage.session(json!({ "agent": { "name": "clerk" } })).await;
-    let told = stage.told(&session, &says("go", "message")).await;
-    assert_eq!(told.reason(), "end_turn");
+    let output = stage.stream_turn(&session, &user_message("go", "message")).await;
+    assert_eq!(output.reason(), "end_turn");
     assert_eq!(stage.toys.lookups(), 0);
 }
 
 // P-059, P-060, P-061, P-065
 #[tokio::test]
-async fn what_a_turn_overrides_lasts() {
+async fn overrides_of_a_turn_persist() {
     let script = "[[scene]]\nwhen = \"again\"\n[[scene.turn]]\ncall = [{ name = \"lookup\" }]\n[[scene.turn]]\n\
                   text = \"Two.\"\n[[turn]]\ntext = \"One.\"\n";
     let stage = Stage::with(script).await;
     let tool = json!({ "name": "weather", "description": "", "parameters": {} });
     let agent = json!({ "name": "clerk", "options": { "language": "Dutch", "tone": "dry", "key": "hush" } });
     let session = stage.session(json!({ "agent": agent, "tools": [tool] })).await;
-    let mut body = says("hi", "delta");
+    let mut body = user_message("hi", "delta");
     body["agent"] = json!({ "tools": [{ "name": "lookup", "trust": true }], "options": { "language": "Frisian", "key": "***" } });
     body["tools"] = json!([]);
-    assert_eq!(stage.told(&session, &body).await.reason(), "end_turn");
+    assert_eq!(stage.stream_turn(&session, &body).await.reason(), "end_turn");
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!(
         shown["agent"],
@@ -342,9 +344,9 @@ async fn what_a_turn_overrides_lasts() {
             "options": { "language": "Frisian", "tone": "dry", "key": "***" } })
     );
     assert!(shown.get("tools").is_none());
-    assert_eq!(stage.say(&session, "again").await.text(), "Two.");
+    assert_eq!(stage.send_message(&session, "again").await.text(), "Two.");
     assert_eq!(stage.toys.lookups(), 1);
-    let mut body = says("hi", "delta");
+    let mut body = user_message("hi", "delta");
     body["agent"] = json!({ "name": "other" });
     assert_eq!(stage.turn(&session, &body).await.refused().await, (400, "body_malformed".into()));
     body["agent"] = json!({ "options": { "tone": "cold" } });
@@ -353,10 +355,10 @@ async fn what_a_turn_overrides_lasts() {
 
 // P-006 in spirit: who may run things may not allow them.
 #[tokio::test]
-async fn a_permission_needs_leave_to_give_it() {
+async fn a_permission_needs_the_scope_to_approve() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let (runner, _revoke) = stage.caller(&[Scope::Read, Scope::Run], Narrowing::default());
     let path = format!("/sessions/{session}/turns");
     let granted = answers(&[result(&weather, "rain"), permission(&gate, true)]).to_string();
@@ -364,7 +366,7 @@ async fn a_permission_needs_leave_to_give_it() {
     assert_eq!(reply.refused().await, (403, "scope_missing".into()));
     let denied = answers(&[result(&weather, "rain"), permission(&gate, false)]).to_string();
     assert_eq!(
-        stage.ask_as(runner, Method::POST, &path, &[], denied).await.told().await.reason(),
+        stage.ask_as(runner, Method::POST, &path, &[], denied).await.into_turn_stream().await.reason(),
         "end_turn"
     );
 }
@@ -373,20 +375,20 @@ async fn a_permission_needs_leave_to_give_it() {
 async fn an_answer_with_a_key_is_given_once() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let body = answers(&[result(&weather, "rain"), permission(&gate, true)]).to_string();
     let path = format!("/sessions/{session}/turns");
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     for _ in 0..2 {
         let headers = [("idempotency-key", "k")];
         let reply = stage.ask_as(Caller::operator(), Method::POST, &path, &headers, body.clone()).await;
-        told.push(reply.told().await);
+        output.push(reply.into_turn_stream().await);
     }
-    assert_eq!((&told[0].turn, &told[0].frames), (&told[1].turn, &told[1].frames));
+    assert_eq!((&output[0].turn, &output[0].frames), (&output[1].turn, &output[1].frames));
     assert_eq!(*stage.toys.at_gate.borrow(), 1);
 }
 
-// Clarifications: asked as text, answered by the next user message.
+// Clarifications are sent as text and answered by the next user message.
 #[tokio::test]
 async fn a_question_is_text_and_the_next_message_its_answer() {
     let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }]\n[[turn]]\ntext = \"Good.\"\n";
@@ -394,55 +396,59 @@ async fn a_question_is_text_and_the_next_message_its_answer() {
     let session = stage
         .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "ask_user", "trust": true }] } }))
         .await;
-    let asked = stage.told(&session, &says("go", "message")).await;
-    assert_eq!(asked.names(), ["turn_start", "text", "turn_stop"], "{:?}", asked.frames);
-    assert!(asked.text().contains("Which one?"));
-    assert_eq!((asked.reason(), &asked.stop()["awaiting"]["kind"]), ("end_turn", &json!("clarification")));
-    let told = stage.told(&session, &says("the red one", "message")).await;
-    assert_eq!((told.text().as_str(), told.reason()), ("Good.", "end_turn"));
+    let question = stage.stream_turn(&session, &user_message("go", "message")).await;
+    assert_eq!(question.names(), ["turn_start", "text", "turn_stop"], "{:?}", question.frames);
+    assert!(question.text().contains("Which one?"));
+    assert_eq!(
+        (question.reason(), &question.stop()["awaiting"]["kind"]),
+        ("end_turn", &json!("clarification"))
+    );
+    let output = stage.stream_turn(&session, &user_message("the red one", "message")).await;
+    assert_eq!((output.text().as_str(), output.reason()), ("Good.", "end_turn"));
     assert_eq!(stage.runs(&session).await.len(), 1);
     let history = history(&stage, &session).await;
-    let said: Vec<&Value> = history.iter().filter(|message| message["role"] == "user").collect();
-    assert_eq!(said.len(), 2, "{history:?}");
-    assert_eq!(said[1]["content"], "the red one");
+    let sent: Vec<&Value> = history.iter().filter(|message| message["role"] == "user").collect();
+    assert_eq!(sent.len(), 2, "{history:?}");
+    assert_eq!(sent[1]["content"], "the red one");
 }
 
-// P-059, P-060: what a turn changes holds in it, also where it answers a question. Sent again, it is told again.
+// P-059, P-060: the changes of a turn apply in it, also if it answers a question. A repeated request gets the same
+// turn.
 #[tokio::test]
-async fn what_changes_with_the_answer_to_a_question_holds_at_once() {
+async fn changes_with_the_answer_to_a_question_apply_at_once() {
     let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }]\n\
                   [[turn]]\ncall = [{ name = \"lookup\" }]\n[[turn]]\ntext = \"Good.\"\n";
     let stage = Stage::with(script).await;
     let tools = json!([{ "name": "ask_user", "trust": true }, { "name": "lookup", "trust": true }]);
     let session = stage.session(json!({ "agent": { "name": "clerk", "tools": tools } })).await;
-    stage.told(&session, &says("go", "message")).await;
-    let mut body = says("the red one", "message");
+    stage.stream_turn(&session, &user_message("go", "message")).await;
+    let mut body = user_message("the red one", "message");
     body["agent"] = json!({ "tools": [{ "name": "ask_user", "trust": true }] });
     let path = format!("/sessions/{session}/turns");
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     for _ in 0..2 {
         let headers = [("idempotency-key", "k")];
         let reply = stage.ask_as(Caller::operator(), Method::POST, &path, &headers, body.to_string()).await;
-        told.push(reply.told().await);
+        output.push(reply.into_turn_stream().await);
     }
-    assert_eq!((&told[0].turn, &told[0].frames), (&told[1].turn, &told[1].frames));
-    assert_eq!((told[0].text().as_str(), stage.toys.lookups()), ("Good.", 0), "{:?}", told[0].frames);
+    assert_eq!((&output[0].turn, &output[0].frames), (&output[1].turn, &output[1].frames));
+    assert_eq!((output[0].text().as_str(), stage.toys.lookups()), ("Good.", 0), "{:?}", output[0].frames);
     assert_eq!(stage.runs(&session).await.len(), 1);
 }
 
 // P-051: nothing follows where others have ended the run.
 #[tokio::test]
-async fn an_answer_to_a_run_that_others_ended_is_told_so() {
+async fn an_answer_to_a_run_that_ended_elsewhere_reports_the_ending() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let run = stage.runs(&session).await[0];
     let command = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
     stage.engine.write().submit(run, command).await.unwrap();
     let both = [result(&weather, "rain"), permission(&gate, true)];
-    let told = stage.told(&session, &answers(&both)).await;
-    assert_eq!(told.names(), ["turn_start", "turn_stop"]);
-    assert_eq!((told.reason(), &told.stop()["error"]["message"]), ("error", &json!("enough")));
+    let output = stage.stream_turn(&session, &answers(&both)).await;
+    assert_eq!(output.names(), ["turn_start", "turn_stop"]);
+    assert_eq!((output.reason(), &output.stop()["error"]["message"]), ("error", &json!("enough")));
     let (status, body) = stage.turn(&session, &json!({ "messages": both })).await.json().await;
     assert_eq!((status, &body["error"]["code"], &body["messages"]), (200, &json!("cancelled"), &json!([])));
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
@@ -450,14 +456,18 @@ async fn an_answer_to_a_run_that_others_ended_is_told_so() {
 
 // P-052, P-060
 #[tokio::test]
-async fn what_a_turn_disables_it_cannot_allow() {
+async fn a_turn_cannot_permit_a_tool_that_it_disables() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let mut body = answers(&[result(&weather, "rain"), permission(&gate, true)]);
     body["agent"] = json!({ "tools": [] });
-    let told = stage.told(&session, &body).await;
-    assert!(told.frames[1].data["content"].as_str().unwrap().contains("not enabled"), "{:?}", told.frames);
+    let output = stage.stream_turn(&session, &body).await;
+    assert!(
+        output.frames[1].data["content"].as_str().unwrap().contains("not enabled"),
+        "{:?}",
+        output.frames
+    );
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!(shown["agent"]["tools"], json!([]));
@@ -470,13 +480,13 @@ async fn a_turn_stops_as_often_as_it_takes() {
                   [[turn]]\ncall = [{ name = \"weather\" }]\n[[turn]]\ntext = \"Done.\"\n";
     let stage = Stage::with(script).await;
     let session = mixed(&stage).await;
-    let mut told = stage.told(&session, &says("go", "message")).await;
+    let mut output = stage.stream_turn(&session, &user_message("go", "message")).await;
     for _ in 0..3 {
-        let id = told.calls("weather").pop().unwrap();
-        assert_eq!(told.reason(), "tool_use");
-        told = stage.told(&session, &answers(&[result(&id, "rain")])).await;
+        let id = output.calls("weather").pop().unwrap();
+        assert_eq!(output.reason(), "tool_use");
+        output = stage.stream_turn(&session, &answers(&[result(&id, "rain")])).await;
     }
-    assert_eq!((told.text().as_str(), told.reason()), ("Done.", "end_turn"));
+    assert_eq!((output.text().as_str(), output.reason()), ("Done.", "end_turn"));
     assert_eq!(stage.runs(&session).await.len(), 1);
 }
 
@@ -486,10 +496,10 @@ async fn input_that_the_model_wrote_wrong_is_an_object_all_the_same() {
     let script = "[[turn]]\ncall = [{ name = \"lookup\", raw = \"{broken\" }]\n[[turn]]\ntext = \"Well.\"\n";
     let stage = Stage::with(script).await;
     let session = mixed(&stage).await;
-    let told = stage.told(&session, &says("go", "message")).await;
-    let call = told.frames.iter().find(|frame| frame.name == "tool_call").unwrap();
+    let output = stage.stream_turn(&session, &user_message("go", "message")).await;
+    let call = output.frames.iter().find(|frame| frame.name == "tool_call").unwrap();
     assert!(call.data["input"].is_object(), "{call:?}");
-    assert_eq!((told.text().as_str(), told.reason()), ("Well.", "end_turn"));
+    assert_eq!((output.text().as_str(), output.reason()), ("Well.", "end_turn"));
     assert_eq!(stage.toys.lookups(), 0);
 }
 
@@ -498,24 +508,26 @@ async fn input_that_the_model_wrote_wrong_is_an_object_all_the_same() {
 async fn a_result_with_a_picture_comes_back_as_it_was() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let content = json!([
         { "type": "text", "text": "look" },
         { "type": "image", "url": "data:image/png;base64,iVBORw0KGgo=" },
     ]);
-    stage.told(&session, &answers(&[result(&weather, content.clone()), permission(&gate, true)])).await;
+    stage
+        .stream_turn(&session, &answers(&[result(&weather, content.clone()), permission(&gate, true)]))
+        .await;
     let history = history(&stage, &session).await;
-    let told = history.iter().find(|message| message["toolCallId"] == weather.as_str()).unwrap();
-    assert_eq!(told["content"], content);
+    let output = history.iter().find(|message| message["toolCallId"] == weather.as_str()).unwrap();
+    assert_eq!(output["content"], content);
 }
 
 #[tokio::test]
-async fn who_cancels_a_turn_that_waits_gives_up_what_it_waits_for() {
+async fn cancelling_a_waiting_turn_abandons_its_calls() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let first = stage.told(&session, &says("go", "message")).await;
+    let first = stage.stream_turn(&session, &user_message("go", "message")).await;
     let (weather, _, gate) = ids(&first);
-    let second = stage.told(&session, &answers(&[result(&weather, "rain")])).await;
+    let second = stage.stream_turn(&session, &answers(&[result(&weather, "rain")])).await;
     let cancel = |turn: &str| {
         let path = format!("/sessions/{session}/turns/{turn}/cancel");
         let stage = &stage;
@@ -529,18 +541,18 @@ async fn who_cancels_a_turn_that_waits_gives_up_what_it_waits_for() {
     assert_eq!((status, body), (200, json!({ "turnId": second.turn, "status": "stopped" })));
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!(shown["status"], "idle");
-    assert_eq!(told_of(&history(&stage, &session).await, &gate).len(), 1);
-    assert_eq!(stage.say(&session, "never mind").await.text(), "As you like.");
+    assert_eq!(results_of(&history(&stage, &session).await, &gate).len(), 1);
+    assert_eq!(stage.send_message(&session, "never mind").await.text(), "As you like.");
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
 }
 
 #[tokio::test]
-async fn a_turn_that_others_answered_in_part_can_still_be_given_up() {
+async fn a_turn_that_was_answered_in_part_can_be_cancelled() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let told = stage.told(&session, &says("go", "message")).await;
+    let output = stage.stream_turn(&session, &user_message("go", "message")).await;
     resolve(&stage, stage.runs(&session).await[0], true).await;
-    let path = format!("/sessions/{session}/turns/{}/cancel", told.turn);
+    let path = format!("/sessions/{session}/turns/{}/cancel", output.turn);
     assert_eq!(stage.ask(Method::POST, &path, "").await.status, 200);
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!(shown["status"], "idle");
@@ -549,10 +561,10 @@ async fn a_turn_that_others_answered_in_part_can_still_be_given_up() {
 
 // P-072: a client that knows nothing but the history answers what is open there.
 #[tokio::test]
-async fn a_fresh_client_goes_on_from_the_history() {
+async fn a_new_client_continues_from_the_history() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    stage.told(&session, &says("go", "message")).await;
+    stage.stream_turn(&session, &user_message("go", "message")).await;
     let history = history(&stage, &session).await;
     let answered: Vec<&str> = history.iter().filter_map(|message| message["toolCallId"].as_str()).collect();
     let calls = history.iter().filter(|message| message["role"] == "assistant");
@@ -567,45 +579,45 @@ async fn a_fresh_client_goes_on_from_the_history() {
         })
         .collect();
     assert_eq!(open.len(), 2, "{history:?}");
-    assert_eq!(stage.told(&session, &answers(&open)).await.text(), "Done.");
+    assert_eq!(stage.stream_turn(&session, &answers(&open)).await.text(), "Done.");
 }
 
 // Two answers at once: one is the first, and nothing runs twice.
 #[tokio::test]
-async fn of_two_answers_at_once_one_counts() {
+async fn one_of_two_simultaneous_answers_has_an_effect() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
-    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (weather, _, gate) = ids(&stage.stream_turn(&session, &user_message("go", "message")).await);
     let body = answers(&[result(&weather, "rain"), permission(&gate, true)]);
     let (one, two) = tokio::join!(stage.turn(&session, &body), stage.turn(&session, &body));
     let (good, bad) = if one.status == 200 { (one, two) } else { (two, one) };
-    assert_eq!(good.told().await.text(), "Done.");
+    assert_eq!(good.into_turn_stream().await.text(), "Done.");
     assert_eq!(bad.refused().await, (409, "call_not_pending".into()));
     assert_eq!(*stage.toys.at_gate.borrow(), 1);
-    assert_eq!(told_of(&history(&stage, &session).await, &weather).len(), 1);
+    assert_eq!(results_of(&history(&stage, &session).await, &weather).len(), 1);
 }
 
 // P-066: an answer is in the history in the form it came in.
 #[tokio::test]
-async fn of_two_questions_each_has_its_turn() {
+async fn each_of_two_questions_has_its_own_turn() {
     let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }, \
                   { name = \"ask_user\", input = { question = \"How many?\" } }]\n[[turn]]\ntext = \"Good.\"\n";
     let stage = Stage::with(script).await;
     let session = stage
         .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "ask_user", "trust": true }] } }))
         .await;
-    let first = stage.told(&session, &says("go", "message")).await;
+    let first = stage.stream_turn(&session, &user_message("go", "message")).await;
     assert!(first.text().contains("Which one?") && !first.text().contains("How many?"));
-    let second = stage.told(&session, &says("the red one", "message")).await;
+    let second = stage.stream_turn(&session, &user_message("the red one", "message")).await;
     assert!(second.text().contains("How many?"), "{:?}", second.frames);
     assert_eq!(second.stop()["awaiting"]["kind"], "clarification");
     let blocks = json!([{ "type": "text", "text": "three" }, { "type": "text", "text": "of them" }]);
     let body = json!({ "messages": [{ "role": "user", "content": blocks }], "stream": "message" });
-    let third = stage.told(&session, &body).await;
+    let third = stage.stream_turn(&session, &body).await;
     assert_eq!((third.text().as_str(), third.reason()), ("Good.", "end_turn"));
     let history = history(&stage, &session).await;
-    let said = history.iter().filter(|message| message["role"] == "user").map(|message| &message["content"]);
-    assert_eq!(said.collect::<Vec<_>>(), [&json!("go"), &json!("the red one"), &blocks]);
+    let sent = history.iter().filter(|message| message["role"] == "user").map(|message| &message["content"]);
+    assert_eq!(sent.collect::<Vec<_>>(), [&json!("go"), &json!("the red one"), &blocks]);
     // Who does not know blocks reads one text.
     let events = stage.events(stage.runs(&session).await[0]).await;
     let responses = events.iter().filter_map(|event| match event.payload() {
@@ -615,7 +627,7 @@ async fn of_two_questions_each_has_its_turn() {
     assert_eq!(responses.collect::<Vec<_>>(), [r#""the red one""#, r#""three\nof them""#]);
 }
 
-// A handoff cannot be answered here: what is said next takes its place.
+// A handoff cannot be answered here: what is sent next takes its place.
 #[tokio::test]
 async fn a_message_comes_while_a_takeover_is_needed() {
     let script = "[[scene]]\nwhen = \"never mind\"\n[[scene.turn]]\ntext = \"As you like.\"\n[[turn]]\n\
@@ -624,8 +636,8 @@ async fn a_message_comes_while_a_takeover_is_needed() {
     let session = stage
         .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "hand_off", "trust": true }] } }))
         .await;
-    let told = stage.told(&session, &says("go", "message")).await;
-    assert!(told.text().contains("Too hard."), "{:?}", told.frames);
-    assert_eq!((told.reason(), &told.stop()["awaiting"]["kind"]), ("end_turn", &json!("handoff")));
-    assert_eq!(stage.say(&session, "never mind").await.text(), "As you like.");
+    let output = stage.stream_turn(&session, &user_message("go", "message")).await;
+    assert!(output.text().contains("Too hard."), "{:?}", output.frames);
+    assert_eq!((output.reason(), &output.stop()["awaiting"]["kind"]), ("end_turn", &json!("handoff")));
+    assert_eq!(stage.send_message(&session, "never mind").await.text(), "As you like.");
 }

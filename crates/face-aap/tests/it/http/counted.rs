@@ -13,7 +13,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// The appends since this was asked last.
+    /// The appends since the last call.
     pub(crate) fn take(&self) -> Vec<Vec<String>> {
         std::mem::take(&mut self.appends.lock().unwrap())
     }

@@ -3,7 +3,7 @@
 use recount_engine::{Capabilities, Profile};
 use serde_json::{Value, json};
 
-use crate::http::stage::{Scenery, Stage, clerk, says};
+use crate::http::stage::{Scenery, Stage, clerk, user_message};
 
 const SCRIPT: &str = "[[turn]]\ntext = \"One.\"\n";
 const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
@@ -29,7 +29,7 @@ fn seed() -> Vec<Value> {
 
 // P-066, P-069, P-071, P-072
 #[tokio::test]
-async fn a_history_is_what_was_said_exactly_and_in_order() {
+async fn a_history_has_all_messages_exactly_and_in_order() {
     let stage = Stage::with(SCRIPT).await;
     let session = stage.session(json!({ "agent": { "name": "clerk" }, "messages": seed() })).await;
     assert_eq!(history(&stage, &session, "full").await, seed());
@@ -41,7 +41,7 @@ async fn a_history_is_what_was_said_exactly_and_in_order() {
     ]);
     let body = json!({ "messages": [{ "role": "user", "content": blocks }] });
     assert_eq!(stage.turn(&session, &body).await.json().await.1["stopReason"], "end_turn");
-    stage.told(&session, &says("and \u{2028} now\u{0}", "message")).await;
+    stage.stream_turn(&session, &user_message("and \u{2028} now\u{0}", "message")).await;
     let mut expected = seed();
     expected.extend([
         json!({ "role": "user", "content": blocks }),
@@ -56,7 +56,7 @@ async fn a_history_is_what_was_said_exactly_and_in_order() {
 
 // P-068
 #[tokio::test]
-async fn a_history_that_is_not_declared_is_not_there() {
+async fn an_undeclared_history_is_refused() {
     let agent = |name: &str, history_full: bool| Profile {
         name: name.into(),
         capabilities: Capabilities {
@@ -99,21 +99,22 @@ async fn pictures_that_the_agent_does_not_take_are_refused() {
         ("http", "file:///etc/passwd"),
     ] {
         let session = stage.session(json!({ "agent": { "name": name } })).await;
-        let said = json!({ "role": "user", "content": [{ "type": "image", "url": url }] });
-        let reply = stage.turn(&session, &json!({ "messages": [said] })).await;
+        let message = json!({ "role": "user", "content": [{ "type": "image", "url": url }] });
+        let reply = stage.turn(&session, &json!({ "messages": [message] })).await;
         assert_eq!(reply.refused().await, (400, "image_refused".into()), "{name} {url}");
-        let reply = stage.post("/sessions", &json!({ "agent": { "name": name }, "messages": [said] })).await;
+        let reply =
+            stage.post("/sessions", &json!({ "agent": { "name": name }, "messages": [message] })).await;
         assert_eq!(reply.refused().await, (400, "image_refused".into()), "{name} {url}");
     }
 }
 
 #[tokio::test]
-async fn a_session_goes_on_from_a_place_in_another_one() {
+async fn a_fork_continues_from_a_position_in_another_session() {
     let stage = Stage::with(SCRIPT).await;
     let agent = json!({ "name": "clerk", "options": { "language": "Dutch", "key": "hush" } });
     let session = stage.session(json!({ "agent": agent, "messages": seed(), "title": "First" })).await;
-    stage.say(&session, "one").await;
-    stage.say(&session, "two").await;
+    stage.send_message(&session, "one").await;
+    stage.send_message(&session, "two").await;
     let whole = history(&stage, &session, "full").await;
     let fork = |body: Value| {
         let (stage, session) = (&stage, &session);
@@ -125,8 +126,8 @@ async fn a_session_goes_on_from_a_place_in_another_one() {
     assert_eq!(history(&stage, forked, "full").await, whole[..5]);
     let (_, shown) = stage.get(&format!("/sessions/{forked}")).await.json().await;
     assert_eq!((&shown["title"], &shown["agent"]["options"]["key"]), (&json!("Second"), &json!("***")));
-    // It goes on by itself, and the other one stays.
-    assert_eq!(stage.say(forked, "else").await.reason(), "end_turn");
+    // The fork continues on its own, and the original session stays unchanged.
+    assert_eq!(stage.send_message(forked, "else").await.reason(), "end_turn");
     assert_eq!(history(&stage, forked, "full").await.len(), 7);
     assert_eq!(history(&stage, &session, "full").await, whole);
     let (_, made) = fork(json!({})).await.json().await;
@@ -138,14 +139,14 @@ async fn a_session_goes_on_from_a_place_in_another_one() {
 
 // P-067
 #[tokio::test]
-async fn a_history_that_was_shortened_keeps_what_the_agent_was_told_to_be() {
+async fn a_compacted_history_keeps_the_system_prompt() {
     let long = "word ".repeat(400);
     let script = format!("[[turn]]\ntext = \"{long}\"\n");
     let profiles = vec![Profile { compact_above: Some(600), ..clerk() }];
     let stage = Stage::of(Scenery { script, profiles, ..Scenery::default() }).await;
     let session = stage.session(json!({ "agent": { "name": "clerk" }, "messages": seed() })).await;
     for _ in 0..6 {
-        assert_eq!(stage.say(&session, "more").await.reason(), "end_turn");
+        assert_eq!(stage.send_message(&session, "more").await.reason(), "end_turn");
     }
     let (full, compacted) =
         (history(&stage, &session, "full").await, history(&stage, &session, "compacted").await);

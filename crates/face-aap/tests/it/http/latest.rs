@@ -4,7 +4,7 @@ use http::Method;
 use recount_engine::{Narrowing, Scope};
 use serde_json::json;
 
-use crate::http::stage::{Stage, frames, says};
+use crate::http::stage::{Stage, frames, user_message};
 
 const GATED: &str = r#"
 [[turn]]
@@ -39,7 +39,7 @@ async fn a_running_turn_is_named_by_the_session_the_list_and_the_refusal() {
     let session = session(&stage).await;
     let (_, idle) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!((&idle["status"], idle.get("runningTurnId")), (&json!("idle"), None));
-    let running = stage.turn(&session, &says("go", "delta")).await;
+    let running = stage.turn(&session, &user_message("go", "delta")).await;
     let turn = running.header("aap-turn-id").to_owned();
     stage.toys.at_gate(1).await;
 
@@ -47,7 +47,7 @@ async fn a_running_turn_is_named_by_the_session_the_list_and_the_refusal() {
     assert_eq!((&shown["status"], &shown["runningTurnId"]), (&json!("running"), &json!(turn)));
     let (_, listed) = stage.get("/sessions").await.json().await;
     assert_eq!(listed["sessions"][0]["runningTurnId"], json!(turn));
-    let busy = stage.turn(&session, &says("more", "delta")).await;
+    let busy = stage.turn(&session, &user_message("more", "delta")).await;
     assert_eq!(busy.header("aap-turn-id"), turn);
     let (status, busy) = busy.json().await;
     assert_eq!((status, &busy["code"], &busy["turnId"]), (409, &json!("session_busy"), &json!(turn)));
@@ -57,13 +57,13 @@ async fn a_running_turn_is_named_by_the_session_the_list_and_the_refusal() {
     let (_, shown) = stage.get(&format!("/sessions/{session}/turns/latest")).await.json().await;
     assert_eq!((&shown["turnId"], &shown["status"]), (&json!(turn), &json!("running")));
     stage.toys.open_gate();
-    let (resumed, running) = (resumed.told().await, running.told().await);
+    let (resumed, running) = (resumed.into_turn_stream().await, running.into_turn_stream().await);
     assert_eq!((&resumed.turn, &resumed.frames), (&running.turn, &running.frames));
 
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!((&shown["status"], shown.get("runningTurnId")), (&json!("idle"), None));
     // One that stopped meanwhile is still there to be read.
-    let after = stage.get(&format!("/sessions/{session}/turns/latest/events")).await.told().await;
+    let after = stage.get(&format!("/sessions/{session}/turns/latest/events")).await.into_turn_stream().await;
     assert_eq!((&after.turn, &after.frames), (&running.turn, &running.frames));
 }
 
@@ -72,7 +72,7 @@ async fn a_running_turn_is_named_by_the_session_the_list_and_the_refusal() {
 async fn a_turn_that_an_answer_opened_is_named() {
     let stage = Stage::with(ASKING).await;
     let session = session(&stage).await;
-    let first = stage.told(&session, &says("go", "delta")).await;
+    let first = stage.stream_turn(&session, &user_message("go", "delta")).await;
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!((&shown["status"], shown.get("runningTurnId")), (&json!("waiting"), None));
     let latest = stage.get(&format!("/sessions/{session}/turns/latest")).await.json().await.1;
@@ -91,8 +91,8 @@ async fn a_turn_that_an_answer_opened_is_named() {
     let (status, stopped) =
         stage.post(&format!("/sessions/{session}/turns/latest/cancel"), &json!({})).await.json().await;
     assert_eq!((status, &stopped["turnId"]), (200, &json!(turn)));
-    let told = frames(&running.text().await);
-    assert_eq!(told.last().unwrap().data["error"]["code"], "cancelled");
+    let output = frames(&running.text().await);
+    assert_eq!(output.last().unwrap().data["error"]["code"], "cancelled");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use recount_engine::{Caller, Narrowing, Scope};
 use recount_event::ForeignId;
 use serde_json::{Value, json};
 
-use crate::http::stage::{Stage, TurnStream, says, stored};
+use crate::http::stage::{Stage, TurnStream, stored, user_message};
 
 const CARD: &str = "4111111111111111";
 const MASKED: &str = "****************";
@@ -49,8 +49,8 @@ async fn read(stage: &Stage, caller: &Caller, session: &str, turn: &str) -> Vec<
     all
 }
 
-fn answers(told: &TurnStream) -> Value {
-    let one = |name: &str| told.calls(name).pop().unwrap();
+fn answers(output: &TurnStream) -> Value {
+    let one = |name: &str| output.calls(name).pop().unwrap();
     json!({ "stream": "delta", "messages": [
         { "role": "tool", "toolCallId": one("pay"), "content": "done" },
         { "role": "tool_permission", "toolCallId": one("lookup"), "granted": true },
@@ -58,11 +58,11 @@ fn answers(told: &TurnStream) -> Value {
 }
 
 #[tokio::test]
-async fn the_application_gets_the_original_while_the_call_is_open_and_nobody_else_does() {
+async fn only_the_application_gets_the_original_and_only_while_the_call_is_open() {
     for stream in ["delta", "message"] {
         let stage = Stage::with(PAYMENT).await;
         let session = session(&stage).await;
-        let first = stage.told(&session, &says("pay", stream)).await;
+        let first = stage.stream_turn(&session, &user_message("pay", stream)).await;
         let input = |name: &str| {
             let frame =
                 first.frames.iter().find(|frame| frame.name == "tool_call" && frame.data["name"] == name);
@@ -82,7 +82,7 @@ async fn the_application_gets_the_original_while_the_call_is_open_and_nobody_els
             assert!(!text.contains(CARD) && text.matches(MASKED).count() == 2, "{text}");
         }
 
-        let second = stage.told(&session, &answers(&first)).await;
+        let second = stage.stream_turn(&session, &answers(&first)).await;
         assert_eq!(second.reason(), "end_turn");
         for caller in [&owner, &reader] {
             for text in read(&stage, caller, &session, &first.turn).await {
@@ -115,14 +115,14 @@ text = "Paid."
         let session = stage
             .session(json!({ "agent": { "name": "clerk" }, "tools": [tool("pay"), tool("weather")] }))
             .await;
-        let first = stage.told(&session, &says("pay", stream)).await;
+        let first = stage.stream_turn(&session, &user_message("pay", stream)).await;
         let [pay, weather] = ["pay", "weather"].map(|name| first.calls(name).pop().unwrap());
         let body = json!({
             "stream": stream,
             "tools": [tool("weather")],
             "messages": [{ "role": "tool", "toolCallId": weather, "content": "rain" }],
         });
-        assert_eq!(stage.told(&session, &body).await.reason(), "tool_use");
+        assert_eq!(stage.stream_turn(&session, &body).await.reason(), "tool_use");
 
         let (owner, _revoke) = stage.caller(&[Scope::Run, Scope::Read], Narrowing::default());
         for text in read(&stage, &owner, &session, &first.turn).await {
@@ -137,7 +137,7 @@ text = "Paid."
             "stream": stream,
             "messages": [{ "role": "tool", "toolCallId": pay, "content": "done" }],
         });
-        assert_eq!(stage.told(&session, &body).await.reason(), "end_turn");
+        assert_eq!(stage.stream_turn(&session, &body).await.reason(), "end_turn");
         for text in read(&stage, &owner, &session, &first.turn).await {
             assert!(!text.contains(CARD), "{text}");
         }
@@ -151,7 +151,7 @@ async fn a_reply_in_one_piece_and_one_sent_again_bring_the_original_too() {
     let path = format!("/sessions/{session}/turns");
     for _ in 0..2 {
         let headers = [("idempotency-key", "one")];
-        let body = says("pay", "none").to_string();
+        let body = user_message("pay", "none").to_string();
         let reply = stage.ask_as(Caller::operator(), Method::POST, &path, &headers, body).await;
         let (_, reply) = reply.json().await;
         assert_eq!(
@@ -162,12 +162,12 @@ async fn a_reply_in_one_piece_and_one_sent_again_bring_the_original_too() {
     }
 }
 
-/// A fork begins with what was said, as it is stored.
+/// A fork begins with the messages as stored, which are masked.
 #[tokio::test]
 async fn a_fork_while_the_call_is_open_takes_no_original_along() {
     let stage = Stage::with(PAYMENT).await;
     let session = session(&stage).await;
-    stage.told(&session, &says("pay", "delta")).await;
+    stage.stream_turn(&session, &user_message("pay", "delta")).await;
     let (_, fork) = stage.post(&format!("/sessions/{session}/fork"), &json!({})).await.json().await;
     let fork = fork["sessionId"].as_str().unwrap();
     let history = stage.get(&format!("/sessions/{fork}/history?type=full")).await.text().await;
@@ -175,18 +175,18 @@ async fn a_fork_while_the_call_is_open_takes_no_original_along() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_leaves_no_original() {
+async fn an_abandoned_call_leaves_no_original() {
     let stage = Stage::with(PAYMENT).await;
     let session = session(&stage).await;
-    let told = stage.told(&session, &says("pay", "delta")).await;
-    let path = format!("/sessions/{session}/turns/{}/cancel", told.turn);
+    let output = stage.stream_turn(&session, &user_message("pay", "delta")).await;
+    let path = format!("/sessions/{session}/turns/{}/cancel", output.turn);
     assert_eq!(stage.post(&path, &json!({})).await.status, 200);
-    for text in read(&stage, &Caller::operator(), &session, &told.turn).await {
+    for text in read(&stage, &Caller::operator(), &session, &output.turn).await {
         assert!(!text.contains(CARD), "{text}");
     }
     let run = stage.runs(&session).await[0];
     for name in ["pay", "lookup"] {
-        let call = ForeignId::parse(&told.calls(name).pop().unwrap()).unwrap();
+        let call = ForeignId::parse(&output.calls(name).pop().unwrap()).unwrap();
         assert_eq!(stage.engine.write().unseal(run, &call).await.unwrap(), None, "{name}");
     }
 }

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::http::stage::{Stage, says, stored};
+use crate::http::stage::{Stage, stored, user_message};
 
 /// No shape gives them away, and the server's own masking does not know them.
 const FIRST: &str = "plain words as a canary one";
@@ -28,7 +28,7 @@ fn assert_masked(text: &str) {
 }
 
 #[tokio::test]
-async fn what_a_session_was_given_as_a_secret_is_masked_in_all_its_runs() {
+async fn secrets_of_a_session_are_masked_in_all_its_runs() {
     let stage = Stage::with(REPEATING).await;
     let session = stage
         .session(json!({
@@ -43,18 +43,18 @@ async fn what_a_session_was_given_as_a_secret_is_masked_in_all_its_runs() {
         }))
         .await;
     // The second one comes with the message that repeats it.
-    let mut turn = says(&format!("control-word, {FIRST}, {SECOND}"), "message");
+    let mut turn = user_message(&format!("control-word, {FIRST}, {SECOND}"), "message");
     turn["agent"] = json!({ "options": { "key": SECOND } });
-    let told = stage.told(&session, &turn).await;
-    assert_eq!(told.reason(), "tool_use");
+    let output = stage.stream_turn(&session, &turn).await;
+    assert_eq!(output.reason(), "tool_use");
     assert_masked(&stored(&stage, &session).await);
     // Both tools are called with what the model wrote.
-    let weather = told.frames.iter().find(|frame| frame.data["name"] == "weather").unwrap();
+    let weather = output.frames.iter().find(|frame| frame.data["name"] == "weather").unwrap();
     assert_eq!(weather.data["input"], json!({ "key": FIRST }));
-    let result = told.frames.iter().find(|frame| frame.name == "tool_result").unwrap();
+    let result = output.frames.iter().find(|frame| frame.name == "tool_result").unwrap();
     assert!(result.data["content"].as_str().unwrap().starts_with("value of ****"), "{}", result.data);
 
-    let weather = told.calls("weather").pop().unwrap();
+    let weather = output.calls("weather").pop().unwrap();
     let answer = json!({
         "messages": [{ "role": "tool", "toolCallId": weather, "content": format!("rain, {SECOND}") }],
     });
@@ -75,7 +75,7 @@ async fn what_a_session_was_given_as_a_secret_is_masked_in_all_its_runs() {
     }
 }
 
-/// A secret that comes with an answer counts for the run that goes on.
+/// A secret in an answer applies to the continued run.
 #[tokio::test]
 async fn a_secret_that_comes_with_an_answer_is_masked_from_then_on() {
     let stage = Stage::with(REPEATING).await;
@@ -85,8 +85,8 @@ async fn a_secret_that_comes_with_an_answer_is_masked_from_then_on() {
             "tools": [{ "name": "weather", "description": "", "parameters": { "type": "object" } }],
         }))
         .await;
-    let told = stage.say(&session, "go").await;
-    let weather = told.calls("weather").pop().unwrap();
+    let output = stage.send_message(&session, "go").await;
+    let weather = output.calls("weather").pop().unwrap();
     let answer = json!({
         "messages": [{ "role": "tool", "toolCallId": weather, "content": format!("rain, {SECOND}") }],
         "agent": { "options": { "key": SECOND } },

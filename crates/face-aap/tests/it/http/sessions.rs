@@ -5,7 +5,7 @@ use recount_engine::{Caller, Narrowing, Scope};
 use recount_event::SessionId;
 use serde_json::{Value, json};
 
-use crate::http::stage::{Stage, says};
+use crate::http::stage::{Stage, user_message};
 
 const SCRIPT: &str = "[[turn]]\ntext = \"Hello.\"\n[[turn]]\ntext = \"Again.\"\n";
 
@@ -15,7 +15,7 @@ fn plain() -> Value {
 
 // P-001, P-002, P-003, P-004
 #[tokio::test]
-async fn the_agents_are_told_to_everybody() {
+async fn all_clients_may_list_the_agents() {
     let stage = Stage::with("").await;
     let request = Request::get("/meta").body("".into()).unwrap();
     let response = stage.send(request, None).await;
@@ -41,7 +41,7 @@ async fn the_agents_are_told_to_everybody() {
 
 // P-010 for what lies under the prefix
 #[tokio::test]
-async fn a_trailing_slash_is_no_other_place_and_what_is_not_there_is_said() {
+async fn a_trailing_slash_is_ignored_and_unknown_paths_are_reported() {
     let stage = Stage::with("").await;
     let session = stage.session(plain()).await;
     for path in ["/meta/".to_owned(), "/sessions/".into(), format!("/sessions/{session}/")] {
@@ -83,7 +83,7 @@ async fn a_session_is_created_and_shown_without_its_secrets() {
     assert_eq!(shown["tools"], json!([tool]));
     assert_eq!((&shown["title"], &shown["status"]), (&json!("Mine"), &json!("idle")));
     assert!(shown["createdAt"].is_string() && shown["updatedAt"].is_string());
-    assert!(stage.runs(&session).await.is_empty(), "the agent was not asked");
+    assert!(stage.runs(&session).await.is_empty(), "the agent did not run");
     let (_, listed) = stage.get("/sessions").await.json().await;
     assert_eq!(listed["sessions"][0]["agent"], shown["agent"]);
     assert!(!listed.to_string().contains("hush"));
@@ -91,7 +91,7 @@ async fn a_session_is_created_and_shown_without_its_secrets() {
 
 // P-012, P-013, P-077
 #[tokio::test]
-async fn what_is_no_session_is_refused_and_harms_nobody() {
+async fn invalid_sessions_are_refused_without_effect() {
     let stage = Stage::with("").await;
     for (body, code) in [
         ("", "body_malformed"),
@@ -126,28 +126,28 @@ async fn bodies_and_messages_that_are_too_large_are_refused_as_such() {
     let stage = Stage::with(SCRIPT).await;
     let session = stage.session(plain()).await;
     let large = "x".repeat(recount_face_aap::limits::BODY_BYTES_MAX);
-    let reply = stage.turn(&session, &says(&large, "none")).await;
+    let reply = stage.turn(&session, &user_message(&large, "none")).await;
     assert_eq!(reply.refused().await, (413, "body_too_large".into()));
-    let reply = stage.turn(&session, &says(&large[..500 << 10], "none")).await;
+    let reply = stage.turn(&session, &user_message(&large[..500 << 10], "none")).await;
     assert_eq!(reply.refused().await, (413, "body_too_large".into()));
     let long = large[..300 << 10].to_owned();
-    assert_eq!(stage.say(&session, &long).await.reason(), "end_turn");
+    assert_eq!(stage.send_message(&session, &long).await.reason(), "end_turn");
     let (_, history) = stage.get(&format!("/sessions/{session}/history?type=full")).await.json().await;
     assert_eq!(history["history"]["full"][0], json!({ "role": "user", "content": long }));
 }
 
 // P-015, P-016
 #[tokio::test]
-async fn what_is_not_there_is_not_found_and_what_was_deleted_is_not_there() {
+async fn missing_and_deleted_sessions_are_not_found() {
     let stage = Stage::with(SCRIPT).await;
     let session = stage.session(plain()).await;
-    stage.say(&session, "hi").await;
+    stage.send_message(&session, "hi").await;
     let unknown = "chat_01JZZZZZZZZZZZZZZZZZZZZZZZ";
     let deleted = stage.ask(Method::DELETE, &format!("/sessions/{session}"), "").await;
     assert_eq!((deleted.status.as_u16(), deleted.text().await.as_str()), (204, ""));
     for session in [session.as_str(), unknown, "x", "..", "run_01JZZZZZZZZZZZZZZZZZZZZZZZ"] {
         let one = format!("/sessions/{session}");
-        let body = says("hi", "none").to_string();
+        let body = user_message("hi", "none").to_string();
         for (method, path, body) in [
             (Method::GET, one.clone(), ""),
             (Method::DELETE, one.clone(), ""),
@@ -208,7 +208,7 @@ async fn the_list_is_paged_to_its_end_although_sessions_come_and_go() {
 
 // P-006, P-020
 #[tokio::test]
-async fn nobody_sees_or_does_more_than_they_may() {
+async fn callers_see_and_do_only_what_their_scopes_allow() {
     let stage = Stage::with(SCRIPT).await;
     let (ours, other) = (stage.session(plain()).await, stage.session(plain()).await);
     let response = stage.send(Request::get("/sessions").body("".into()).unwrap(), None).await;
@@ -273,7 +273,7 @@ async fn a_session_gets_another_title() {
     assert_eq!(shown["title"], "New");
     let (_, shown) = stage.ask(Method::PATCH, &path, r#"{"title":null}"#).await.json().await;
     assert!(shown.get("title").is_none());
-    // Who says nothing of the title does not mean to lose it.
+    // A request without a title does not change the title.
     stage.ask(Method::PATCH, &path, r#"{"title":"Kept"}"#).await.json().await;
     for bad in ["{}", r#"{"titel":"x"}"#] {
         assert_eq!(
@@ -287,10 +287,10 @@ async fn a_session_gets_another_title() {
 }
 
 #[tokio::test]
-async fn a_session_says_when_something_was_last_said_in_it() {
+async fn a_session_has_the_time_of_its_last_activity() {
     let stage = Stage::with(SCRIPT).await;
     let session = stage.session(plain()).await;
-    stage.say(&session, "hi").await;
+    stage.send_message(&session, "hi").await;
     let run = stage.runs(&session).await[0];
     let ended = stage.engine.catalogue().run(run).await.unwrap().unwrap().ended_at.unwrap();
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
@@ -317,14 +317,14 @@ async fn a_request_with_a_key_is_done_once() {
     assert_eq!(other.refused().await, (409, "idempotency_key_reused".into()));
     let session = first["sessionId"].as_str().unwrap();
     let turns = format!("/sessions/{session}/turns");
-    let first = again("b", turns.clone(), says("hi", "delta")).await.told().await;
-    let second = again("b", turns.clone(), says("hi", "delta")).await.told().await;
+    let first = again("b", turns.clone(), user_message("hi", "delta")).await.into_turn_stream().await;
+    let second = again("b", turns.clone(), user_message("hi", "delta")).await.into_turn_stream().await;
     assert_eq!((&second.turn, &second.frames), (&first.turn, &first.frames));
     assert_eq!(stage.runs(session).await.len(), 1);
-    let other = again("b", turns.clone(), says("ho", "delta")).await;
+    let other = again("b", turns.clone(), user_message("ho", "delta")).await;
     assert_eq!(other.refused().await, (409, "idempotency_key_reused".into()));
     assert_eq!(
-        again("a b", turns, says("hi", "delta")).await.refused().await,
+        again("a b", turns, user_message("hi", "delta")).await.refused().await,
         (400, "header_invalid".into())
     );
 }

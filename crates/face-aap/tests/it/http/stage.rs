@@ -1,4 +1,4 @@
-//! The face with everything behind it, and short words for what tests do all the time.
+//! The face on a complete server in memory, with helpers for common steps.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_agent::model::{ModelsSettings, Registry};
-use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
-use recount_agent::tool::{Assessment, How, Job, Outcome, Targets, Tool};
+use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
+use recount_agent::tool::{Assessment, Job, Outcome, OutcomeStatus, Targets, Tool};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
 use recount_engine::{
@@ -47,7 +47,7 @@ impl Framing for Bare {
 
 /// What a stage is set with.
 pub(crate) struct Scenery {
-    /// What the model says.
+    /// The script of the model.
     pub(crate) script: String,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) streams_max: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Stage {
 /// What the tools of the stage were made to do.
 #[derive(Clone)]
 pub(crate) struct Toys {
-    /// How often `lookup` was carried out.
+    /// How often `lookup` was executed.
     pub(crate) lookups: Arc<AtomicUsize>,
     /// How often `gate` was started, and what it waits for.
     pub(crate) at_gate: watch::Sender<usize>,
@@ -164,7 +164,7 @@ impl Stage {
         let models: ModelsSettings = toml::from_str(models).unwrap();
         let models = Registry::build(&models, &|_| None, &root, &world.clock).unwrap();
         let off = SandboxSettings { mode: Mode::Off, ..SandboxSettings::default() };
-        let sandbox = Arc::new(Sandbox::probe(off, Surroundings::default()).await.unwrap());
+        let sandbox = Arc::new(Sandbox::probe(off, SandboxContext::default()).await.unwrap());
         let mut tools = Tools::standard();
         tools.add_commands(&sandbox);
         let toys =
@@ -262,13 +262,13 @@ impl Stage {
         self.post(&format!("/sessions/{session}/turns"), body).await
     }
 
-    /// A user message, answered as a stream of pieces, told to its end.
-    pub(crate) async fn say(&self, session: &str, text: &str) -> TurnStream {
-        self.told(session, &says(text, "delta")).await
+    /// Sends a user message and reads the stream of pieces to its end.
+    pub(crate) async fn send_message(&self, session: &str, text: &str) -> TurnStream {
+        self.stream_turn(session, &user_message(text, "delta")).await
     }
 
-    pub(crate) async fn told(&self, session: &str, body: &Value) -> TurnStream {
-        self.turn(session, body).await.told().await
+    pub(crate) async fn stream_turn(&self, session: &str, body: &Value) -> TurnStream {
+        self.turn(session, body).await.into_turn_stream().await
     }
 
     /// The runs of a session, the oldest first.
@@ -288,7 +288,7 @@ impl Stage {
 }
 
 /// One user message.
-pub(crate) fn says(text: &str, stream: &str) -> Value {
+pub(crate) fn user_message(text: &str, stream: &str) -> Value {
     json!({ "stream": stream, "messages": [{ "role": "user", "content": text }] })
 }
 
@@ -331,7 +331,7 @@ impl Reply {
     }
 
     /// A stream up to its end, each frame held against the rules of the protocol.
-    pub(crate) async fn told(self) -> TurnStream {
+    pub(crate) async fn into_turn_stream(self) -> TurnStream {
         let turn = self.header("aap-turn-id").to_owned();
         let status = self.status;
         let is_stream = self.header("content-type") == "text/event-stream";
@@ -379,7 +379,7 @@ pub(crate) struct TurnStream {
 }
 
 impl TurnStream {
-    /// The names of the frames, deltas of one kind told once.
+    /// The names of the frames; consecutive deltas of one kind count once.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.frames.iter().map(|frame| frame.name.as_str()).collect();
         names.dedup_by(|a, b| a == b && a.ends_with("_delta"));
@@ -417,7 +417,7 @@ impl TurnStream {
     }
 }
 
-/// A tool that does what its name says.
+/// A tool that does what its name suggests.
 struct Toy {
     name: &'static str,
     toys: Toys,
@@ -454,14 +454,14 @@ impl Tool for Toy {
 
     fn run<'a>(&'a self, mut job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let mut how = How::Completed;
+            let mut status = OutcomeStatus::Completed;
             let output = match self.name {
                 "lookup" => {
                     self.toys.lookups.fetch_add(1, Ordering::SeqCst);
                     format!("value of {}", job.input.get("key").and_then(Value::as_str).unwrap_or("nothing"))
                 }
                 "fails" => {
-                    how = How::Failed { code: "broken", error: "the toy is broken".into() };
+                    status = OutcomeStatus::Failed { code: "broken", error: "the toy is broken".into() };
                     "the toy is broken".to_owned()
                 }
                 _ => {
@@ -473,7 +473,14 @@ impl Tool for Toy {
                     "went through".to_owned()
                 }
             };
-            Outcome { how, summary: output.clone(), output, events: Vec::new(), artifact: None, image: None }
+            Outcome {
+                status,
+                summary: output.clone(),
+                output,
+                events: Vec::new(),
+                artifact: None,
+                image: None,
+            }
         })
     }
 }

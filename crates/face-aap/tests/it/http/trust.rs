@@ -4,7 +4,7 @@ use http::Method;
 use recount_engine::{Narrowing, Scope};
 use serde_json::{Value, json};
 
-use crate::http::stage::{Stage, says};
+use crate::http::stage::{Stage, user_message};
 
 const CALL: &str =
     "[[turn]]\ncall = [{ name = \"lookup\", input = { key = \"a\" } }]\n[[turn]]\ntext = \"Done.\"\n";
@@ -13,7 +13,7 @@ fn agent(tools: &Value) -> Value {
     json!({ "name": "clerk", "tools": tools })
 }
 
-/// Each way to say it, by what each caller may do.
+/// Each form of trust, with the scopes of each caller.
 #[tokio::test]
 async fn trust_needs_the_scope_to_approve() {
     use Scope::{Admin, Approve, Ingest, Read, Run};
@@ -44,7 +44,7 @@ async fn trust_needs_the_scope_to_approve() {
             }
 
             let session = stage.session(json!({ "agent": { "name": "clerk" }, "tools": weather })).await;
-            let mut turn = says("go", "delta");
+            let mut turn = user_message("go", "delta");
             turn["agent"] = json!({ "tools": tools });
             let reply = ask(format!("/sessions/{session}/turns"), turn).await;
             if refused {
@@ -52,9 +52,9 @@ async fn trust_needs_the_scope_to_approve() {
                 // Nothing was started, and nothing lasts.
                 assert!(stage.runs(&session).await.is_empty());
             } else {
-                let told = reply.told().await;
+                let output = reply.into_turn_stream().await;
                 let reason = if needs { "end_turn" } else { "tool_use" };
-                assert_eq!(told.reason(), reason, "{scopes:?} {tools}");
+                assert_eq!(output.reason(), reason, "{scopes:?} {tools}");
             }
             assert_eq!(stage.toys.lookups(), usize::from(needs && may), "{scopes:?} {tools}");
         }
@@ -66,8 +66,8 @@ async fn trust_needs_the_scope_to_approve() {
 async fn an_answer_that_trusts_a_tool_needs_it_too() {
     let stage = Stage::with(CALL).await;
     let session = stage.session(json!({ "agent": agent(&json!([{ "name": "lookup" }])) })).await;
-    let told = stage.say(&session, "go").await;
-    let call = told.calls("lookup").pop().unwrap();
+    let output = stage.send_message(&session, "go").await;
+    let call = output.calls("lookup").pop().unwrap();
     let answer = json!({
         "messages": [{ "role": "tool_permission", "toolCallId": call, "granted": false }],
         "agent": { "tools": [{ "name": "lookup", "trust": true }] },

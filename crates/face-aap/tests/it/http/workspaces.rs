@@ -1,5 +1,5 @@
-//! The folder that a session works on: announced, chosen when the session is created, shown, and refused before there is a
-//! session where runs may not work on it.
+//! The folder that a session works on: announced, chosen when the session is created, shown, and refused before there
+//! is a session where runs may not work on it.
 
 use http::Method;
 use recount_engine::{Narrowing, Order, Profile, Scope};
@@ -15,25 +15,25 @@ fn with(workspace: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn agents_say_whether_they_have_a_folder_of_their_own() {
+async fn agents_declare_whether_they_have_their_own_folder() {
     let own = Profile { name: "own".into(), workspace_source: Some("/srv".into()), ..clerk() };
     let stage = Stage::of(Scenery { profiles: vec![clerk(), own], ..Scenery::default() }).await;
     let (_, meta) = stage.get("/meta").await.json().await;
-    let said: Vec<&Value> =
+    let declared: Vec<&Value> =
         meta["agents"].as_array().unwrap().iter().map(|agent| &agent["capabilities"]["workspace"]).collect();
-    assert_eq!(said, [&json!({}), &json!({ "own": {} })]);
+    assert_eq!(declared, [&json!({}), &json!({ "own": {} })]);
 }
 
 #[tokio::test]
 async fn every_run_of_a_session_works_on_the_folder_that_was_chosen() {
     let stage = Stage::with(SCRIPT).await;
     let work = stage.work();
-    let asked = json!({ "path": work, "copyIgnored": true });
-    let session = stage.session(with(&asked)).await;
+    let workspace = json!({ "path": work, "copyIgnored": true });
+    let session = stage.session(with(&workspace)).await;
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
-    assert_eq!(shown["workspace"], asked);
+    assert_eq!(shown["workspace"], workspace);
     for _ in 0..2 {
-        stage.say(&session, "hello").await;
+        stage.send_message(&session, "hello").await;
     }
     let runs = stage.runs(&session).await;
     assert_eq!(runs.len(), 2);
@@ -49,13 +49,13 @@ async fn every_run_of_a_session_works_on_the_folder_that_was_chosen() {
     assert!(copies[0].is_some() && copies[0] == copies[1], "{copies:?}");
 
     let in_place = stage.session(with(&json!({ "path": work, "mode": "in_place" }))).await;
-    stage.say(&in_place, "hello").await;
+    stage.send_message(&in_place, "hello").await;
     let events = stage.events(stage.runs(&in_place).await[0]).await;
     let Payload::RunQueued(queued) = events[0].payload() else { panic!("{:?}", events[0]) };
     assert_eq!(queued.workspace_path.as_deref(), Some(&*work));
 }
 
-/// An agent whose model nobody has now may have it again when a message comes; the folder is looked at all the same.
+/// An agent without an available model may have one later, when a message comes. Its folder is checked anyway.
 #[tokio::test]
 async fn a_folder_is_refused_whatever_else_could_be_refused_of_a_run() {
     let profile = Profile { model: Some("nobody/none".into()), ..clerk() };

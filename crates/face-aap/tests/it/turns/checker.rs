@@ -1,24 +1,24 @@
-//! Folds a stream into messages the way the protocol's clients do, and holds it to the order that they rely on.
-//! Written from the protocol alone; it knows nothing of runs.
+//! Folds a stream into messages as the protocol's clients do, and checks the order of its frames.
+//! Written from the protocol alone; must not depend on runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::reader::{Heard, read};
+use super::reader::{ReceivedFrame, read};
 
-/// What was asked for.
+/// The requested mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestedMode {
     Delta,
     Message,
 }
 
-/// What an application knows of a session: the calls that it was told, and which of them have a result.
+/// The calls of a session that an application knows, and which of them have a result.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Session {
     calls: BTreeMap<String, bool>,
-    /// Calls that the application carries out itself.
+    /// Calls that the application executes itself.
     own: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ impl Session {
         self.own.insert(id.to_owned());
     }
 
-    /// The application has a result of its own, or heard elsewhere what became of the call.
+    /// The application has a result of its own, or learned the outcome of the call elsewhere.
     pub(crate) fn knows(&mut self, id: &str) {
         if let Some(settled) = self.calls.get_mut(id) {
             *settled = true;
@@ -49,7 +49,7 @@ pub(crate) struct Folded {
 struct Fold {
     text: String,
     thinking: String,
-    /// Blocks of the assistant's message that goes on.
+    /// Blocks of the assistant's open message.
     current: Vec<Value>,
     messages: Vec<Value>,
 }
@@ -72,7 +72,7 @@ impl Fold {
         }
     }
 
-    /// Calls of the last message of the assistant that have no result behind it.
+    /// Calls of the last message of the assistant that have no result yet.
     fn pending(&self) -> BTreeSet<String> {
         let Some(at) = self.messages.iter().rposition(|message| message["role"] == "assistant") else {
             return BTreeSet::new();
@@ -92,53 +92,54 @@ impl Fold {
 }
 
 /// Reads, folds and judges the stream of one turn.
-pub(crate) fn check(bytes: &[u8], wanted: Wanted, session: &mut Session) -> Folded {
-    let heard = read(bytes);
-    let names: Vec<&str> = heard.iter().map(|frame| frame.event.as_str()).collect();
+pub(crate) fn check(bytes: &[u8], requested: RequestedMode, session: &mut Session) -> Folded {
+    let frames = read(bytes);
+    let names: Vec<&str> = frames.iter().map(|frame| frame.event.as_str()).collect();
     assert_eq!(names.first(), Some(&"turn_start"), "{names:?}");
     assert_eq!(names.last(), Some(&"turn_stop"), "{names:?}");
     for once in ["turn_start", "turn_stop"] {
         assert_eq!(names.iter().filter(|name| **name == once).count(), 1, "{once} comes once: {names:?}");
     }
-    assert!(heard[0].data.is_empty(), "turn_start says nothing");
+    assert!(frames[0].data.is_empty(), "turn_start has no data");
     let ids: Vec<(u64, u32)> =
-        heard.iter().map(|frame| frame.id.expect("a frame of a turn has an id")).collect();
+        frames.iter().map(|frame| frame.id.expect("a frame of a turn has an id")).collect();
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "ids ascend: {ids:?}");
 
     let mut fold = Fold::default();
-    let mut told_here = BTreeSet::new();
+    let mut new_calls = BTreeSet::new();
     let mut after_result = false;
     let mut closed_with_open = BTreeSet::new();
-    for frame in &heard {
+    for frame in &frames {
         if !frame.event.ends_with("_delta") {
             fold.flush();
         }
-        let says = matches!(
+        let is_output = matches!(
             frame.event.as_str(),
             "text" | "thinking" | "text_delta" | "thinking_delta" | "tool_call"
         );
-        if says && after_result {
+        if is_output && after_result {
             // The model speaks again: what was open in the message before is lost to clients that stop now.
             let open = |id: &&String| !session.calls[id.as_str()];
-            closed_with_open.extend(told_here.iter().filter(open).cloned());
+            closed_with_open.extend(new_calls.iter().filter(open).cloned());
             after_result = false;
         }
         match frame.event.as_str() {
             "turn_start" => {}
             "text_delta" | "thinking_delta" => {
-                assert_eq!(wanted, Wanted::Delta);
+                assert_eq!(requested, RequestedMode::Delta);
                 let piece = words(frame, "delta");
-                let told = if frame.event == "text_delta" { &mut fold.text } else { &mut fold.thinking };
+                let accumulated =
+                    if frame.event == "text_delta" { &mut fold.text } else { &mut fold.thinking };
                 match frame.data.get("retracts") {
-                    None => *told += piece,
-                    Some(retracts) => retract(told, retracts),
+                    None => *accumulated += piece,
+                    Some(retracts) => retract(accumulated, retracts),
                 }
             }
             kind @ ("text" | "thinking") => {
-                assert_eq!(wanted, Wanted::Message);
+                assert_eq!(requested, RequestedMode::Message);
                 let mut block = json!({"type": kind, kind: words(frame, kind)});
                 if let Some(status) = frame.data.get("status") {
-                    assert_eq!(status, "aborted", "an abandoned block is not told: {frame:?}");
+                    assert_eq!(status, "aborted", "an abandoned block is not sent: {frame:?}");
                     block["status"] = status.clone();
                 }
                 fold.current.push(block);
@@ -146,8 +147,8 @@ pub(crate) fn check(bytes: &[u8], wanted: Wanted, session: &mut Session) -> Fold
             "tool_call" => {
                 let id = words(frame, "toolCallId");
                 assert!(frame.data["input"].is_object(), "{frame:?}");
-                assert!(session.calls.insert(id.to_owned(), false).is_none(), "{id} was told before");
-                told_here.insert(id.to_owned());
+                assert!(session.calls.insert(id.to_owned(), false).is_none(), "{id} was sent before");
+                new_calls.insert(id.to_owned());
                 fold.current.push(json!({
                     "type": "tool_use", "toolCallId": id, "name": words(frame, "name"), "input": frame.data["input"]
                 }));
@@ -156,7 +157,7 @@ pub(crate) fn check(bytes: &[u8], wanted: Wanted, session: &mut Session) -> Fold
                 let id = words(frame, "toolCallId");
                 content(&frame.data["content"]);
                 assert!(!session.own.contains(id), "{id} is the application's own to carry out");
-                let settled = session.calls.get_mut(id).unwrap_or_else(|| panic!("{id} was never told"));
+                let settled = session.calls.get_mut(id).unwrap_or_else(|| panic!("{id} was never sent"));
                 assert!(!std::mem::replace(settled, true), "{id} has a result already");
                 fold.close();
                 fold.messages
@@ -167,37 +168,37 @@ pub(crate) fn check(bytes: &[u8], wanted: Wanted, session: &mut Session) -> Fold
             other => panic!("{other} is no event of the protocol"),
         }
     }
-    let stop = heard.last().unwrap().data.clone();
+    let stop = frames.last().unwrap().data.clone();
     let pending = fold.pending();
     judge_stop(&stop);
     if stop["stopReason"] == "tool_use" {
         assert!(closed_with_open.iter().all(|id| session.calls[id]), "calls are lost: {closed_with_open:?}");
-        let open: BTreeSet<String> = told_here.into_iter().filter(|id| !session.calls[id]).collect();
+        let open: BTreeSet<String> = new_calls.into_iter().filter(|id| !session.calls[id]).collect();
         assert_eq!(pending, open, "a client would not answer all that is open");
         assert!(session.calls.values().any(|settled| !settled), "nothing is open at {stop:?}");
     }
     Folded { messages: fold.messages, stop, pending }
 }
 
-fn words<'a>(frame: &'a Heard, key: &str) -> &'a str {
+fn words<'a>(frame: &'a ReceivedFrame, key: &str) -> &'a str {
     let words = frame.data.get(key).and_then(Value::as_str);
     let words = words.unwrap_or_else(|| panic!("no {key} in {frame:?}"));
     assert!(!words.is_empty(), "{key} is empty in {frame:?}");
     words
 }
 
-/// Takes back the end of what was told in pieces.
-fn retract(told: &mut String, retracts: &Value) {
+/// Retracts the end of the text that was sent in pieces.
+fn retract(text: &mut String, retracts: &Value) {
     let count = usize::try_from(retracts.as_u64().unwrap()).unwrap();
-    let chars: Vec<char> = told.chars().collect();
-    assert!((1..=chars.len()).contains(&count), "{count} characters of {told:?} are retracted");
-    *told = chars[..chars.len() - count].iter().collect();
+    let chars: Vec<char> = text.chars().collect();
+    assert!((1..=chars.len()).contains(&count), "{count} characters of {text:?} are retracted");
+    *text = chars[..chars.len() - count].iter().collect();
 }
 
 /// The text that a client has that knows nothing of retractions.
 pub(crate) fn joined_text(bytes: &[u8]) -> String {
-    let heard = read(bytes);
-    let pieces = heard.iter().filter(|frame| frame.event == "text_delta");
+    let frames = read(bytes);
+    let pieces = frames.iter().filter(|frame| frame.event == "text_delta");
     pieces.map(|frame| words(frame, "delta")).collect()
 }
 
@@ -232,15 +233,15 @@ fn judge_stop(stop: &Map<String, Value>) {
 }
 
 /// What a client in delta mode can know of messages: between two calls one text, then one thought.
-pub(crate) fn as_deltas_tell(messages: &[Value]) -> Vec<Value> {
-    let told = |message: &Value| {
+pub(crate) fn as_deltas(messages: &[Value]) -> Vec<Value> {
+    let merged = |message: &Value| {
         if message["role"] != "assistant" {
             return message.clone();
         }
         let mut fold = Fold::default();
         for block in message["content"].as_array().unwrap() {
             match block["type"].as_str().unwrap() {
-                // Pieces were told before it was known that the answer is never completed.
+                // The pieces were sent before it was known that the response is never completed.
                 "text" => fold.text += block["text"].as_str().unwrap(),
                 "thinking" => fold.thinking += block["thinking"].as_str().unwrap(),
                 _ => {
@@ -253,12 +254,12 @@ pub(crate) fn as_deltas_tell(messages: &[Value]) -> Vec<Value> {
         fold.close();
         fold.messages.remove(0)
     };
-    messages.iter().map(told).collect()
+    messages.iter().map(merged).collect()
 }
 
 /// A checker that lets everything pass would show nothing.
 #[test]
-fn what_clients_stumble_over_is_found() {
+fn the_checker_finds_streams_that_clients_misread() {
     let start = "id: 0.0\nevent: turn_start\ndata: {}\n\n";
     let stop = |reason: &str| {
         format!(
@@ -278,7 +279,7 @@ fn what_clients_stumble_over_is_found() {
         let bytes = parts.concat();
         let mut session = Session::default();
         session.carries_out("own");
-        std::panic::catch_unwind(move || check(bytes.as_bytes(), Wanted::Message, &mut session)).ok()
+        std::panic::catch_unwind(move || check(bytes.as_bytes(), RequestedMode::Message, &mut session)).ok()
     };
     let (first, end, tools) = (start.to_owned(), stop("end_turn"), stop("tool_use"));
     let good =

@@ -12,12 +12,12 @@ use recount_run_generator::own_run;
 use recount_tier::times;
 use serde_json::{Map, Value, json};
 
-use super::checker::{Folded, Session, Wanted, as_deltas_tell, check, joined_text};
-use super::told::{
+use super::checker::{Folded, RequestedMode, Session, as_deltas, check, joined_text};
+use super::projected::{
     Segment, bytes, client_calls, counting, frames, generated, history, reply, rest, segments, text_of_all,
 };
 
-/// As many as `PROPTEST_CASES` says, for those who have an hour.
+/// The number of cases; `PROPTEST_CASES` overrides it for long runs.
 fn cases(usual: u32) -> u32 {
     u32::try_from(times(usual.into())).unwrap()
 }
@@ -39,18 +39,18 @@ pub(super) fn holds(events: &[Event]) -> BTreeMap<String, u64> {
     let mut after = None;
     for segment in segments(events) {
         for session in &mut sessions {
-            heard_elsewhere(events, after, segment, session);
+            settle_elsewhere(events, after, segment, session);
         }
         after = Some(segment.close);
-        let told = generated(&lines, &own, segment);
+        let expected = generated(&lines, &own, segment);
         let [delta, message] = &mut sessions;
-        let delta = in_mode(events, segment, Mode::Delta, Wanted::Delta, delta);
-        let message = in_mode(events, segment, Mode::Message, Wanted::Message, message);
-        assert_eq!(message.messages, told, "P-032, P-066: whole blocks are the history");
+        let delta = in_mode(events, segment, Mode::Delta, RequestedMode::Delta, delta);
+        let message = in_mode(events, segment, Mode::Message, RequestedMode::Message, message);
+        assert_eq!(message.messages, expected, "P-032, P-066: whole blocks are the history");
         assert_eq!(
             delta.messages,
-            as_deltas_tell(&told),
-            "pieces are the history, but for what pieces cannot say"
+            as_deltas(&expected),
+            "pieces are the history, except for what pieces cannot carry"
         );
         let joined = joined_text(&bytes(&frames(events, Mode::Delta, segment.opening)));
         assert_eq!(
@@ -108,7 +108,7 @@ fn stops_for_the_right_reason(events: &[Event], segment: Segment, stop: &Map<Str
 }
 
 /// What became of calls between two turns: the application brought it, or reads it in the history.
-fn heard_elsewhere(events: &[Event], after: Option<u64>, segment: Segment, session: &mut Session) {
+fn settle_elsewhere(events: &[Event], after: Option<u64>, segment: Segment, session: &mut Session) {
     let Some(after) = after else { return };
     for event in events.iter().filter(|event| after < event.sequence && event.sequence < segment.opening) {
         match event.payload() {
@@ -122,19 +122,25 @@ fn heard_elsewhere(events: &[Event], after: Option<u64>, segment: Segment, sessi
     }
 }
 
-fn in_mode(events: &[Event], segment: Segment, mode: Mode, wanted: Wanted, session: &mut Session) -> Folded {
+fn in_mode(
+    events: &[Event],
+    segment: Segment,
+    mode: Mode,
+    requested: RequestedMode,
+    session: &mut Session,
+) -> Folded {
     let all = frames(events, mode, segment.opening);
     let whole = bytes(&all);
     for at in 0..all.len() {
         let last = all[at].id.unwrap();
         let again = rest(frames(events, mode, segment.opening), last);
-        assert!(bytes(&again) == bytes(&all[at + 1..]), "cut behind {last}, the rest is told differently");
+        assert!(bytes(&again) == bytes(&all[at + 1..]), "after a cut at {last}, the rest differs");
     }
     // Projecting from the opening gives the same frames as projecting everything before.
     let mut projector = Projector::new(mode, segment.opening);
     let from_opening = events.iter().filter(|event| event.sequence >= segment.opening);
     assert_eq!(from_opening.flat_map(|event| projector.event(event)).collect::<Vec<_>>(), all);
-    check(&whole, wanted, session)
+    check(&whole, requested, session)
 }
 
 /// The reply in one piece is what a client makes of the stream.
@@ -156,7 +162,7 @@ proptest! {
 
 /// What the runs above are worth: all sorts of stops come in them, and in numbers.
 #[test]
-fn the_dice_make_all_sorts_of_turns() {
+fn the_generator_makes_all_kinds_of_turns() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let mut types: BTreeSet<String> = BTreeSet::new();
     let (mut mixed, mut abandoned) = (0, 0);
@@ -202,10 +208,10 @@ fn the_dice_make_all_sorts_of_turns() {
     assert!(mixed >= 10, "{mixed} runs wait for permissions and results at once");
 }
 
-/// Whether something that was told in pieces is taken back.
+/// Whether sent pieces are retracted.
 fn is_retracted(events: &[Event], segment: Segment) -> bool {
-    let told = bytes(&frames(events, Mode::Delta, segment.opening));
-    String::from_utf8(told).unwrap().contains("\"retracts\":")
+    let stream = bytes(&frames(events, Mode::Delta, segment.opening));
+    String::from_utf8(stream).unwrap().contains("\"retracts\":")
 }
 
 /// P-049: both sorts of answers are waited for at once, and a call that needs neither ran in the same step.

@@ -1,17 +1,17 @@
-//! Reads an event stream as the protocol's clients do, and nothing of ours: bytes in, frames out.
+//! Reads an event stream as the protocol's clients do: bytes in, frames out. Must not use our own code.
 
 use serde_json::{Map, Value};
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedFrame {
     pub(crate) id: Option<(u64, u32)>,
     pub(crate) event: String,
     pub(crate) data: Map<String, Value>,
 }
 
-/// All frames of a stream. Panics at whatever some client would stumble over.
-pub(crate) fn read(bytes: &[u8]) -> Vec<Heard> {
+/// All frames of a stream. Panics at anything that a client could misread.
+pub(crate) fn read(bytes: &[u8]) -> Vec<ReceivedFrame> {
     let text = std::str::from_utf8(bytes).expect("a stream is UTF-8");
     for end in ['\r', '\u{85}', '\u{2028}', '\u{2029}', '\0'] {
         assert!(!text.contains(end), "{end:?} is in the stream unescaped");
@@ -20,7 +20,7 @@ pub(crate) fn read(bytes: &[u8]) -> Vec<Heard> {
     text.split_terminator("\n\n").filter_map(frame).collect()
 }
 
-fn frame(text: &str) -> Option<Heard> {
+fn frame(text: &str) -> Option<ReceivedFrame> {
     let (mut id, mut event, mut data) = (None, None, None);
     for line in text.split('\n') {
         let (field, value) = line.split_once(": ").unwrap_or_else(|| panic!("{line:?} is no field"));
@@ -36,7 +36,7 @@ fn frame(text: &str) -> Option<Heard> {
         assert!(id.is_none() && event.is_none(), "a frame without data: {text:?}");
         return None;
     };
-    Some(Heard { id, event: event.unwrap_or_else(|| panic!("no name in {text:?}")), data })
+    Some(ReceivedFrame { id, event: event.unwrap_or_else(|| panic!("no name in {text:?}")), data })
 }
 
 /// `12.0`, in this form and no other.
@@ -54,13 +54,13 @@ fn object(text: &str) -> Map<String, Value> {
 }
 
 #[test]
-fn frames_are_read_however_they_are_spaced() {
-    let heard =
+fn frames_are_read_with_comments_and_blank_lines() {
+    let frames =
         read(b": hello\n\nid: 3.1\nevent: text\ndata: {\"text\":\"a: b\"}\n\n: x\nevent: e\ndata: {}\n\n");
-    assert_eq!(heard.len(), 2);
+    assert_eq!(frames.len(), 2);
     assert_eq!(
-        (heard[0].id, heard[0].event.as_str(), heard[0].data["text"].as_str()),
+        (frames[0].id, frames[0].event.as_str(), frames[0].data["text"].as_str()),
         (Some((3, 1)), "text", Some("a: b"))
     );
-    assert_eq!((heard[1].id, heard[1].event.as_str()), (None, "e"));
+    assert_eq!((frames[1].id, frames[1].event.as_str()), (None, "e"));
 }

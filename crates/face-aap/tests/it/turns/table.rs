@@ -1,5 +1,5 @@
-//! What each event says, one by one: the registry's column for this protocol, held against the projection; and the
-//! cases that no usual run shows.
+//! Compares the projection of each event type with the registry's column for this protocol, and tests cases that usual
+//! runs do not have.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use recount_event::{Event, EventId, Payload, registry};
 use recount_face_aap::project::{Gathered, Mode, Pictures, Projector, opens_segment};
 use serde_json::{Value, json};
 
+use super::projected::bytes;
 use super::reader::read;
-use super::told::bytes;
 
 /// An event in its place.
 fn event(sequence: u64, payload: Payload) -> Event {
@@ -38,8 +38,8 @@ fn script(text: &str) -> Vec<Event> {
 
 const QUEUED: &str = "run.queued {'kind':'agent_loop','prior_run_id':null}";
 
-/// Name and data of what is told of a script, from the opening at `opening` on.
-fn told(mode: Mode, opening: u64, text: &str) -> Vec<(String, Value)> {
+/// The names and data of the frames of a script, from the opening at `opening` on.
+fn projected(mode: Mode, opening: u64, text: &str) -> Vec<(String, Value)> {
     let mut projector = Projector::new(mode, opening);
     script(text)
         .iter()
@@ -52,10 +52,10 @@ fn told(mode: Mode, opening: u64, text: &str) -> Vec<(String, Value)> {
 }
 
 fn names(mode: Mode, opening: u64, text: &str) -> Vec<String> {
-    told(mode, opening, text).into_iter().map(|(name, _)| name).collect()
+    projected(mode, opening, text).into_iter().map(|(name, _)| name).collect()
 }
 
-/// What the registry's words for this protocol mean: what is told in pieces, and what in whole blocks.
+/// The meaning of the registry's words for this protocol: what is sent in pieces, and what in whole blocks.
 fn meant(words: &str) -> [&'static [&'static str]; 2] {
     match words {
         words if words.starts_with("silent") => [&[], &[]],
@@ -68,7 +68,7 @@ fn meant(words: &str) -> [&'static [&'static str]; 2] {
         words if words.starts_with("tool_call;") => [&["tool_call"], &["tool_call"]],
         words if words.starts_with("tool_result") => [&["tool_result"], &["tool_result"]],
         words if words.starts_with("turn_stop") => [&["turn_stop"], &["turn_stop"]],
-        other => panic!("{other:?} is a new answer: say here what it means"),
+        other => panic!("{other:?} is a new answer: add what it means here"),
     }
 }
 
@@ -83,7 +83,7 @@ fn fixtures() -> Vec<Event> {
 }
 
 #[test]
-fn every_type_is_told_as_the_registry_says() {
+fn every_event_type_is_projected_as_the_registry_states() {
     for (row, mut fixture) in registry::TABLE.iter().zip(fixtures()) {
         let Value::Object(data) = serde_json::from_str(&fixture.payload().write()).unwrap() else {
             unreachable!()
@@ -92,7 +92,7 @@ fn every_type_is_told_as_the_registry_says() {
             let mut before = script(QUEUED);
             let completed =
                 Payload::read("turn.completed", r#"{"turn_index":0,"stop_reason":"end_turn"}"#).unwrap();
-            // Outcomes are told of calls that the model asked for.
+            // Outcomes are sent for calls that the model proposed.
             if let (Some(id), false) =
                 (data.get("tool_call_id"), row.type_name == "assistant.tool_call_proposed")
             {
@@ -103,7 +103,7 @@ fn every_type_is_told_as_the_registry_says() {
                 before.push(event(2, completed.clone()));
             }
             let opens = row.type_name == "run.queued";
-            // What the model says in whole counts, and is told, when its turn is complete.
+            // Whole blocks of the model are sent when its turn is complete.
             let counts = row.type_name.starts_with("assistant.");
             fixture.sequence = if opens { 0 } else { before.len() as u64 };
             let mut projector = Projector::new(mode, 0);
@@ -114,11 +114,11 @@ fn every_type_is_told_as_the_registry_says() {
             if counts {
                 frames.extend(projector.event(&event(fixture.sequence + 1, completed)));
             }
-            let told: Vec<&str> =
+            let names: Vec<&str> =
                 frames.iter().map(|frame| frame.event(&Pictures::default()).name()).collect();
-            assert_eq!(told, expected, "{} in {mode:?}", row.type_name);
+            assert_eq!(names, expected, "{} in {mode:?}", row.type_name);
             assert_eq!(opens_segment(&fixture), matches!(row.type_name, "run.queued" | "run.continued"));
-            // Outside of a segment nothing is told.
+            // Outside of a segment no frames are sent.
             let mut behind = Projector::new(mode, 1_000);
             assert_eq!(behind.event(&fixture), []);
             let over = Payload::read("run.finished", r#"{"final_status":"completed"}"#).unwrap();
@@ -130,8 +130,8 @@ fn every_type_is_told_as_the_registry_says() {
     }
 }
 
-/// A log that some other release wrote, or that lost its beginning, is told as far as it goes: no order of events
-/// makes a stream that clients would stumble over half way.
+/// A log of another release, or without its beginning, is projected as far as possible. No order of events gives a
+/// stream that clients cannot read.
 fn a_stream_in_any_order(order: &[usize], fixtures: &[Event], mode: Mode) {
     let mut projector = Projector::new(mode, 0);
     let mut gathered = Gathered::new(0);
@@ -142,12 +142,12 @@ fn a_stream_in_any_order(order: &[usize], fixtures: &[Event], mode: Mode) {
         frames.extend(projector.event(&event));
         gathered.event(&event);
     }
-    let heard = read(&bytes(&frames));
-    let named = |name: &str| heard.iter().filter(|frame| frame.event == name).count();
+    let received = read(&bytes(&frames));
+    let named = |name: &str| received.iter().filter(|frame| frame.event == name).count();
     assert_eq!(named("turn_start"), usize::from(!order.is_empty()));
     assert_eq!(named("turn_stop"), usize::from(projector.is_over()));
-    assert!(heard.windows(2).all(|pair| pair[0].id < pair[1].id));
-    assert_eq!(heard.last().is_some_and(|last| last.event == "turn_stop"), projector.is_over());
+    assert!(received.windows(2).all(|pair| pair[0].id < pair[1].id));
+    assert_eq!(received.last().is_some_and(|last| last.event == "turn_stop"), projector.is_over());
     assert_eq!(gathered.is_over(), projector.is_over());
     assert_eq!(gathered.response(&Pictures::default()).is_some(), projector.is_over());
 }
@@ -164,9 +164,9 @@ proptest! {
     }
 }
 
-/// P-038: whatever becomes of a call that the application carries out, it is not told a result.
+/// P-038: a call that the application executes gets no result frame, whatever its outcome.
 #[test]
-fn what_a_client_carries_out_has_no_result() {
+fn a_call_that_the_client_executes_has_no_result() {
     for end in ["tool.completed", "tool.failed", "tool.cancelled", "tool.timed_out"] {
         let text = format!(
             "{QUEUED}
@@ -184,7 +184,7 @@ fn what_a_client_carries_out_has_no_result() {
     }
 }
 
-/// A call that nobody proposed, as of a command that a person gave, is no part of the conversation.
+/// A call that no model proposed, such as a command of a user, is not part of the conversation.
 #[test]
 fn calls_that_were_not_proposed_are_silent() {
     let text = format!(
@@ -196,15 +196,15 @@ fn calls_that_were_not_proposed_are_silent() {
     assert_eq!(names(Mode::Message, 0, &text), ["turn_start"]);
 }
 
-/// P-047, P-048: the answers are told first in the turn that they open.
+/// P-047, P-048: the results come first in the turn that the answers open.
 #[test]
-fn what_was_allowed_and_what_was_denied_are_told_in_the_turn_of_the_answer() {
+fn allowed_and_denied_calls_are_reported_in_the_turn_of_the_answer() {
     let text = "run.continued {'by':'app'}
          tool.invoked {'tool_call_id':'c','tool_name':'f','turn_index':0}
          tool.refused {'tool_call_id':'d','tool_name':'f','code':'denied','message':'Tool call denied: no'}
          tool.completed {'tool_call_id':'c','tool_name':'f','output':'x'}";
-    let told = told(Mode::Delta, 0, text);
-    let results: Vec<&Value> = told.iter().skip(1).map(|(_, data)| data).collect();
+    let frames = projected(Mode::Delta, 0, text);
+    let results: Vec<&Value> = frames.iter().skip(1).map(|(_, data)| data).collect();
     assert_eq!(
         results,
         [
@@ -214,7 +214,7 @@ fn what_was_allowed_and_what_was_denied_are_told_in_the_turn_of_the_answer() {
     );
 }
 
-/// P-039, P-055, and how pictures are told.
+/// P-039, P-055, and how pictures are sent.
 #[test]
 fn inputs_are_objects_and_outputs_are_texts_or_blocks() {
     for (input, shown) in [
@@ -227,7 +227,7 @@ fn inputs_are_objects_and_outputs_are_texts_or_blocks() {
             "{QUEUED}\nassistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'c','tool_name':'f','input':{input}}}
              turn.completed {{'turn_index':0,'stop_reason':'tool_use'}}"
         );
-        assert_eq!(told(Mode::Delta, 0, &text)[1].1["input"], shown, "{input}");
+        assert_eq!(projected(Mode::Delta, 0, &text)[1].1["input"], shown, "{input}");
     }
     for (output, shown) in [
         ("'output':'x'", json!("x")),
@@ -249,7 +249,7 @@ fn inputs_are_objects_and_outputs_are_texts_or_blocks() {
         ),
         (
             "'output':[{'type':'image','artifact_id':'art_1','mime':'image/png'}]",
-            json!([{"type": "text", "text": "[the picture art_1 is not kept any more]"}]),
+            json!([{"type": "text", "text": "[image art_1 is no longer stored]"}]),
         ),
     ] {
         let text = format!(
@@ -258,13 +258,13 @@ fn inputs_are_objects_and_outputs_are_texts_or_blocks() {
              tool.invoked {{'tool_call_id':'c','tool_name':'f','turn_index':0}}
              tool.failed {{'tool_call_id':'c','tool_name':'f',{output}}}"
         );
-        assert_eq!(told(Mode::Delta, 0, &text)[2].1["content"], shown, "{output}");
+        assert_eq!(projected(Mode::Delta, 0, &text)[2].1["content"], shown, "{output}");
     }
 }
 
-/// P-031: what came in pieces is not told again, and what came in none is one piece.
+/// P-031: a block that was sent in pieces is not sent again, and another one is sent as one piece.
 #[test]
-fn a_block_is_told_once() {
+fn a_block_is_sent_once() {
     let text = format!(
         "{QUEUED}
          assistant.thinking_delta {{'turn_index':0,'block_index':0,'delta':'hm'}}
@@ -279,8 +279,8 @@ fn a_block_is_told_once() {
          turn.completed {{'turn_index':1,'stop_reason':'end_turn'}}"
     );
     let words = |mode| {
-        let told = told(mode, 0, &text).into_iter().skip(1);
-        told.map(|(name, data)| format!("{name} {data}")).collect::<Vec<_>>()
+        let frames = projected(mode, 0, &text).into_iter().skip(1);
+        frames.map(|(name, data)| format!("{name} {data}")).collect::<Vec<_>>()
     };
     assert_eq!(
         words(Mode::Delta),
@@ -338,17 +338,17 @@ fn a_turn_stops_for_the_reason_that_the_model_or_the_run_had() {
             None,
         ),
     ] {
-        let told = told(Mode::Delta, 0, &format!("{QUEUED}\n{end}"));
-        let (name, stop) = told.last().unwrap();
+        let frames = projected(Mode::Delta, 0, &format!("{QUEUED}\n{end}"));
+        let (name, stop) = frames.last().unwrap();
         assert_eq!((name.as_str(), stop["stopReason"].as_str()), ("turn_stop", Some(reason)), "{end}");
         assert_eq!(stop.get("error"), error.as_ref(), "{end}");
     }
 }
 
-/// A turn that broke off twice and then succeeded: in blocks only the answer that counts is told, in pieces what was told
-/// before it is taken back in words and in figures.
+/// A turn that failed twice and then succeeded: in blocks only the final response is sent, in pieces the earlier text
+/// is retracted with a note and a count.
 #[test]
-fn an_abandoned_answer_is_left_out_of_blocks_and_taken_back_in_pieces() {
+fn an_abandoned_response_is_omitted_in_blocks_and_retracted_in_pieces() {
     let attempt = |block: u64, text: &str| {
         format!(
             "turn.started {{'turn_index':0}}
@@ -368,12 +368,12 @@ fn an_abandoned_answer_is_left_out_of_blocks_and_taken_back_in_pieces() {
         attempt(1, "It ends in"),
     );
     let words = |mode| {
-        let told = told(mode, 0, &text).into_iter().filter(|(name, _)| !name.starts_with("turn_"));
-        told.collect::<Vec<_>>()
+        let frames = projected(mode, 0, &text).into_iter().filter(|(name, _)| !name.starts_with("turn_"));
+        frames.collect::<Vec<_>>()
     };
     let named = |name: &str, data: Value| (name.to_owned(), data);
     assert_eq!(words(Mode::Message), [named("text", json!({"text": "It ends in June."}))]);
-    let note = "\n\n[The answer was cut off here and starts again.]\n\n";
+    let note = "\n\n[The response was cut off here and starts again.]\n\n";
     assert_eq!(
         words(Mode::Delta),
         [

@@ -1,5 +1,5 @@
-//! Every story as an application is told it: `testdata/faces/aap/<story>.<mode>.txt`, one turn behind the other, and
-//! its history. `RECOUNT_BLESS=1` writes the files, anything else compares; where `CI` is set nothing is written.
+//! Compares the turns of every story with its transcript `testdata/faces/aap/<story>.<mode>.txt`, and its history.
+//! `RECOUNT_BLESS=1` writes the files, except if `CI` is set.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use recount_event::Event;
 use recount_event::codec::decode;
 use recount_face_aap::project::{Mode, TurnId};
 
+use super::projected::{bytes, frames, history, message, reply, segments};
 use super::properties::holds;
-use super::told::{bytes, frames, history, message, reply, segments};
 
 fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
@@ -29,13 +29,13 @@ fn stories() -> Vec<(String, Vec<Event>)> {
     stories
 }
 
-/// One turn behind the other, each under its id.
+/// All turns in order, each with its id.
 fn turns(events: &[Event], turn: impl Fn(u64) -> String) -> String {
-    let told = segments(events).into_iter().map(|segment| {
+    let lines = segments(events).into_iter().map(|segment| {
         let id = TurnId { run: events[0].run_id, opening: segment.opening };
         format!("### turn {id}\n{}", turn(segment.opening))
     });
-    told.collect()
+    lines.collect()
 }
 
 fn streamed(events: &[Event], mode: Mode) -> String {
@@ -53,13 +53,13 @@ fn files(events: &[Event]) -> [(&'static str, String); 4] {
 }
 
 fn blessing() -> bool {
-    let asked = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
-    assert!(!asked || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
-    asked
+    let is_blessing = std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1");
+    assert!(!is_blessing || std::env::var_os("CI").is_none(), "CI compares; it does not bless");
+    is_blessing
 }
 
 #[test]
-fn every_story_is_told_as_its_transcript_says() {
+fn every_story_matches_its_transcript() {
     let folder = testdata().join("faces/aap");
     let mut names = BTreeSet::new();
     for (story, events) in stories() {
@@ -81,7 +81,7 @@ fn every_story_is_told_as_its_transcript_says() {
     }
     for entry in std::fs::read_dir(&folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(names.contains(&name), "no story tells testdata/faces/aap/{name}");
+        assert!(names.contains(&name), "no story has the transcript testdata/faces/aap/{name}");
     }
 }
 

@@ -40,7 +40,7 @@ impl History {
         }
     }
 
-    /// Another answer replaces this one. A note follows its text and its thoughts, for readers who join all
+    /// Another answer replaces this one. A note follows its text and its thoughts, for readers that join all
     /// text.
     pub(super) fn abandon_attempt(&mut self) {
         let places = self.run.attempt.blocks.clone();

@@ -43,9 +43,9 @@ impl History {
     /// not part of this history cuts nothing. Blocks that are not in the model's context are left out, cut or not.
     pub fn compacted(&self) -> (Option<&str>, Vec<Placed>) {
         let (summary, lines) = self.after_cut();
-        let mut untold = BTreeSet::new();
-        let told = lines.into_iter().filter_map(|placed| self.as_told(placed, &mut untold)).collect();
-        (summary, told)
+        let mut omitted = BTreeSet::new();
+        let seen = lines.into_iter().filter_map(|placed| self.as_seen(placed, &mut omitted)).collect();
+        (summary, seen)
     }
 
     fn after_cut(&self) -> (Option<&str>, Vec<&Placed>) {
@@ -62,37 +62,37 @@ impl History {
             |placed: &Placed| (order.get(&placed.run).copied().unwrap_or(0), placed.sequence) <= through;
         let is_request = |placed: &&Placed| matches!(placed.line, Line::User { .. }) && is_before(placed);
         let request = self.lines.iter().rfind(is_request).filter(|_| cut.request_kept);
-        let mut gone: BTreeMap<(RunId, &ForeignId), bool> = BTreeMap::new();
-        let mut left = Vec::new();
+        let mut replaced: BTreeMap<(RunId, &ForeignId), bool> = BTreeMap::new();
+        let mut remaining = Vec::new();
         for placed in &self.lines {
             let before = is_before(placed);
-            let goes = match &placed.line {
+            let is_replaced = match &placed.line {
                 Line::User { .. } => before && request.is_none_or(|request| !std::ptr::eq(request, placed)),
                 Line::Assistant { blocks } => {
                     let calls: Vec<&ForeignId> =
                         blocks.iter().filter_map(|answer| answer.block.call()).collect();
                     let is_open = |id: &&ForeignId| self.open.contains(&(placed.run, ForeignId::clone(id)));
-                    let goes = before && !calls.iter().any(is_open);
-                    gone.extend(calls.into_iter().map(|id| ((placed.run, id), goes)));
-                    goes
+                    let is_replaced = before && !calls.iter().any(is_open);
+                    replaced.extend(calls.into_iter().map(|id| ((placed.run, id), is_replaced)));
+                    is_replaced
                 }
                 Line::Tool { tool_call_id, .. } => {
-                    gone.get(&(placed.run, tool_call_id)).copied().unwrap_or(before)
+                    replaced.get(&(placed.run, tool_call_id)).copied().unwrap_or(before)
                 }
             };
-            if !goes {
-                left.push(placed);
+            if !is_replaced {
+                remaining.push(placed);
             }
         }
-        (Some(&cut.summary), left)
+        (Some(&cut.summary), remaining)
     }
 
-    /// The line as the model sees it, if it sees any of it. `untold` collects the calls that are left out, so
+    /// The line as the model sees it, if it sees any of it. `omitted` collects the calls that are left out, so
     /// that their results are left out too. An unsettled call stays: the application may have to answer it.
-    fn as_told(&self, placed: &Placed, untold: &mut BTreeSet<(RunId, ForeignId)>) -> Option<Placed> {
+    fn as_seen(&self, placed: &Placed, omitted: &mut BTreeSet<(RunId, ForeignId)>) -> Option<Placed> {
         let line = match &placed.line {
             Line::User { .. } => placed.line.clone(),
-            Line::Tool { tool_call_id, .. } => match untold.remove(&(placed.run, tool_call_id.clone())) {
+            Line::Tool { tool_call_id, .. } => match omitted.remove(&(placed.run, tool_call_id.clone())) {
                 true => return None,
                 false => self.as_trimmed(&placed.line),
             },
@@ -100,14 +100,14 @@ impl History {
                 let is_open = |answer: &AnswerBlock| {
                     answer.block.call().is_some_and(|id| self.open.contains(&(placed.run, id.clone())))
                 };
-                let (told, left_out): (Vec<AnswerBlock>, Vec<AnswerBlock>) =
-                    blocks.iter().cloned().partition(|answer| answer.is_told() || is_open(answer));
+                let (seen, left_out): (Vec<AnswerBlock>, Vec<AnswerBlock>) =
+                    blocks.iter().cloned().partition(|answer| answer.is_in_context() || is_open(answer));
                 let calls = left_out.iter().filter_map(|answer| answer.block.call().cloned());
-                untold.extend(calls.map(|id| (placed.run, id)));
-                if told.is_empty() {
+                omitted.extend(calls.map(|id| (placed.run, id)));
+                if seen.is_empty() {
                     return None;
                 }
-                Line::Assistant { blocks: told }
+                Line::Assistant { blocks: seen }
             }
         };
         Some(Placed { line, ..*placed })
@@ -130,7 +130,7 @@ impl History {
 }
 
 impl AnswerBlock {
-    fn is_told(&self) -> bool {
+    fn is_in_context(&self) -> bool {
         let counts = matches!(self.status, BlockStatus::Open | BlockStatus::Final);
         counts && !matches!(self.block, Block::Thinking(_))
     }

@@ -3,37 +3,37 @@
 use recount_event::family::{clarification, handoff, user};
 use recount_event::{ForeignId, Json, Payload};
 
-/// Follows the text of an abandoned answer, so that a reader who joins all text still sees where the next one starts.
-pub const CUT_OFF_NOTE: &str = "\n\n[The answer was cut off here and starts again.]\n\n";
+/// Follows the text of an abandoned answer, so that a reader that joins all text still sees where the next one starts.
+pub const CUT_OFF_NOTE: &str = "\n\n[The response was cut off here and starts again.]\n\n";
 
 /// A question as text: the question, its context, and its choices, on separate lines.
-pub fn question(asked: &clarification::Requested) -> String {
-    let mut text = asked.question.clone();
-    if let Some(context) = asked.context.as_ref().filter(|context| !context.is_empty()) {
+pub fn question(request: &clarification::Requested) -> String {
+    let mut text = request.question.clone();
+    if let Some(context) = request.context.as_ref().filter(|context| !context.is_empty()) {
         text.push('\n');
         text.push_str(context);
     }
-    for choice in asked.choices.iter().flatten() {
+    for choice in request.choices.iter().flatten() {
         text.push_str("\n- ");
-        text.push_str(&spoken(choice));
+        text.push_str(&answer_text(choice));
     }
     text
 }
 
-/// A handoff as text: why the agent cannot go on.
-pub fn parting(asked: &handoff::Requested) -> String {
-    asked.reason.clone()
+/// A handoff as text: why the agent cannot continue.
+pub fn handoff_text(request: &handoff::Requested) -> String {
+    request.reason.clone()
 }
 
 /// An answer or a choice as a person would write it: a text unchanged, anything else as JSON.
-pub(super) fn spoken(said: &Json) -> String {
-    if !said.text().starts_with('"') {
-        return said.text().to_owned();
+pub(super) fn answer_text(response: &Json) -> String {
+    if !response.text().starts_with('"') {
+        return response.text().to_owned();
     }
     // The vocabulary reads JSON; this crate does not.
-    match Payload::read("user.message", &format!(r#"{{"text":{}}}"#, said.text())) {
+    match Payload::read("user.message", &format!(r#"{{"text":{}}}"#, response.text())) {
         Ok(Payload::UserMessage(message)) => message.text,
-        _ => said.text().to_owned(),
+        _ => response.text().to_owned(),
     }
 }
 

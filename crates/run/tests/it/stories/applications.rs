@@ -12,7 +12,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
 /// its own result first and its refusal after it.
 fn mixed_answers() -> Story {
     let mut story = Story::of_session("mixed-answers");
-    story.say(
+    story.emit(
         0,
         "run.queued",
         r#"{"kind":"agent_loop","agent":{"name":"clerk","version":"1.0.0"},"requested_by":"shop","title":"Which blue?",
@@ -23,14 +23,14 @@ fn mixed_answers() -> Story {
                     {"type":"image","url":"https://shop.example/blue.png"}],
                 "attachments":[{"artifact_id":"@art.photo","mime":"image/png"}]}}"#,
     );
-    story.say(
+    story.emit(
         0,
         "user.message",
         r#"{"text":"Which blue is this?","message_id":"@msg.question","blocks":[{"type":"text","text":"Which blue is this?"},
             {"type":"image","artifact_id":"@art.photo","mime":"image/png"},{"type":"image","url":"https://shop.example/blue.png"}]}"#,
     );
-    story.say(0, "user.attachment", r#"{"kind":"image","mime":"image/png","artifact_id":"@art.photo"}"#);
-    story.say(6, "run.started", r#"{"worker_id":"worker-1","lease_until":"@at.30006"}"#);
+    story.emit(0, "user.attachment", r#"{"kind":"image","mime":"image/png","artifact_id":"@art.photo"}"#);
+    story.emit(6, "run.started", r#"{"worker_id":"worker-1","lease_until":"@at.30006"}"#);
     story.turn(9, 0);
     story.text_block(400, 0, &["I look ", "at the picture\u{2028}and the list."]);
     story.propose(520, "pick", "pick_color", r#"{"x":12,"y":40}"#);
@@ -45,13 +45,13 @@ fn mixed_answers() -> Story {
         r#""kind":"file","duration_ms":6,"summary":"2 lines","output":"navy\nteal\n""#,
     );
     story.tool(534, "tool.invoked", "pick", r#""kind":"client","executor":"client""#);
-    story.say(
+    story.emit(
         534,
         "approval.requested",
         r#"{"approval_id":"@appr.note","tool_call_id":"@call.note","kind":"write_file","summary":"write found.txt",
             "policy_reason":"the application enabled write_file without trusting it","call_digest":"@digest.note"}"#,
     );
-    story.say(
+    story.emit(
         534,
         "run.waiting",
         r#"{"for":[{"kind":"client_tool","id":"@call.pick"},{"kind":"approval","id":"@appr.note"}]}"#,
@@ -62,14 +62,14 @@ fn mixed_answers() -> Story {
         "pick",
         r#""output":[{"type":"text","text":"teal"},{"type":"image","artifact_id":"@art.swatch","mime":"image/png"}]"#,
     );
-    story.say(2_100, "run.continued", r#"{"by":"shop"}"#);
-    story.say(2_100, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.note"}]}"#);
-    story.say(
+    story.emit(2_100, "run.continued", r#"{"by":"shop"}"#);
+    story.emit(2_100, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.note"}]}"#);
+    story.emit(
         6_800,
         "approval.resolved",
         r#"{"approval_id":"@appr.note","decision":"rejected","by":"shop","tool_call_id":"@call.note","comment":"no files, please","via":"aap"}"#,
     );
-    story.say(6_800, "run.continued", r#"{"by":"shop"}"#);
+    story.emit(6_800, "run.continued", r#"{"by":"shop"}"#);
     story.tool(
         6_800,
         "tool.refused",

@@ -1,4 +1,4 @@
-//! Runs that wait for people, and what people say, or do not.
+//! Runs that wait for people, with and without their answers.
 
 use recount_run::Status;
 
@@ -24,7 +24,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
 
 fn started_run(name: &'static str, request: &str) -> Story {
     let mut story = Story::of_task(name);
-    story.say(
+    story.emit(
         0,
         "run.queued",
         &format!(
@@ -32,7 +32,7 @@ fn started_run(name: &'static str, request: &str) -> Story {
                 "config":{{"tools":[{{"name":"shell_exec","executor":"server","trust":"ask"}},{{"name":"ask_user","executor":"server"}},{{"name":"hand_off","executor":"server"}}]}}}}"#
         ),
     );
-    story.say(7, "run.started", r#"{"worker_id":"worker-1"}"#);
+    story.emit(7, "run.started", r#"{"worker_id":"worker-1"}"#);
     story.turn(10, 0);
     story
 }
@@ -46,13 +46,13 @@ fn asks_to_delete(name: &'static str) -> Story {
     story.propose(640, "rm", "shell_exec", r#"{"command":"rm -rf node_modules"}"#);
     story.turn_done(646, "tool_use", [703, 77, 3264]);
     wants_to_delete(&mut story, 650);
-    story.say(650, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.rm"}]}"#);
+    story.emit(650, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.rm"}]}"#);
     story
 }
 
 fn wants_to_delete(story: &mut Story, at: u64) {
     let expires = at + 300_000;
-    story.say(
+    story.emit(
         at,
         "approval.requested",
         &format!(
@@ -75,8 +75,8 @@ fn closes(story: &mut Story, at: u64, turn: u64, text: &str) {
 
 fn approval_granted() -> Story {
     let mut story = asks_to_delete("approval-granted");
-    story.say(18_200, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"approved","by":"operator","tool_call_id":"@call.rm","comment":"go ahead","scope":"once"}"#);
-    story.say(18_200, "run.continued", r#"{"by":"operator"}"#);
+    story.emit(18_200, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"approved","by":"operator","tool_call_id":"@call.rm","comment":"go ahead","scope":"once"}"#);
+    story.emit(18_200, "run.continued", r#"{"by":"operator"}"#);
     story.tool(18_200, "tool.invoked", "rm", &format!(r#""executor":"server",{RISK}"#));
     story.tool(18_206, "tool.started", "rm", r#""kind":"shell""#);
     story.process(18_207, "rm", r#"["sh","-c","rm -rf node_modules"]"#, &[], (19_400, 0));
@@ -90,7 +90,7 @@ fn approval_granted() -> Story {
     story
 }
 
-/// Ten more minutes were asked for, twice, and the answer came in the last of them.
+/// The deadline was extended by ten minutes, twice, and the answer came in the last of them.
 fn approval_extended() -> Story {
     let mut story = asks_to_delete("approval-extended");
     let extended = |until: u64| {
@@ -98,10 +98,10 @@ fn approval_extended() -> Story {
             r#"{{"approval_id":"@appr.rm","expires_at":"@at.{until}","seconds":600,"by":"operator","tool_call_id":"@call.rm"}}"#
         )
     };
-    story.say(240_100, "approval.extended", &extended(900_650));
-    story.say(880_000, "approval.extended", &extended(1_500_650));
-    story.say(1_400_000, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"rejected","by":"operator","tool_call_id":"@call.rm","comment":"too much"}"#);
-    story.say(1_400_000, "run.continued", r#"{"by":"operator"}"#);
+    story.emit(240_100, "approval.extended", &extended(900_650));
+    story.emit(880_000, "approval.extended", &extended(1_500_650));
+    story.emit(1_400_000, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"rejected","by":"operator","tool_call_id":"@call.rm","comment":"too much"}"#);
+    story.emit(1_400_000, "run.continued", r#"{"by":"operator"}"#);
     story.tool(
         1_400_000,
         "tool.refused",
@@ -112,7 +112,7 @@ fn approval_extended() -> Story {
     story
 }
 
-/// The same call twice: asked about once, and allowed for the rest of the run.
+/// The same call twice: approved once, and allowed for the rest of the run.
 fn allowed_always() -> Story {
     const EXITED: &str = r#""kind":"shell","duration_ms":1196,"summary":"exited with status 0","output":"""#;
     const RISK: &str =
@@ -120,7 +120,7 @@ fn allowed_always() -> Story {
     let mut story = started_run("allowed-always", "Make the tests pass.");
     story.propose(640, "once", "shell_exec", r#"{"command":"make test"}"#);
     story.turn_done(646, "tool_use", [703, 77, 3264]);
-    story.say(
+    story.emit(
         650,
         "approval.requested",
         r#"{"approval_id":"@appr.once","tool_call_id":"@call.once","kind":"shell_exec","summary":"make test",
@@ -129,9 +129,9 @@ fn allowed_always() -> Story {
             "preview":"make test","preview_kind":"command",
             "allowance_digest":"blake3:7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c"}"#,
     );
-    story.say(650, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.once"}]}"#);
-    story.say(8_200, "approval.resolved", r#"{"approval_id":"@appr.once","decision":"approved","by":"operator","tool_call_id":"@call.once","scope":"run","allowance_id":"@allow.once"}"#);
-    story.say(8_200, "run.continued", r#"{"by":"operator"}"#);
+    story.emit(650, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.once"}]}"#);
+    story.emit(8_200, "approval.resolved", r#"{"approval_id":"@appr.once","decision":"approved","by":"operator","tool_call_id":"@call.once","scope":"run","allowance_id":"@allow.once"}"#);
+    story.emit(8_200, "run.continued", r#"{"by":"operator"}"#);
     story.tool(8_200, "tool.invoked", "once", RISK);
     story.tool(8_206, "tool.started", "once", r#""kind":"shell""#);
     story.process(8_207, "once", r#"["sh","-c","make test"]"#, &[], (9_400, 0));
@@ -150,8 +150,8 @@ fn allowed_always() -> Story {
 
 fn approval_denied() -> Story {
     let mut story = asks_to_delete("approval-denied");
-    story.say(9_300, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"rejected","by":"operator","tool_call_id":"@call.rm","comment":"not on this machine","scope":"once"}"#);
-    story.say(9_300, "run.continued", r#"{"by":"operator"}"#);
+    story.emit(9_300, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"rejected","by":"operator","tool_call_id":"@call.rm","comment":"not on this machine","scope":"once"}"#);
+    story.emit(9_300, "run.continued", r#"{"by":"operator"}"#);
     story.tool(
         9_300,
         "tool.refused",
@@ -164,13 +164,13 @@ fn approval_denied() -> Story {
 
 fn approval_timed_out() -> Story {
     let mut story = asks_to_delete("approval-timed-out");
-    story.say(300_650, "approval.timed_out", r#"{"approval_id":"@appr.rm","after_seconds":300,"tool_call_id":"@call.rm","decision":"rejected","by":"timeout"}"#);
-    story.say(300_650, "run.continued", r#"{"by":"timeout"}"#);
+    story.emit(300_650, "approval.timed_out", r#"{"approval_id":"@appr.rm","after_seconds":300,"tool_call_id":"@call.rm","decision":"rejected","by":"timeout"}"#);
+    story.emit(300_650, "run.continued", r#"{"by":"timeout"}"#);
     story.tool(
         300_650,
         "tool.refused",
         "rm",
-        r#""code":"timed_out","message":"nobody approved this call in time""#,
+        r#""code":"timed_out","message":"the approval request for this call timed out""#,
     );
     closes(&mut story, 300_656, 1, "Nobody said yes, so nothing was deleted.");
     story
@@ -184,20 +184,20 @@ fn partial_answers() -> Story {
     story.turn_done(566, "tool_use", [703, 91, 3474]);
     story.tool(570, "tool.invoked", "pick", r#""kind":"client","executor":"client""#);
     wants_to_delete(&mut story, 570);
-    story.say(
+    story.emit(
         570,
         "run.waiting",
         r#"{"for":[{"kind":"approval","id":"@appr.rm"},{"kind":"client_tool","id":"@call.pick"}]}"#,
     );
     story.tool(2_000, "tool.completed", "pick", r#""output":"teal""#);
-    story.say(2_000, "run.continued", r#"{"by":"application"}"#);
-    story.say(2_000, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.rm"}]}"#);
-    story.say(
+    story.emit(2_000, "run.continued", r#"{"by":"application"}"#);
+    story.emit(2_000, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.rm"}]}"#);
+    story.emit(
         5_000,
         "approval.resolved",
         r#"{"approval_id":"@appr.rm","decision":"approved","by":"operator","tool_call_id":"@call.rm"}"#,
     );
-    story.say(5_000, "run.continued", r#"{"by":"operator"}"#);
+    story.emit(5_000, "run.continued", r#"{"by":"operator"}"#);
     story.tool(5_000, "tool.invoked", "rm", &format!(r#""executor":"server",{RISK}"#));
     story.process(5_004, "rm", r#"["sh","-c","rm -rf node_modules"]"#, &[], (5_900, 0));
     story.tool(
@@ -210,7 +210,7 @@ fn partial_answers() -> Story {
     story
 }
 
-/// The run has asked which version and waits for an answer.
+/// The run requests the version and waits for an answer.
 fn asks_which(name: &'static str) -> Story {
     let mut story = started_run(name, "Make the budget generic.");
     story.propose(
@@ -220,7 +220,7 @@ fn asks_which(name: &'static str) -> Story {
         r#"{"question":"Which Go version should the module need?","choices":["1.18","1.22"]}"#,
     );
     story.turn_done(506, "tool_use", [703, 52, 2889]);
-    story.say(
+    story.emit(
         510,
         "clarification.requested",
         r#"{"clarification_id":"@clar.ask","question":"Which Go version should the module need?","tool_call_id":"@call.ask",
@@ -228,14 +228,14 @@ fn asks_which(name: &'static str) -> Story {
             "choices":[{"id":"1.18","label":"Go 1.18"},{"id":"1.22","label":"Go 1.22"}],
             "default_response":{"choice":"1.18"},"timeout_seconds":600,"expires_at":"@at.600510"}"#,
     );
-    story.say(510, "run.waiting", r#"{"for":[{"kind":"clarification","id":"@clar.ask"}]}"#);
+    story.emit(510, "run.waiting", r#"{"for":[{"kind":"clarification","id":"@clar.ask"}]}"#);
     story
 }
 
 fn clarification() -> Story {
     let mut story = asks_which("clarification");
-    story.say(22_040, "clarification.answered", r#"{"clarification_id":"@clar.ask","response":{"choice":"1.22"},"by":"operator","tool_call_id":"@call.ask"}"#);
-    story.say(22_040, "run.continued", r#"{"by":"operator"}"#);
+    story.emit(22_040, "clarification.answered", r#"{"clarification_id":"@clar.ask","response":{"choice":"1.22"},"by":"operator","tool_call_id":"@call.ask"}"#);
+    story.emit(22_040, "run.continued", r#"{"by":"operator"}"#);
     story.tool(22_040, "tool.invoked", "ask", r#""executor":"server""#);
     story.tool(22_040, "tool.completed", "ask", r#""output":{"choice":"1.22"}"#);
     closes(&mut story, 22_046, 1, "Go 1.22, then.");
@@ -244,8 +244,8 @@ fn clarification() -> Story {
 
 fn clarification_timed_out() -> Story {
     let mut story = asks_which("clarification-timed-out");
-    story.say(600_510, "clarification.timed_out", r#"{"clarification_id":"@clar.ask","applied":"default","tool_call_id":"@call.ask","response":{"choice":"1.18"},"after_seconds":600,"by":"timeout"}"#);
-    story.say(600_510, "run.continued", r#"{"by":"timeout"}"#);
+    story.emit(600_510, "clarification.timed_out", r#"{"clarification_id":"@clar.ask","applied":"default","tool_call_id":"@call.ask","response":{"choice":"1.18"},"after_seconds":600,"by":"timeout"}"#);
+    story.emit(600_510, "run.continued", r#"{"by":"timeout"}"#);
     story.tool(600_510, "tool.invoked", "ask", r#""executor":"server""#);
     story.tool(600_510, "tool.completed", "ask", r#""output":{"choice":"1.18"}"#);
     closes(&mut story, 600_516, 1, "Go 1.18 it is, as nobody objected.");
@@ -254,9 +254,9 @@ fn clarification_timed_out() -> Story {
 
 fn clarification_extended() -> Story {
     let mut story = asks_which("clarification-extended");
-    story.say(590_000, "clarification.extended", r#"{"clarification_id":"@clar.ask","expires_at":"@at.900510","seconds":300,"by":"operator","tool_call_id":"@call.ask"}"#);
-    story.say(890_000, "clarification.answered", r#"{"clarification_id":"@clar.ask","response":{"choice":"1.22"},"by":"operator","tool_call_id":"@call.ask"}"#);
-    story.say(890_000, "run.continued", r#"{"by":"operator"}"#);
+    story.emit(590_000, "clarification.extended", r#"{"clarification_id":"@clar.ask","expires_at":"@at.900510","seconds":300,"by":"operator","tool_call_id":"@call.ask"}"#);
+    story.emit(890_000, "clarification.answered", r#"{"clarification_id":"@clar.ask","response":{"choice":"1.22"},"by":"operator","tool_call_id":"@call.ask"}"#);
+    story.emit(890_000, "run.continued", r#"{"by":"operator"}"#);
     story.tool(890_000, "tool.invoked", "ask", r#""executor":"server""#);
     story.tool(890_000, "tool.completed", "ask", r#""output":{"choice":"1.22"}"#);
     closes(&mut story, 890_006, 1, "Go 1.22, then.");
@@ -269,7 +269,7 @@ fn hands_off(name: &'static str) -> Story {
     story.text_block(500, 0, &["This is not for me ", "to decide."]);
     story.propose(640, "off", "hand_off", r#"{"reason":"The change touches billing rules that need an owner.","target_kind":"escalation_queue"}"#);
     story.turn_done(646, "tool_use", [703, 61, 3024]);
-    story.say(
+    story.emit(
         650,
         "handoff.requested",
         r#"{"handoff_id":"@hand.off","reason":"The change touches billing rules that need an owner.","target_kind":"escalation_queue","tool_call_id":"@call.off",
@@ -277,18 +277,18 @@ fn hands_off(name: &'static str) -> Story {
             "urgency_for_handoff":"medium","summary_terse":"Handing off to the billing owners.","summary_normal":"This needs a decision by the billing owners. I am handing it over.",
             "timeout_seconds":86400,"expires_at":"@at.86400650"}"#,
     );
-    story.say(650, "run.waiting", r#"{"for":[{"kind":"handoff","id":"@hand.off"}]}"#);
+    story.emit(650, "run.waiting", r#"{"for":[{"kind":"handoff","id":"@hand.off"}]}"#);
     story
 }
 
 fn handoff() -> Story {
     let mut story = hands_off("handoff");
-    story.say(
+    story.emit(
         61_300,
         "handoff.acknowledged",
         r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off","comment":"I have it."}"#,
     );
-    story.say(61_300, "run.continued", r#"{"by":"dana"}"#);
+    story.emit(61_300, "run.continued", r#"{"by":"dana"}"#);
     story.tool(61_300, "tool.invoked", "off", r#""executor":"server""#);
     story.tool(61_300, "tool.completed", "off", r#""summary":"dana took over""#);
     story.finished_as(61_300, "handed_off");
@@ -297,18 +297,18 @@ fn handoff() -> Story {
 
 fn handoff_extended() -> Story {
     let mut story = hands_off("handoff-extended");
-    story.say(
+    story.emit(
         61_300,
         "handoff.extended",
         r#"{"handoff_id":"@hand.off","expires_at":"@at.90000650","seconds":3600,"by":"dana","tool_call_id":"@call.off"}"#,
     );
     let at = 89_000_000;
-    story.say(
+    story.emit(
         at,
         "handoff.acknowledged",
         r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off"}"#,
     );
-    story.say(at, "run.continued", r#"{"by":"dana"}"#);
+    story.emit(at, "run.continued", r#"{"by":"dana"}"#);
     story.tool(at, "tool.invoked", "off", r#""executor":"server""#);
     story.tool(at, "tool.completed", "off", r#""summary":"dana took over""#);
     story.finished_as(at, "handed_off");
@@ -317,8 +317,8 @@ fn handoff_extended() -> Story {
 
 fn handoff_rejected() -> Story {
     let mut story = hands_off("handoff-rejected");
-    story.say(61_300, "handoff.rejected", r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off","reason":"not a billing matter"}"#);
-    story.say(61_300, "run.continued", r#"{"by":"dana"}"#);
+    story.emit(61_300, "handoff.rejected", r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off","reason":"not a billing matter"}"#);
+    story.emit(61_300, "run.continued", r#"{"by":"dana"}"#);
     story.tool(61_300, "tool.invoked", "off", r#""executor":"server""#);
     story.tool(61_300, "tool.failed", "off", r#""code":"handoff_rejected","error":"dana did not take over""#);
     story.cancelled(61_300, "operator", "dana did not take over: not a billing matter");
@@ -328,19 +328,14 @@ fn handoff_rejected() -> Story {
 fn handoff_timed_out() -> Story {
     let mut story = hands_off("handoff-timed-out");
     let at = 86_400_650;
-    story.say(
+    story.emit(
         at,
         "handoff.timed_out",
         r#"{"handoff_id":"@hand.off","after_seconds":86400,"tool_call_id":"@call.off"}"#,
     );
-    story.say(at, "run.continued", r#"{"by":"timeout"}"#);
+    story.emit(at, "run.continued", r#"{"by":"timeout"}"#);
     story.tool(at, "tool.invoked", "off", r#""executor":"server""#);
-    story.tool(
-        at,
-        "tool.timed_out",
-        "off",
-        r#""code":"handoff_timed_out","error":"nobody took over in time""#,
-    );
-    story.failed(at, "handoff_timed_out", "nobody took over in time", false);
+    story.tool(at, "tool.timed_out", "off", r#""code":"handoff_timed_out","error":"the handoff timed out""#);
+    story.failed(at, "handoff_timed_out", "the handoff timed out", false);
     story
 }

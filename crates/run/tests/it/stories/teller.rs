@@ -1,6 +1,6 @@
 //! Writes a story down: short-hand in, stored events out. The same short-hand gives the same bytes.
 //!
-//! In the JSON of a story, `@call.ls` (or any other prefix) stands for an id, `@at.5000` for an instant that
+//! In the JSON of a story, `@call.ls` (or any other prefix) means an id, `@at.5000` for an instant that
 //! many milliseconds after the start, `@digest.ls` for the digest of a proposed call, `@run.file` for the run
 //! of another story and `@art.file/patch` for an id of another story.
 
@@ -14,14 +14,14 @@ use recount_event::{Draft, Event, EventId, ForeignId, Minter, Payload, RunId, Se
 use recount_event::{door, time};
 use serde_json::Value;
 
-/// 2026-05-03T08:00:00Z. Stories begin within the twelve hours behind it.
+/// 2026-05-03T08:00:00Z. Stories start within the next twelve hours.
 const FIRST_MS: u64 = 1_777_795_200_000;
 const SPREAD_MS: u64 = 12 * 3_600_000;
 
 /// How far apart the pieces of a text come.
 const PIECE_MS: u64 = 40;
 
-/// A run as it is told.
+/// A run, and what is needed to write its next events.
 pub(crate) struct Story {
     pub(crate) name: &'static str,
     pub(crate) events: Vec<Event>,
@@ -33,7 +33,7 @@ pub(crate) struct Story {
     /// The last event's offset.
     now: u64,
     run_started: u64,
-    calls: BTreeMap<String, Told>,
+    calls: BTreeMap<String, KnownCall>,
     turn: Turn,
     turns_completed: u64,
     /// Input tokens, output tokens, micro-dollars; and what earlier runs used of each.
@@ -43,7 +43,7 @@ pub(crate) struct Story {
 }
 
 /// A call as it was proposed or invoked.
-struct Told {
+struct KnownCall {
     tool_name: String,
     turn_index: Option<u64>,
     digest: String,
@@ -69,7 +69,7 @@ fn start_of(story: &str) -> u64 {
     FIRST_MS + at
 }
 
-/// An id of a story: `run`, `task`, or whatever a label says.
+/// An id of a story: `run`, `task`, or one for a label.
 fn minted(prefix: &str, story: &str, label: &str, at_ms: u64) -> ForeignId {
     let entropy = hash(&format!("{story} {prefix} {label}"));
     ForeignId::minted(&format!("{prefix}_"), Minter::default().mint(Stamp { now_ms: at_ms, entropy }))
@@ -116,7 +116,7 @@ impl Story {
         }
     }
 
-    /// With a budget, which every `cost.tick` tells.
+    /// With a budget, which every `cost.tick` has.
     pub(crate) fn with_budget(mut self, micros_usd: u64) -> Self {
         self.budget_micros_usd = Some(micros_usd);
         self
@@ -143,7 +143,7 @@ impl Story {
     }
 
     /// The next event, `at` milliseconds after the start. Events of one append share their instant.
-    pub(crate) fn say(&mut self, at: u64, type_name: &str, data: &str) {
+    pub(crate) fn emit(&mut self, at: u64, type_name: &str, data: &str) {
         assert!(at >= self.now, "{}: {type_name} at {at} comes before {}", self.name, self.now);
         self.now = at;
         let data = self.filled(data);
@@ -168,14 +168,14 @@ impl Story {
         self.events.push(event);
     }
 
-    /// What we say ourselves is written from the payload; what a producer says is kept as it came.
+    /// Events of our own runs are written from the payload; those of a producer are kept as given.
     fn body(&self, draft: Draft) -> Draft {
         if self.driver() == Driver::External && !matches!(draft.payload, Payload::RunQueued(_)) {
             return draft;
         }
         let read = |text: &str| serde_json::from_str::<Value>(text).expect("it is JSON");
-        let (said, kept) = (draft.verbatim.as_deref().map(read), read(&draft.payload.write()));
-        let mut missing = said.expect("the door keeps the text");
+        let (given, kept) = (draft.verbatim.as_deref().map(read), read(&draft.payload.write()));
+        let mut missing = given.expect("the door keeps the text");
         if let (Some(missing), Some(kept)) = (missing.as_object_mut(), kept.as_object()) {
             missing.retain(|name, value| kept.get(name) != Some(value));
         }
@@ -205,7 +205,7 @@ impl Story {
                 let offset: u64 = label.parse().expect("@at.<milliseconds>");
                 time::format_ms(self.start_ms + offset)
             }
-            "digest" => self.told(label).digest.clone(),
+            "digest" => self.known_call(label).digest.clone(),
             "run" => minted("run", label, "", start_of(label)).to_string(),
             prefix => match label.split_once('/') {
                 Some((story, label)) => minted(prefix, story, label, start_of(story)).to_string(),
@@ -214,14 +214,16 @@ impl Story {
         }
     }
 
-    fn told(&self, label: &str) -> &Told {
-        self.calls.get(label).unwrap_or_else(|| panic!("{}: no call {label} was told of", self.name))
+    fn known_call(&self, label: &str) -> &KnownCall {
+        self.calls
+            .get(label)
+            .unwrap_or_else(|| panic!("{}: no call {label} was proposed or invoked", self.name))
     }
 
     /// A turn begins: the next one, or the same once more.
     pub(crate) fn turn(&mut self, at: u64, index: u64) {
         self.turn = Turn { index: Some(index), since: at, proposed: 0 };
-        self.say(
+        self.emit(
             at,
             "turn.started",
             &format!(r#"{{"turn_index":{index},"model":"claude-sonnet-4-5","provider":"anthropic"}}"#),
@@ -232,13 +234,13 @@ impl Story {
         self.turn.index.unwrap_or_else(|| panic!("{}: no turn is open", self.name))
     }
 
-    /// Pieces of a block, one behind the other.
+    /// Pieces of a block, in order.
     pub(crate) fn pieces(&mut self, at: u64, block: u64, pieces: &[&str]) {
         let turn = self.open_turn();
         for (place, piece) in (0..).zip(pieces) {
             let piece = Value::from(*piece);
             let data = format!(r#"{{"turn_index":{turn},"block_index":{block},"delta":{piece}}}"#);
-            self.say(at + place * PIECE_MS, "assistant.text_delta", &data);
+            self.emit(at + place * PIECE_MS, "assistant.text_delta", &data);
         }
     }
 
@@ -247,22 +249,22 @@ impl Story {
         self.pieces(at, block, pieces);
         let (turn, text) = (self.open_turn(), Value::from(pieces.concat()));
         let data = format!(r#"{{"turn_index":{turn},"block_index":{block},"text":{text}}}"#);
-        self.say(self.now, "assistant.text_complete", &data);
+        self.emit(self.now, "assistant.text_complete", &data);
     }
 
-    /// The model asks for a tool.
+    /// The model proposes a tool call.
     pub(crate) fn propose(&mut self, at: u64, label: &str, tool_name: &str, input: &str) {
         let turn = self.open_turn();
         let input = door::compact(&self.filled(input)).expect("an input is JSON");
-        let told = Told {
+        let call = KnownCall {
             tool_name: tool_name.to_owned(),
             turn_index: Some(turn),
             digest: call_digest(tool_name, &input),
         };
-        self.calls.insert(label.to_owned(), told);
+        self.calls.insert(label.to_owned(), call);
         self.turn.proposed += 1;
         let provider = format!("toolu_{:012x}", hash(&format!("{} {label}", self.name)) >> 80);
-        self.say(
+        self.emit(
             at,
             "assistant.tool_call_proposed",
             &format!(
@@ -275,7 +277,7 @@ impl Story {
     pub(crate) fn answer(&mut self, at: u64, summary: &str) {
         let (turn, summary) = (self.open_turn(), Value::from(summary));
         let data = format!(r#"{{"turn_index":{turn},"summary":{summary}}}"#);
-        self.say(at, "assistant.final_answer", &data);
+        self.emit(at, "assistant.final_answer", &data);
     }
 
     /// The open turn is over; what it used is added up.
@@ -283,7 +285,7 @@ impl Story {
         let turn = self.open_turn();
         let [input, output, cost] = used;
         let (calls, duration) = (self.turn.proposed, at - self.turn.since);
-        self.say(
+        self.emit(
             at,
             "turn.completed",
             &format!(
@@ -300,7 +302,7 @@ impl Story {
             let left = budget.saturating_sub(cost);
             format!(r#","task_budget_micros_usd":{budget},"task_budget_remaining_micros_usd":{left}"#)
         });
-        self.say(
+        self.emit(
             at,
             "cost.tick",
             &format!(
@@ -316,36 +318,39 @@ impl Story {
         let data = format!(
             r#"{{"turn_index":{turn},"code":"{code}","message":{message},"will_retry":{will_retry}}}"#
         );
-        self.say(at, "turn.failed", &data);
+        self.emit(at, "turn.failed", &data);
     }
 
     /// A call's life: `tool.invoked`, `tool.started`, an outcome, `tool.refused`. More fields as JSON members.
     pub(crate) fn tool(&mut self, at: u64, type_name: &str, label: &str, members: &str) {
-        let told = self.told(label);
-        let tool_name = &told.tool_name;
-        let turn = match told.turn_index.filter(|_| type_name != "tool.refused") {
+        let call = self.known_call(label);
+        let tool_name = &call.tool_name;
+        let turn = match call.turn_index.filter(|_| type_name != "tool.refused") {
             Some(turn) => format!(r#","turn_index":{turn}"#),
             None => String::new(),
         };
         let more = if members.is_empty() { String::new() } else { format!(",{members}") };
-        self.say(
+        self.emit(
             at,
             type_name,
             &format!(r#"{{"tool_call_id":"@call.{label}","tool_name":"{tool_name}"{turn}{more}}}"#),
         );
     }
 
-    /// A call that nobody proposed: a command given directly.
+    /// A call without a proposal: a command given directly.
     pub(crate) fn command(&mut self, at: u64, label: &str, tool_name: &str, members: &str) {
-        let told =
-            Told { tool_name: tool_name.to_owned(), turn_index: None, digest: call_digest(tool_name, "{}") };
-        self.calls.insert(label.to_owned(), told);
+        let call = KnownCall {
+            tool_name: tool_name.to_owned(),
+            turn_index: None,
+            digest: call_digest(tool_name, "{}"),
+        };
+        self.calls.insert(label.to_owned(), call);
         self.tool(at, "tool.invoked", label, members);
     }
 
-    /// What a tool tells on its way.
-    pub(crate) fn told_by(&mut self, at: u64, type_name: &str, label: &str, members: &str) {
-        self.say(at, type_name, &format!(r#"{{"tool_call_id":"@call.{label}",{members}}}"#));
+    /// An event of a running tool.
+    pub(crate) fn tool_event(&mut self, at: u64, type_name: &str, label: &str, members: &str) {
+        self.emit(at, type_name, &format!(r#"{{"tool_call_id":"@call.{label}",{members}}}"#));
     }
 
     /// A process from its command to its exit. Each piece is an offset, `o` or `e`, and bytes.
@@ -357,7 +362,7 @@ impl Story {
         pieces: &[(u64, char, &[u8])],
         exit: (u64, i64),
     ) {
-        self.told_by(
+        self.tool_event(
             at,
             "tool.shell.command",
             label,
@@ -365,7 +370,7 @@ impl Story {
                 r#""argv":{argv},"cwd":"/srv/recount/workspaces/budget","env_keys":["PATH","HOME"],"sandbox_layer":"bwrap""#
             ),
         );
-        let mut told = [0_usize; 2];
+        let mut sent = [0_usize; 2];
         for (at, stream, bytes) in pieces {
             let (place, stream) = if *stream == 'o' { (0, "stdout") } else { (1, "stderr") };
             let (data, encoding) = match std::str::from_utf8(bytes) {
@@ -375,17 +380,17 @@ impl Story {
                     (Value::from(text), r#","encoding":"base64""#)
                 }
             };
-            let offset = told[place];
-            told[place] += bytes.len();
-            self.told_by(
+            let offset = sent[place];
+            sent[place] += bytes.len();
+            self.tool_event(
                 *at,
                 "tool.shell.output_chunk",
                 label,
                 &format!(r#""stream":"{stream}","data":{data},"byte_offset":{offset}{encoding}"#),
             );
         }
-        let [stdout, stderr] = told;
-        self.told_by(
+        let [stdout, stderr] = sent;
+        self.tool_event(
             exit.0,
             "tool.shell.exited",
             label,
@@ -396,7 +401,7 @@ impl Story {
         );
     }
 
-    /// Turns, money and time of this run, as its ending tells them.
+    /// Turns, cost and duration of this run, as fields of its ending.
     pub(crate) fn figures(&self, at: u64) -> String {
         let cost = self.used[2] - self.prior[2];
         let (turns, duration) = (self.turns_completed, at - self.run_started);
@@ -409,19 +414,19 @@ impl Story {
 
     pub(crate) fn finished_as(&mut self, at: u64, final_status: &str) {
         let data = format!(r#"{{"final_status":"{final_status}",{}}}"#, self.figures(at));
-        self.say(at, "run.finished", &data);
+        self.emit(at, "run.finished", &data);
     }
 
     pub(crate) fn failed(&mut self, at: u64, code: &str, message: &str, retriable: bool) {
         let message = Value::from(message);
         let figures = self.figures(at);
         let data = format!(r#"{{"code":"{code}","message":{message},"retriable":{retriable},{figures}}}"#);
-        self.say(at, "run.failed", &data);
+        self.emit(at, "run.failed", &data);
     }
 
     pub(crate) fn cancelled(&mut self, at: u64, by: &str, reason: &str) {
         let reason = Value::from(reason);
         let data = format!(r#"{{"by":"{by}","reason":{reason},{}}}"#, self.figures(at));
-        self.say(at, "run.cancelled", &data);
+        self.emit(at, "run.cancelled", &data);
     }
 }

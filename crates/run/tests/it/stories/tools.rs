@@ -22,7 +22,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
 
 fn started_run(name: &'static str, request: &str) -> Story {
     let mut story = Story::of_task(name);
-    story.say(
+    story.emit(
         0,
         "run.queued",
         &format!(
@@ -31,7 +31,7 @@ fn started_run(name: &'static str, request: &str) -> Story {
                 "config":{{"tools":[{{"name":"read_file","executor":"server","trust":"always"}},{{"name":"shell_exec","executor":"server","trust":"ask"}}],"provider_key":{{"secret":"anthropic"}}}}}}"#
         ),
     );
-    story.say(7, "run.started", r#"{"worker_id":"worker-1","lease_until":"@at.30007"}"#);
+    story.emit(7, "run.started", r#"{"worker_id":"worker-1","lease_until":"@at.30007"}"#);
     story
 }
 
@@ -43,9 +43,9 @@ fn two_tools() -> Story {
     story.turn_done(766, "tool_use", [803, 71, 3474]);
     story.tool(770, "tool.invoked", "read", r#""kind":"file","executor":"server","risk_level":"low","irreversible":false,"args_summary":"internal/budget/governor.go""#);
     story.tool(771, "tool.started", "read", r#""kind":"file""#);
-    story.told_by(776, "tool.file_read.completed", "read", r#""path":"internal/budget/governor.go","size_bytes":8124,"lines":312,"snippet_artifact_id":"@art.snippet","truncated":true"#);
+    story.tool_event(776, "tool.file_read.completed", "read", r#""path":"internal/budget/governor.go","size_bytes":8124,"lines":312,"snippet_artifact_id":"@art.snippet","truncated":true"#);
     story.tool(776, "tool.completed", "read", r#""kind":"file","duration_ms":6,"summary":"312 lines","output":"package budget\n\nfunc budgetKeyForRequest(","result_artifact_id":"@art.snippet""#);
-    story.say(777, "run.checkpoint_saved", r#"{"checkpoint_id":"@ckpt.one"}"#);
+    story.emit(777, "run.checkpoint_saved", r#"{"checkpoint_id":"@ckpt.one"}"#);
     story.turn(780, 1);
     story.propose(1400, "tests", "shell_exec", r#"{"command":"go test ./internal/budget/..."}"#);
     story.turn_done(1404, "tool_use", [1104, 33, 3807]);
@@ -78,8 +78,8 @@ fn parallel_tools() -> Story {
         story.tool(840, "tool.invoked", label, &format!(r#""kind":"{kind}","executor":"server""#));
     }
     story.tool(844, "tool.failed", "read", r#""kind":"file","duration_ms":4,"summary":"no such file","error":"internal/budget/missing.go does not exist","code":"not_found","output":"internal/budget/missing.go does not exist""#);
-    story.told_by(861, "tool.grep.completed", "grep", r#""pattern":"budgetKeyForRequest","files_searched":312,"matches":[{"path":"internal/budget/governor.go","line":84,"text":"func budgetKeyForRequest(scope types.RequestScope) string {"},{"path":"internal/budget/governor.go","line":131,"text":"\tkey := budgetKeyForRequest(scope)"}],"match_count":2,"truncated":false"#);
-    story.told_by(866, "tool.glob.completed", "list", r#""pattern":"internal/**/*.go","matches":["internal/budget/governor.go","internal/keys/keys.go"],"match_count":47,"truncated":true"#);
+    story.tool_event(861, "tool.grep.completed", "grep", r#""pattern":"budgetKeyForRequest","files_searched":312,"matches":[{"path":"internal/budget/governor.go","line":84,"text":"func budgetKeyForRequest(scope types.RequestScope) string {"},{"path":"internal/budget/governor.go","line":131,"text":"\tkey := budgetKeyForRequest(scope)"}],"match_count":2,"truncated":false"#);
+    story.tool_event(866, "tool.glob.completed", "list", r#""pattern":"internal/**/*.go","matches":["internal/budget/governor.go","internal/keys/keys.go"],"match_count":47,"truncated":true"#);
     story.tool(866, "tool.completed", "list", r#""kind":"file","duration_ms":26,"summary":"47 matches","output":"internal/budget/governor.go\ninternal/keys/keys.go""#);
     story.tool(870, "tool.completed", "grep", r#""kind":"file","duration_ms":30,"summary":"2 matches","output":"internal/budget/governor.go:84\ninternal/budget/governor.go:131""#);
     story.turn(874, 1);
@@ -116,7 +116,7 @@ fn todo_and_search() -> Story {
         story.turn_done(at + 566, "tool_use", [700 + 300 * turn, 92, 3480 + 900 * turn]);
         story.tool(at + 570, "tool.invoked", todo, r#""kind":"todo","executor":"server""#);
         story.tool(at + 570, "tool.invoked", search, r#""kind":"file","executor":"server""#);
-        story.told_by(
+        story.tool_event(
             at + 571,
             "tool.todo_write.updated",
             todo,
@@ -129,9 +129,9 @@ fn todo_and_search() -> Story {
             r#""kind":"todo","duration_ms":1,"summary":"3 things to do","output":"ok""#,
         );
         if search == "grep" {
-            story.told_by(at + 590, "tool.grep.completed", search, r#""pattern":"budgetKeyForRequest","files_searched":312,"matches":[{"path":"internal/budget/governor.go","line":84,"text":"func budgetKeyForRequest("}],"match_count":1,"truncated":false"#);
+            story.tool_event(at + 590, "tool.grep.completed", search, r#""pattern":"budgetKeyForRequest","files_searched":312,"matches":[{"path":"internal/budget/governor.go","line":84,"text":"func budgetKeyForRequest("}],"match_count":1,"truncated":false"#);
         } else {
-            story.told_by(
+            story.tool_event(
                 at + 590,
                 "tool.glob.completed",
                 search,
@@ -149,7 +149,7 @@ fn todo_and_search() -> Story {
     story.propose(2400, "todo-2", "todo_write", r#"{"todos":[]}"#);
     story.turn_done(2406, "tool_use", [1400, 20, 4500]);
     story.tool(2410, "tool.invoked", "todo-2", r#""kind":"todo","executor":"server""#);
-    story.told_by(2411, "tool.todo_write.updated", "todo-2", r#""todos":[]"#);
+    story.tool_event(2411, "tool.todo_write.updated", "todo-2", r#""todos":[]"#);
     story.tool(
         2411,
         "tool.completed",
@@ -177,17 +177,22 @@ fn http_and_web() -> Story {
     story.turn_done(566, "tool_use", [803, 96, 3849]);
     story.tool(570, "tool.invoked", "search", r#""kind":"web","executor":"server""#);
     story.tool(570, "tool.invoked", "status", r#""kind":"http","executor":"server""#);
-    story.told_by(571, "tool.web_search.requested", "search", r#""query":"go generics comparable map key""#);
-    story.told_by(571, "tool.http.requested", "status", r#""method":"GET","url":"https://api.example.com/v1/status","header_keys":["Authorization","Accept"]"#);
-    story.told_by(
+    story.tool_event(
+        571,
+        "tool.web_search.requested",
+        "search",
+        r#""query":"go generics comparable map key""#,
+    );
+    story.tool_event(571, "tool.http.requested", "status", r#""method":"GET","url":"https://api.example.com/v1/status","header_keys":["Authorization","Accept"]"#);
+    story.tool_event(
         903,
         "tool.http.response",
         "status",
         r#""status":503,"duration_ms":332,"body_artifact_id":"@art.body","body_truncated":false"#,
     );
-    story.say(903, "artifact.created", r#"{"artifact_id":"@art.body","kind":"fetched_resource","size_bytes":41,"summary":"GET https://api.example.com/v1/status","mime":"application/json","tool_call_id":"@call.status"}"#);
+    story.emit(903, "artifact.created", r#"{"artifact_id":"@art.body","kind":"fetched_resource","size_bytes":41,"summary":"GET https://api.example.com/v1/status","mime":"application/json","tool_call_id":"@call.status"}"#);
     story.tool(903, "tool.failed", "status", r#""kind":"http","duration_ms":333,"summary":"answered 503","error":"the server answered 503","code":"http_status","output":"503 Service Unavailable""#);
-    story.told_by(1400, "tool.web_search.response", "search", r#""duration_ms":829,"hits":[{"title":"Tutorial: Getting started with generics","url":"https://go.dev/doc/tutorial/generics"}]"#);
+    story.tool_event(1400, "tool.web_search.response", "search", r#""duration_ms":829,"hits":[{"title":"Tutorial: Getting started with generics","url":"https://go.dev/doc/tutorial/generics"}]"#);
     story.tool(
         1400,
         "tool.completed",
@@ -198,15 +203,15 @@ fn http_and_web() -> Story {
     story.propose(1900, "fetch", "web_fetch", r#"{"url":"https://go.dev/doc/tutorial/generics"}"#);
     story.turn_done(1906, "tool_use", [1007, 44, 3681]);
     story.tool(1910, "tool.invoked", "fetch", r#""kind":"web","executor":"server""#);
-    story.told_by(
+    story.tool_event(
         1911,
         "tool.web_fetch.requested",
         "fetch",
         r#""method":"GET","url":"https://go.dev/doc/tutorial/generics","header_keys":["Accept"]"#,
     );
-    story.told_by(2544, "tool.web_fetch.response", "fetch", r#""status":200,"duration_ms":633,"body_artifact_id":"@art.page","body_truncated":true,"extracted_text_artifact_id":"@art.text""#);
-    story.say(2544, "artifact.created", r#"{"artifact_id":"@art.page","kind":"fetched_resource","size_bytes":1048576,"summary":"GET https://go.dev/doc/tutorial/generics","mime":"text/html","tool_call_id":"@call.fetch"}"#);
-    story.say(2544, "artifact.referenced", r#"{"artifact_id":"@art.page","relation":"consumed"}"#);
+    story.tool_event(2544, "tool.web_fetch.response", "fetch", r#""status":200,"duration_ms":633,"body_artifact_id":"@art.page","body_truncated":true,"extracted_text_artifact_id":"@art.text""#);
+    story.emit(2544, "artifact.created", r#"{"artifact_id":"@art.page","kind":"fetched_resource","size_bytes":1048576,"summary":"GET https://go.dev/doc/tutorial/generics","mime":"text/html","tool_call_id":"@call.fetch"}"#);
+    story.emit(2544, "artifact.referenced", r#"{"artifact_id":"@art.page","relation":"consumed"}"#);
     story.tool(2544, "tool.completed", "fetch", r#""kind":"web","duration_ms":634,"summary":"200, text extracted","output":[{"type":"text","text":"Tutorial: Getting started with generics"}],"result_artifact_id":"@art.text""#);
     story.turn(2548, 2);
     story.text_block(3100, 0, &["A map key must be ", "comparable."]);
@@ -231,14 +236,14 @@ fn mcp_and_refusals() -> Story {
         "read",
         r#""kind":"mcp","executor":"server","mcp_server":"filesystem","mcp_tool":"read_text_file""#,
     );
-    story.say(750, "policy.tool_blocked", r#"{"tool_name":"mcp__github__delete_repo","reason":"approval_policy=block","tool_call_id":"@call.delete","policy_id":"default-mcp","kind":"mcp","mcp_server":"github","mcp_tool":"delete_repo","result":"blocked"}"#);
+    story.emit(750, "policy.tool_blocked", r#"{"tool_name":"mcp__github__delete_repo","reason":"approval_policy=block","tool_call_id":"@call.delete","policy_id":"default-mcp","kind":"mcp","mcp_server":"github","mcp_tool":"delete_repo","result":"blocked"}"#);
     story.tool(
         750,
         "tool.refused",
         "delete",
         r#""code":"blocked","message":"The policy does not allow to delete repositories.""#,
     );
-    story.say(
+    story.emit(
         750,
         "error.tool_unavailable",
         r#"{"tool_name":"web_search","reason":"no_provider_configured","tool_call_id":"@call.search"}"#,
@@ -266,8 +271,8 @@ fn mcp_and_refusals() -> Story {
     story.propose(1400, "slow", "shell_exec", r#"{"command":"sleep 600"}"#);
     story.turn_done(1406, "tool_use", [1107, 24, 3681]);
     story.tool(1410, "tool.invoked", "slow", r#""kind":"shell","executor":"server""#);
-    story.told_by(1411, "tool.shell.command", "slow", r#""argv":["sh","-c","sleep 600"],"cwd":"/srv/recount/workspaces/budget","env_keys":["PATH"],"sandbox_layer":"bwrap""#);
-    story.told_by(
+    story.tool_event(1411, "tool.shell.command", "slow", r#""argv":["sh","-c","sleep 600"],"cwd":"/srv/recount/workspaces/budget","env_keys":["PATH"],"sandbox_layer":"bwrap""#);
+    story.tool_event(
         121_411,
         "tool.shell.exited",
         "slow",
@@ -285,22 +290,22 @@ fn mcp_and_refusals() -> Story {
 /// The turn stops for a tool that an application carries out.
 fn client_tool() -> Story {
     let mut story = Story::of_session("stop-tool-use");
-    story.say(
+    story.emit(
         0,
         "run.queued",
         r#"{"kind":"agent_loop","request_text":"Pick a colour for the title.","model":"claude-sonnet-4-5","provider":"anthropic",
             "config":{"tools":[{"name":"pick_color","executor":"client"}]}}"#,
     );
-    story.say(0, "user.message", r#"{"text":"Pick a colour for the title.","message_id":"@msg.one"}"#);
-    story.say(7, "run.started", r#"{"worker_id":"worker-1"}"#);
+    story.emit(0, "user.message", r#"{"text":"Pick a colour for the title.","message_id":"@msg.one"}"#);
+    story.emit(7, "run.started", r#"{"worker_id":"worker-1"}"#);
     story.turn(10, 0);
     story.text_block(500, 0, &["Let me ask ", "your palette."]);
     story.propose(640, "pick", "pick_color", r#"{"for":"title"}"#);
     story.turn_done(646, "tool_use", [503, 48, 2229]);
     story.tool(650, "tool.invoked", "pick", r#""kind":"client","executor":"client""#);
-    story.say(650, "run.waiting", r#"{"for":[{"kind":"client_tool","id":"@call.pick"}]}"#);
+    story.emit(650, "run.waiting", r#"{"for":[{"kind":"client_tool","id":"@call.pick"}]}"#);
     story.tool(4120, "tool.completed", "pick", r#""output":"teal""#);
-    story.say(4120, "run.continued", r#"{"by":"application","config":{"options":{"max_tokens":512}}}"#);
+    story.emit(4120, "run.continued", r#"{"by":"application","config":{"options":{"max_tokens":512}}}"#);
     story.turn(4127, 1);
     story.text_block(4700, 0, &["Teal it is."]);
     story.answer(4760, "Teal it is.");
@@ -311,12 +316,12 @@ fn client_tool() -> Story {
 
 fn shell() -> Story {
     let mut story = Story::of_task("shell");
-    story.say(
+    story.emit(
         0,
         "run.queued",
         r#"{"kind":"shell","title":"make check","requested_by":"operator","request_text":"make check","workspace_path":"/srv/recount/workspaces/budget","workspace_mode":"in_place"}"#,
     );
-    story.say(5, "run.started", r#"{"worker_id":"worker-1"}"#);
+    story.emit(5, "run.started", r#"{"worker_id":"worker-1"}"#);
     story.command(8, "make", "shell_exec", r#""kind":"shell","executor":"server","risk_level":"medium","irreversible":false,"args_summary":"make check""#);
     story.tool(9, "tool.started", "make", r#""kind":"shell""#);
     story.process(
@@ -332,7 +337,7 @@ fn shell() -> Story {
         ],
         (445, 2),
     );
-    story.say(446, "artifact.created", r#"{"artifact_id":"@art.output","kind":"command_output","size_bytes":93,"summary":"make check","mime":"text/plain","tool_call_id":"@call.make"}"#);
+    story.emit(446, "artifact.created", r#"{"artifact_id":"@art.output","kind":"command_output","size_bytes":93,"summary":"make check","mime":"text/plain","tool_call_id":"@call.make"}"#);
     story.tool(446, "tool.completed", "make", r#""kind":"shell","duration_ms":437,"summary":"exited with status 2","output":"checking … 1\n","result_artifact_id":"@art.output""#);
     story.finished(448);
     story
@@ -340,12 +345,12 @@ fn shell() -> Story {
 
 fn git() -> Story {
     let mut story = Story::of_task("git");
-    story.say(
+    story.emit(
         0,
         "run.queued",
         r#"{"kind":"git","title":"git log","requested_by":"operator","request_text":"git log --oneline -2","workspace_path":"/srv/recount/workspaces/budget"}"#,
     );
-    story.say(5, "run.started", r#"{"worker_id":"worker-1"}"#);
+    story.emit(5, "run.started", r#"{"worker_id":"worker-1"}"#);
     story.command(8, "log", "git_exec", r#""kind":"git","executor":"server","risk_level":"low","irreversible":false,"args_summary":"log --oneline -2""#);
     story.tool(9, "tool.started", "log", r#""kind":"git""#);
     story.process(
@@ -360,23 +365,23 @@ fn git() -> Story {
     story
 }
 
-/// A patch is ready: kept, told of, applied, told as applied.
+/// A patch: stored, proposed, applied, reported as applied.
 fn patched(story: &mut Story, at: u64, label: &str, tool: &str, path: &str, summary: &str) {
     let patch = format!("@art.{label}");
-    story.say(at, "artifact.created", &format!(r#"{{"artifact_id":"{patch}","kind":"patch","size_bytes":412,"summary":"{path}: {summary}","mime":"text/x-diff","tool_call_id":"@call.{label}"}}"#));
-    story.told_by(
+    story.emit(at, "artifact.created", &format!(r#"{{"artifact_id":"{patch}","kind":"patch","size_bytes":412,"summary":"{path}: {summary}","mime":"text/x-diff","tool_call_id":"@call.{label}"}}"#));
+    story.tool_event(
         at,
         &format!("tool.{tool}.proposed"),
         label,
         &format!(r#""path":"{path}","patch_artifact_id":"{patch}","summary":"{summary}","auto_apply":true"#),
     );
-    story.told_by(
+    story.tool_event(
         at + 2,
         &format!("tool.{tool}.applied"),
         label,
         &format!(r#""patch_artifact_id":"{patch}","applied_at":"@at.{}","path":"{path}""#, at + 2),
     );
-    story.say(
+    story.emit(
         at + 2,
         "artifact.updated",
         &format!(
@@ -417,10 +422,10 @@ fn file() -> Story {
     story.turn_done(1506, "tool_use", [1203, 88, 4929]);
     story.tool(1510, "tool.invoked", "both", r#""kind":"file","executor":"server","risk_level":"medium","irreversible":false,"args_summary":"a.go, b.go""#);
     for label in ["both-a", "both-b"] {
-        story.say(1513, "artifact.created", &format!(r#"{{"artifact_id":"@art.{label}","kind":"patch","size_bytes":96,"summary":"1 hunk","mime":"text/x-diff","tool_call_id":"@call.both"}}"#));
+        story.emit(1513, "artifact.created", &format!(r#"{{"artifact_id":"@art.{label}","kind":"patch","size_bytes":96,"summary":"1 hunk","mime":"text/x-diff","tool_call_id":"@call.both"}}"#));
     }
-    story.told_by(1513, "tool.multi_edit.proposed", "both", r#""patch_artifact_ids":["@art.both-a","@art.both-b"],"paths":["a.go","b.go"],"summary":"2 files, +2/-2 lines","auto_apply":true"#);
-    story.told_by(
+    story.tool_event(1513, "tool.multi_edit.proposed", "both", r#""patch_artifact_ids":["@art.both-a","@art.both-b"],"paths":["a.go","b.go"],"summary":"2 files, +2/-2 lines","auto_apply":true"#);
+    story.tool_event(
         1516,
         "tool.multi_edit.applied",
         "both",
@@ -443,24 +448,24 @@ fn file() -> Story {
 /// Taking patches of an ended run back is a short run of its own.
 fn file_revert() -> Story {
     let mut story = Story::after("file-revert", &file());
-    story.say(
+    story.emit(
         0,
         "run.queued",
         r#"{"kind":"file","title":"Take back three changes","requested_by":"operator","prior_run_id":"@run.file","prior_cost_micros_usd":14538,
             "prior_input_tokens":3406,"prior_output_tokens":288,"action":"revert",
             "patch_artifact_ids":["@art.file/patch","@art.file/new","@art.file/both-a","@art.file/both-b"]}"#,
     );
-    story.say(4, "run.started", r#"{"worker_id":"worker-1"}"#);
+    story.emit(4, "run.started", r#"{"worker_id":"worker-1"}"#);
     story.command(6, "revert", "revert_patch", r#""kind":"file","executor":"server","risk_level":"medium","irreversible":false,"args_summary":"4 patches""#);
-    story.told_by(9, "tool.edit.reverted", "revert", r#""patch_artifact_id":"@art.file/patch","reverted_by":"operator","reason":"tests failed","path":"internal/budget/governor.go""#);
-    story.say(9, "artifact.created", r#"{"artifact_id":"@art.inverse","kind":"patch","size_bytes":412,"summary":"internal/budget/governor.go: 1 hunk, +1/-1 line","mime":"text/x-diff","tool_call_id":"@call.revert"}"#);
-    story.say(
+    story.tool_event(9, "tool.edit.reverted", "revert", r#""patch_artifact_id":"@art.file/patch","reverted_by":"operator","reason":"tests failed","path":"internal/budget/governor.go""#);
+    story.emit(9, "artifact.created", r#"{"artifact_id":"@art.inverse","kind":"patch","size_bytes":412,"summary":"internal/budget/governor.go: 1 hunk, +1/-1 line","mime":"text/x-diff","tool_call_id":"@call.revert"}"#);
+    story.emit(
         9,
         "artifact.updated",
         r#"{"artifact_id":"@art.file/patch","field":"reverted_at","old_value":null,"new_value":"@at.9"}"#,
     );
-    story.told_by(11, "tool.file_write.reverted", "revert", r#""patch_artifact_id":"@art.file/new","reverted_by":"operator","reason":"tests failed","path":"internal/budget/generics.go""#);
-    story.told_by(13, "tool.multi_edit.reverted", "revert", r#""patch_artifact_ids":["@art.file/both-a","@art.file/both-b"],"reverted_by":"operator","reason":"tests failed""#);
+    story.tool_event(11, "tool.file_write.reverted", "revert", r#""patch_artifact_id":"@art.file/new","reverted_by":"operator","reason":"tests failed","path":"internal/budget/generics.go""#);
+    story.tool_event(13, "tool.multi_edit.reverted", "revert", r#""patch_artifact_ids":["@art.file/both-a","@art.file/both-b"],"reverted_by":"operator","reason":"tests failed""#);
     story.tool(
         14,
         "tool.completed",
@@ -474,35 +479,35 @@ fn file_revert() -> Story {
 /// An agent that is not ours, with its own ids, its own events, and some of a release to come.
 fn external_producer() -> Story {
     let mut story = Story::of_task("external-producer");
-    story.say(
+    story.emit(
         0,
         "run.queued",
         r#"{"kind":"external","driver":"external","title":"Deploy to staging","agent":{"name":"acme-deployer","version":"4.2"},"requested_by":"ci"}"#,
     );
-    story.say(20, "run.started", r#"{"worker_id":"ci-runner-7","region":"eu-1"}"#);
-    story.say(25, "user.message", r#"{"text":"Deploy to staging."}"#);
-    story.say(30, "turn.started", r#"{"turn_index":1,"model":"llama3.1:8b","provider":"ollama"}"#);
-    story.say(700, "assistant.text_delta", r#"{"block_index":0,"turn_index":1,"delta":"Deploying"}"#);
-    story.say(
+    story.emit(20, "run.started", r#"{"worker_id":"ci-runner-7","region":"eu-1"}"#);
+    story.emit(25, "user.message", r#"{"text":"Deploy to staging."}"#);
+    story.emit(30, "turn.started", r#"{"turn_index":1,"model":"llama3.1:8b","provider":"ollama"}"#);
+    story.emit(700, "assistant.text_delta", r#"{"block_index":0,"turn_index":1,"delta":"Deploying"}"#);
+    story.emit(
         760,
         "assistant.audio_delta",
         r#"{"turn_index":1,"block_index":1,"artifact_id":"@art.voice","from_ms":0,"to_ms":480}"#,
     );
-    story.say(780, "assistant.text_complete", r#"{"turn_index":1,"block_index":0,"text":"Deploying"}"#);
-    story.say(800, "assistant.tool_call_proposed", r#"{"turn_index":1,"tool_call_id":"toolu_01","tool_name":"deploy","input":{"to":"staging","share":1.0,"timeout":1e2}}"#);
-    story.say(806, "turn.completed", r#"{"turn_index":1,"stop_reason":"tool_use"}"#);
-    story.say(810, "approval.requested", r#"{"approval_id":"gate:1","tool_call_id":"toolu_01","kind":"deploy","summary":"Deploy to staging","timeout_seconds":900}"#);
-    story.say(
+    story.emit(780, "assistant.text_complete", r#"{"turn_index":1,"block_index":0,"text":"Deploying"}"#);
+    story.emit(800, "assistant.tool_call_proposed", r#"{"turn_index":1,"tool_call_id":"toolu_01","tool_name":"deploy","input":{"to":"staging","share":1.0,"timeout":1e2}}"#);
+    story.emit(806, "turn.completed", r#"{"turn_index":1,"stop_reason":"tool_use"}"#);
+    story.emit(810, "approval.requested", r#"{"approval_id":"gate:1","tool_call_id":"toolu_01","kind":"deploy","summary":"Deploy to staging","timeout_seconds":900}"#);
+    story.emit(
         31_000,
         "approval.resolved",
         r#"{"approval_id":"gate:1","decision":"approved","by":"dana","tool_call_id":"toolu_01"}"#,
     );
-    story.say(
+    story.emit(
         31_020,
         "tool.invoked",
         r#"{"tool_call_id":"toolu_01","tool_name":"deploy","irreversible":true,"risk_level":"high"}"#,
     );
-    story.say(
+    story.emit(
         31_030,
         "ext.acme.deploy.started",
         r#"{"target":"staging","percent":1.5e1,"nodes":["a","b"],"note":"caf\u00e9"}"#,
@@ -512,19 +517,19 @@ fn external_producer() -> Story {
         (31_300, "tool.file.applied", "applied"),
         (31_400, "tool.file.reverted", "reverted"),
     ] {
-        story.say(at, type_name, &format!(r#"{{"tool_call_id":"toolu_01","tool_name":"deploy","kind":"file","operation":"write","path":"deploy.lock","artifact_id":"patch-1","artifact_status":"{status}","bytes_written":12,"diff_bytes":40,"before_existed":false}}"#));
+        story.emit(at, type_name, &format!(r#"{{"tool_call_id":"toolu_01","tool_name":"deploy","kind":"file","operation":"write","path":"deploy.lock","artifact_id":"patch-1","artifact_status":"{status}","bytes_written":12,"diff_bytes":40,"before_existed":false}}"#));
     }
-    story.say(
+    story.emit(
         33_000,
         "tool.completed",
         r#"{"tool_call_id":"toolu_01","tool_name":"deploy","output":{"ok":true,"took_s":1.970}}"#,
     );
-    story.say(
+    story.emit(
         33_005,
         "cost.tick",
         r#"{"cumulative_input_tokens":900,"cumulative_output_tokens":12,"cumulative_cost_micros_usd":0}"#,
     );
-    story.say(
+    story.emit(
         33_010,
         "run.finished",
         r#"{"final_status":"completed","turns":1,"duration_ms":32990,"exit":0}"#,

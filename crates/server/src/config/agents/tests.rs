@@ -114,10 +114,10 @@ async fn where_no_command_can_run_agents_work_without() {
 
 #[test]
 fn the_tools_that_run_commands_are_known() {
-    use recount_agent::sandbox::{Layer, Sandbox, SandboxSettings, Surroundings};
+    use recount_agent::sandbox::{Layer, Sandbox, SandboxContext, SandboxSettings};
     let settings = SandboxSettings { mode: "off".parse().unwrap(), ..SandboxSettings::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let sandbox = runtime.block_on(Sandbox::probe(settings, Surroundings::default())).unwrap();
+    let sandbox = runtime.block_on(Sandbox::probe(settings, SandboxContext::default())).unwrap();
     assert_eq!(sandbox.layer(), Layer::Off);
     let mut tools = Tools::default();
     tools.add_commands(&std::sync::Arc::new(sandbox));
@@ -133,26 +133,29 @@ fn what_cannot_be_meant_is_named() {
         ("[agents.'..']", ["agents", "..", "letters"]),
         ("[agents.a]\nversion='1.2'", ["agents.a.version", "\"1.2\"", "1.2.0"]),
         ("[agents.a]\ntools=['read_fil']", ["agents.a.tools", "read_fil", "did you mean `read_file`"]),
-        ("[agents.a]\nmcp_servers=['x']", ["agents.a.mcp_servers", "\"x\"", "none is configured"]),
+        ("[agents.a]\nmcp_servers=['x']", ["agents.a.mcp_servers", "\"x\"", "no MCP servers are configured"]),
         (
             "[agents.a]\nmcp_servers=['s','s']\n[mcp.servers.s]\ncommand=['x']",
             ["agents.a.mcp_servers", "\"s\"", "twice"],
         ),
-        ("[agents.a]\nhidden_tools=['x']", ["agents.a.hidden_tools", "\"x\"", "there are"]),
+        ("[agents.a]\nhidden_tools=['x']", ["agents.a.hidden_tools", "\"x\"", "available tools"]),
         ("[agents.a]\ntools=['grep','grep']", ["agents.a.tools", "grep", "twice"]),
         (
             "[agents.a]\ntools=['grep']\nhidden_tools=['grep']",
-            ["agents.a.hidden_tools", "grep", "one of them"],
+            ["agents.a.hidden_tools", "grep", "one of the two"],
         ),
         ("[agents.a]\nmodel='b'", ["agents.a.model", "\"b\"", "PROVIDER/MODEL"]),
-        ("[agents.a]\nmodel='far/b'", ["agents.a.model", "\"far\"", "there are: local"]),
+        ("[agents.a]\nmodel='far/b'", ["agents.a.model", "\"far\"", "known providers: local"]),
         ("[agents.a]\nhistory=['all']", ["agents.a.history", "\"all\"", "full, compacted"]),
         ("[agents.a]\nimages=['file']", ["agents.a.images", "\"file\"", "data, https"]),
-        ("[agents.a]\nmax_turns=0", ["agents.a.max_turns", "0", "from 1"]),
+        ("[agents.a]\nmax_turns=0", ["agents.a.max_turns", "0", "at least 1"]),
         ("[agents.a]\nworkspace='code'", ["agents.a.workspace", "code", "absolute"]),
         ("[agents.a]\nworkspace_mode='copy'", ["agents.a.workspace_mode", "copy", "clone or in_place"]),
         ("[agents.a]\nworkspace_mode='in_place'", ["agents.a.workspace", "in_place", "folder"]),
-        ("[agents.a]\nsystem='x'\nsystem_file='words.md'", ["agents.a.system_file", "system", "one of them"]),
+        (
+            "[agents.a]\nsystem='x'\nsystem_file='words.md'",
+            ["agents.a.system_file", "system", "one of the two"],
+        ),
         ("[agents.a]\nsystem_file='gone.md'", ["agents.a.system_file", "gone.md", "cannot be read"]),
         ("[agents.a]\nnetwrk=true", ["agents.a", "netwrk", "did you mean `network`"]),
         (
@@ -170,7 +173,7 @@ fn what_cannot_be_meant_is_named() {
         ),
         (
             "[[agents.a.options]]\nname='o'\ntype='text'\nvalues=['a']",
-            ["agents.a.options.o.values", "select", "leave it out"],
+            ["agents.a.options.o.values", "select", "remove it"],
         ),
         (
             "[[agents.a.options]]\nname='o'\ntype='select'\nvalues=['a','b']\ndefault='c'",
@@ -194,7 +197,7 @@ fn what_cannot_be_meant_is_named() {
         ),
         (
             "[[agents.a.options]]\nname='o'\ntype='select'\nvalues=['local/a','far/b']\nsets='model'",
-            ["agents.a.options.o.values", "far/b", "there are: local"],
+            ["agents.a.options.o.values", "far/b", "known providers: local"],
         ),
         (
             "[[agents.a.options]]\nname='o'\ntype='text'\ndefault='many'\nsets='max_turns'",
@@ -203,7 +206,7 @@ fn what_cannot_be_meant_is_named() {
         (
             "[[agents.a.options]]\nname='o'\ntype='text'\nsets='max_turns'\n\
              [[agents.a.options]]\nname='p'\ntype='text'\nsets='max_turns'",
-            ["agents.a.options.p.sets", "o", "one of them"],
+            ["agents.a.options.p.sets", "o", "one of the two"],
         ),
         (
             "[[agents.a.options]]\nname='o'\ntype='secret'\ndefault_env='GONE'",

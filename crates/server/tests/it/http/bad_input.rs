@@ -75,12 +75,12 @@ async fn queries_are_not_guessed_at() {
     for (method, target, said) in [
         ("GET", "/v1/runs?statsu=running".to_owned(), "did you mean status?"),
         ("GET", format!("/v1/runs/{run}/events?after_sequnce=9"), "did you mean after_sequence?"),
-        ("GET", "/hecate/v1/events?after_sequence=9".to_owned(), "it takes after_position, limit"),
-        ("GET", "/v1/events/stream?position=9".to_owned(), "it takes after_position, limit"),
+        ("GET", "/hecate/v1/events?after_sequence=9".to_owned(), "known parameters: after_position, limit"),
+        ("GET", "/v1/events/stream?position=9".to_owned(), "known parameters: after_position, limit"),
         ("GET", "/v1/runs?limit=1&limit=2".to_owned(), "is repeated"),
-        ("GET", format!("/v1/runs/{run}?limit=1"), "it takes none"),
-        ("POST", "/v1/runs?kind=external".to_owned(), "it takes none"),
-        ("PUT", format!("/v1/runs/{run}/pin?x"), "it takes none"),
+        ("GET", format!("/v1/runs/{run}?limit=1"), "it takes no parameters"),
+        ("POST", "/v1/runs?kind=external".to_owned(), "it takes no parameters"),
+        ("PUT", format!("/v1/runs/{run}/pin?x"), "it takes no parameters"),
     ] {
         let reply = house.ask(method, &target, &[], None).await;
         let problem = check_problem(&reply, Code::ParameterInvalid, &target);
@@ -205,9 +205,9 @@ async fn data_that_not_every_reader_would_read_alike() {
     let path = format!("/v1/runs/{run}/events");
     let nested = |depth: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1));
     for (data, part) in [
-        (r#"{"a":1,"a":2}"#.to_owned(), "twice"),
-        (r#"{"a":1,"\u0061":2}"#.into(), "twice"),
-        (r#"{"x":{"a":1,"b":[{"c":1,"c":1}]}}"#.into(), "twice"),
+        (r#"{"a":1,"a":2}"#.to_owned(), "duplicate"),
+        (r#"{"a":1,"\u0061":2}"#.into(), "duplicate"),
+        (r#"{"x":{"a":1,"b":[{"c":1,"c":1}]}}"#.into(), "duplicate"),
         (r#"{"s":"\ud800"}"#.into(), "surrogate"),
         (r#"{"s":"\udc00\ud800"}"#.into(), "surrogate"),
         (r#"{"\ud800":1}"#.into(), "surrogate"),

@@ -23,7 +23,7 @@ async fn a_run_that_has_ended_closes_with_4000_after_all_of_it() {
     }
     assert!(last.contains("agent.session.completed"), "{last}");
     let (mut again, _) = WebSocket::subscribed(house.address, None, json!({ "run_id": run })).await;
-    assert_eq!(again.closed().await, Some((4000, "all was said".to_owned())));
+    assert_eq!(again.closed().await, Some((4000, "all events were sent".to_owned())));
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_token_that_is_taken_back_closes_with_4002_and_one_without_the_scope_w
     let (id, token) = (text(&made.data()["id"]), text(&made.data()["secret"]));
     let (mut socket, _) = WebSocket::subscribed(house.address, Some(&token), json!({})).await;
     ask_as(&house, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await;
-    assert_eq!(socket.closed().await, Some((4002, "the token is not valid any more".to_owned())));
+    assert_eq!(socket.closed().await, Some((4002, "the token is no longer valid".to_owned())));
 
     let writer = make_token(&house, Some(&admin), r#"{"name":"writer","scopes":["ingest"]}"#).await;
     let mut socket = WebSocket::open(house.address, Some(&writer)).await;
@@ -78,7 +78,7 @@ async fn who_does_not_begin_with_a_request_in_time_is_closed_with_4004() {
     let mut socket = WebSocket::open(house.address, None).await;
     let closed = socket.closed().await;
     let waited = began.elapsed();
-    assert_eq!(closed, Some((4004, "a subscription.request comes first, and soon".to_owned())));
+    assert_eq!(closed, Some((4004, "no subscription.request arrived in time".to_owned())));
     let limit = recount_face_aaep::limits::HANDSHAKE_WAIT;
     // No upper bound: a machine that is busy with other things takes longer.
     assert!(waited >= limit, "{waited:?}");
@@ -89,7 +89,7 @@ async fn who_closes_its_subscription_is_closed_with_4005() {
     let house = House::memory().await;
     let (mut socket, id) = WebSocket::subscribed(house.address, None, json!({})).await;
     socket.say(&json!({ "type": "subscription.close", "subscription_id": id })).await;
-    assert_eq!(socket.closed().await, Some((4005, "closed as asked".to_owned())));
+    assert_eq!(socket.closed().await, Some((4005, "closed on request".to_owned())));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_socket_whose_subscription_has_a_newer_stream_closes_with_1013() {
     let path = format!("/aaep/v1/events?subscription_id={id}");
     let mut wire = Wire::connect(house.address).await;
     wire.send(&request(house.address, "GET", &path, &[("accept", "text/event-stream")], None)).await;
-    let reason = "the subscription is not open any more, or too many subscribers listen";
+    let reason = "the subscription is no longer open, or the limit of subscribers is reached";
     assert_eq!(socket.closed().await, Some((1013, reason.to_owned())));
     assert_eq!(wire.head().await.unwrap().status, 200);
 }

@@ -136,7 +136,13 @@ async fn what_cannot_come_after_a_run_is_refused_by_name() {
     for (run, verb, body, code, said) in [
         (&unbegun, "resume", "{}".to_owned(), Code::CheckpointMissing, "retry it"),
         (&unbegun, "retry-from-turn", r#"{"turn_index":0}"#.into(), Code::TurnNotFound, "it has no turn"),
-        (&unbegun, "resume", r#"{"checkpoint_id":"c"}"#.into(), Code::CheckpointNotFound, "it has none"),
+        (
+            &unbegun,
+            "resume",
+            r#"{"checkpoint_id":"c"}"#.into(),
+            Code::CheckpointNotFound,
+            "it has no checkpoints",
+        ),
         (&first, "resume", r#"{"checkpoint_id":"ckpt:2"}"#.into(), Code::CheckpointNotFound, "ckpt:1"),
         (&first, "resume", r#"{"checkpoint_id":" "}"#.into(), Code::CheckpointNotFound, "not an id"),
         (

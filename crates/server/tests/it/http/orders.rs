@@ -270,7 +270,7 @@ async fn an_agent_is_a_template_and_what_the_request_says_wins() {
     assert_eq!(told["config"]["system"], "Speak Dutch.");
 
     for (agent, code, word) in [
-        (json!({"name": "b"}), Code::AgentNotFound, "there are: a"),
+        (json!({"name": "b"}), Code::AgentNotFound, "known agents: a"),
         (json!({"name": "a", "options": {"key": "k"}}), Code::OptionInvalid, "session"),
         (json!({"name": "a", "options": {"language": "Latin"}}), Code::OptionInvalid, "Dutch"),
         (json!({"name": "a", "options": {"tongue": "x"}}), Code::OptionInvalid, "tongue"),

@@ -286,14 +286,14 @@ async fn lost_bytes_that_a_producer_sent_in_are_told_by_verify_doctor_backup_and
     })
     .await
     .unwrap();
-    let lost = format!("the bytes of artifact sent were kept here and are missing (blob {blob})");
+    let lost = format!("the stored bytes of artifact sent are missing (blob {blob})");
     for folder in [&folder, &copied] {
         let at = folder.clone();
         let survey = tokio::task::spawn_blocking(move || verify::offline(&at, &[]).unwrap()).await.unwrap();
         let report = survey.reports.iter().find(|report| report.run_id.as_deref() == Some(&*run)).unwrap();
         assert_eq!(report.problems, [lost.as_str()], "{}", folder.display());
         let checks = recount_server::doctor::offline(folder, true);
-        let told = checks.iter().filter(|check| check.value.contains("of artifact sent were kept here"));
+        let told = checks.iter().filter(|check| check.value.contains("bytes of artifact sent are missing"));
         assert_eq!(told.count(), 1, "{checks:?}");
         assert!(!checks.iter().any(|check| check.value.contains("artifact elsewhere")), "{checks:?}");
     }

@@ -174,5 +174,5 @@ async fn who_does_not_read_a_websocket_is_cut_counted_and_its_subscription_ends(
         "{} bytes",
         heard.len()
     );
-    assert_eq!(closed, None, "no code pretends that all was said");
+    assert_eq!(closed, None, "no code pretends that all events were sent");
 }

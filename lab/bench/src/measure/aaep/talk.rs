@@ -1,4 +1,4 @@
-//! AAEP events for measures: the good sessions of the corpus repeated, each time with new ids.
+//! AAEP events for measures: the valid sessions of the corpus repeated, each time with new ids.
 
 /// A confirmed action, a question, streamed output, a call of a tool; replies are among the events, as in a capture.
 const SESSIONS: [&str; 4] = [
@@ -11,16 +11,16 @@ const SESSIONS: [&str; 4] = [
 /// The prefixes of ids. The text from there up to the quotation mark gets a number.
 const IDS: [&str; 3] = ["\"evt_", "\"sess_", "\"rpl_"];
 
-/// Sessions one after the other, about so many lines in all.
+/// Sessions in sequence, about so many lines in total.
 pub(super) fn sessions(lines: usize) -> String {
     let mut text = String::new();
-    let (mut said, mut number) = (0, 0);
-    while said < lines {
+    let (mut written_lines, mut number) = (0, 0);
+    while written_lines < lines {
         let session = SESSIONS[number % SESSIONS.len()];
         for line in session.lines() {
             renamed(line, number, &mut text);
             text.push('\n');
-            said += 1;
+            written_lines += 1;
         }
         number += 1;
     }
@@ -43,23 +43,23 @@ fn next_id(rest: &str) -> Option<(usize, &'static str)> {
     IDS.iter().filter_map(|begin| Some((rest.find(begin)?, *begin))).min()
 }
 
-/// Events of sessions that are all open and stay so: each starts and calls a tool, then they report progress in turns
-/// until there are so many events.
+/// Events of sessions that all stay open: each starts and calls a tool, then they report progress in turns until there
+/// are so many events.
 pub(super) fn crowd(sessions: usize, events: usize, mut each: impl FnMut(&str)) {
     let mut line = String::new();
-    let mut tell = |template: &str, number: usize| {
+    let mut emit = |template: &str, number: usize| {
         line.clear();
         renamed(template, number, &mut line);
         each(&line);
     };
     let beginning = SESSIONS[3].lines().take(BEGINNING);
     for number in 0..sessions {
-        beginning.clone().for_each(|template| tell(template, number));
+        beginning.clone().for_each(|template| emit(template, number));
     }
-    for told in BEGINNING * sessions..events {
-        // The session is an open one, the event a new one.
-        let event = PROGRESS.replacen("\"evt_", &format!("\"evt_{told}y"), 1);
-        tell(&event, told % sessions);
+    for index in BEGINNING * sessions..events {
+        // An open session and a new event.
+        let event = PROGRESS.replacen("\"evt_", &format!("\"evt_{index}y"), 1);
+        emit(&event, index % sessions);
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_for_measures_breaks_no_rule() {
+    fn events_for_measures_are_valid() {
         let lines: Vec<String> = sessions(200).lines().map(str::to_owned).collect();
         assert!(lines.len() >= 200);
         assert_eq!(rules(&lines), [""; 0]);

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
+use crate::conformance::producer::harness::{Harness, Trouble, able, request};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble, able, request};
 use crate::conformance::transcript::Scope;
 use crate::limits;
 use crate::link::call::Caller;
 use crate::link::{Dial, Link, Surface, Target};
 
-pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let (local, plain) = match &stage.target {
+pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
+    let (local, plain) = match &harness.target {
         Target::Http { base: url, .. } | Target::WebSocket { url } => {
             (is_local(url), url.starts_with("http:") || url.starts_with("ws:"))
         }
@@ -18,27 +18,27 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
     };
     match (plain, local) {
         (false, _) => {
-            stage.passed(&specs::PLAIN_HTTP, "what goes over it is sealed, or does not leave the machine")
+            harness.passed(&specs::PLAIN_HTTP, "the connection is encrypted, or does not leave the machine")
         }
-        (true, true) => stage.passed(&specs::PLAIN_HTTP, "it is on this machine"),
-        (true, false) => stage.failed(&specs::PLAIN_HTTP, "plain HTTP goes to another machine", []),
+        (true, true) => harness.passed(&specs::PLAIN_HTTP, "it is on this machine"),
+        (true, false) => harness.failed(&specs::PLAIN_HTTP, "plain HTTP goes to another machine", []),
     }
-    if matches!(stage.target, Target::Command { .. }) {
-        stage.inapplicable(&specs::REFUSED, "a command is spoken to by who has started it");
-        stage.inapplicable(&specs::CREDENTIALS, "a command is spoken to by who has started it");
+    if matches!(harness.target, Target::Command { .. }) {
+        harness.inapplicable(&specs::REFUSED, "only the program that started a command talks to it");
+        harness.inapplicable(&specs::CREDENTIALS, "only the program that started a command talks to it");
         return Ok(());
     }
-    let open = listens(stage, None).await;
+    let open = listens(harness, None).await;
     match (local, open) {
-        (true, _) => stage.inapplicable(&specs::CREDENTIALS, "it is on this machine"),
+        (true, _) => harness.inapplicable(&specs::CREDENTIALS, "it is on this machine"),
         (false, true) => {
-            stage.failed(&specs::CREDENTIALS, "it is on another machine and wants no credentials", [])
+            harness.failed(&specs::CREDENTIALS, "it is on another machine and requires no credentials", [])
         }
-        (false, false) => stage.passed(&specs::CREDENTIALS, ""),
+        (false, false) => harness.passed(&specs::CREDENTIALS, ""),
     }
-    let Some(token) = &stage.subject.token else {
-        let why = if open { "it wants no token, and none was given" } else { "no token was given" };
-        stage.not_shown(&specs::REFUSED, format!("{why}; start it with one and say --token-file"));
+    let Some(token) = &harness.subject.token else {
+        let why = if open { "it requires no token, and none was passed" } else { "no token was passed" };
+        harness.not_shown(&specs::REFUSED, format!("{why}; start it with one and pass --token-file"));
         return Ok(());
     };
     let mut taken = Vec::new();
@@ -46,12 +46,12 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
         taken.push("a stream of events was opened without a token".to_owned());
     }
     let wrong = format!("{token}x");
-    if listens(stage, Some(&wrong)).await {
+    if listens(harness, Some(&wrong)).await {
         taken.push("a stream of events was opened with a wrong token".to_owned());
     }
     let mut routes = 0;
-    if let (Target::Http { base, surface }, Some(without)) = (&stage.target, &stage.stranger) {
-        let false_one = Caller::new(base, Some(&wrong), stage.patience()).map_err(|why| why.to_string())?;
+    if let (Target::Http { base, surface }, Some(without)) = (&harness.target, &harness.stranger) {
+        let false_one = Caller::new(base, Some(&wrong), harness.patience()).map_err(|why| why.to_string())?;
         let root = base.strip_suffix("/aaep/v1").unwrap_or(base);
         let places = match surface {
             Surface::Versioned => {
@@ -60,16 +60,16 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
             Surface::Legacy => vec![format!("{base}/messages"), format!("{base}/sessions")],
         };
         // A subscription there is, so that its name could be taken for a credential.
-        let known = stage.listen("a name that is no credential", Scope::Part).await?;
+        let known = harness.listen("a name that is not a credential", Scope::Part).await?;
         let id = super::reply::subscription(&known);
         let legacy = Target::Http { base: root.to_owned(), surface: Surface::Legacy };
         for (token, what) in [(None, "without a token"), (Some(wrong.clone()), "with a wrong token")] {
-            let dial = Dial { token, patience: stage.patience(), ..Dial::to(stage.target.clone()) };
+            let dial = Dial { token, patience: harness.patience(), ..Dial::to(harness.target.clone()) };
             let named = Dial { subscription: known.id.clone(), ..dial.clone() };
             let aside = Dial { target: legacy.clone(), ..dial };
             for (dial, where_) in [(named, "by the name of a subscription"), (aside, "below the root")] {
-                if *surface == Surface::Versioned && opens(stage, &dial).await {
-                    taken.push(format!("events were told {where_} {what}"));
+                if *surface == Surface::Versioned && opens(harness, &dial).await {
+                    taken.push(format!("events were sent {where_} {what}"));
                 }
             }
         }
@@ -85,33 +85,33 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
                 match reply.status {
                     401 | 403 => routes += 1,
                     404 | 405 => {}
-                    status => taken.push(format!("POST {url} {what} was answered with {status}")),
+                    status => taken.push(format!("POST {url} {what} returned {status}")),
                 }
             }
         }
-        stage.finish(known).await;
+        harness.finish(known).await;
     }
     match taken.as_slice() {
-        [] => stage.passed(&specs::REFUSED, format!("the stream, and {routes} calls")),
-        _ => stage.failed(&specs::REFUSED, "the token proves nothing where it is not looked at", taken),
+        [] => harness.passed(&specs::REFUSED, format!("the stream, and {routes} calls")),
+        _ => harness.failed(&specs::REFUSED, "the token is not checked", taken),
     }
     Ok(())
 }
 
 /// Whether a client with this token, or none, gets a stream.
-async fn listens(stage: &Stage<'_>, token: Option<&str>) -> bool {
-    let strict = stage.is_strict();
+async fn listens(harness: &Harness<'_>, token: Option<&str>) -> bool {
+    let strict = harness.is_strict();
     let dial = Dial {
         token: token.map(str::to_owned),
         request: strict.then(|| request(able(json!({})))),
-        patience: stage.patience(),
-        ..Dial::to(stage.target.clone())
+        patience: harness.patience(),
+        ..Dial::to(harness.target.clone())
     };
-    opens(stage, &dial).await
+    opens(harness, &dial).await
 }
 
-async fn opens(stage: &Stage<'_>, dial: &Dial) -> bool {
-    match Link::open(&stage.world, dial).await {
+async fn opens(harness: &Harness<'_>, dial: &Dial) -> bool {
+    match Link::open(&harness.world, dial).await {
         Ok(link) => {
             let open = !link.is_rejected();
             link.close().await;
@@ -131,27 +131,27 @@ pub(super) fn is_local(url: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-pub(super) async fn quiet(stage: &Stage<'_>) -> Result<(), Trouble> {
-    if stage.subject.quiet.is_zero() {
-        stage.not_shown(&specs::HEARTBEAT, "no time was given to wait for it (--quiet)");
+pub(super) async fn quiet(harness: &Harness<'_>) -> Result<(), Trouble> {
+    if harness.subject.quiet.is_zero() {
+        harness.not_shown(&specs::HEARTBEAT, "no waiting time was set (--quiet)");
         return Ok(());
     }
     let signs = async |time| -> Result<u64, Trouble> {
-        let talk = stage.listen("a stream on which nothing happens", Scope::Part).await?;
-        stage.wait(time).await;
+        let talk = harness.listen("a stream on which nothing happens", Scope::Part).await?;
+        harness.wait(time).await;
         Ok(talk.cut_and_count().await)
     };
     // What is said at the beginning is no heartbeat.
     let first = signs(limits::EFFECT_WAIT * 3).await?;
-    let all = signs(stage.subject.quiet).await?;
-    let waited = stage.subject.quiet.as_secs_f32();
+    let all = signs(harness.subject.quiet).await?;
+    let waited = harness.subject.quiet.as_secs_f32();
     match all.saturating_sub(first) {
-        0 => stage.failed(
+        0 => harness.failed(
             &specs::HEARTBEAT,
             format!("nothing came in {waited} s; clients give up after 30 s"),
             [],
         ),
-        count => stage.passed(&specs::HEARTBEAT, format!("{count} signs of life came in {waited} s")),
+        count => harness.passed(&specs::HEARTBEAT, format!("{count} heartbeats came in {waited} s")),
     }
     Ok(())
 }

@@ -9,34 +9,34 @@ use serde_json::Value;
 use super::listening::{listen, of_session, same_bytes};
 use super::reply::shown;
 use crate::conformance::judge;
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope, Transcript};
 use crate::limits;
 use crate::scenario::Scenario;
 
-pub(super) const NO_IDS: &str = "frames carry no id, so nobody can say what was had";
+pub(super) const NO_IDS: &str = "frames have no id, so received events cannot be identified";
 
 /// One story, heard on two subscriptions with the same terms.
-pub(super) async fn two_readers(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn two_readers(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
-    let session = stage.begin(talk, Scenario::LongStream).await?;
-    stage.end_of(talk, &session).await;
-    order(stage, &of_session(talk, &session));
+    let session = harness.begin(talk, Scenario::LongStream).await?;
+    harness.end_of(talk, &session).await;
+    order(harness, &of_session(talk, &session));
     match talks.get(1) {
         Some(other) => {
-            stage.end_of(other, &session).await;
-            same_bytes(stage, &of_session(talk, &session), &of_session(other, &session));
+            harness.end_of(other, &session).await;
+            same_bytes(harness, &of_session(talk, &session), &of_session(other, &session));
         }
-        None => stage.inapplicable(&specs::SAME_BYTES, super::UNSHARED),
+        None => harness.inapplicable(&specs::SAME_BYTES, super::UNSHARED),
     }
     Ok(())
 }
 
-pub(super) fn order(stage: &Stage<'_>, lines: &[Line]) {
+pub(super) fn order(harness: &Harness<'_>, lines: &[Line]) {
     if let Some((line, expected)) = judge::misplaced(lines) {
-        return stage.failed(
+        return harness.failed(
             &specs::IN_ORDER,
             format!("the next piece should be at {expected}"),
             [line.shown()],
@@ -51,41 +51,42 @@ pub(super) fn order(stage: &Stage<'_>, lines: &[Line]) {
         let falls =
             |before: Option<u64>, now: Option<u64>| matches!((before, now), (Some(a), Some(b)) if b <= a);
         if falls(sequence, number(line)) || matches!((stamp, line.stamp_ms()), (Some(a), Some(b)) if b < a) {
-            return stage.failed(&specs::IN_ORDER, "an event came after a later one", [line.shown()]);
+            return harness.failed(&specs::IN_ORDER, "an event came after a later one", [line.shown()]);
         }
     }
-    stage.passed(&specs::IN_ORDER, format!("{} events", lines.iter().filter(|line| line.is_event()).count()));
+    harness
+        .passed(&specs::IN_ORDER, format!("{} events", lines.iter().filter(|line| line.is_event()).count()));
 }
 
 /// A connection that breaks amid a story, and one that comes back behind the last event it had.
-pub(super) async fn resumed(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn resumed(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let whole = &talks[0];
-    let talk = listen(stage, "a reader that breaks off", Scope::Part).await?;
+    let talk = listen(harness, "a reader that breaks off", Scope::Part).await?;
     let id = talk.id.clone();
-    let session = stage.begin(whole, Scenario::LongStream).await?;
+    let session = harness.begin(whole, Scenario::LongStream).await?;
     let some = |lines: &[Line]| (lines.iter().filter(|line| line.is_event()).count() >= 10).then_some(());
-    talk.until(stage.patience(), some).await;
+    talk.until(harness.patience(), some).await;
     let mut first = talk.cut().await;
     let last = first.lines.iter().rfind(|line| line.is_event()).and_then(|line| line.id.clone());
     let Some(last) = last else {
-        stage.keep(first);
-        stage.failed(&specs::RESUMED, NO_IDS, []);
-        stage.not_shown(&specs::AT_LEAST_ONCE, "nobody can say what was had");
-        stage.end_of(whole, &session).await;
+        harness.keep(first);
+        harness.failed(&specs::RESUMED, NO_IDS, []);
+        harness.not_shown(&specs::AT_LEAST_ONCE, "received events cannot be identified");
+        harness.end_of(whole, &session).await;
         return Ok(());
     };
-    stage.wait(limits::EFFECT_WAIT).await;
-    let again = stage.resume("the same reader, come back", id, &last).await?;
-    stage.end_of(whole, &session).await;
-    stage.end_of(&again, &session).await;
+    harness.wait(limits::EFFECT_WAIT).await;
+    let again = harness.resume("the same reader, come back", id, &last).await?;
+    harness.end_of(whole, &session).await;
+    harness.end_of(&again, &session).await;
     first.lines.extend(again.lines());
-    complete(stage, &first, &of_session(whole, &session), &session, &last);
-    stage.keep(first);
-    stage.finish(again).await;
+    complete(harness, &first, &of_session(whole, &session), &session, &last);
+    harness.keep(first);
+    harness.finish(again).await;
     Ok(())
 }
 
-fn complete(stage: &Stage<'_>, had: &Transcript, all: &[Line], session: &str, last: &str) {
+fn complete(harness: &Harness<'_>, had: &Transcript, all: &[Line], session: &str, last: &str) {
     // The same event may come twice; it counts once.
     let mut ids = BTreeSet::new();
     let had: Vec<Line> =
@@ -98,12 +99,12 @@ fn complete(stage: &Stage<'_>, had: &Transcript, all: &[Line], session: &str, la
     };
     let (mine, theirs) = (text(&had), text(all));
     if mine == theirs && rest(&had) == rest(all) {
-        stage.passed(&specs::RESUMED, format!("after `{last}`: nothing was missed"));
-        return stage
-            .passed(&specs::AT_LEAST_ONCE, format!("{} of {} events were had", had.len(), all.len()));
+        harness.passed(&specs::RESUMED, format!("after `{last}`: nothing was missed"));
+        return harness
+            .passed(&specs::AT_LEAST_ONCE, format!("{} of {} events were received", had.len(), all.len()));
     }
-    let said = format!(
-        "{} of {} characters and {} of {} other events were had",
+    let detail = format!(
+        "{} of {} characters and {} of {} other events were received",
         mine.chars().count(),
         theirs.chars().count(),
         rest(&had).len(),
@@ -111,6 +112,6 @@ fn complete(stage: &Stage<'_>, had: &Transcript, all: &[Line], session: &str, la
     );
     let seam = had.iter().position(|line| line.id.as_deref() == Some(last)).unwrap_or_default();
     let evidence = shown(&had, seam..(seam + 3).min(had.len()));
-    stage.failed(&specs::RESUMED, said.clone(), evidence.clone());
-    stage.failed(&specs::AT_LEAST_ONCE, said, evidence);
+    harness.failed(&specs::RESUMED, detail.clone(), evidence.clone());
+    harness.failed(&specs::AT_LEAST_ONCE, detail, evidence);
 }

@@ -6,26 +6,26 @@ use std::time::Duration;
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
-use super::reply::{Asked, shown, with, without};
-use crate::conformance::judge::{self, Answer, Fate};
+use super::reply::{PromptRef, shown, with, without};
+use crate::conformance::judge::{self, Answer, PromptStatus};
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::Way;
+use crate::conformance::transcript::LineOrigin;
 use crate::limits;
 use crate::link::Target;
 use crate::scenario::Scenario;
 
-pub(super) async fn action(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn action(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let (talk, stranger) = (&talks[0], talks.get(1));
-    let prompt = match stage.prompt(talk, Scenario::Irreversible, Kind::AwaitingConfirmation).await {
+    let prompt = match harness.prompt(talk, Scenario::Irreversible, Kind::AwaitingConfirmation).await {
         Ok(prompt) => prompt,
         Err(trouble) => {
             let call = talk.read(|lines| lines.iter().position(|line| line.is(Kind::ToolInvoked)));
             if let Some(call) = call {
                 let evidence = talk.read(|lines| shown(lines, [call]));
-                stage.failed(&specs::ASKED, "a tool was called and nobody was asked", evidence);
+                harness.failed(&specs::CONFIRMED, "a tool was called without a prompt", evidence);
             }
             return Err(trouble);
         }
@@ -36,41 +36,43 @@ pub(super) async fn action(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trou
         call.map(|call| shown(lines, [call, prompt]))
     });
     match early {
-        Some(evidence) => {
-            stage.failed(&specs::ASKED, "the tool was called before its confirmation was asked for", evidence)
-        }
-        None => stage.passed(&specs::ASKED, "a confirmation came first"),
+        Some(evidence) => harness.failed(
+            &specs::CONFIRMED,
+            "the tool was called before its confirmation was requested",
+            evidence,
+        ),
+        None => harness.passed(&specs::CONFIRMED, "a confirmation came first"),
     }
-    stage.wait(stage.silence()).await;
-    still_waiting(stage, talk, prompt);
-    let asked = Asked::of(talk, prompt);
-    from_strangers(stage, talk, stranger, prompt, &asked).await?;
+    harness.wait(harness.silence()).await;
+    still_waiting(harness, talk, prompt);
+    let prompt_ref = PromptRef::of(talk, prompt);
+    from_strangers(harness, talk, stranger, prompt, &prompt_ref).await?;
     if talk.read(|lines| judge::settled(lines, prompt)).is_none() {
-        bad_replies(stage, talk, prompt, &asked).await?;
+        bad_replies(harness, talk, prompt, &prompt_ref).await?;
     }
     if talk.read(|lines| judge::settled(lines, prompt)).is_none() {
-        accept(stage, talk, prompt, &asked).await?;
+        accept(harness, talk, prompt, &prompt_ref).await?;
     } else {
         for spec in [&specs::DONE, &specs::REPLY_PATH, &specs::FIRST_WINS] {
-            stage.not_shown(spec, "the prompt was settled before it was accepted");
+            harness.not_shown(spec, "the prompt was settled before it was accepted");
         }
     }
-    let Some(end) = stage.end_of_line(talk, prompt).await else {
-        stage.not_shown(&specs::LATE_REPLY, "the session did not end in time");
+    let Some(end) = harness.end_of_line(talk, prompt).await else {
+        harness.not_shown(&specs::LATE_REPLY, "the session did not end in time");
         return Ok(());
     };
-    late(stage, talk, prompt, end, &asked).await
+    late(harness, talk, prompt, end, &prompt_ref).await
 }
 
 /// Nothing is done and nothing sounds done.
-fn still_waiting(stage: &Stage<'_>, talk: &Talk, prompt: usize) {
+fn still_waiting(harness: &Harness<'_>, talk: &Talk, prompt: usize) {
     talk.read(|lines| {
-        let went_on = judge::fate(lines, prompt).line().map(|number| shown(lines, [prompt, number]));
-        let waited = format!("nothing was done in {} ms", stage.silence().as_millis());
-        stage.hold(&specs::BLOCKED, went_on, "the producer went on before anybody had answered", waited);
+        let went_on = judge::prompt_status(lines, prompt).line().map(|number| shown(lines, [prompt, number]));
+        let waited = format!("nothing was done in {} ms", harness.silence().as_millis());
+        harness.hold(&specs::BLOCKED, went_on, "the producer continued before any answer", waited);
         let done =
             judge::sounds_done(lines, prompt, lines.len()).map(|line| [lines[prompt].shown(), line.shown()]);
-        stage.hold(&specs::SILENT, done, "this sounds as if it were done, before anybody had answered", "");
+        harness.hold(&specs::SILENT, done, "this sounds done before any answer", "");
     });
 }
 
@@ -81,62 +83,71 @@ struct Bad {
     malformed: bool,
 }
 
-fn bad(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Asked) -> Vec<Bad> {
-    let accept = asked.decide(stage, "accept");
+fn bad(harness: &Harness<'_>, talk: &Talk, prompt: usize, prompt_ref: &PromptRef) -> Vec<Bad> {
+    let accept = prompt_ref.decide(harness, "accept");
     let of = |what, value: Value, malformed| Bad { what, text: value.to_string(), malformed };
-    let draw = stage.world.entropy.draw();
+    let draw = harness.world.entropy.draw();
     let mut all = vec![
         of(
-            "with a token of nobody",
+            "with an unknown token",
             with(accept.clone(), json!({"reply_token": format!("rpl_{draw:032x}")})),
             false,
         ),
         of(
-            "with the token and one digit more",
-            with(accept.clone(), json!({"reply_token": format!("{}0", asked.token)})),
+            "with the token and one more digit",
+            with(accept.clone(), json!({"reply_token": format!("{}0", prompt_ref.token)})),
             false,
         ),
-        of("with a clarification to a confirmation", asked.answer(stage, json!("accept")), false),
-        of("with a decision that there is not", with(accept.clone(), json!({"decision": "yes"})), true),
-        of("with a field that there is not", with(accept.clone(), json!({"surprise": true})), true),
+        of("with a clarification for a confirmation", prompt_ref.answer(harness, json!("accept")), false),
+        of("with an unknown decision", with(accept.clone(), json!({"decision": "yes"})), true),
+        of("with an unknown field", with(accept.clone(), json!({"surprise": true})), true),
         of("without a decision", without(accept.clone(), &["decision"]), true),
     ];
     let allowed = talk.read(|lines| lines[prompt].json.get("allowed_replies").cloned());
     if let Some(Value::Array(allowed)) = allowed {
         let refused = ["accept", "reject"].into_iter().find(|word| !allowed.iter().any(|one| one == word));
         if let Some(word) = refused {
-            all.push(of("with a decision that is not allowed", asked.decide(stage, word), false));
+            all.push(of("with a decision that is not allowed", prompt_ref.decide(harness, word), false));
         }
     }
     all
 }
 
-async fn bad_replies(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Asked) -> Result<(), Trouble> {
-    for bad in bad(stage, talk, prompt, asked) {
-        let answer = talk.say_in_vain(&bad.text).await?;
+async fn bad_replies(
+    harness: &Harness<'_>,
+    talk: &Talk,
+    prompt: usize,
+    prompt_ref: &PromptRef,
+) -> Result<(), Trouble> {
+    for bad in bad(harness, talk, prompt, prompt_ref) {
+        let answer = talk.send_ineffective(&bad.text).await?;
         if !bad.malformed {
-            remember(stage, format!("a reply {}", bad.what), answer.clone());
+            remember(harness, format!("a reply {}", bad.what), answer.clone());
         }
         if let Some(evidence) = effect(talk, prompt).await {
-            stage.failed(&specs::BAD_REPLIES, format!("a reply {} settled the prompt", bad.what), evidence);
+            harness.failed(&specs::BAD_REPLIES, format!("a reply {} settled the prompt", bad.what), evidence);
             return Ok(());
         }
     }
     // An action may take its time before it shows.
-    if talk.until(stage.silence(), |lines| judge::settled(lines, prompt)).await.is_some() {
+    if talk.until(harness.silence(), |lines| judge::settled(lines, prompt)).await.is_some() {
         let evidence = talk.read(|lines| {
-            let said = |number: &usize| lines[*number].way == Way::Vain;
+            let is_ineffective = |number: &usize| lines[*number].origin == LineOrigin::SentIneffective;
             let settled = judge::settled(lines, prompt);
-            shown(lines, [prompt].into_iter().chain((prompt..lines.len()).filter(said)).chain(settled))
+            shown(
+                lines,
+                [prompt].into_iter().chain((prompt..lines.len()).filter(is_ineffective)).chain(settled),
+            )
         });
-        stage.failed(&specs::BAD_REPLIES, "one of them settled the prompt", evidence);
+        harness.failed(&specs::BAD_REPLIES, "one of them settled the prompt", evidence);
         return Ok(());
     }
-    stage.passed(&specs::BAD_REPLIES, "none of them had an effect");
-    if stage.is_strict() {
-        let bare = without(asked.decide(stage, "accept"), &["subscription_id", "timestamp"]).to_string();
-        talk.say_in_vain(&bare).await?;
-        stage.hold(&specs::BARE_REPLY, effect(talk, prompt).await, "it settled the prompt", "");
+    harness.passed(&specs::BAD_REPLIES, "none of them had an effect");
+    if harness.is_strict() {
+        let bare =
+            without(prompt_ref.decide(harness, "accept"), &["subscription_id", "timestamp"]).to_string();
+        talk.send_ineffective(&bare).await?;
+        harness.hold(&specs::BARE_REPLY, effect(talk, prompt).await, "it settled the prompt", "");
     }
     Ok(())
 }
@@ -145,119 +156,127 @@ async fn bad_replies(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Aske
 async fn effect(talk: &Talk, prompt: usize) -> Option<Vec<String>> {
     let settled = talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await?;
     Some(talk.read(|lines| {
-        let reply = lines[..settled].iter().rposition(|line| line.way == Way::Vain);
+        let reply = lines[..settled].iter().rposition(|line| line.origin == LineOrigin::SentIneffective);
         shown(lines, [prompt].into_iter().chain(reply).chain([settled]))
     }))
 }
 
 async fn from_strangers(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     talk: &Talk,
     stranger: Option<&Talk>,
     prompt: usize,
-    asked: &Asked,
+    prompt_ref: &PromptRef,
 ) -> Result<(), Trouble> {
-    unauthenticated(stage, talk, prompt, asked).await;
+    unauthenticated(harness, talk, prompt, prompt_ref).await;
     let mut settled = None;
-    if stage.is_strict() && settled.is_none() {
-        let nobody = format!("sub_{:032x}", stage.world.entropy.draw());
-        let text = Asked { subscription: nobody, ..asked.clone() }.decide(stage, "accept").to_string();
-        let answer = talk.say_in_vain(&text).await?;
-        remember(stage, "a reply for a subscription that there is not".into(), answer);
+    if harness.is_strict() && settled.is_none() {
+        let nobody = format!("sub_{:032x}", harness.world.entropy.draw());
+        let text =
+            PromptRef { subscription: nobody, ..prompt_ref.clone() }.decide(harness, "accept").to_string();
+        let answer = talk.send_ineffective(&text).await?;
+        remember(harness, "a reply for an unknown subscription".into(), answer);
         settled = effect(talk, prompt).await;
     }
     if let (Some(stranger), None) = (stranger, &settled) {
-        let own = Asked { subscription: super::reply::subscription(stranger), ..asked.clone() };
-        let text = own.decide(stage, "accept").to_string();
-        talk.note(Way::Vain, &text);
-        let answer = stranger.say_in_vain(&text).await?;
-        remember(stage, "a reply from a subscription that cannot reply".into(), answer);
+        let own = PromptRef { subscription: super::reply::subscription(stranger), ..prompt_ref.clone() };
+        let text = own.decide(harness, "accept").to_string();
+        talk.note(LineOrigin::SentIneffective, &text);
+        let answer = stranger.send_ineffective(&text).await?;
+        remember(harness, "a reply from a subscription that cannot reply".into(), answer);
         settled = effect(talk, prompt).await;
     }
     match settled {
-        Some(evidence) => stage.failed(&specs::STRANGER, "it settled the prompt", evidence),
+        Some(evidence) => harness.failed(&specs::STRANGER, "it settled the prompt", evidence),
         None if stranger.is_none() => {
-            stage.inapplicable(&specs::STRANGER, "subscriptions have no terms of their own here");
+            harness.inapplicable(&specs::STRANGER, "subscriptions have no individual terms here");
         }
-        None => stage.passed(&specs::STRANGER, ""),
+        None => harness.passed(&specs::STRANGER, ""),
     }
     Ok(())
 }
 
-async fn unauthenticated(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Asked) {
+async fn unauthenticated(harness: &Harness<'_>, talk: &Talk, prompt: usize, prompt_ref: &PromptRef) {
     let spec = &specs::UNAUTHENTICATED_REPLY;
-    let (caller, url) = match (&stage.stranger, &stage.subject.token, stage.replies_url()) {
+    let (caller, url) = match (&harness.stranger, &harness.subject.token, harness.replies_url()) {
         (Some(caller), Some(_), Some(url)) => (caller, url),
-        _ if !stage.is_shared() => {
-            return stage.inapplicable(spec, "only the program that started a command can reply to it");
+        _ if !harness.is_shared() => {
+            return harness.inapplicable(spec, "only the program that started a command can reply to it");
         }
         (_, None, _) => {
-            let why = "no token was given, so no reply is without; start it with one and say --token-file";
-            return stage.not_shown(spec, why);
+            let why = "no token was passed, so a reply without one cannot be tried; start it with one and pass \
+                 --token-file";
+            return harness.not_shown(spec, why);
         }
-        _ => return stage.inapplicable(spec, "the connection itself is authenticated here"),
+        _ => return harness.inapplicable(spec, "the connection itself is authenticated here"),
     };
-    let text = asked.decide(stage, "accept").to_string();
-    talk.note(Way::Vain, &text);
+    let text = prompt_ref.decide(harness, "accept").to_string();
+    talk.note(LineOrigin::SentIneffective, &text);
     let status = caller.post(&url, text.as_bytes()).await.map_or(0, |reply| reply.status);
     match effect(talk, prompt).await {
         Some(evidence) => {
-            stage.failed(spec, format!("it was answered with {status} and settled the prompt"), evidence);
+            harness.failed(spec, format!("it got {status} and settled the prompt"), evidence);
         }
         None if (200..300).contains(&status) => {
-            stage.failed(spec, format!("it had no effect, and was taken with {status}"), []);
+            harness.failed(spec, format!("it had no effect, and got {status}"), []);
         }
-        None => stage.passed(spec, format!("it was refused with {status}")),
+        None => harness.passed(spec, format!("it was rejected with {status}")),
     }
 }
 
-async fn accept(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Asked) -> Result<(), Trouble> {
-    let accept = asked.decide(stage, "accept");
+async fn accept(
+    harness: &Harness<'_>,
+    talk: &Talk,
+    prompt: usize,
+    prompt_ref: &PromptRef,
+) -> Result<(), Trouble> {
+    let accept = prompt_ref.decide(harness, "accept");
     let mut done = false;
-    if !stage.is_strict() {
+    if !harness.is_strict() {
         // Who came without a handshake has no name; whether one is wanted nevertheless is worth knowing.
-        talk.say(&without(accept.clone(), &["subscription_id", "timestamp"]).to_string()).await?;
-        done = talk.until(stage.silence(), |lines| judge::settled(lines, prompt)).await.is_some();
+        talk.send_text(&without(accept.clone(), &["subscription_id", "timestamp"]).to_string()).await?;
+        done = talk.until(harness.silence(), |lines| judge::settled(lines, prompt)).await.is_some();
         if done {
-            let said = "it settled the prompt; servers for older subscribers may take it, others must not";
-            stage.note(&specs::BARE_REPLY, Outcome::Warned, said, []);
+            let detail =
+                "it settled the prompt; servers for older subscribers may accept it, others must not";
+            harness.note(&specs::BARE_REPLY, Outcome::Warned, detail, []);
         } else {
-            stage.passed(&specs::BARE_REPLY, "");
+            harness.passed(&specs::BARE_REPLY, "");
         }
     }
     if !done {
-        let answer = talk.say(&accept.to_string()).await?;
-        remember(stage, "a reply that counts".into(), answer);
+        let answer = talk.send_text(&accept.to_string()).await?;
+        remember(harness, "a valid reply".into(), answer);
     }
-    let called = |lines: &[crate::conformance::transcript::Line]| match judge::fate(lines, prompt) {
-        Fate::Done(call) => Some(call),
+    let called = |lines: &[crate::conformance::transcript::Line]| match judge::prompt_status(lines, prompt) {
+        PromptStatus::Done(call) => Some(call),
         _ => None,
     };
-    let call = talk.until(stage.patience(), called).await;
+    let call = talk.until(harness.patience(), called).await;
     let settled = talk.read(|lines| judge::settled(lines, prompt));
     match settled {
-        Some(_) => stage.passed(&specs::REPLY_PATH, "the prompt was settled by it"),
-        None => stage.failed(
+        Some(_) => harness.passed(&specs::REPLY_PATH, "the prompt was settled by it"),
+        None => harness.failed(
             &specs::REPLY_PATH,
             "an acceptance had no effect",
             talk.read(|lines| shown(lines, [prompt])),
         ),
     }
     match call {
-        Some(_) => stage.passed(&specs::DONE, "its tool was called"),
+        Some(_) => harness.passed(&specs::DONE, "its tool was called"),
         None => {
             let evidence = talk.read(|lines| shown(lines, [prompt].into_iter().chain(settled)));
-            stage.failed(&specs::DONE, "it was accepted, and its tool was not called", evidence);
-            stage.not_shown(&specs::FIRST_WINS, "nothing showed that the first reply had been carried out");
+            harness.failed(&specs::DONE, "it was accepted, and its tool was not called", evidence);
+            harness.not_shown(&specs::FIRST_WINS, "nothing showed that the first reply had been carried out");
             return Ok(());
         }
     }
     for (what, decision) in [("the same reply again", "accept"), ("the other decision afterwards", "reject")]
     {
-        let answer = talk.say_in_vain(&asked.decide(stage, decision).to_string()).await?;
-        remember(stage, what.into(), answer);
+        let answer = talk.send_ineffective(&prompt_ref.decide(harness, decision).to_string()).await?;
+        remember(harness, what.into(), answer);
     }
-    stage.end_of_line(talk, prompt).await;
+    harness.end_of_line(talk, prompt).await;
     talk.read(|lines| {
         let calls = judge::calls_of(lines, prompt);
         let departures = judge::departures(lines, prompt);
@@ -266,65 +285,67 @@ async fn accept(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Asked) ->
             .position(|line| line.is(Kind::SessionCancelled) && line.session() == lines[prompt].session());
         if calls.len() > 1 || departures.len() > 1 {
             let evidence = shown(lines, calls.into_iter().chain(departures));
-            stage.failed(&specs::FIRST_WINS, "more than one reply took effect", evidence);
+            harness.failed(&specs::FIRST_WINS, "more than one reply took effect", evidence);
         } else if let Some(at) = cancelled {
             let evidence = shown(lines, [prompt + at]);
-            stage.failed(&specs::FIRST_WINS, "the second reply ended what the first had allowed", evidence);
+            harness.failed(&specs::FIRST_WINS, "the second reply ended what the first had allowed", evidence);
         } else {
-            stage.passed(&specs::FIRST_WINS, "the tool was called once");
+            harness.passed(&specs::FIRST_WINS, "the tool was called once");
         }
     });
     Ok(())
 }
 
 async fn late(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     talk: &Talk,
     prompt: usize,
     end: usize,
-    asked: &Asked,
+    prompt_ref: &PromptRef,
 ) -> Result<(), Trouble> {
     for decision in ["accept", "reject"] {
-        let answer = talk.say_in_vain(&asked.decide(stage, decision).to_string()).await?;
-        remember(stage, "a reply behind the end of its session".into(), answer);
+        let answer = talk.send_ineffective(&prompt_ref.decide(harness, decision).to_string()).await?;
+        remember(harness, "a reply after the end of its session".into(), answer);
     }
-    stage.wait(stage.silence().min(Duration::from_millis(200))).await;
+    harness.wait(harness.silence().min(Duration::from_millis(200))).await;
     talk.read(|lines| {
         let session = lines[prompt].session();
         let more = (end + 1..lines.len())
             .find(|number| lines[*number].is_event() && lines[*number].session() == session);
         let more = more.map(|number| shown(lines, [end, number]));
-        stage.hold(&specs::LATE_REPLY, more, "the session went on", "");
+        harness.hold(&specs::LATE_REPLY, more, "the session went on", "");
     });
-    stage.old_tokens.lock().expect("nothing panics while it notes").push(asked.token.clone());
+    harness.old_tokens.lock().expect("nothing panics while it notes").push(prompt_ref.token.clone());
     Ok(())
 }
 
 /// Keeps how a reply was answered that must have had no effect.
-pub(super) fn remember(stage: &Stage<'_>, what: String, answer: Option<Answer>) {
+pub(super) fn remember(harness: &Harness<'_>, what: String, answer: Option<Answer>) {
     if let Some(answer) = answer {
-        stage.bad_answers.lock().expect("nothing panics while it notes").push((what, answer));
+        harness.bad_answers.lock().expect("nothing panics while it notes").push((what, answer));
     }
 }
 
 /// At the end of a run: whether all bad replies were answered alike.
-pub(in crate::conformance::producer) fn alike(stage: &Stage<'_>) {
-    let answers = stage.bad_answers.lock().expect("nothing panics while it notes").clone();
-    if answers.len() < 2 && !matches!(stage.target, Target::Http { .. }) {
-        return stage.inapplicable(&specs::ALIKE, "on this transport a reply has no answer of its own");
+pub(in crate::conformance::producer) fn alike(harness: &Harness<'_>) {
+    let answers = harness.bad_answers.lock().expect("nothing panics while it notes").clone();
+    if answers.len() < 2 && !matches!(harness.target, Target::Http { .. }) {
+        return harness.inapplicable(&specs::ALIKE, "on this transport a reply has no response");
     }
     if answers.len() < 2 {
-        return stage
-            .not_shown(&specs::ALIKE, "fewer than two bad replies were answered; only HTTP answers replies");
+        return harness.not_shown(
+            &specs::ALIKE,
+            "fewer than two invalid replies got a response; only HTTP responds to replies",
+        );
     }
     match judge::unlike(&answers) {
-        None => stage.passed(
+        None => harness.passed(
             &specs::ALIKE,
             format!("{} of them, as is one that counts: {}", answers.len() - 1, answers[0].1.shown()),
         ),
-        Some([one, other]) => stage.failed(
+        Some([one, other]) => harness.failed(
             &specs::ALIKE,
-            "the answer tells whether a reply had an effect, or why not",
+            "the response reveals whether a reply had an effect, or why not",
             [one, other].map(|(what, answer)| format!("{what}: {}", answer.shown())),
         ),
     }

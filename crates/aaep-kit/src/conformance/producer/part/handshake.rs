@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::conformance::producer::harness::{Harness, Trouble, able, request};
 use crate::conformance::producer::specs::{self, Spec};
-use crate::conformance::producer::stage::{Stage, Trouble, able, request};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Scope;
@@ -27,7 +27,7 @@ fn wishes() -> Vec<(&'static str, Value)> {
             "filters",
             json!({"event_filters": {"include": ["aaep:agent.tool.*"], "exclude": ["aaep:agent.tool.completed"]}}),
         ),
-        ("an extension of nobody", json!({"supported_extensions": ["https://example.org/recount/none"]})),
+        ("an unknown extension", json!({"supported_extensions": ["https://example.org/recount/none"]})),
         (
             "everything at once",
             json!({
@@ -41,36 +41,37 @@ fn wishes() -> Vec<(&'static str, Value)> {
 }
 
 /// Without handshakes the rest of this part has nothing to ask.
-pub(super) async fn answers(stage: &Stage<'_>) -> Result<(), Trouble> {
-    if stage.handshakes.load(std::sync::atomic::Ordering::Relaxed) {
+pub(super) async fn answers(harness: &Harness<'_>) -> Result<(), Trouble> {
+    if harness.handshakes.load(std::sync::atomic::Ordering::Relaxed) {
         return Ok(());
     }
-    let why = stage.no_handshake();
-    stage.failed(&specs::ANSWERED, why.clone(), []);
+    let why = harness.no_handshake();
+    harness.failed(&specs::ANSWERED, why.clone(), []);
     Err(why)
 }
 
-pub(super) async fn answered(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn answered(harness: &Harness<'_>) -> Result<(), Trouble> {
     let mut silent = Vec::new();
     let mut count = 0;
     for (what, wish) in wishes() {
-        match stage.ask(&format!("a request for {what}"), Scope::Part, &request(wish)).await {
+        match harness.ask(&format!("a request for {what}"), Scope::Part, &request(wish)).await {
             Ok(talk) => {
                 count += 1;
-                stage.finish(talk).await;
+                harness.finish(talk).await;
             }
             Err(why) => silent.push(format!("a request for {what}: {why}")),
         }
     }
-    count += malformed(stage, &mut silent).await;
+    count += malformed(harness, &mut silent).await;
     let amiss = (!silent.is_empty()).then_some(silent);
-    stage.hold(&specs::ANSWERED, amiss, "a request got no answer", format!("{count} requests"));
+    harness.hold(&specs::ANSWERED, amiss, "a request got no response", format!("{count} requests"));
     Ok(())
 }
 
 /// Requests that are none. They can be sent beside a connection over HTTP only.
-async fn malformed(stage: &Stage<'_>, silent: &mut Vec<String>) -> usize {
-    let (Target::Http { base, surface: Surface::Versioned }, Some(caller)) = (&stage.target, &stage.caller)
+async fn malformed(harness: &Harness<'_>, silent: &mut Vec<String>) -> usize {
+    let (Target::Http { base, surface: Surface::Versioned }, Some(caller)) =
+        (&harness.target, &harness.caller)
     else {
         return 0;
     };
@@ -106,10 +107,10 @@ async fn malformed(stage: &Stage<'_>, silent: &mut Vec<String>) -> usize {
 }
 
 /// The answer to a request, read; the subscription is ended at once.
-async fn answer(stage: &Stage<'_>, label: &str, request: &str) -> Result<Value, LinkError> {
-    let talk = stage.ask(label, Scope::Part, request).await?;
+async fn answer(harness: &Harness<'_>, label: &str, request: &str) -> Result<Value, LinkError> {
+    let talk = harness.ask(label, Scope::Part, request).await?;
     let answer = read(&talk);
-    stage.finish(talk).await;
+    harness.finish(talk).await;
     Ok(answer)
 }
 
@@ -123,18 +124,18 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
 
 /// Asks, and holds the answer against what it must be.
 async fn judged(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     spec: &'static Spec,
     label: &str,
     request: &str,
     judge: impl Fn(&Value) -> (Outcome, String),
 ) -> Result<(), Trouble> {
-    match answer(stage, label, request).await {
-        Err(why) => stage.failed(spec, why.to_string(), []),
+    match answer(harness, label, request).await {
+        Err(why) => harness.failed(spec, why.to_string(), []),
         Ok(answer) => {
-            let (outcome, said) = judge(&answer);
+            let (outcome, detail) = judge(&answer);
             let evidence = (outcome == Outcome::Failed).then(|| answer.to_string());
-            stage.note(spec, outcome, said, evidence);
+            harness.note(spec, outcome, detail, evidence);
         }
     }
     Ok(())
@@ -146,14 +147,14 @@ fn is_accepted(answer: &Value) -> bool {
 
 /// A refusal must have this code.
 fn refused(answer: &Value, code: &str) -> (Outcome, String) {
-    let told = text(answer, "reason_code");
-    let outcome = if told == code { Outcome::Passed } else { Outcome::Failed };
-    (outcome, format!("it was refused with `{told}`"))
+    let reason_code = text(answer, "reason_code");
+    let outcome = if reason_code == code { Outcome::Passed } else { Outcome::Failed };
+    (outcome, format!("it was refused with `{reason_code}`"))
 }
 
-pub(super) async fn signed_only(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn signed_only(harness: &Harness<'_>) -> Result<(), Trouble> {
     let wish = request(able(json!({"accept_signed_manifests_only": true})));
-    judged(stage, &specs::SIGNED_ONLY, "a request for signed manifests only", &wish, |answer| {
+    judged(harness, &specs::SIGNED_ONLY, "a request for signed manifests only", &wish, |answer| {
         match (is_accepted(answer), text(answer, "signed_manifest")) {
             (false, _) => refused(answer, "manifest_signature_required"),
             (true, "") => (Outcome::Failed, "it was accepted without a signed manifest".to_owned()),
@@ -163,48 +164,48 @@ pub(super) async fn signed_only(stage: &Stage<'_>) -> Result<(), Trouble> {
     .await
 }
 
-pub(super) async fn unknown_extension(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn unknown_extension(harness: &Harness<'_>) -> Result<(), Trouble> {
     let wish = request(able(json!({"zz": {"anything": [1, {"deep": true}]}})));
     let label = "a request with capabilities of an unknown extension";
-    judged(stage, &specs::UNKNOWN_EXTENSION, label, &wish, |answer| match is_accepted(answer) {
+    judged(harness, &specs::UNKNOWN_EXTENSION, label, &wish, |answer| match is_accepted(answer) {
         true => (Outcome::Passed, String::new()),
         false => (Outcome::Failed, "it was refused".to_owned()),
     })
     .await
 }
 
-pub(super) async fn version(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn version(harness: &Harness<'_>) -> Result<(), Trouble> {
     let mut wish: Value = serde_json::from_str(&request(able(json!({})))).unwrap_or_default();
     wish["aaep_version"] = "99.99.99".into();
     let label = "a request of version 99.99.99";
-    judged(stage, &specs::VERSION, label, &wish.to_string(), |answer| {
+    judged(harness, &specs::VERSION, label, &wish.to_string(), |answer| {
         match (is_accepted(answer), text(answer, "aaep_version")) {
             (false, _) => refused(answer, "version_unsupported"),
-            (true, "99.99.99") => (Outcome::Failed, "a version that there is not was accepted".to_owned()),
+            (true, "99.99.99") => (Outcome::Failed, "an unknown version was accepted".to_owned()),
             (true, version) => {
-                let said =
+                let detail =
                     format!("it was accepted with version `{version}`, which is allowed; most refuse it");
-                (Outcome::Warned, said)
+                (Outcome::Warned, detail)
             }
         }
     })
     .await
 }
 
-pub(super) async fn large(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn large(harness: &Harness<'_>) -> Result<(), Trouble> {
     let spec = &specs::LARGE;
     let sized = |bytes: usize| request(able(json!({"zz": {"filler": "x".repeat(bytes)}})));
-    let taken = async |bytes| match answer(stage, &format!("a request of {bytes} bytes"), &sized(bytes)).await
-    {
-        Ok(answer) if is_accepted(&answer) => Ok(()),
-        Ok(answer) => Err(answer.to_string()),
-        Err(why) => Err(why.to_string()),
-    };
+    let taken =
+        async |bytes| match answer(harness, &format!("a request of {bytes} bytes"), &sized(bytes)).await {
+            Ok(answer) if is_accepted(&answer) => Ok(()),
+            Ok(answer) => Err(answer.to_string()),
+            Err(why) => Err(why.to_string()),
+        };
     if let Err(why) = taken(64 * 1024).await {
-        stage.failed(spec, "it was not taken", [why]);
+        harness.failed(spec, "it was not accepted", [why]);
         return Ok(());
     }
-    stage.passed(
+    harness.passed(
         spec,
         match taken(1024 * 1024).await {
             Ok(()) => "one of 1 MiB as well",
@@ -215,28 +216,26 @@ pub(super) async fn large(stage: &Stage<'_>) -> Result<(), Trouble> {
 }
 
 /// As many subscriptions as the manifest says, and one more.
-pub(super) async fn full(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn full(harness: &Harness<'_>) -> Result<(), Trouble> {
     let spec = &specs::FULL;
-    let most = super::manifest::fetch(stage)
+    let most = super::manifest::fetch(harness)
         .await
         .ok()
         .and_then(|manifest| manifest.get("max_concurrent_subscriptions").and_then(Value::as_u64));
-    let (Some(most), true) = (most, stage.has_own_terms()) else {
-        stage.not_shown(
-            spec,
-            "the manifest says no `max_concurrent_subscriptions`, so how many are too many is not known",
-        );
+    let (Some(most), true) = (most, harness.has_own_terms()) else {
+        harness
+            .not_shown(spec, "the manifest has no `max_concurrent_subscriptions`, so the limit is unknown");
         return Ok(());
     };
     if most > limits::SUBSCRIPTIONS_TRIED_MAX {
-        stage.not_shown(spec, format!("{most} subscriptions are more than are opened here"));
+        harness.not_shown(spec, format!("{most} subscriptions are more than this suite opens"));
         return Ok(());
     }
     let mut open = Vec::new();
     let mut refusal = None;
     let wish = request(able(json!({})));
     for _ in 0..=most {
-        match stage.ask("as many subscriptions as there may be", Scope::Part, &wish).await {
+        match harness.ask("as many subscriptions as allowed", Scope::Part, &wish).await {
             Ok(talk) if talk.rejected => {
                 refusal = Some(read(&talk));
                 open.push(talk);
@@ -251,12 +250,12 @@ pub(super) async fn full(stage: &Stage<'_>) -> Result<(), Trouble> {
     }
     let had = open.iter().filter(|talk| !talk.rejected).count();
     for talk in open {
-        stage.finish(talk).await;
+        harness.finish(talk).await;
     }
     match refusal {
-        None => stage.failed(
+        None => harness.failed(
             spec,
-            format!("{had} subscriptions were accepted, and the manifest says that {most} may be"),
+            format!("{had} subscriptions were accepted, but the manifest allows {most}"),
             [],
         ),
         Some(refusal) => {
@@ -264,12 +263,10 @@ pub(super) async fn full(stage: &Stage<'_>) -> Result<(), Trouble> {
             let again = refusal.get("retry_after_seconds").and_then(Value::as_u64);
             match (code, again) {
                 ("rate_limit", Some(seconds)) => {
-                    stage.passed(spec, format!("after {had} of them, with a retry after {seconds} s"))
+                    harness.passed(spec, format!("after {had} of them, with a retry after {seconds} s"))
                 }
-                ("rate_limit", None) => {
-                    stage.failed(spec, "no time to come again was told", [refusal.to_string()])
-                }
-                _ => stage.failed(spec, format!("it was refused with `{code}`"), [refusal.to_string()]),
+                ("rate_limit", None) => harness.failed(spec, "no retry time was sent", [refusal.to_string()]),
+                _ => harness.failed(spec, format!("it was refused with `{code}`"), [refusal.to_string()]),
             }
         }
     }

@@ -1,16 +1,16 @@
 //! Subscriptions that listen beside others, and comparisons of what they received.
 
 use super::terms::fine;
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope};
 
-pub(super) async fn listen(stage: &Stage<'_>, label: &str, scope: Scope) -> Result<Talk, Trouble> {
-    if stage.has_own_terms() {
-        stage.subscribe(label, scope, fine()).await
+pub(super) async fn listen(harness: &Harness<'_>, label: &str, scope: Scope) -> Result<Talk, Trouble> {
+    if harness.has_own_terms() {
+        harness.subscribe(label, scope, fine()).await
     } else {
-        stage.listen(label, scope).await
+        harness.listen(label, scope).await
     }
 }
 
@@ -20,7 +20,7 @@ pub(super) fn of_session(talk: &Talk, session: &str) -> Vec<Line> {
     })
 }
 
-pub(super) fn same_bytes(stage: &Stage<'_>, lines: &[Line], others: &[Line]) {
+pub(super) fn same_bytes(harness: &Harness<'_>, lines: &[Line], others: &[Line]) {
     let mut shared = 0;
     for line in lines.iter().filter(|line| line.is_event()) {
         let twin =
@@ -29,12 +29,12 @@ pub(super) fn same_bytes(stage: &Stage<'_>, lines: &[Line], others: &[Line]) {
         shared += 1;
         if without_token(twin) != without_token(line) {
             let evidence = [line.shown(), twin.shown()];
-            return stage.failed(&specs::SAME_BYTES, "the same event came with other bytes", evidence);
+            return harness.failed(&specs::SAME_BYTES, "the same event came with other bytes", evidence);
         }
     }
     match shared {
-        0 => stage.not_shown(&specs::SAME_BYTES, "no event came to both under the same `event_id`"),
-        _ => stage.passed(&specs::SAME_BYTES, format!("{shared} events were the same, byte for byte")),
+        0 => harness.not_shown(&specs::SAME_BYTES, "no event came to both under the same `event_id`"),
+        _ => harness.passed(&specs::SAME_BYTES, format!("{shared} events were the same, byte for byte")),
     }
 }
 

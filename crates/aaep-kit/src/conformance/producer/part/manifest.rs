@@ -6,8 +6,8 @@ use recount_aaep::rule::{Profile, Severity};
 use recount_aaep::session::{Checker, Options};
 use serde_json::Value;
 
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::transcript::Scope;
 use crate::link::Target;
 use crate::link::call::Caller;
@@ -17,15 +17,15 @@ use crate::scenario::Scenario;
 const PLACE: &str = "/.well-known/aaep-manifest.json";
 
 /// Fetches it.
-pub(super) async fn fetch(stage: &Stage<'_>) -> Result<Value, Trouble> {
-    let address = match &stage.target {
+pub(super) async fn fetch(harness: &Harness<'_>) -> Result<Value, Trouble> {
+    let address = match &harness.target {
         Target::Http { base, .. } => base.clone(),
         Target::WebSocket { url } => url.replacen("ws", "http", 1),
         Target::Command { .. } => return Err("a command has no manifest of its own".to_owned()),
     };
     let (scheme, rest) = address.split_once("://").unwrap_or(("http", &address));
     let origin = format!("{scheme}://{}", rest.split(['/', '?']).next().unwrap_or_default());
-    let caller = Caller::new(&origin, stage.subject.token.as_deref(), stage.patience())
+    let caller = Caller::new(&origin, harness.subject.token.as_deref(), harness.patience())
         .map_err(|why| why.to_string())?;
     // It may lie beside the paths of the protocol, too, where several producers share a server.
     let beside = address.split("/aaep/v1").next().unwrap_or(&address).trim_end_matches('/').to_owned();
@@ -35,34 +35,32 @@ pub(super) async fn fetch(stage: &Stage<'_>) -> Result<Value, Trouble> {
         match caller.get(&url).await {
             Ok(reply) if reply.is_success() => {
                 let manifest = serde_json::from_slice(&reply.body);
-                return manifest.map_err(|why| format!("{url} is no JSON: {why}"));
+                return manifest.map_err(|why| format!("{url} is not JSON: {why}"));
             }
-            Ok(reply) => last = format!("{url} was answered with {}", reply.status),
+            Ok(reply) => last = format!("{url} returned {}", reply.status),
             Err(why) => last = why.to_string(),
         }
     }
     Err(last)
 }
 
-pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let manifest = match fetch(stage).await {
+pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
+    let manifest = match fetch(harness).await {
         Ok(manifest) => manifest,
-        Err(_) if matches!(stage.target, Target::Command { .. }) => {
-            stage.inapplicable(&specs::MANIFEST, "a command has no manifest of its own");
-            return several(stage, &Value::Null).await;
+        Err(_) if matches!(harness.target, Target::Command { .. }) => {
+            harness.inapplicable(&specs::MANIFEST, "a command has no manifest of its own");
+            return several(harness, &Value::Null).await;
         }
         Err(why) => {
-            stage.failed(&specs::MANIFEST, why, []);
-            return several(stage, &Value::Null).await;
+            harness.failed(&specs::MANIFEST, why, []);
+            return several(harness, &Value::Null).await;
         }
     };
     let mut amiss = wrong_form(&manifest.to_string());
     let list = |name: &str| manifest.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let level = u64::from(stage.level);
+    let level = u64::from(harness.level);
     if !list("conformance_levels_supported").iter().any(|one| one.as_u64() == Some(level)) {
-        amiss.push(format!(
-            "`conformance_levels_supported` does not name level {level}, for which it is tried"
-        ));
+        amiss.push(format!("`conformance_levels_supported` does not name level {level}, which is tested"));
     }
     if !list("aaep_versions_supported")
         .iter()
@@ -70,14 +68,14 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
     {
         amiss.push("`aaep_versions_supported` names no version 1".to_owned());
     }
-    let transport = if matches!(stage.target, Target::WebSocket { .. }) { "websocket" } else { "sse" };
+    let transport = if matches!(harness.target, Target::WebSocket { .. }) { "websocket" } else { "sse" };
     if !list("transports_supported").iter().any(|one| one == transport) {
-        amiss.push(format!("`transports_supported` does not name `{transport}`, by which it is spoken to"));
+        amiss.push(format!("`transports_supported` does not name `{transport}`, which is in use"));
     }
-    let talk = stage.listen("what the manifest says", Scope::Whole).await?;
-    let session = stage.begin(&talk, Scenario::Brief).await;
+    let talk = harness.listen("what the manifest says", Scope::Whole).await?;
+    let session = harness.begin(&talk, Scenario::Brief).await;
     if let Ok(session) = &session {
-        stage.end_of(&talk, session).await;
+        harness.end_of(&talk, session).await;
     }
     let own = manifest.get("agent_id").and_then(Value::as_str).unwrap_or_default();
     let emitted = list("event_types_emitted");
@@ -105,13 +103,13 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
             }
         }
     });
-    stage.finish(talk).await;
+    harness.finish(talk).await;
     match amiss.as_slice() {
-        [] => stage
+        [] => harness
             .passed(&specs::MANIFEST, format!("`{own}`, levels {:?}", list("conformance_levels_supported"))),
-        _ => stage.failed(&specs::MANIFEST, "it does not agree", amiss),
+        _ => harness.failed(&specs::MANIFEST, "it does not agree", amiss),
     }
-    several(stage, &manifest).await?;
+    several(harness, &manifest).await?;
     session.map(|_| ())
 }
 
@@ -124,14 +122,14 @@ fn wrong_form(text: &str) -> Vec<String> {
 }
 
 /// Whether a producer whose sessions have several agents says in which way.
-async fn several(stage: &Stage<'_>, manifest: &Value) -> Result<(), Trouble> {
-    let agents = stage.agents_per_session();
+async fn several(harness: &Harness<'_>, manifest: &Value) -> Result<(), Trouble> {
+    let agents = harness.agents_per_session();
     match (agents, manifest.get("multi_agent_pattern").is_some()) {
-        (0 | 1, _) => stage.inapplicable(&specs::SEVERAL_AGENTS, "every session had one agent"),
-        (_, true) => stage.passed(&specs::SEVERAL_AGENTS, ""),
-        (count, false) => stage.failed(
+        (0 | 1, _) => harness.inapplicable(&specs::SEVERAL_AGENTS, "every session had one agent"),
+        (_, true) => harness.passed(&specs::SEVERAL_AGENTS, ""),
+        (count, false) => harness.failed(
             &specs::SEVERAL_AGENTS,
-            format!("a session had {count} agents and the manifest says no `multi_agent_pattern`"),
+            format!("a session had {count} agents, but the manifest has no `multi_agent_pattern`"),
             [],
         ),
     }

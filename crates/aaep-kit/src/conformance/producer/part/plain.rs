@@ -6,8 +6,8 @@ use recount_aaep::Kind;
 use serde_json::Value;
 
 use crate::conformance::judge;
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Line;
@@ -17,18 +17,18 @@ use crate::scenario::Scenario;
 /// What the scenario with a secret holds.
 const SECRETS: [&str; 1] = ["sk-test-12345"];
 
-pub(super) async fn sessions(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn sessions(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
     let mut ids = Vec::new();
     let mut troubles = Vec::new();
     let mut endless = 0;
     for scenario in Scenario::ALL.into_iter().filter(|scenario| !scenario.has_prompts()) {
         let from = talk.len();
-        match stage.begin(talk, scenario).await {
+        match harness.begin(talk, scenario).await {
             Ok(id) => {
-                endless += usize::from(stage.end_of(talk, &id).await.is_none());
+                endless += usize::from(harness.end_of(talk, &id).await.is_none());
                 if scenario == Scenario::ToolTimeout {
-                    given_up(stage, &talk.read(|lines| lines[from..].to_vec()));
+                    given_up(harness, &talk.read(|lines| lines[from..].to_vec()));
                 }
                 ids.push(id);
             }
@@ -41,48 +41,48 @@ pub(super) async fn sessions(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Tr
     }
     match (ids.as_slice(), troubles.first()) {
         ([], Some(trouble)) => {
-            stage.failed(&specs::SHOWN, trouble.clone(), []);
+            harness.failed(&specs::SHOWN, trouble.clone(), []);
             return Err(trouble.clone());
         }
-        (_, Some(trouble)) => stage.failed(&specs::SHOWN, trouble.clone(), []),
-        _ => stage.passed(&specs::SHOWN, format!("{} sessions came", ids.len())),
+        (_, Some(trouble)) => harness.failed(&specs::SHOWN, trouble.clone(), []),
+        _ => harness.passed(&specs::SHOWN, format!("{} sessions came", ids.len())),
     }
     let distinct: BTreeSet<&String> = ids.iter().collect();
     match ids.len() {
-        0 | 1 => stage.not_shown(&specs::NEW_SESSION, "fewer than two sessions came"),
+        0 | 1 => harness.not_shown(&specs::NEW_SESSION, "fewer than two sessions came"),
         count if distinct.len() == count => {
-            stage.passed(&specs::NEW_SESSION, format!("{count} requests, {count} sessions"))
+            harness.passed(&specs::NEW_SESSION, format!("{count} requests, {count} sessions"))
         }
         count => {
-            stage.failed(&specs::NEW_SESSION, format!("{count} requests, {} sessions", distinct.len()), [])
+            harness.failed(&specs::NEW_SESSION, format!("{count} requests, {} sessions", distinct.len()), [])
         }
     }
     let lines = talk.lines();
-    agents(stage, &lines);
-    secrets(stage, &lines);
-    times(stage, &lines);
-    texts(stage, &lines);
+    agents(harness, &lines);
+    secrets(harness, &lines);
+    times(harness, &lines);
+    texts(harness, &lines);
     Ok(())
 }
 
-fn given_up(stage: &Stage<'_>, lines: &[Line]) {
+fn given_up(harness: &Harness<'_>, lines: &[Line]) {
     let call = lines.iter().find(|line| line.is(Kind::ToolInvoked));
     let end = lines.iter().find(|line| line.is(Kind::ToolCompleted));
     match (call, end) {
-        (None, _) => stage.not_shown(&specs::TOOL_SHOWN, "no tool was called"),
+        (None, _) => harness.not_shown(&specs::TOOL_SHOWN, "no tool was called"),
         (Some(_), Some(end)) if end.str("status") == "timeout" => {
-            stage.passed(&specs::TOOL_SHOWN, "it was told")
+            harness.passed(&specs::TOOL_SHOWN, "it was reported")
         }
         (Some(_), Some(end)) => {
-            stage.not_shown(&specs::TOOL_SHOWN, format!("the tool ended with `{}`", end.str("status")));
+            harness.not_shown(&specs::TOOL_SHOWN, format!("the tool ended with `{}`", end.str("status")));
         }
         (Some(call), None) => {
-            stage.failed(&specs::TOOL_SHOWN, "nothing tells how the call ended", [call.shown()])
+            harness.failed(&specs::TOOL_SHOWN, "no event reports how the call ended", [call.shown()])
         }
     }
 }
 
-fn agents(stage: &Stage<'_>, lines: &[Line]) {
+fn agents(harness: &Harness<'_>, lines: &[Line]) {
     let agent = |line: &Line| {
         let agent = line.json.get("producer").and_then(|producer| producer.get("agent_id"));
         agent.and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -90,11 +90,11 @@ fn agents(stage: &Stage<'_>, lines: &[Line]) {
     let starts: Vec<&Line> = lines.iter().filter(|line| line.is(Kind::SessionStarted)).collect();
     let names: BTreeSet<String> = starts.iter().map(|line| agent(line)).collect();
     match (starts.len(), names.len()) {
-        (0, _) => stage.not_shown(&specs::SAME_AGENT, "no session began"),
-        (_, 1) => stage.passed(&specs::SAME_AGENT, format!("it is `{}`", agent(starts[0]))),
+        (0, _) => harness.not_shown(&specs::SAME_AGENT, "no session started"),
+        (_, 1) => harness.passed(&specs::SAME_AGENT, format!("it is `{}`", agent(starts[0]))),
         _ => {
             let evidence = starts.iter().map(|line| line.shown());
-            stage.failed(&specs::SAME_AGENT, "sessions of one producer began under several names", evidence);
+            harness.failed(&specs::SAME_AGENT, "sessions of one producer had several agent ids", evidence);
         }
     }
     let version = |line: &Line| {
@@ -105,20 +105,20 @@ fn agents(stage: &Stage<'_>, lines: &[Line]) {
     let before =
         lines.iter().filter(|line| line.is_event()).flat_map(version).find(|version| version.contains('-'));
     match before {
-        Some(version) => stage.failed(
+        Some(version) => harness.failed(
             &specs::RELEASED,
-            format!("`{version}` is no release, so nothing is claimed in general"),
+            format!("`{version}` is not a release, so no general claim is made"),
             [],
         ),
-        None => stage.passed(&specs::RELEASED, ""),
+        None => harness.passed(&specs::RELEASED, ""),
     }
 }
 
-fn secrets(stage: &Stage<'_>, lines: &[Line]) {
-    let asked = lines.iter().any(|line| line.is(Kind::SessionStarted));
-    if !asked {
-        stage.not_shown(&specs::SECRETS, "no session began");
-        return stage.not_shown(&specs::MASKED, "no session began");
+fn secrets(harness: &Harness<'_>, lines: &[Line]) {
+    let has_session = lines.iter().any(|line| line.is(Kind::SessionStarted));
+    if !has_session {
+        harness.not_shown(&specs::SECRETS, "no session started");
+        return harness.not_shown(&specs::MASKED, "no session started");
     }
     let leak = judge::leaks(lines, &SECRETS);
     // What was asked for is the person's own text and no text of the producer.
@@ -130,11 +130,11 @@ fn secrets(stage: &Stage<'_>, lines: &[Line]) {
     let own = own.or_else(|| judge::leaks(&rest, &SECRETS));
     for (spec, leak) in [(&specs::SECRETS, own), (&specs::MASKED, leak)] {
         let wrong = leak.as_ref().map_or(String::new(), |(_, field)| format!("it is in `{field}`"));
-        stage.hold(spec, leak.map(|(line, _)| [line.shown()]), wrong, "");
+        harness.hold(spec, leak.map(|(line, _)| [line.shown()]), wrong, "");
     }
 }
 
-fn times(stage: &Stage<'_>, lines: &[Line]) {
+fn times(harness: &Harness<'_>, lines: &[Line]) {
     let far = |line: &&Line| {
         let stamp = line.stamp_ms().unwrap_or_default();
         let wall = i64::try_from(line.wall_ms).unwrap_or(i64::MAX);
@@ -144,17 +144,17 @@ fn times(stage: &Stage<'_>, lines: &[Line]) {
         Some(line) => {
             let stamp = line.stamp_ms().unwrap_or_default();
             let off = i64::try_from(line.wall_ms).unwrap_or(i64::MAX) - stamp;
-            stage.failed(
+            harness.failed(
                 &specs::RECENT,
                 format!("a timestamp lies {off} ms before the moment at which it came"),
                 [line.shown()],
             );
         }
-        None => stage.passed(&specs::RECENT, ""),
+        None => harness.passed(&specs::RECENT, ""),
     }
 }
 
-fn texts(stage: &Stage<'_>, lines: &[Line]) {
+fn texts(harness: &Harness<'_>, lines: &[Line]) {
     let silent = |line: &&Line| {
         line.is(Kind::OutputStreaming)
             && line.json.get("complete").and_then(Value::as_bool) == Some(false)
@@ -162,22 +162,27 @@ fn texts(stage: &Stage<'_>, lines: &[Line]) {
             && line.str("chunk").chars().count() < limits::SMALL_PIECE_CHARS
     };
     match lines.iter().find(silent) {
-        Some(line) => stage.failed(&specs::HINTED, "a piece has no `coalesce_hint`", [line.shown()]),
-        None if lines.iter().any(|line| line.is(Kind::OutputStreaming)) => stage.passed(&specs::HINTED, ""),
-        None => stage.not_shown(&specs::HINTED, "nothing was put out"),
+        Some(line) => harness.failed(&specs::HINTED, "a piece has no `coalesce_hint`", [line.shown()]),
+        None if lines.iter().any(|line| line.is(Kind::OutputStreaming)) => harness.passed(&specs::HINTED, ""),
+        None => harness.not_shown(&specs::HINTED, "no output came"),
     }
     let bare = |line: &&Line| line.is_event() && line.str("aaep_version").is_empty();
     let versioned = lines.iter().any(|line| !line.str("aaep_version").is_empty());
     match lines.iter().find(bare) {
         Some(line) if versioned => {
-            let said = "some events say it and others do not, so readers must remember it";
-            stage.note(&specs::VERSIONED, Outcome::Warned, said, [line.shown()]);
+            let detail = "some events have it and others do not, so readers must remember it";
+            harness.note(&specs::VERSIONED, Outcome::Warned, detail, [line.shown()]);
         }
-        _ => stage.passed(&specs::VERSIONED, ""),
+        _ => harness.passed(&specs::VERSIONED, ""),
     }
     let decomposed = judge::decomposed(lines).map(|line| [line.shown()]);
-    stage.hold(&specs::NFC, decomposed, "a letter is followed by a combining mark", "");
-    let heard = lines.iter().filter(|line| line.way == crate::conformance::transcript::Way::Heard);
+    harness.hold(&specs::NFC, decomposed, "a letter is followed by a combining mark", "");
+    let heard = lines.iter().filter(|line| line.origin == crate::conformance::transcript::LineOrigin::Heard);
     let other = heard.clone().find(|line| !line.json.is_object()).map(|line| [line.shown()]);
-    stage.hold(&specs::ONE_EACH, other, "a frame holds something else", format!("{} frames", heard.count()));
+    harness.hold(
+        &specs::ONE_EACH,
+        other,
+        "a frame holds something else",
+        format!("{} frames", heard.count()),
+    );
 }

@@ -8,141 +8,148 @@ use serde_json::{Value, json};
 
 use super::grave::remember;
 use super::listening;
-use super::reply::{Asked, shown, with};
-use crate::conformance::judge::{self, Fate};
+use super::reply::{PromptRef, shown, with};
+use crate::conformance::judge::{self, PromptStatus};
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs::{self, Spec};
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Line;
 use crate::limits;
 use crate::scenario::Scenario;
 
-pub(super) async fn rejected(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn rejected(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
-    let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let asked = Asked::of(talk, prompt);
-    other_token(stage, talk, prompt, &asked).await?;
+    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let prompt_ref = PromptRef::of(talk, prompt);
+    other_token(harness, talk, prompt, &prompt_ref).await?;
     if talk.read(|lines| judge::settled(lines, prompt)).is_some() {
         return Err("the prompt was settled before it was rejected".to_owned());
     }
-    talk.say(&asked.decide(stage, "reject").to_string()).await?;
-    let settled = talk.until(stage.patience(), |lines| judge::settled(lines, prompt)).await;
-    stage.end_of_line(talk, prompt).await;
-    talk.read(|lines| match (settled, judge::fate(lines, prompt)) {
-        (None, _) => stage.failed(&specs::REJECTED, "nothing followed the rejection", shown(lines, [prompt])),
-        (_, Fate::Done(call)) => {
-            stage.failed(&specs::REJECTED, "the action was done", shown(lines, [prompt, call]))
+    talk.send_text(&prompt_ref.decide(harness, "reject").to_string()).await?;
+    let settled = talk.until(harness.patience(), |lines| judge::settled(lines, prompt)).await;
+    harness.end_of_line(talk, prompt).await;
+    talk.read(|lines| match (settled, judge::prompt_status(lines, prompt)) {
+        (None, _) => {
+            harness.failed(&specs::REJECTED, "nothing followed the rejection", shown(lines, [prompt]))
+        }
+        (_, PromptStatus::Done(call)) => {
+            harness.failed(&specs::REJECTED, "the action was done", shown(lines, [prompt, call]))
         }
         (Some(number), _) if lines[number].is(Kind::SessionCompleted) => {
             let evidence = shown(lines, [prompt, number]);
-            stage.failed(&specs::REJECTED, "the session completed without a word of it", evidence);
+            harness.failed(&specs::REJECTED, "the session completed without reporting it", evidence);
         }
-        (Some(_), fate) => {
-            let said = fate.line().map_or(String::new(), |number| follow_up(&lines[number]));
-            stage.passed(&specs::REJECTED, said);
+        (Some(_), prompt_status) => {
+            let detail = prompt_status.line().map_or(String::new(), |number| follow_up(&lines[number]));
+            harness.passed(&specs::REJECTED, detail);
         }
     });
-    stage.old_tokens.lock().expect("nothing panics while it notes").push(asked.token.clone());
+    harness.old_tokens.lock().expect("nothing panics while it notes").push(prompt_ref.token.clone());
     let Some(other) = talks.get(1) else {
-        stage.inapplicable(&specs::ALL_HEAR, super::UNSHARED);
+        harness.inapplicable(&specs::ALL_HEAR, super::UNSHARED);
         return Ok(());
     };
-    all_hear(stage, &asked, other).await;
+    all_hear(harness, &prompt_ref, other).await;
     let session = talk.read(|lines| lines[prompt].session().to_owned());
-    stage.end_of(other, &session).await;
-    listening::same_bytes(stage, &talk.lines(), &other.lines());
+    harness.end_of(other, &session).await;
+    listening::same_bytes(harness, &talk.lines(), &other.lines());
     Ok(())
 }
 
 fn follow_up(line: &Line) -> String {
     match line.kind() {
-        Some(Kind::StateChanged) => format!("`state.changed` to `{}` told of it", line.str("to_state")),
-        Some(kind) => format!("`{kind}` told of it"),
+        Some(Kind::StateChanged) => format!("`state.changed` to `{}` reported it", line.str("to_state")),
+        Some(kind) => format!("`{kind}` reported it"),
         None => String::new(),
     }
 }
 
-async fn other_token(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Asked) -> Result<(), Trouble> {
-    let old = stage.old_tokens.lock().expect("nothing panics while it notes").last().cloned();
+async fn other_token(
+    harness: &Harness<'_>,
+    talk: &Talk,
+    prompt: usize,
+    prompt_ref: &PromptRef,
+) -> Result<(), Trouble> {
+    let old = harness.old_tokens.lock().expect("nothing panics while it notes").last().cloned();
     let Some(old) = old else {
-        stage.not_shown(&specs::OTHER_TOKEN, "no prompt of an earlier session was answered");
+        harness.not_shown(&specs::OTHER_TOKEN, "no prompt of an earlier session was answered");
         return Ok(());
     };
-    let reply = with(asked.decide(stage, "accept"), json!({"reply_token": old}));
-    let answer = talk.say_in_vain(&reply.to_string()).await?;
-    remember(stage, "a reply with the token of an earlier session".into(), answer);
+    let reply = with(prompt_ref.decide(harness, "accept"), json!({"reply_token": old}));
+    let answer = talk.send_ineffective(&reply.to_string()).await?;
+    remember(harness, "a reply with the token of an earlier session".into(), answer);
     let settled = talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await;
     let settled = settled.map(|settled| talk.read(|lines| shown(lines, [prompt, settled])));
-    stage.hold(&specs::OTHER_TOKEN, settled, "it settled the prompt", "");
+    harness.hold(&specs::OTHER_TOKEN, settled, "it settled the prompt", "");
     Ok(())
 }
 
-async fn all_hear(stage: &Stage<'_>, asked: &Asked, other: &Talk) {
-    let Some(prompt) = other.line(0, stage.patience(), |line| asked.is(line)).await else {
-        return stage.not_shown(&specs::ALL_HEAR, "the second subscription did not get the prompt");
+async fn all_hear(harness: &Harness<'_>, prompt_ref: &PromptRef, other: &Talk) {
+    let Some(prompt) = other.line(0, harness.patience(), |line| prompt_ref.is(line)).await else {
+        return harness.not_shown(&specs::ALL_HEAR, "the second subscription did not get the prompt");
     };
-    match other.until(stage.patience(), |lines| judge::settled(lines, prompt)).await {
+    match other.until(harness.patience(), |lines| judge::settled(lines, prompt)).await {
         // That the session is over tells nothing of the prompt.
         Some(number) if !other.read(|lines| lines[number].is(Kind::SessionCompleted)) => {
-            stage.passed(&specs::ALL_HEAR, other.read(|lines| follow_up(&lines[number])));
+            harness.passed(&specs::ALL_HEAR, other.read(|lines| follow_up(&lines[number])));
         }
         settled => {
             let evidence = other.read(|lines| shown(lines, [prompt].into_iter().chain(settled)));
-            stage.failed(
+            harness.failed(
                 &specs::ALL_HEAR,
-                "the subscription that did not reply heard nothing of it",
+                "the subscription that did not reply received no outcome",
                 evidence,
             );
         }
     }
 }
 
-pub(super) async fn race(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn race(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let (talk, other) = (&talks[0], talks.get(1).unwrap_or(&talks[0]));
-    let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let asked = Asked::of(talk, prompt);
-    let Some(there) = other.line(0, stage.patience(), |line| asked.is(line)).await else {
+    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let prompt_ref = PromptRef::of(talk, prompt);
+    let Some(there) = other.line(0, harness.patience(), |line| prompt_ref.is(line)).await else {
         return Err("the second subscription did not get the prompt".to_owned());
     };
-    let also = Asked::of(other, there);
+    let also = PromptRef::of(other, there);
     let replies = (0..limits::RACE_REPLIES).map(|number| {
         let decision = if number % 4 < 2 { "accept" } else { "reject" };
-        let (by, asked) = if number % 2 == 0 { (talk, &asked) } else { (other, &also) };
-        let text = asked.decide(stage, decision).to_string();
-        async move { by.say_in_vain(&text).await }
+        let (by, prompt_ref) = if number % 2 == 0 { (talk, &prompt_ref) } else { (other, &also) };
+        let text = prompt_ref.decide(harness, decision).to_string();
+        async move { by.send_ineffective(&text).await }
     });
     let refused = futures_util::stream::iter(replies)
         .buffer_unordered(limits::RACE_AT_ONCE)
         .filter_map(async |outcome| outcome.err())
         .collect::<Vec<_>>()
         .await;
-    stage.end_of_line(talk, prompt).await;
+    harness.end_of_line(talk, prompt).await;
     let session = talk.read(|lines| lines[prompt].session().to_owned());
-    stage.end_of(other, &session).await;
-    stage.wait(limits::EFFECT_WAIT).await;
+    harness.end_of(other, &session).await;
+    harness.wait(limits::EFFECT_WAIT).await;
     let views = [(talk.lines(), prompt), (other.lines(), there)].map(|(lines, prompt)| {
         let calls = judge::calls_of(&lines, prompt);
         let moves = judge::departures(&lines, prompt);
         let evidence = shown(&lines, calls.iter().chain(&moves).copied());
-        let fate = std::mem::discriminant(&judge::fate(&lines, prompt));
-        (calls.len(), moves.len(), fate, evidence)
+        let prompt_status = std::mem::discriminant(&judge::prompt_status(&lines, prompt));
+        (calls.len(), moves.len(), prompt_status, evidence)
     });
     let [one, two] = &views;
     let evidence = || one.3.iter().chain(&two.3).cloned().collect::<Vec<_>>();
     if one.0.max(two.0) > 1 || one.1.max(two.1) > 1 {
-        stage.failed(&specs::RACE, "more than one of them took effect", evidence());
-    } else if one.2 == std::mem::discriminant(&Fate::Open) {
-        stage.failed(&specs::RACE, "none of them took effect", talk.read(|lines| shown(lines, [prompt])));
+        harness.failed(&specs::RACE, "more than one of them took effect", evidence());
+    } else if one.2 == std::mem::discriminant(&PromptStatus::Open) {
+        harness.failed(&specs::RACE, "none of them took effect", talk.read(|lines| shown(lines, [prompt])));
     } else if one.2 != two.2 {
-        stage.failed(&specs::RACE, "the two subscriptions heard different outcomes", evidence());
+        harness.failed(&specs::RACE, "the two subscriptions received different outcomes", evidence());
     } else {
         let lost = match refused.len() {
             0 => String::new(),
-            lost => format!("; {lost} of them got no answer: {}", refused[0]),
+            lost => format!("; {lost} of them got no response: {}", refused[0]),
         };
         let how = if one.0 == 1 { "accepted" } else { "rejected" };
-        stage.passed(&specs::RACE, format!("the action was {how}, once{lost}"));
+        harness.passed(&specs::RACE, format!("the action was {how}, once{lost}"));
     }
     Ok(())
 }
@@ -161,23 +168,23 @@ pub(super) fn age_ms(prompt: &Line) -> u64 {
 
 /// Waits for what happens when nobody answers; answers the milliseconds since the prompt's timestamp.
 pub(super) async fn outlast(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     talk: &Talk,
     prompt: usize,
     spec: &'static Spec,
 ) -> Option<(usize, u64)> {
     let line = talk.read(|lines| lines[prompt].clone());
     let Some(timeout) = timeout_ms(&line) else {
-        stage.not_shown(spec, "the prompt says no `timeout_seconds`");
+        harness.not_shown(spec, "the prompt has no `timeout_seconds`");
         return None;
     };
-    let most = u64::try_from(stage.subject.outlast.as_millis()).unwrap_or(u64::MAX);
+    let most = u64::try_from(harness.subject.outlast.as_millis()).unwrap_or(u64::MAX);
     if timeout > most {
         let (timeout, most) = (timeout / 1_000, most / 1_000);
-        stage.not_shown(
+        harness.not_shown(
             spec,
             format!(
-                "the prompt waits {timeout} s, longer than is waited here ({most} s; --outlast {})",
+                "the prompt waits {timeout} s, longer than the waiting time ({most} s; --outlast {})",
                 timeout + 1
             ),
         );
@@ -186,74 +193,74 @@ pub(super) async fn outlast(
     let rest = Duration::from_millis(timeout.saturating_sub(age_ms(&line))) + limits::DEFAULT_LATE * 3;
     let settled = talk.until(rest, |lines| judge::settled(lines, prompt)).await;
     let Some(settled) = settled else {
-        let said = format!(
+        let detail = format!(
             "nothing happened within {} ms after the timeout",
             (limits::DEFAULT_LATE * 3).as_millis()
         );
-        stage.failed(spec, said, [line.shown()]);
+        harness.failed(spec, detail, [line.shown()]);
         return None;
     };
     let at = talk.read(|lines| lines[settled].at_ms);
     Some((settled, (at - line.at_ms) + age_ms(&line)))
 }
 
-pub(super) async fn timed_out(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn timed_out(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
-    let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let asked = Asked::of(talk, prompt);
+    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let prompt_ref = PromptRef::of(talk, prompt);
     let line = talk.read(|lines| lines[prompt].clone());
-    let Some((settled, took)) = outlast(stage, talk, prompt, &specs::DEFAULT_ON_TIME).await else {
+    let Some((settled, took)) = outlast(harness, talk, prompt, &specs::DEFAULT_ON_TIME).await else {
         // Not to leave it open.
-        talk.say(&asked.decide(stage, "reject").to_string()).await?;
+        talk.send_text(&prompt_ref.decide(harness, "reject").to_string()).await?;
         for spec in [&specs::DEFAULT_APPLIED, &specs::EXPIRED, &specs::COUNTDOWN] {
-            stage.not_shown(spec, "no time ran out while we waited");
+            harness.not_shown(spec, "no time ran out while we waited");
         }
         return Ok(());
     };
     let timeout = timeout_ms(&line).unwrap_or_default();
     let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
     let late = u64::try_from(limits::DEFAULT_LATE.as_millis()).unwrap_or(u64::MAX);
-    let said =
+    let detail =
         format!("it was applied {took} ms after the timestamp of a prompt with a timeout of {timeout} ms");
     if took + limits::DEFAULT_EARLY_MS < timeout || took > timeout + late {
-        stage.failed(&specs::DEFAULT_ON_TIME, said, evidence.clone());
+        harness.failed(&specs::DEFAULT_ON_TIME, detail, evidence.clone());
     } else {
-        stage.passed(&specs::DEFAULT_ON_TIME, said);
+        harness.passed(&specs::DEFAULT_ON_TIME, detail);
     }
-    countdown(stage, talk, prompt, settled, timeout);
-    let answer = talk.say_in_vain(&asked.decide(stage, "accept").to_string()).await?;
-    remember(stage, "a reply behind the timeout".into(), answer);
-    stage.end_of_line(talk, prompt).await;
-    stage.wait(limits::EFFECT_WAIT).await;
+    countdown(harness, talk, prompt, settled, timeout);
+    let answer = talk.send_ineffective(&prompt_ref.decide(harness, "accept").to_string()).await?;
+    remember(harness, "a reply after the timeout".into(), answer);
+    harness.end_of_line(talk, prompt).await;
+    harness.wait(limits::EFFECT_WAIT).await;
     talk.read(|lines| {
         let default = lines[prompt].str("default_decision");
         let calls = judge::calls_of(lines, prompt);
         match (default, calls.len()) {
             ("accept", 1) | ("reject", 0) => {
-                stage.passed(&specs::DEFAULT_APPLIED, format!("the default was `{default}`"));
-                stage.passed(&specs::EXPIRED, "");
+                harness.passed(&specs::DEFAULT_APPLIED, format!("the default was `{default}`"));
+                harness.passed(&specs::EXPIRED, "");
             }
             ("reject", _)
-                if lines[..calls[0]]
-                    .iter()
-                    .any(|line| line.way == crate::conformance::transcript::Way::Vain) =>
+                if lines[..calls[0]].iter().any(|line| {
+                    line.origin == crate::conformance::transcript::LineOrigin::SentIneffective
+                }) =>
             {
-                stage.failed(&specs::EXPIRED, "the action was done", shown(lines, [prompt, calls[0]]));
-                stage.not_shown(&specs::DEFAULT_APPLIED, "a late reply overtook it");
+                harness.failed(&specs::EXPIRED, "the action was done", shown(lines, [prompt, calls[0]]));
+                harness.not_shown(&specs::DEFAULT_APPLIED, "a late reply overtook it");
             }
             (_, calls) => {
-                let said = format!("the default was `{default}` and the tool was called {calls} times");
-                stage.failed(&specs::DEFAULT_APPLIED, said, evidence);
-                stage.not_shown(&specs::EXPIRED, "the default was not applied as it was told");
+                let detail = format!("the default was `{default}` and the tool was called {calls} times");
+                harness.failed(&specs::DEFAULT_APPLIED, detail, evidence);
+                harness.not_shown(&specs::EXPIRED, "the default was not applied as announced");
             }
         }
     });
     Ok(())
 }
 
-fn countdown(stage: &Stage<'_>, talk: &Talk, prompt: usize, settled: usize, timeout: u64) {
+fn countdown(harness: &Harness<'_>, talk: &Talk, prompt: usize, settled: usize, timeout: u64) {
     if timeout <= 60_000 {
-        return stage.inapplicable(
+        return harness.inapplicable(
             &specs::COUNTDOWN,
             format!("the prompt waits {} s; more than 60 s count as long", timeout / 1_000),
         );
@@ -263,33 +270,33 @@ fn countdown(stage: &Stage<'_>, talk: &Talk, prompt: usize, settled: usize, time
         updates.filter(|line| line.session() == lines[prompt].session()).count()
     });
     match counts {
-        0 | 1 => stage.failed(&specs::COUNTDOWN, format!("{counts} updates came while it waited"), []),
-        _ => stage.passed(&specs::COUNTDOWN, format!("{counts} updates came while it waited")),
+        0 | 1 => harness.failed(&specs::COUNTDOWN, format!("{counts} updates came while it waited"), []),
+        _ => harness.passed(&specs::COUNTDOWN, format!("{counts} updates came while it waited")),
     }
 }
 
-pub(super) async fn modified(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn modified(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
-    let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
     let change = json!({"modified_action": {"recount_conformance": "nobody supports this"}});
-    let reply = with(Asked::of(talk, prompt).decide(stage, "accept"), change);
-    talk.say(&reply.to_string()).await?;
-    let settled = talk.until(stage.patience(), |lines| judge::settled(lines, prompt)).await;
-    stage.end_of_line(talk, prompt).await;
-    talk.read(|lines| match (settled, judge::fate(lines, prompt)) {
-        (None, _) => stage.failed(&specs::MODIFIED, "nothing followed it", shown(lines, [prompt])),
-        (_, Fate::Done(call)) => {
-            stage.failed(&specs::MODIFIED, "the action was done", shown(lines, [prompt, call]));
+    let reply = with(PromptRef::of(talk, prompt).decide(harness, "accept"), change);
+    talk.send_text(&reply.to_string()).await?;
+    let settled = talk.until(harness.patience(), |lines| judge::settled(lines, prompt)).await;
+    harness.end_of_line(talk, prompt).await;
+    talk.read(|lines| match (settled, judge::prompt_status(lines, prompt)) {
+        (None, _) => harness.failed(&specs::MODIFIED, "nothing followed it", shown(lines, [prompt])),
+        (_, PromptStatus::Done(call)) => {
+            harness.failed(&specs::MODIFIED, "the action was done", shown(lines, [prompt, call]));
         }
-        _ => stage.passed(&specs::MODIFIED, "the action was not done"),
+        _ => harness.passed(&specs::MODIFIED, "the action was not done"),
     });
     Ok(())
 }
 
-pub(super) async fn twice(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn twice(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
-    let prompt = stage.prompt(talk, Scenario::Twice, Kind::AwaitingConfirmation).await?;
-    stage.wait(stage.silence()).await;
+    let prompt = harness.prompt(talk, Scenario::Twice, Kind::AwaitingConfirmation).await?;
+    harness.wait(harness.silence()).await;
     let open: Vec<usize> = talk.read(|lines| {
         let same = |line: &Line| {
             line.is(Kind::AwaitingConfirmation)
@@ -300,11 +307,11 @@ pub(super) async fn twice(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Troub
         prompts.filter(|number| judge::settled(lines, *number).is_none()).collect()
     });
     match open.len() {
-        0 => stage.not_shown(&specs::ONE_PROMPT, "the prompt was settled before a second could come"),
-        1 => stage.passed(&specs::ONE_PROMPT, ""),
+        0 => harness.not_shown(&specs::ONE_PROMPT, "the prompt was settled before a second could come"),
+        1 => harness.passed(&specs::ONE_PROMPT, ""),
         count => {
             let evidence = talk.read(|lines| shown(lines, open.iter().copied()));
-            stage.failed(&specs::ONE_PROMPT, format!("{count} prompts for it are open"), evidence);
+            harness.failed(&specs::ONE_PROMPT, format!("{count} prompts for it are open"), evidence);
         }
     }
     // Whatever else is asked in this session is turned down, until it ends.
@@ -314,11 +321,11 @@ pub(super) async fn twice(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Troub
         let next = |line: &Line| {
             line.session() == session && (line.is(Kind::AwaitingConfirmation) || line.is_terminal())
         };
-        let Some(number) = talk.line(from, stage.patience(), next).await else { break };
+        let Some(number) = talk.line(from, harness.patience(), next).await else { break };
         if talk.read(|lines| lines[number].is_terminal()) {
             break;
         }
-        talk.say(&Asked::of(talk, number).decide(stage, "reject").to_string()).await?;
+        talk.send_text(&PromptRef::of(talk, number).decide(harness, "reject").to_string()).await?;
         from = number + 1;
     }
     Ok(())
@@ -335,8 +342,8 @@ pub(super) fn default_applied(lines: &[Line], prompt: usize) -> Result<String, S
 }
 
 /// Tells how a prompt without anybody who can answer came out.
-pub(super) fn tell_default(
-    stage: &Stage<'_>,
+pub(super) fn report_default(
+    harness: &Harness<'_>,
     spec: &'static Spec,
     lines: &[Line],
     prompt: usize,
@@ -344,7 +351,7 @@ pub(super) fn tell_default(
 ) {
     let settled = judge::settled(lines, prompt);
     match default_applied(lines, prompt) {
-        Ok(said) => stage.note(spec, Outcome::Passed, format!("{said} {when}"), []),
-        Err(said) => stage.failed(spec, said, shown(lines, [prompt].into_iter().chain(settled))),
+        Ok(detail) => harness.note(spec, Outcome::Passed, format!("{detail} {when}"), []),
+        Err(detail) => harness.failed(spec, detail, shown(lines, [prompt].into_iter().chain(settled))),
     }
 }

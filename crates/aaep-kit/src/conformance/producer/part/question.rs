@@ -4,12 +4,12 @@ use recount_aaep::Kind;
 use serde_json::{Value, json};
 
 use super::prompt::outlast;
-use super::reply::{Asked, shown};
+use super::reply::{PromptRef, shown};
 use crate::conformance::judge;
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::{Line, Way};
+use crate::conformance::transcript::{Line, LineOrigin};
 use crate::limits;
 use crate::scenario::Scenario;
 
@@ -55,22 +55,22 @@ fn wrong(question: &Line) -> Vec<(&'static str, Value)> {
     wrong
 }
 
-pub(super) async fn asked(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn settle_question(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
-    let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
+    let prompt = harness.prompt(talk, Scenario::Clarify, KIND).await?;
     let question = talk.read(|lines| lines[prompt].clone());
-    let reply = Asked::of(talk, prompt);
+    let reply = PromptRef::of(talk, prompt);
     let mut spoilt = false;
     let mut tried = wrong(&question)
         .into_iter()
-        .map(|(what, value)| (what, reply.answer(stage, value)))
+        .map(|(what, value)| (what, reply.answer(harness, value)))
         .collect::<Vec<_>>();
-    tried.push(("a confirmation", reply.decide(stage, "accept")));
+    tried.push(("a confirmation", reply.decide(harness, "accept")));
     for (what, text) in &tried {
-        talk.say_in_vain(&text.to_string()).await?;
+        talk.send_ineffective(&text.to_string()).await?;
         if let Some(settled) = talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await {
             let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
-            stage.failed(&specs::WRONG_KIND, format!("{what} was taken for an answer"), evidence);
+            harness.failed(&specs::WRONG_KIND, format!("{what} was accepted as an answer"), evidence);
             spoilt = true;
             break;
         }
@@ -83,85 +83,89 @@ pub(super) async fn asked(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Troub
             0 if spoilt => continue,
             0 => (prompt, reply.clone()),
             _ => {
-                let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
-                (prompt, Asked::of(talk, prompt))
+                let prompt = harness.prompt(talk, Scenario::Clarify, KIND).await?;
+                (prompt, PromptRef::of(talk, prompt))
             }
         };
-        talk.say(&reply.answer(stage, value).to_string()).await?;
+        talk.send_text(&reply.answer(harness, value).to_string()).await?;
         // Sooner than its time: that would be the default.
         let question = talk.read(|lines| lines[prompt].clone());
         let rest = super::prompt::timeout_ms(&question).unwrap_or(u64::MAX) / 3;
-        let patience = stage.patience().min(std::time::Duration::from_millis(rest));
+        let patience = harness.patience().min(std::time::Duration::from_millis(rest));
         let settled = talk.until(patience, |lines| judge::settled(lines, prompt)).await;
         if settled.is_none() {
             refused.push((kind.clone(), question.shown()));
         }
-        stage.end_of_line(talk, prompt).await;
+        harness.end_of_line(talk, prompt).await;
     }
     if let [(kind, shown), ..] = refused.as_slice() {
-        stage.failed(&specs::KINDS, format!("an answer of the kind `{kind}` was not taken"), [shown.clone()]);
+        harness.failed(
+            &specs::KINDS,
+            format!("an answer of the kind `{kind}` was not accepted"),
+            [shown.clone()],
+        );
     } else {
-        stage.passed(&specs::KINDS, format!("taken: {}", kinds.join(", ")));
+        harness.passed(&specs::KINDS, format!("taken: {}", kinds.join(", ")));
     }
     if !spoilt && refused.is_empty() {
-        stage.passed(&specs::WRONG_KIND, format!("{} wrong ones had no effect", tried.len()));
+        harness.passed(&specs::WRONG_KIND, format!("{} wrong ones had no effect", tried.len()));
     } else if !spoilt {
-        stage.failed(&specs::WRONG_KIND, "after wrong answers a right one was not taken", []);
+        harness.failed(&specs::WRONG_KIND, "after wrong answers a right one was not accepted", []);
     }
-    unanswered(stage, talk).await
+    unanswered(harness, talk).await
 }
 
-async fn unanswered(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
-    let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
-    if let Some((settled, took)) = outlast(stage, talk, prompt, &specs::UNANSWERED).await {
-        let told = talk.read(|lines| lines[settled].kind());
-        match told {
+async fn unanswered(harness: &Harness<'_>, talk: &Talk) -> Result<(), Trouble> {
+    let prompt = harness.prompt(talk, Scenario::Clarify, KIND).await?;
+    if let Some((settled, took)) = outlast(harness, talk, prompt, &specs::UNANSWERED).await {
+        let reported = talk.read(|lines| lines[settled].kind());
+        match reported {
             Some(Kind::StateChanged) => {
-                stage.passed(&specs::UNANSWERED, format!("`state.changed` came after {took} ms"))
+                harness.passed(&specs::UNANSWERED, format!("`state.changed` came after {took} ms"))
             }
-            Some(kind) => stage.passed(&specs::UNANSWERED, format!("`{kind}` came after {took} ms")),
+            Some(kind) => harness.passed(&specs::UNANSWERED, format!("`{kind}` came after {took} ms")),
             None => {}
         }
     } else if talk.read(|lines| judge::settled(lines, prompt)).is_none() {
         let question = talk.read(|lines| lines[prompt].clone());
         if let Some(value) = kinds(&question).first().and_then(|kind| answer(&question, kind)) {
-            talk.say(&Asked::of(talk, prompt).answer(stage, value).to_string()).await?;
+            talk.send_text(&PromptRef::of(talk, prompt).answer(harness, value).to_string()).await?;
         }
     }
-    stage.end_of_line(talk, prompt).await;
+    harness.end_of_line(talk, prompt).await;
     Ok(())
 }
 
-pub(super) async fn handoff(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn handoff(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
-    let session = stage.begin(talk, Scenario::Handoff).await?;
-    let end = stage.end_of(talk, &session).await;
+    let session = harness.begin(talk, Scenario::Handoff).await?;
+    let end = harness.end_of(talk, &session).await;
     talk.read(|lines| {
         let mut own = lines.iter().filter(|line| line.session() == session);
         let large = own.clone().map(|line| line.text.len()).max().unwrap_or(0);
-        let broken = lines.iter().find(|line| line.way == Way::Heard && line.json.is_null());
+        let broken = lines.iter().find(|line| line.origin == LineOrigin::Heard && line.json.is_null());
         match (large, broken) {
             (_, Some(line)) => {
-                let said = format!("what came is no JSON, after {} bytes", line.text.len());
-                stage.failed(&specs::LARGE_EVENT, said, [line.shown()]);
+                let detail = format!("the data is not JSON after {} bytes", line.text.len());
+                harness.failed(&specs::LARGE_EVENT, detail, [line.shown()]);
             }
-            (limits::LARGE_EVENT_BYTES.., _) => stage.passed(&specs::LARGE_EVENT, format!("{large} bytes")),
-            _ => stage.not_shown(&specs::LARGE_EVENT, format!("the largest event had {large} bytes")),
+            (limits::LARGE_EVENT_BYTES.., _) => harness.passed(&specs::LARGE_EVENT, format!("{large} bytes")),
+            _ => harness.not_shown(&specs::LARGE_EVENT, format!("the largest event had {large} bytes")),
         }
         let signs = own.clone().find(|line| {
             line.str("to_state") == "handing_off" || line.str("error_category") == "requires_user"
         });
         if own.any(|line| line.is(Kind::HandoffRequested)) {
-            stage.passed(&specs::HANDED_OVER, "");
+            harness.passed(&specs::HANDED_OVER, "");
         } else if let Some(sign) = signs {
             let evidence = [sign.shown()].into_iter().chain(end.map(|end| lines[end].shown()));
-            stage.failed(
+            harness.failed(
                 &specs::HANDED_OVER,
                 "a person takes over, and `handoff.requested` did not come",
                 evidence,
             );
         } else {
-            stage.not_shown(&specs::HANDED_OVER, "nothing was handed over");
+            harness.not_shown(&specs::HANDED_OVER, "no handoff came");
         }
     });
     Ok(())
@@ -172,7 +176,7 @@ mod tests {
     use super::*;
 
     fn question(value: Value) -> Line {
-        Line::new(0, 0, Way::Heard, value.to_string())
+        Line::new(0, 0, LineOrigin::Heard, value.to_string())
     }
 
     ///

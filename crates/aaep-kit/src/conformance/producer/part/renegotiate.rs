@@ -6,41 +6,41 @@ use recount_aaep::Kind;
 use serde_json::{Value, json};
 
 use super::terms::{fine, too_fast};
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::{Line, Scope, Way};
+use crate::conformance::transcript::{Line, LineOrigin, Scope};
 use crate::limits;
 use crate::scenario::Scenario;
 
-pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.subscribe("terms that change", Scope::Part, fine()).await?;
-    let other = stage.subscribe("terms that stay", Scope::Whole, fine()).await?;
+pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
+    let talk = harness.subscribe("terms that change", Scope::Part, fine()).await?;
+    let other = harness.subscribe("terms that stay", Scope::Whole, fine()).await?;
     let outcome = async {
-        if stage.wants(&[&specs::RENEGOTIATED]) {
-            changed(stage, &talk, &other).await?;
+        if harness.wants(&[&specs::RENEGOTIATED]) {
+            changed(harness, &talk, &other).await?;
         }
-        if stage.wants(&[&specs::NEW_LANGUAGE]) {
-            language(stage, &talk, &other).await?;
+        if harness.wants(&[&specs::NEW_LANGUAGE]) {
+            language(harness, &talk, &other).await?;
         }
-        closed(stage, &talk, &other).await
+        closed(harness, &talk, &other).await
     };
     let outcome = outcome.await;
-    stage.finish(other).await;
+    harness.finish(other).await;
     let transcript = talk.cut().await;
-    stage.keep(transcript);
+    harness.keep(transcript);
     outcome
 }
 
 /// Asks for new terms; answers what was said to it, and where the lines behind it begin.
-async fn ask(stage: &Stage<'_>, talk: &Talk, capabilities: Value) -> Result<(Value, usize), Trouble> {
+async fn ask(harness: &Harness<'_>, talk: &Talk, capabilities: Value) -> Result<(Value, usize), Trouble> {
     let id = super::reply::subscription(talk);
     let wish =
         json!({"type": "subscription.renegotiate", "subscription_id": id, "capabilities": capabilities});
     let from = talk.len();
-    let answer = talk.say(&wish.to_string()).await?;
-    let said = |line: &Line| {
-        line.way == Way::Heard
+    let answer = talk.send_text(&wish.to_string()).await?;
+    let is_response = |line: &Line| {
+        line.origin == LineOrigin::Heard
             && matches!(line.type_name(), "subscription.accepted" | "subscription.rejected")
     };
     if let Some(answer) = answer
@@ -48,12 +48,12 @@ async fn ask(stage: &Stage<'_>, talk: &Talk, capabilities: Value) -> Result<(Val
         && let Ok(value) = serde_json::from_str::<Value>(&text)
         && value.get("type").and_then(Value::as_str).is_some_and(|name| name.starts_with("subscription."))
     {
-        talk.note(Way::Heard, &text);
+        talk.note(LineOrigin::Heard, &text);
         return Ok((value, talk.len()));
     }
-    match talk.line(from, stage.patience(), said).await {
+    match talk.line(from, harness.patience(), is_response).await {
         Some(number) => Ok((talk.read(|lines| lines[number].json.clone()), number + 1)),
-        None => Err(format!("a renegotiation was not answered within {} s", stage.patience().as_secs())),
+        None => Err(format!("a renegotiation was not answered within {} s", harness.patience().as_secs())),
     }
 }
 
@@ -61,25 +61,25 @@ fn honoured<'v>(answer: &'v Value, name: &str) -> Option<&'v Value> {
     answer.get("honored_capabilities")?.get(name)
 }
 
-async fn changed(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
+async fn changed(harness: &Harness<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
     let spec = &specs::RENEGOTIATED;
     let rate = limits::RATE_TRIED / 2;
-    let session = stage.begin(other, Scenario::LongStream).await?;
+    let session = harness.begin(other, Scenario::LongStream).await?;
     let streaming = |line: &Line| line.is(Kind::OutputStreaming) && line.session() == session;
-    talk.line(0, stage.patience(), streaming).await;
-    let (answer, from) = match ask(stage, talk, json!({"max_events_per_second": rate})).await {
+    talk.line(0, harness.patience(), streaming).await;
+    let (answer, from) = match ask(harness, talk, json!({"max_events_per_second": rate})).await {
         Ok(found) => found,
         Err(why) => {
-            stage.failed(spec, why.clone(), []);
+            harness.failed(spec, why.clone(), []);
             return Err(why);
         }
     };
     let most = honoured(&answer, "max_events_per_second").and_then(Value::as_u64);
     if most.is_none_or(|most| most > u64::from(rate)) {
-        stage.failed(spec, format!("{rate} events a second were asked for"), [answer.to_string()]);
+        harness.failed(spec, format!("{rate} events a second were requested"), [answer.to_string()]);
         return Ok(());
     }
-    stage.end_of(talk, &session).await;
+    harness.end_of(talk, &session).await;
     let mut last = None;
     for _ in 0..limits::RATE_TRIES {
         let from = match last {
@@ -91,8 +91,8 @@ async fn changed(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Tro
             }
             Some(_) => {
                 let from = talk.len();
-                let session = stage.begin(other, Scenario::LongStream).await?;
-                stage.end_of(talk, &session).await;
+                let session = harness.begin(other, Scenario::LongStream).await?;
+                harness.end_of(talk, &session).await;
                 from
             }
         };
@@ -102,36 +102,38 @@ async fn changed(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Tro
         }
     }
     if let Some(Some((most, _))) = last {
-        stage.failed(
+        harness.failed(
             spec,
-            format!("{rate} a second were accepted anew, and then {most} events came within one second"),
+            format!(
+                "the new rate of {rate} a second was accepted, but then {most} events came within one second"
+            ),
             [answer.to_string()],
         );
         return Ok(());
     }
     // What is not said keeps its value: the rate stays when the filters change.
     let (answer, from) =
-        ask(stage, talk, json!({"event_filters": {"exclude": ["aaep:agent.output.*"]}})).await?;
+        ask(harness, talk, json!({"event_filters": {"exclude": ["aaep:agent.output.*"]}})).await?;
     let kept = honoured(&answer, "max_events_per_second").and_then(Value::as_u64);
     if kept.is_none_or(|kept| kept > u64::from(rate)) {
-        stage.failed(spec, "the rate was lost when the filters were negotiated anew", [answer.to_string()]);
+        harness.failed(spec, "the rate was lost when the filters were renegotiated", [answer.to_string()]);
         return Ok(());
     }
-    let session = stage.begin(other, Scenario::Stream).await?;
-    stage.end_of(talk, &session).await;
+    let session = harness.begin(other, Scenario::Stream).await?;
+    harness.end_of(talk, &session).await;
     let leaked = talk.read(|lines| {
         let output =
             lines[from..].iter().find(|line| line.is(Kind::OutputStreaming) && line.session() == session);
         output.map(|line| [line.shown()])
     });
-    let kept = format!("{rate} events a second, then without output: both were kept to");
-    stage.hold(spec, leaked, "output came although it had been filtered out anew", kept);
+    let kept = format!("{rate} events a second, then without output: both terms were kept");
+    harness.hold(spec, leaked, "output came although the new filters exclude it", kept);
     Ok(())
 }
 
-async fn language(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
+async fn language(harness: &Harness<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
     let spec = &specs::NEW_LANGUAGE;
-    let manifest = super::manifest::fetch(stage).await.unwrap_or(Value::Null);
+    let manifest = super::manifest::fetch(harness).await.unwrap_or(Value::Null);
     let languages: Vec<String> = manifest
         .get("languages_supported")
         .and_then(Value::as_array)
@@ -145,12 +147,12 @@ async fn language(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Tr
         other.read(|lines| lines.iter().rfind(|line| line.is_event()).map(language)).unwrap_or_default();
     let Some(wish) = languages.iter().find(|tag| recount_aaep::language::nearness(tag, &now).is_none())
     else {
-        stage.inapplicable(spec, "the manifest names no second language");
+        harness.inapplicable(spec, "the manifest names no second language");
         return Ok(());
     };
-    let (_, from) = ask(stage, talk, json!({"languages": [wish]})).await?;
-    let session = stage.begin(other, Scenario::Brief).await?;
-    stage.end_of(talk, &session).await;
+    let (_, from) = ask(harness, talk, json!({"languages": [wish]})).await?;
+    let session = harness.begin(other, Scenario::Brief).await?;
+    harness.end_of(talk, &session).await;
     let heard = talk.read(|lines| {
         lines[from..]
             .iter()
@@ -160,28 +162,28 @@ async fn language(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Tr
     });
     match heard {
         Some(tag) if recount_aaep::language::nearness(wish, &tag).is_some() => {
-            stage.passed(spec, format!("from `{now}` to `{tag}`"))
+            harness.passed(spec, format!("from `{now}` to `{tag}`"))
         }
-        Some(tag) => stage.failed(spec, format!("`{wish}` was asked for and `{tag}` came"), []),
-        None => stage.not_shown(spec, "no event came that says its language"),
+        Some(tag) => harness.failed(spec, format!("`{wish}` was requested, but `{tag}` came"), []),
+        None => harness.not_shown(spec, "no event came with its language"),
     }
     Ok(())
 }
 
-async fn closed(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
+async fn closed(harness: &Harness<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
     let id = super::reply::subscription(talk);
     let close = json!({
         "type": "subscription.close", "subscription_id": id, "reason_code": "subscriber_shutdown",
         "reason_message": "no more is wanted",
     });
-    talk.say(&close.to_string()).await?;
-    stage.wait(limits::IN_FLIGHT).await;
-    let session = stage.begin(other, Scenario::Brief).await?;
-    stage.end_of(other, &session).await;
-    stage.wait(stage.silence().min(Duration::from_millis(300))).await;
+    talk.send_text(&close.to_string()).await?;
+    harness.wait(limits::IN_FLIGHT).await;
+    let session = harness.begin(other, Scenario::Brief).await?;
+    harness.end_of(other, &session).await;
+    harness.wait(harness.silence().min(Duration::from_millis(300))).await;
     // What was on its way before the close may come; this session began after it.
     let own = |line: &&Line| line.is_event() && line.session() == session;
     let heard = talk.read(|lines| lines.iter().find(own).map(|line| [line.shown()]));
-    stage.hold(&specs::CLOSED, heard, "an event came", "a session passed without a word");
+    harness.hold(&specs::CLOSED, heard, "an event came", "a session passed without an event");
     Ok(())
 }

@@ -3,26 +3,26 @@
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
-use crate::conformance::producer::stage::{Stage, Trouble};
+use crate::conformance::producer::harness::{Harness, Trouble};
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Line;
 
-/// What a prompt is answered with.
+/// The identifiers that a reply to a prompt needs.
 #[derive(Clone)]
-pub(super) struct Asked {
+pub(super) struct PromptRef {
     pub(super) token: String,
     /// The id of the prompt's event.
     pub(super) event: String,
     pub(super) subscription: String,
 }
 
-impl Asked {
-    pub(super) fn of(talk: &Talk, number: usize) -> Asked {
+impl PromptRef {
+    pub(super) fn of(talk: &Talk, number: usize) -> PromptRef {
         let (token, event) = talk.read(|lines| {
             let line = &lines[number];
             (line.str("reply_token").to_owned(), line.str("event_id").to_owned())
         });
-        Asked { token, event, subscription: subscription(talk) }
+        PromptRef { token, event, subscription: subscription(talk) }
     }
 
     /// Whether it is the same prompt, perhaps of another subscription: each may have a token of its own.
@@ -31,25 +31,25 @@ impl Asked {
             && (line.str("event_id") == self.event || line.str("reply_token") == self.token)
     }
 
-    pub(super) fn decide(&self, stage: &Stage<'_>, decision: &str) -> Value {
+    pub(super) fn decide(&self, harness: &Harness<'_>, decision: &str) -> Value {
         json!({
             "type": "confirmation.reply", "reply_token": self.token, "decision": decision,
-            "subscription_id": self.subscription, "timestamp": stage.now(),
+            "subscription_id": self.subscription, "timestamp": harness.now(),
         })
     }
 
-    pub(super) fn answer(&self, stage: &Stage<'_>, response: Value) -> Value {
+    pub(super) fn answer(&self, harness: &Harness<'_>, response: Value) -> Value {
         json!({
             "type": "clarification.reply", "reply_token": self.token, "response": response,
-            "subscription_id": self.subscription, "timestamp": stage.now(),
+            "subscription_id": self.subscription, "timestamp": harness.now(),
         })
     }
 }
 
 /// Rejects a prompt, and waits until its session has ended.
-pub(super) async fn turn_down(stage: &Stage<'_>, talk: &Talk, prompt: usize) -> Result<(), Trouble> {
-    talk.say(&Asked::of(talk, prompt).decide(stage, "reject").to_string()).await?;
-    stage.end_of_line(talk, prompt).await;
+pub(super) async fn turn_down(harness: &Harness<'_>, talk: &Talk, prompt: usize) -> Result<(), Trouble> {
+    talk.send_text(&PromptRef::of(talk, prompt).decide(harness, "reject").to_string()).await?;
+    harness.end_of_line(talk, prompt).await;
     Ok(())
 }
 

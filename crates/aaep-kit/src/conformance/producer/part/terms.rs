@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::reply::{shown, turn_down, with};
 use crate::conformance::judge;
+use crate::conformance::producer::harness::{Harness, Trouble, able};
 use crate::conformance::producer::specs::{self, Spec};
-use crate::conformance::producer::stage::{Stage, Trouble, able};
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
@@ -24,17 +24,17 @@ const BOUNDARIES: [&str; 4] = ["word", "sentence", "paragraph", "completion"];
 
 /// Opens several subscriptions; when one cannot be had, none is.
 async fn open(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     terms: Vec<(&'static str, Scope, Value)>,
 ) -> Result<BTreeMap<&'static str, Talk>, Trouble> {
     let mut talks = BTreeMap::new();
     for (name, scope, capabilities) in terms {
-        match stage.subscribe(&format!("a story for \"{name}\""), scope, capabilities).await {
+        match harness.subscribe(&format!("a story for \"{name}\""), scope, capabilities).await {
             Ok(talk) => {
                 talks.insert(name, talk);
             }
             Err(trouble) => {
-                close(stage, talks).await;
+                close(harness, talks).await;
                 return Err(trouble);
             }
         }
@@ -42,13 +42,13 @@ async fn open(
     Ok(talks)
 }
 
-async fn close(stage: &Stage<'_>, talks: BTreeMap<&'static str, Talk>) {
+async fn close(harness: &Harness<'_>, talks: BTreeMap<&'static str, Talk>) {
     for talk in talks.into_values() {
-        stage.finish(talk).await;
+        harness.finish(talk).await;
     }
 }
 
-pub(super) async fn story(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn story(harness: &Harness<'_>) -> Result<(), Trouble> {
     let with = |more: Value| with(fine(), more);
     let rate = limits::RATE_TRIED;
     let mut terms = vec![
@@ -70,9 +70,9 @@ pub(super) async fn story(stage: &Stage<'_>) -> Result<(), Trouble> {
     ];
     terms
         .extend(BOUNDARIES.map(|one| (one, Scope::Whole, able(json!({"coalesce_boundaries": agreed(one)})))));
-    let talks = open(stage, terms).await?;
-    let outcome = told(stage, &talks).await;
-    close(stage, talks).await;
+    let talks = open(harness, terms).await?;
+    let outcome = listen_to_story(harness, &talks).await;
+    close(harness, talks).await;
     outcome
 }
 
@@ -81,13 +81,13 @@ fn agreed(boundary: &str) -> Vec<&str> {
     if boundary == "completion" { vec![boundary] } else { vec![boundary, "completion"] }
 }
 
-async fn told(stage: &Stage<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result<(), Trouble> {
+async fn listen_to_story(harness: &Harness<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result<(), Trouble> {
     let fine = &talks["fine"];
-    let session = stage.begin(fine, Scenario::LongStream).await?;
-    stage.end_of(fine, &session).await.ok_or("the story did not end in time")?;
+    let session = harness.begin(fine, Scenario::LongStream).await?;
+    harness.end_of(fine, &session).await.ok_or("the story did not end in time")?;
     let mut heard: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
     for (name, talk) in talks {
-        if stage.end_of(talk, &session).await.is_none() {
+        if harness.end_of(talk, &session).await.is_none() {
             // At its rate the story may take longer than that.
             talk.mark_cut_short();
         }
@@ -101,20 +101,20 @@ async fn told(stage: &Stage<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result
     if judge::joined(&heard["fine"]).is_empty() {
         return Err("the story had no output".to_owned());
     }
-    exact(stage, &heard);
-    boundaries(stage, &heard);
-    as_many(stage, &heard);
-    adapts(stage, &heard);
-    no_language(stage, &heard);
-    oldest(stage, &heard);
+    exact(harness, &heard);
+    boundaries(harness, &heard);
+    as_many(harness, &heard);
+    adapts(harness, &heard);
+    no_language(harness, &heard);
+    oldest(harness, &heard);
     Ok(())
 }
 
 /// Several sessions at once fill a subscription's bucket with what cannot be joined.
-pub(super) async fn burst(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn burst(harness: &Harness<'_>) -> Result<(), Trouble> {
     let terms = with(fine(), json!({"max_events_per_second": limits::BURST_RATE}));
     let talks =
-        open(stage, vec![("sessions", Scope::Part, fine()), ("sessions in a hurry", Scope::Part, terms)])
+        open(harness, vec![("sessions", Scope::Part, fine()), ("sessions in a hurry", Scope::Part, terms)])
             .await?;
     let outcome = async {
         let (all, slow) = (&talks["sessions"], &talks["sessions in a hurry"]);
@@ -123,25 +123,25 @@ pub(super) async fn burst(stage: &Stage<'_>) -> Result<(), Trouble> {
         for left in (0..limits::RATE_TRIES).rev() {
             let from = (all.len(), slow.len());
             for _ in 0..limits::BURST_SESSIONS {
-                stage.drive(all, Scenario::Tool).await?;
+                harness.drive(all, Scenario::Tool).await?;
             }
             for (talk, from) in [(all, from.0), (slow, from.1)] {
                 let ended = |lines: &[Line]| {
                     let ends = lines[from..].iter().filter(|line| line.is_terminal()).count();
                     (ends >= limits::BURST_SESSIONS).then_some(())
                 };
-                talk.until(stage.patience(), ended).await;
+                talk.until(harness.patience(), ended).await;
             }
             let lines = slow.read(|lines| lines[from.1..].to_vec());
             if left == 0 || too_fast(&lines, limits::BURST_RATE).is_none() {
-                rate(stage, &specs::RATE, &lines, limits::BURST_RATE);
+                rate(harness, &specs::RATE, &lines, limits::BURST_RATE);
                 break;
             }
         }
         Ok(())
     };
     let outcome = outcome.await;
-    close(stage, talks).await;
+    close(harness, talks).await;
     outcome
 }
 
@@ -154,23 +154,23 @@ pub(super) fn too_fast(lines: &[Line], rate: u32) -> Option<(usize, u64)> {
     (most > allowed).then_some((most, at))
 }
 
-pub(super) fn rate(stage: &Stage<'_>, spec: &'static Spec, lines: &[Line], rate: u32) {
+pub(super) fn rate(harness: &Harness<'_>, spec: &'static Spec, lines: &[Line], rate: u32) {
     let count = lines.iter().filter(|line| line.is_event() && !line.is_critical()).count();
     if count <= rate as usize {
-        return stage.not_shown(spec, format!("{count} events came, too few to exceed {rate} a second"));
+        return harness.not_shown(spec, format!("{count} events came, too few to exceed {rate} a second"));
     }
     match too_fast(lines, rate) {
         Some((most, at)) => {
             let within =
                 lines.iter().filter(|line| (at..at + 1_000).contains(&line.at_ms) && line.is_event());
-            let said = format!("{most} events came within one second, and {rate} were agreed");
-            stage.failed(spec, said, within.map(Line::shown));
+            let detail = format!("{most} events came within one second, and {rate} were agreed");
+            harness.failed(spec, detail, within.map(Line::shown));
         }
         None => {
             let moments: Vec<u64> =
                 lines.iter().filter(|line| line.is_event()).map(|line| line.at_ms).collect();
             let (most, _) = judge::busiest_second(&moments);
-            stage.passed(
+            harness.passed(
                 spec,
                 format!("{count} events, at most {most} within any second; {rate} were agreed"),
             );
@@ -182,7 +182,7 @@ fn texts(lines: &[Line]) -> Vec<String> {
     judge::joined(lines).into_values().filter(|text| !text.is_empty()).collect()
 }
 
-fn exact(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn exact(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     let source = texts(&heard["fine"]);
     let mut joined = 0;
     for (name, lines) in heard {
@@ -192,35 +192,39 @@ fn exact(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
                 same.take_while(|(one, other)| one == other).count()
             };
             let at = texts(lines).first().map_or(0, differ);
-            let said = format!("\"{name}\" heard another text than \"fine\", from character {at} on");
+            let detail = format!("\"{name}\" received another text than \"fine\", from character {at} on");
             let last = lines.iter().rfind(|line| line.is(Kind::OutputStreaming)).map(Line::shown);
-            return stage.failed(&specs::EXACT, said, last);
+            return harness.failed(&specs::EXACT, detail, last);
         }
         if let Some((line, expected)) = judge::misplaced(lines) {
-            let said = format!("`position` of \"{name}\" should be {expected}");
-            return stage.failed(&specs::EXACT, said, [line.shown()]);
+            let detail = format!("`position` of \"{name}\" should be {expected}");
+            return harness.failed(&specs::EXACT, detail, [line.shown()]);
         }
         joined += usize::from(lines.len() < heard["fine"].len());
     }
     let characters = source.iter().map(|text| text.chars().count()).sum::<usize>();
-    stage.passed(
+    harness.passed(
         &specs::EXACT,
         format!(
-            "{characters} characters, heard alike by {}; {joined} of them had joined pieces",
+            "{characters} characters, received alike by {}; {joined} of them had joined pieces",
             heard.len()
         ),
     );
 }
 
-fn boundaries(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn boundaries(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     for name in BOUNDARIES {
         let lines = &heard[name];
         if let Some((line, why)) = judge::untrue_hints(lines, &[]).first() {
-            return stage.failed(&specs::BOUNDARIES, format!("\"{name}\" was agreed: {why}"), [line.shown()]);
+            return harness.failed(
+                &specs::BOUNDARIES,
+                format!("\"{name}\" was agreed: {why}"),
+                [line.shown()],
+            );
         }
         if let Some(line) = judge::cut_elsewhere(lines, name) {
-            let said = format!("\"{name}\" was agreed: a piece ends elsewhere and does not say so");
-            return stage.failed(&specs::BOUNDARIES, said, [line.shown()]);
+            let detail = format!("\"{name}\" was agreed: a piece ends elsewhere and does not say so");
+            return harness.failed(&specs::BOUNDARIES, detail, [line.shown()]);
         }
     }
     let counts: Vec<String> = BOUNDARIES
@@ -229,7 +233,7 @@ fn boundaries(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
             format!("{name}: {}", heard[name].iter().filter(|line| line.is(Kind::OutputStreaming)).count())
         })
         .collect();
-    stage.passed(&specs::BOUNDARIES, format!("pieces by boundary: {}", counts.join(", ")));
+    harness.passed(&specs::BOUNDARIES, format!("pieces by boundary: {}", counts.join(", ")));
 }
 
 fn kinds(lines: &[Line]) -> BTreeMap<&str, usize> {
@@ -240,33 +244,33 @@ fn kinds(lines: &[Line]) -> BTreeMap<&str, usize> {
     kinds
 }
 
-fn as_many(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn as_many(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     let (terse, detailed) = (kinds(&heard["terse"]), kinds(&heard["detailed"]));
     if terse == detailed {
-        return stage.passed(&specs::AS_MANY, format!("{} events each", heard["terse"].len()));
+        return harness.passed(&specs::AS_MANY, format!("{} events each", heard["terse"].len()));
     }
-    stage.failed(
+    harness.failed(
         &specs::AS_MANY,
-        "they heard different events",
+        "they received different events",
         [format!("terse: {terse:?}"), format!("detailed: {detailed:?}")],
     );
 }
 
-fn adapts(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn adapts(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     let size = |name: &str| {
         let lines = &heard[name];
         (lines.len(), lines.iter().map(|line| line.text.len()).sum::<usize>())
     };
     let ((few, short), (many, long)) = (size("little"), size("much"));
-    let said = format!("low load: {few} events, {short} bytes; high load: {many} events, {long} bytes");
+    let detail = format!("low load: {few} events, {short} bytes; high load: {many} events, {long} bytes");
     if few < many || short < long {
-        stage.passed(&specs::ADAPTS, said);
+        harness.passed(&specs::ADAPTS, detail);
     } else {
-        stage.failed(&specs::ADAPTS, said, []);
+        harness.failed(&specs::ADAPTS, detail, []);
     }
 }
 
-fn no_language(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn no_language(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     let (one, other) = (kinds(&heard["klingon"]), kinds(&heard["fine"]));
     if one == other {
         let hints = heard["klingon"].iter().find_map(|line| {
@@ -274,16 +278,16 @@ fn no_language(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
             Some(tag.to_owned())
         });
         let language = hints.map_or("no language said".to_owned(), |tag| format!("in `{tag}`"));
-        return stage.passed(&specs::NO_LANGUAGE, format!("everything came, {language}"));
+        return harness.passed(&specs::NO_LANGUAGE, format!("everything came, {language}"));
     }
-    stage.failed(
+    harness.failed(
         &specs::NO_LANGUAGE,
-        "something was kept back",
+        "some events were withheld",
         [format!("asked for `tlh`: {one:?}"), format!("others: {other:?}")],
     );
 }
 
-fn oldest(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn oldest(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     let later = |line: &&Line| {
         let mut parts =
             line.str("aaep_version").split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
@@ -291,13 +295,13 @@ fn oldest(stage: &Stage<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
         version > (1, 0)
     };
     let later = heard["fine"].iter().find(later).map(|line| [line.shown()]);
-    stage.hold(&specs::OLDEST, later, "1.0.0 was asked for", "");
+    harness.hold(&specs::OLDEST, later, "1.0.0 was asked for", "");
 }
 
-pub(super) async fn progress(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn progress(harness: &Harness<'_>) -> Result<(), Trouble> {
     let rate_tried = limits::RATE_TRIED / 2;
     let talks = open(
-        stage,
+        harness,
         vec![
             ("progress", Scope::Part, fine()),
             ("terse progress", Scope::Part, with(fine(), json!({"preferred_verbosity": "terse"}))),
@@ -309,10 +313,10 @@ pub(super) async fn progress(stage: &Stage<'_>) -> Result<(), Trouble> {
         for _ in 0..limits::RATE_TRIES {
             let (slow, terse) = (&talks["slow progress"], &talks["terse progress"]);
             let from = slow.len();
-            let session = stage.begin(&talks["progress"], Scenario::Progress).await?;
+            let session = harness.begin(&talks["progress"], Scenario::Progress).await?;
             // Either stream may lag behind the other.
             for talk in [&talks["progress"], terse] {
-                if stage.end_of(talk, &session).await.is_none() {
+                if harness.end_of(talk, &session).await.is_none() {
                     return Err("the work in steps did not end in time".to_owned());
                 }
             }
@@ -320,17 +324,17 @@ pub(super) async fn progress(stage: &Stage<'_>) -> Result<(), Trouble> {
                 let is = |line: &&Line| line.is(Kind::ProgressUpdated) && line.session() == session;
                 talk.read(|lines| lines.iter().filter(is).count())
             };
-            let (told, had) = (updates(&talks["progress"]), updates(terse));
-            if told != had {
-                let said = format!("of {told} updates a terse subscription heard {had}");
-                stage.failed(&specs::AS_MANY, said, []);
+            let (reported, had) = (updates(&talks["progress"]), updates(terse));
+            if reported != had {
+                let detail = format!("of {reported} updates a terse subscription received {had}");
+                harness.failed(&specs::AS_MANY, detail, []);
             }
-            stage.end_of(slow, &session).await;
+            harness.end_of(slow, &session).await;
             let lines = slow.read(|lines| lines[from..].to_vec());
             let all = talks["progress"]
                 .read(|lines| lines.iter().filter(|line| line.is(Kind::ProgressUpdated)).count());
             if all <= rate_tried as usize {
-                stage.not_shown(
+                harness.not_shown(
                     &specs::PROGRESS_RATE,
                     format!("{all} updates came, too few to exceed {rate_tried} a second"),
                 );
@@ -338,13 +342,14 @@ pub(super) async fn progress(stage: &Stage<'_>) -> Result<(), Trouble> {
             }
             match too_fast(&lines, rate_tried) {
                 Some((most, _)) => {
-                    let said = format!("{most} events came within one second, and {rate_tried} were agreed");
-                    stage.failed(&specs::PROGRESS_RATE, said, []);
+                    let detail =
+                        format!("{most} events came within one second, and {rate_tried} were agreed");
+                    harness.failed(&specs::PROGRESS_RATE, detail, []);
                 }
                 None => {
-                    stage.forget(&specs::PROGRESS_RATE);
+                    harness.forget(&specs::PROGRESS_RATE);
                     let came = lines.iter().filter(|line| line.is(Kind::ProgressUpdated)).count();
-                    stage.passed(
+                    harness.passed(
                         &specs::PROGRESS_RATE,
                         format!("{came} of {all} updates came, {rate_tried} a second at most"),
                     );
@@ -355,14 +360,14 @@ pub(super) async fn progress(stage: &Stage<'_>) -> Result<(), Trouble> {
         Ok(())
     };
     let outcome = outcome.await;
-    close(stage, talks).await;
+    close(harness, talks).await;
     outcome
 }
 
-pub(super) async fn filters(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn filters(harness: &Harness<'_>) -> Result<(), Trouble> {
     let filters = json!({"include": ["aaep:agent.tool.*"], "exclude": ["aaep:agent.tool.completed"]});
     let talks = open(
-        stage,
+        harness,
         vec![
             ("everything", Scope::Whole, fine()),
             ("calls only", Scope::Part, able(json!({"event_filters": filters}))),
@@ -376,70 +381,68 @@ pub(super) async fn filters(stage: &Stage<'_>) -> Result<(), Trouble> {
     .await?;
     let outcome = async {
         let all = &talks["everything"];
-        let session = stage.begin(all, Scenario::Tool).await?;
-        stage.end_of(all, &session).await;
+        let session = harness.begin(all, Scenario::Tool).await?;
+        harness.end_of(all, &session).await;
         let wanted = all.read(|lines| lines.iter().filter(|line| line.is(Kind::ToolInvoked)).count());
         let had = |lines: &[Line]| {
             let calls = lines.iter().filter(|line| line.is(Kind::ToolInvoked)).count();
             (calls >= wanted).then_some(())
         };
-        talks["calls only"].until(stage.patience(), had).await;
+        talks["calls only"].until(harness.patience(), had).await;
         // What was left out may still come.
-        stage.wait(stage.silence()).await;
+        harness.wait(harness.silence()).await;
         talks["calls only"].read(|lines| {
             let events: Vec<&Line> =
                 lines.iter().filter(|line| line.is_event() && !line.is_critical()).collect();
             let other = events.iter().find(|line| !line.is(Kind::ToolInvoked));
             match (other, wanted) {
-                (Some(line), _) => {
-                    stage.failed(&specs::FILTERED, "an event came that was left out", [line.shown()])
-                }
-                (None, 0) => stage.not_shown(&specs::FILTERED, "no tool was called"),
+                (Some(line), _) => harness.failed(&specs::FILTERED, "an excluded event came", [line.shown()]),
+                (None, 0) => harness.not_shown(&specs::FILTERED, "no tool was called"),
                 (None, wanted) if events.len() < wanted => {
-                    stage.failed(
+                    harness.failed(
                         &specs::FILTERED,
-                        format!("{} of {wanted} events came that were asked for", events.len()),
+                        format!("{} of {wanted} requested events came", events.len()),
                         [],
                     );
                 }
-                _ => stage.passed(
+                _ => harness.passed(
                     &specs::FILTERED,
                     format!("{wanted} event of {} came", all.read(|lines| lines.len() - 2)),
                 ),
             }
         });
-        stage.end_of(&talks["no states"], &session).await;
-        numbered(stage, &talks["no states"].lines());
+        harness.end_of(&talks["no states"], &session).await;
+        numbered(harness, &talks["no states"].lines());
         Ok(())
     };
     let outcome = outcome.await;
-    close(stage, talks).await;
+    close(harness, talks).await;
     outcome
 }
 
-fn numbered(stage: &Stage<'_>, lines: &[Line]) {
+fn numbered(harness: &Harness<'_>, lines: &[Line]) {
     let numbers: Vec<(u64, &Line)> = lines
         .iter()
         .filter(|line| line.is_event())
         .filter_map(|line| Some((line.json.get("sequence_number")?.as_u64()?, line)))
         .collect();
     if numbers.is_empty() {
-        return stage.inapplicable(&specs::NUMBERED, "events are not numbered");
+        return harness.inapplicable(&specs::NUMBERED, "events are not numbered");
     }
     match numbers.windows(2).find(|pair| pair[1].0 != pair[0].0 + 1) {
         Some(pair) => {
-            let said = format!("{} follows {}", pair[1].0, pair[0].0);
-            stage.failed(&specs::NUMBERED, said, [pair[0].1.shown(), pair[1].1.shown()]);
+            let detail = format!("{} follows {}", pair[1].0, pair[0].0);
+            harness.failed(&specs::NUMBERED, detail, [pair[0].1.shown(), pair[1].1.shown()]);
         }
-        None => stage.passed(&specs::NUMBERED, format!("{} events, numbered without gaps", numbers.len())),
+        None => harness.passed(&specs::NUMBERED, format!("{} events, numbered without gaps", numbers.len())),
     }
 }
 
 /// A prompt while a bucket is empty, past filters, and for subscriptions of level 1.
-pub(super) async fn critical(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn critical(harness: &Harness<'_>) -> Result<(), Trouble> {
     let tools = json!({"include": ["aaep:agent.tool.*"], "exclude": ["aaep:agent.awaiting.*"]});
     let talks = open(
-        stage,
+        harness,
         vec![
             ("prompts", Scope::Part, fine()),
             ("full bucket", Scope::Part, able(json!({"max_events_per_second": 1}))),
@@ -448,29 +451,29 @@ pub(super) async fn critical(stage: &Stage<'_>) -> Result<(), Trouble> {
         ],
     )
     .await?;
-    let outcome = prompt_through(stage, &talks).await;
-    close(stage, talks).await;
+    let outcome = prompt_through(harness, &talks).await;
+    close(harness, talks).await;
     outcome
 }
 
-async fn prompt_through(stage: &Stage<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result<(), Trouble> {
+async fn prompt_through(harness: &Harness<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result<(), Trouble> {
     let all = &talks["prompts"];
-    stage.begin(all, Scenario::LongStream).await?;
+    harness.begin(all, Scenario::LongStream).await?;
     let from = all.len();
-    stage.drive(all, Scenario::Confirm).await?;
+    harness.drive(all, Scenario::Confirm).await?;
     let is = |line: &Line| line.is(Kind::AwaitingConfirmation);
-    let Some(prompt) = all.line(from, stage.patience(), is).await else {
+    let Some(prompt) = all.line(from, harness.patience(), is).await else {
         return Err("no prompt came while a story was told".to_owned());
     };
     let (at_ms, evidence) = all.read(|lines| (lines[prompt].at_ms, shown(lines, [prompt])));
-    let mut said = Vec::new();
+    let mut delays = Vec::new();
     for name in ["full bucket", "filters"] {
         let number = talks[name].line(0, limits::CRITICAL_LATE * 2, is).await;
         let late = number.map(|number| talks[name].read(|lines| lines[number].at_ms).saturating_sub(at_ms));
         match late {
-            None => said.push(format!("it did not come to \"{name}\"")),
+            None => delays.push(format!("it did not come to \"{name}\"")),
             Some(late) if u128::from(late) > limits::CRITICAL_LATE.as_millis() => {
-                said.push(format!("it came to \"{name}\" {late} ms later"));
+                delays.push(format!("it came to \"{name}\" {late} ms later"));
             }
             Some(_) => {}
         }
@@ -482,26 +485,26 @@ async fn prompt_through(stage: &Stage<'_>, talks: &BTreeMap<&'static str, Talk>)
         age(&lines[prompt]).map_or(0, |age| age - usual)
     });
     if u128::try_from(late).unwrap_or(0) > limits::CRITICAL_LATE.as_millis() {
-        said.push(format!("it was {late} ms on its way"));
+        delays.push(format!("it was {late} ms on its way"));
     }
-    match said.as_slice() {
-        [] => stage.passed(
+    match delays.as_slice() {
+        [] => harness.passed(
             &specs::CRITICAL,
             format!("past rate limits and filters as without them, after {} ms", late.max(0)),
         ),
-        _ => stage.failed(&specs::CRITICAL, said.join("; "), evidence),
+        _ => harness.failed(&specs::CRITICAL, delays.join("; "), evidence),
     }
-    stage.wait(Duration::from_millis(100)).await;
+    harness.wait(Duration::from_millis(100)).await;
     let prompted =
         talks["level 1"].read(|lines| lines.iter().find(|line| is(line)).map(|line| [line.shown()]));
-    stage.hold(&specs::HIGHEST_LEVEL, prompted, "a prompt came", "");
-    turn_down(stage, all, prompt).await?;
+    harness.hold(&specs::HIGHEST_LEVEL, prompted, "a prompt came", "");
+    turn_down(harness, all, prompt).await?;
     // The story is to be over before the next part begins.
     let story = all.read(|lines| {
         lines.iter().find(|line| line.is(Kind::OutputStreaming)).map(|line| line.session().to_owned())
     });
     if let Some(story) = story {
-        stage.end_of(all, &story).await;
+        harness.end_of(all, &story).await;
     }
     Ok(())
 }

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::hello::NO_HANDSHAKE;
 use super::line::{Tries, tries_from};
-use super::survive::GONE;
+use super::survive::NOT_CONNECTED;
 use crate::conformance::Outcome;
 use crate::conformance::subscriber::piece::Piece;
-use crate::conformance::subscriber::stage::{Terms, What};
-use crate::conformance::subscriber::talk::Said;
+use crate::conformance::subscriber::producer::{Input, Terms};
+use crate::conformance::subscriber::received::ReceivedMessage;
 use crate::conformance::subscriber::trial::Trial;
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
@@ -18,16 +18,16 @@ use crate::limits;
 const REFUSED: Expectation = Expectation("R-204", "it survives a refusal with an unknown reason");
 const WAITS: Expectation = Expectation("R-129", "it pauses before it retries a refused request");
 const CLOSED: Expectation = Expectation("R-121", "it survives a close of the producer");
-const SAYS: Expectation = Expectation("R-130", "it sends a close when it is told to end");
+const SENDS_CLOSE: Expectation = Expectation("R-130", "it sends a close when it is told to end");
 const NEGOTIATES: Expectation = Expectation("R-120", "its renegotiations match the schema");
 const SIGNED: Expectation =
     Expectation("R-167", "it rejects a producer without a signed manifest when it demands one");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     negotiated(trial).await?;
-    let handshake = Said::all(&trial.stage.since(0))
+    let handshake = ReceivedMessage::all(&trial.producer.since(0))
         .into_iter()
-        .any(|said| said.kind == Some(MessageKind::SubscriptionRequest));
+        .any(|message| message.kind == Some(MessageKind::SubscriptionRequest));
     if trial.subject.command.is_some() {
         refused(trial, handshake).await?;
         trial.renew().await?;
@@ -37,14 +37,14 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
     } else {
         for expectation in [REFUSED, WAITS] {
-            let why = "it takes a fresh subscriber: give the trial a command to start it with";
+            let why = "this needs a new subscriber; pass a command that starts it";
             trial.not_shown(expectation, why);
         }
         if trial.present().await? {
             own_end(trial, handshake).await?;
         }
-        if trial.stage.lines().is_empty() {
-            trial.not_shown(CLOSED, "the subscriber had ended: give the trial a command to start it with");
+        if trial.producer.lines().is_empty() {
+            trial.not_shown(CLOSED, "the subscriber had ended; pass a command that starts it");
         } else {
             closed(trial).await?;
         }
@@ -54,24 +54,26 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 
 /// What it asked for by itself during all of the trial.
 async fn negotiated(trial: &mut Trial<'_>) -> Result<(), TrialError> {
-    let said = Said::all(&trial.stage.since(0));
-    let wishes: Vec<&Said> =
-        said.iter().filter(|said| said.kind == Some(MessageKind::SubscriptionRenegotiate)).collect();
+    let messages = ReceivedMessage::all(&trial.producer.since(0));
+    let wishes: Vec<&ReceivedMessage> = messages
+        .iter()
+        .filter(|message| message.kind == Some(MessageKind::SubscriptionRenegotiate))
+        .collect();
     if wishes.is_empty() {
         trial.inapplicable(NEGOTIATES, "it never asked for other terms");
     } else {
         let wrong = wishes.iter().find_map(|wish| wish.amiss().0.first().cloned());
         trial.hold(NEGOTIATES, wrong.is_none(), wrong.unwrap_or_else(|| "all of them do".to_owned()));
     }
-    let demands = said.iter().find_map(|said| {
-        let demand = said.value.get("capabilities")?.get("accept_signed_manifests_only")?.as_bool()?;
-        (said.kind == Some(MessageKind::SubscriptionRequest)).then_some(demand)
+    let demands = messages.iter().find_map(|message| {
+        let demand = message.value.get("capabilities")?.get("accept_signed_manifests_only")?.as_bool()?;
+        (message.kind == Some(MessageKind::SubscriptionRequest)).then_some(demand)
     });
     if demands == Some(true) {
         // It was accepted without one, and came for events all the same.
         let came = trial.issued.len();
-        let said = format!("it demanded one, got none, and took {came} prompts");
-        trial.hold(SIGNED, false, said);
+        let detail = format!("it demanded one, got none, and accepted {came} prompts");
+        trial.hold(SIGNED, false, detail);
     } else {
         trial.inapplicable(SIGNED, "it demands none");
     }
@@ -85,35 +87,35 @@ async fn refused(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
         return Ok(());
     }
     trial.fresh();
-    let mark = trial.stage.mark();
+    let mark = trial.producer.mark();
     let retry_after_seconds = limits::TRIAL_RETRY_SECONDS;
-    trial.stage.terms(Terms::No { code: "moon_in_the_way", retry_after_seconds });
+    trial.producer.terms(Terms::No { code: "moon_in_the_way", retry_after_seconds });
     trial.start().await?;
-    let asked = trial
-        .stage
+    let repeated = trial
+        .producer
         .wait(mark, trial.subject.times.comes, |seen| {
-            Said::all(seen)
+            ReceivedMessage::all(seen)
                 .iter()
-                .any(|said| said.kind == Some(MessageKind::SubscriptionRequest))
+                .any(|message| message.kind == Some(MessageKind::SubscriptionRequest))
                 .then_some(())
         })
         .await;
-    let from = trial.stage.mark();
+    let from = trial.producer.mark();
     let tries = tries_from(trial, from).await;
-    trial.stage.terms(Terms::Asked);
-    let said = match tries.are_many {
-        true => tries.said,
-        false => format!("{}, where {retry_after_seconds} s of pause were asked for", tries.said),
+    trial.producer.terms(Terms::AsRequested);
+    let detail = match tries.are_many {
+        true => tries.detail,
+        false => format!("{}, where {retry_after_seconds} s of pause were asked for", tries.detail),
     };
-    trial.hold(WAITS, !tries.are_many && asked.is_some(), said);
+    trial.hold(WAITS, !tries.are_many && repeated.is_some(), detail);
     let back = trial.arrive(trial.subject.times.returns).await;
     let ending = trial.ending();
-    let (outcome, said) = match back {
+    let (outcome, detail) = match back {
         Some(_) => (Outcome::Passed, "it came again and was accepted".to_owned()),
         None if ended_badly(trial) => (Outcome::Failed, format!("it broke{ending}")),
         None => (Outcome::Warned, format!("it did not come again{ending}")),
     };
-    trial.check(REFUSED, outcome, said);
+    trial.check(REFUSED, outcome, detail);
     Ok(())
 }
 
@@ -127,25 +129,25 @@ fn ended_badly(trial: &mut Trial<'_>) -> bool {
 /// The producer closes, tidily.
 async fn closed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
-    let Some(open) = trial.stage.lines().pop() else { return Ok(()) };
-    let mark = trial.stage.mark();
+    let Some(open) = trial.producer.lines().pop() else { return Ok(()) };
+    let mark = trial.producer.mark();
     let close = json!({
         "type": "subscription.close",
         "subscription_id": open.subscription.unwrap_or_else(|| "sub_0".to_owned()),
         "reason_code": "producer_shutdown",
         "reason_message": "The trial is nearly over.",
     });
-    trial.put(&Piece::new(None, close.to_string())).await;
-    trial.stage.end_lines().await;
-    let Tries { are_many, said } = tries_from(trial, mark).await;
-    let (outcome, said) = if are_many {
-        (Outcome::Failed, said)
+    trial.send_piece(&Piece::new(None, close.to_string())).await;
+    trial.producer.end_lines().await;
+    let Tries { are_many, detail } = tries_from(trial, mark).await;
+    let (outcome, detail) = if are_many {
+        (Outcome::Failed, detail)
     } else if ended_badly(trial) {
         (Outcome::Failed, format!("it broke{}", trial.ending()))
     } else {
-        (Outcome::Passed, format!("{said}{}", trial.ending()))
+        (Outcome::Passed, format!("{detail}{}", trial.ending()))
     };
-    trial.check(CLOSED, outcome, said);
+    trial.check(CLOSED, outcome, detail);
     Ok(())
 }
 
@@ -155,17 +157,17 @@ async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
         return Ok(());
     }
     if !handshake {
-        trial.inapplicable(SAYS, "without a handshake there is nothing to close");
+        trial.inapplicable(SENDS_CLOSE, "without a handshake no subscription can be closed");
         return Ok(());
     }
-    let Some(open) = trial.stage.lines().pop() else {
-        trial.not_shown(SAYS, GONE);
+    let Some(open) = trial.producer.lines().pop() else {
+        trial.not_shown(SENDS_CLOSE, NOT_CONNECTED);
         return Ok(());
     };
     trial.fresh();
     // Once this is through, it is up and listens to signals.
     trial.probe().await;
-    let mark = trial.stage.mark();
+    let mark = trial.producer.mark();
     let patience = match trial.process() {
         Some(process) => {
             process.end();
@@ -177,26 +179,29 @@ async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
         }
     };
     let close = trial
-        .stage
+        .producer
         .wait(mark, patience, |seen| {
-            let said = Said::all(seen);
-            let close = said.into_iter().find(|said| said.kind == Some(MessageKind::SubscriptionClose));
-            let gone = seen.iter().any(|seen| matches!(seen.what, What::Closed));
-            (close.is_some() || gone).then_some(close)
+            let messages = ReceivedMessage::all(seen);
+            let close =
+                messages.into_iter().find(|message| message.kind == Some(MessageKind::SubscriptionClose));
+            let disconnected = seen.iter().any(|seen| matches!(seen.what, Input::Closed));
+            (close.is_some() || disconnected).then_some(close)
         })
         .await;
     // A close may be on its way on another connection than the stream's.
     let close = match close {
         Some(None) => {
             let find = |seen: &[_]| {
-                Said::all(seen).into_iter().find(|said| said.kind == Some(MessageKind::SubscriptionClose))
+                ReceivedMessage::all(seen)
+                    .into_iter()
+                    .find(|message| message.kind == Some(MessageKind::SubscriptionClose))
             };
-            Some(trial.stage.wait(mark, trial.subject.times.quiet, find).await)
+            Some(trial.producer.wait(mark, trial.subject.times.quiet, find).await)
         }
         other => other,
     };
     let ours = open.subscription.unwrap_or_default();
-    let (outcome, said) = match close {
+    let (outcome, detail) = match close {
         None => (Outcome::NotShown("it did not end".into()), String::new()),
         Some(None) => (Outcome::Failed, "it ended without a close".to_owned()),
         Some(Some(close)) if close.subscription() != ours => {
@@ -207,10 +212,10 @@ async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
             None => (Outcome::Passed, "it closed its subscription".to_owned()),
         },
     };
-    trial.check(SAYS, outcome, said);
+    trial.check(SENDS_CLOSE, outcome, detail);
     if let Some(process) = trial.process() {
         process.wait(limits::TRIAL_SECOND).await;
     }
-    trial.stage.cut();
+    trial.producer.cut();
     Ok(())
 }

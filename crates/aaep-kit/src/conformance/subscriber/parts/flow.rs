@@ -25,26 +25,26 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 
 async fn sustained(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
-    let agreed = trial.stage.rate();
+    let agreed = trial.producer.rate();
     let rate = agreed.unwrap_or(limits::STAGE_RATE).clamp(1, limits::TRIAL_RATE_MAX);
     let lasts = trial.subject.times.sustain;
     let began = recount_world::moment();
     let mut every = tokio::time::interval(limits::TRIAL_SECOND / u32::try_from(rate).unwrap_or(u32::MAX));
-    let mut asked = Vec::new();
-    let (mut said, mut unread) = (0_u64, false);
-    let writing = trial.voice.go("writing_output");
-    trial.say(&writing).await;
-    let mark = trial.stage.mark();
+    let mut prompts = Vec::new();
+    let (mut event_count, mut unread) = (0_u64, false);
+    let writing = trial.builder.go("writing_output");
+    trial.send_event(&writing).await;
+    let mark = trial.producer.mark();
     let mut next_prompt = lasts / limits::TRIAL_PROMPTS;
     while began.elapsed() < lasts {
         every.tick().await;
-        let position = said / 2 * u64::try_from(WORDS.len()).unwrap_or_default();
-        let event = match said % 2 {
-            0 => trial.voice.output(WORDS, position, Boundary::Sentence),
-            _ => trial.voice.progress(1 + said / 2, u64::from(u32::MAX)),
+        let position = event_count / 2 * u64::try_from(WORDS.len()).unwrap_or_default();
+        let event = match event_count % 2 {
+            0 => trial.builder.output(WORDS, position, Boundary::Sentence),
+            _ => trial.builder.progress(1 + event_count / 2, u64::from(u32::MAX)),
         };
-        said += 1;
-        if trial.say(&event).await == 0 {
+        event_count += 1;
+        if trial.send_event(&event).await == 0 {
             unread = true;
             break;
         }
@@ -52,32 +52,32 @@ async fn sustained(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             next_prompt += lasts / limits::TRIAL_PROMPTS;
             let prompt = trial.draw(limits::TRIAL_PROMPT_SECONDS);
             let sent = trial.issue(&prompt).await;
-            asked.push((prompt.token, sent));
+            prompts.push((prompt.token, sent));
         }
     }
     let mut lost = 0;
     if trial.answers() {
         // All of them have had their time when the last one has.
         let until = recount_world::moment() + trial.subject.times.reply;
-        for (token, sent) in &asked {
+        for (token, sent) in &prompts {
             let left = until.saturating_duration_since(recount_world::moment());
             let sign = trial.watch(mark, token, *sent, left).await;
             lost += usize::from(!matches!(sign, Sign::Answered { .. }));
         }
     }
-    let position = said.div_ceil(2) * u64::try_from(WORDS.len()).unwrap_or_default();
-    for event in [trial.voice.last_output("", position), trial.voice.go("thinking")] {
-        trial.say(&event).await;
+    let position = event_count.div_ceil(2) * u64::try_from(WORDS.len()).unwrap_or_default();
+    for event in [trial.builder.last_output("", position), trial.builder.go("thinking")] {
+        trial.send_event(&event).await;
     }
-    let gone = unread || trial.stage.lines().is_empty();
+    let disconnected = unread || trial.producer.lines().is_empty();
     let how = format!(
-        "{said} events in {:.1} s ({rate} a second{}), {} prompts among them",
+        "{event_count} events in {:.1} s ({rate} a second{}), {} prompts among them",
         began.elapsed().as_secs_f64(),
         if agreed.is_none() { ", since it set no limit" } else { "" },
-        asked.len()
+        prompts.len()
     );
-    let (outcome, said) = if gone {
-        (Outcome::Failed, format!("{}: {how}", trial.told(&Sign::Gone)))
+    let (outcome, detail) = if disconnected {
+        (Outcome::Failed, format!("{}: {how}", trial.describe(&Sign::Disconnected)))
     } else if !trial.answers() {
         (Outcome::NotShown(SILENT_BY_ITSELF.into()), format!("it stayed connected: {how}"))
     } else if lost > 0 {
@@ -85,7 +85,7 @@ async fn sustained(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     } else {
         (Outcome::Passed, how)
     };
-    trial.check(SUSTAINED, outcome, said);
+    trial.check(SUSTAINED, outcome, detail);
     Ok(())
 }
 
@@ -95,19 +95,19 @@ async fn burst(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
     // Made before the first is sent, so that their times are those of one instant.
     let events: Vec<_> =
-        (1..=limits::TRIAL_BURST).map(|step| trial.voice.progress(step, limits::TRIAL_BURST)).collect();
+        (1..=limits::TRIAL_BURST).map(|step| trial.builder.progress(step, limits::TRIAL_BURST)).collect();
     for event in &events {
-        if trial.say(event).await == 0 {
+        if trial.send_event(event).await == 0 {
             break;
         }
     }
     let sign = trial.probe().await;
-    let told = format!("{} events at once, then {}", limits::TRIAL_BURST, trial.told(&sign));
+    let detail = format!("{} events at once, then {}", limits::TRIAL_BURST, trial.describe(&sign));
     let outcome = match sign {
         Sign::Held => Outcome::NotShown(SILENT_BY_ITSELF.into()),
         _ if sign.is_well() => Outcome::Passed,
         _ => Outcome::Failed,
     };
-    trial.check(BURST, outcome, told);
+    trial.check(BURST, outcome, detail);
     trial.recover(&sign).await
 }

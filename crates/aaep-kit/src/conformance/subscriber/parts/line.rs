@@ -1,7 +1,7 @@
 //! Checks of lost connections: cut in the middle, refused for a while, and a producer that is killed and restarted.
 
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::stage::{Seen, What};
+use crate::conformance::subscriber::producer::{Input, Seen};
 use crate::conformance::subscriber::trial::{Sign, Trial};
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
@@ -37,28 +37,28 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
     // Once this is answered, it has everything of before.
     trial.probe().await;
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
-    let token = trial.voice.token();
-    let missed = trial.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
-    let mark = trial.stage.mark();
-    trial.stage.cut();
+    let waiting = trial.builder.go("awaiting_input");
+    trial.send_event(&waiting).await;
+    let token = trial.builder.token();
+    let missed = trial.builder.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
+    let mark = trial.producer.mark();
+    trial.producer.cut();
     let back = trial.connected(trial.subject.times.returns).await;
     let Some(open) = back else {
         let ending = trial.ending();
-        let said = format!("it did not come back{ending}");
+        let detail = format!("it did not come back{ending}");
         // At the lower levels a tidy end is enough; from level 3 on it must go on.
-        trial.check(RETURNS, Outcome::Warned, said.clone());
-        trial.check(GOES_ON, Outcome::Failed, said);
+        trial.check(RETURNS, Outcome::Warned, detail.clone());
+        trial.check(GOES_ON, Outcome::Failed, detail);
         trial.not_shown(RESUMES, "it did not come back");
         return Ok(());
     };
-    let resumes = trial.stage.since(mark).into_iter().rev().find_map(|seen| match seen.what {
-        What::Opened { resumes, line } if line == open.line => Some(resumes),
+    let resumes = trial.producer.since(mark).into_iter().rev().find_map(|seen| match seen.what {
+        Input::Opened { resumes, line } if line == open.line => Some(resumes),
         _ => None,
     });
-    let known = |id: &String| trial.has_said(id);
-    let (outcome, said) = match resumes.flatten() {
+    let known = |id: &String| trial.has_sent(id);
+    let (outcome, detail) = match resumes.flatten() {
         _ if open.face.is_socket() => {
             (Outcome::Inapplicable("a WebSocket cannot be resumed".into()), String::new())
         }
@@ -66,31 +66,31 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         Some(id) => (Outcome::Failed, format!("it asked for the events after `{id}`, which was never sent")),
         None => (Outcome::Failed, "it came without `Last-Event-ID`".to_owned()),
     };
-    trial.check(RESUMES, outcome, said);
+    trial.check(RESUMES, outcome, detail);
     // What it missed comes again, with or without a resume.
     let piece = missed.event.piece();
-    let sign = trial.ask(missed, &piece).await;
+    let sign = trial.send_prompt(missed, &piece).await;
     trial.follow(&sign).await;
-    let told = match &sign {
+    let detail = match &sign {
         Sign::Answered { after, .. } => {
             format!("it answered what it had missed after {} ms", after.as_millis())
         }
         Sign::Silent => "it came back but did not answer what it had missed".to_owned(),
-        sign => trial.told(sign),
+        sign => trial.describe(sign),
     };
-    trial.hold(RETURNS, sign.is_well(), told);
+    trial.hold(RETURNS, sign.is_well(), detail);
     trial.recover(&sign).await
 }
 
 /// Refused for a while: it may try again, but not without pause.
 async fn refused(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
-    let mark = trial.stage.mark();
-    trial.stage.refuse(Some(limits::STAGE_REFUSAL));
-    trial.stage.cut();
+    let mark = trial.producer.mark();
+    trial.producer.refuse(Some(limits::STAGE_REFUSAL));
+    trial.producer.cut();
     let tries = tries_from(trial, mark).await;
-    trial.stage.refuse(None);
-    trial.hold(PAUSES, !tries.are_many, tries.said);
+    trial.producer.refuse(None);
+    trial.hold(PAUSES, !tries.are_many, tries.detail);
     Ok(())
 }
 
@@ -98,54 +98,54 @@ async fn refused(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 pub(super) struct Tries {
     /// More often than it may without pause.
     pub(super) are_many: bool,
-    pub(super) said: String,
+    pub(super) detail: String,
 }
 
 /// Waits while the producer is down, or until it has tried too often.
 pub(super) async fn tries_from(trial: &Trial<'_>, mark: usize) -> Tries {
-    let came = |seen: &[Seen]| seen.iter().filter(|seen| matches!(seen.what, What::Came { .. })).count();
+    let came = |seen: &[Seen]| seen.iter().filter(|seen| matches!(seen.what, Input::Request { .. })).count();
     let down = trial.subject.times.down;
     let too_often = |seen: &[Seen]| (came(seen) > limits::TRIAL_TRIES_MAX).then_some(());
-    match trial.stage.wait(mark, down, too_often).await {
+    match trial.producer.wait(mark, down, too_often).await {
         Some(()) => {
-            let said = format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX);
-            Tries { are_many: true, said }
+            let detail = format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX);
+            Tries { are_many: true, detail }
         }
         None => {
-            let said = format!("{} tries within {down:?}", came(&trial.stage.since(mark)));
-            Tries { are_many: false, said }
+            let detail = format!("{} tries within {down:?}", came(&trial.producer.since(mark)));
+            Tries { are_many: false, detail }
         }
     }
 }
 
 async fn killed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
-    trial.stage.close_door().await;
-    trial.stage.forget();
+    trial.producer.close_door().await;
+    trial.producer.forget();
     // tidy: nothing listens meanwhile, so there is nothing to wait for but the time
     tokio::time::sleep(trial.subject.times.down / 2).await;
-    let address = trial.stage.address();
-    trial.stage.open_door().await.map_err(|why| TrialError::Listen { address, why })?;
+    let address = trial.producer.address();
+    trial.producer.open_door().await.map_err(|why| TrialError::Listen { address, why })?;
     let back = trial.arrive(trial.subject.times.returns).await;
     let sign = match back {
         Some(_) => trial.probe().await,
-        None => Sign::Gone,
+        None => Sign::Disconnected,
     };
-    let told = match (&back, &sign) {
+    let detail = match (&back, &sign) {
         (None, _) => format!("it did not come back{}", trial.ending()),
-        (Some(_), sign) => format!("it came back, and {}", trial.told(sign)),
+        (Some(_), sign) => format!("it came back, and {}", trial.describe(sign)),
     };
-    trial.hold(KILLED, back.is_some() && sign.is_well(), told);
+    trial.hold(KILLED, back.is_some() && sign.is_well(), detail);
     trial.recover(&sign).await
 }
 
 /// Over all that went before, whether two connections stood side by side.
 fn single(trial: &mut Trial<'_>) {
     let (mut open, mut most) = (0_usize, 0);
-    for seen in trial.stage.since(0) {
+    for seen in trial.producer.since(0) {
         match seen.what {
-            What::Opened { .. } => open += 1,
-            What::Closed => open = open.saturating_sub(1),
+            Input::Opened { .. } => open += 1,
+            Input::Closed => open = open.saturating_sub(1),
             _ => {}
         }
         most = most.max(open);

@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::conformance::Outcome;
+use crate::conformance::subscriber::builder::{ACTION, CONSEQUENCE, Event};
 use crate::conformance::subscriber::trial::Trial;
-use crate::conformance::subscriber::voice::{ACTION, CONSEQUENCE, Event};
 use crate::conformance::subscriber::{Expectation, Question, TrialError};
 use crate::limits;
 
@@ -22,7 +22,7 @@ struct Scene {
 
 /// What people are asked about, for the table of what is covered.
 #[cfg(test)]
-pub(crate) fn asked() -> impl Iterator<Item = &'static str> {
+pub(crate) fn requirements() -> impl Iterator<Item = &'static str> {
     SCENES.iter().map(|scene| scene.expects.0).chain([SHOWN.0])
 }
 
@@ -33,10 +33,10 @@ const SCENES: &[Scene] = &[
         expects: Expectation("R-034", "errors are reported promptly, whatever is queued"),
         play: |trial| {
             let mut events: Vec<Event> = (1..=limits::TRIAL_BACKLOG)
-                .map(|step| trial.voice.progress(step, limits::TRIAL_BACKLOG))
+                .map(|step| trial.builder.progress(step, limits::TRIAL_BACKLOG))
                 .collect();
-            events.push(trial.voice.errored());
-            events.extend([trial.voice.begin(), trial.voice.go("thinking")]);
+            events.push(trial.builder.errored());
+            events.extend([trial.builder.begin(), trial.builder.go("thinking")]);
             events
         },
         question: "Many small steps were reported, then an error: “The bank did not answer.” Were you told of the error at \
@@ -51,7 +51,7 @@ const SCENES: &[Scene] = &[
         expects: Expectation("R-038", "unknown states are reported in general words"),
         play: |trial| {
             let odd = json!({"to_state": "pondering", "summary_normal": "Pondering the matter."});
-            vec![trial.voice.go("thinking").with(odd)]
+            vec![trial.builder.go("thinking").with(odd)]
         },
         question: "The producer said that it is “pondering”, a state that no version knows. Were you told something of it, \
                    or could you have it told if you wanted to?",
@@ -59,9 +59,9 @@ const SCENES: &[Scene] = &[
     Scene {
         expects: Expectation("R-041", "the three endings can be told apart"),
         play: |trial| {
-            let voice = &mut trial.voice;
-            let mut events = vec![voice.completed(), voice.begin(), voice.errored(), voice.begin()];
-            events.extend([voice.cancelled(), voice.begin(), voice.go("thinking")]);
+            let builder = &mut trial.builder;
+            let mut events = vec![builder.completed(), builder.begin(), builder.errored(), builder.begin()];
+            events.extend([builder.cancelled(), builder.begin(), builder.go("thinking")]);
             events
         },
         question: "Three sessions ended just now: one was completed, one failed, one was cancelled. Could you tell which was \
@@ -70,14 +70,14 @@ const SCENES: &[Scene] = &[
     Scene {
         expects: Expectation("R-061", "pieces without a boundary are not spoken by themselves"),
         play: |trial| {
-            let voice = &mut trial.voice;
+            let builder = &mut trial.builder;
             vec![
-                voice.go("writing_output"),
-                voice.output("The ba", 0, Boundary::None),
-                voice.output("lance is ", 6, Boundary::None),
-                voice.output("twenty euros. ", 15, Boundary::Sentence),
-                voice.last_output("", 29),
-                voice.go("thinking"),
+                builder.go("writing_output"),
+                builder.output("The ba", 0, Boundary::None),
+                builder.output("lance is ", 6, Boundary::None),
+                builder.output("twenty euros. ", 15, Boundary::Sentence),
+                builder.last_output("", 29),
+                builder.go("thinking"),
             ]
         },
         question: "A sentence came in three pieces: “The balance is twenty euros.” Did you get it whole, and not cut inside \
@@ -86,23 +86,23 @@ const SCENES: &[Scene] = &[
     Scene {
         expects: Expectation("R-185", "characters are not cut, and the direction of a text is kept"),
         play: |trial| {
-            let voice = &mut trial.voice;
+            let builder = &mut trial.builder;
             let hints = json!({"primary_language": "ar", "text_direction": "rtl"});
             let arabic = json!({"summary_normal": "تم تحويل ٢٠ يورو.", "localization_hints": hints});
-            vec![voice.progress(1, 2).with(arabic)]
+            vec![builder.progress(1, 2).with(arabic)]
         },
         question: "An Arabic sentence was reported. Was it told whole, and where it was shown, did it run from right to left?",
     },
     Scene {
         expects: Expectation("R-189", "a piece in another language is spoken in that language"),
         play: |trial| {
-            let voice = &mut trial.voice;
+            let builder = &mut trial.builder;
             let french = json!({"language": "fr"});
             vec![
-                voice.go("writing_output"),
-                voice.output("Le virement est fait. ", 0, Boundary::Sentence).with(french),
-                voice.last_output("", 22),
-                voice.go("thinking"),
+                builder.go("writing_output"),
+                builder.output("Le virement est fait. ", 0, Boundary::Sentence).with(french),
+                builder.last_output("", 22),
+                builder.go("thinking"),
             ]
         },
         question: "An answer in French came: “Le virement est fait.” Was it spoken or marked as French?",
@@ -115,10 +115,10 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             continue;
         }
         for event in (scene.play)(trial) {
-            trial.say(&event).await;
+            trial.send_event(&event).await;
         }
-        let answer = ask(trial, scene.question).await;
-        tell(trial, scene.expects, answer);
+        let answer = ask_person(trial, scene.question).await;
+        report_answer(trial, scene.expects, answer);
     }
     prompt(trial).await
 }
@@ -129,7 +129,8 @@ async fn is_watched(trial: &mut Trial<'_>, expects: Expectation) -> Result<bool,
     match is_watched {
         true => trial.fresh(),
         false => {
-            trial.not_shown(expects, "only a person can tell what it says and shows; say --ask to be asked");
+            trial
+                .not_shown(expects, "only a person can judge what it says and shows; pass --ask to be asked");
         }
     }
     Ok(is_watched)
@@ -144,25 +145,25 @@ async fn prompt(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         "You were just asked for permission. Were you told both what is to be done, “{ACTION}”, and what follows, \
          “{CONSEQUENCE}”, before anything else?"
     );
-    let answer = ask(trial, &question).await;
-    let told = trial.told(&sign);
-    trial.note(&told);
-    tell(trial, SHOWN, answer);
+    let answer = ask_person(trial, &question).await;
+    let description = trial.describe(&sign);
+    trial.note(&description);
+    report_answer(trial, SHOWN, answer);
     Ok(())
 }
 
-async fn ask(trial: &Trial<'_>, question: &str) -> Option<bool> {
+async fn ask_person(trial: &Trial<'_>, question: &str) -> Option<bool> {
     let (answer, answered) = oneshot::channel();
     let question = Question { text: question.to_owned(), answer };
     trial.subject.person.as_ref()?.send(question).await.ok()?;
     answered.await.ok().flatten()
 }
 
-fn tell(trial: &mut Trial<'_>, expects: Expectation, answer: Option<bool>) {
-    let (outcome, said) = match answer {
+fn report_answer(trial: &mut Trial<'_>, expects: Expectation, answer: Option<bool>) {
+    let (outcome, detail) = match answer {
         Some(true) => (Outcome::Passed, "confirmed by the person at the terminal"),
         Some(false) => (Outcome::Failed, "denied by the person at the terminal"),
         None => (Outcome::NotShown("the person at the terminal could not tell".into()), ""),
     };
-    trial.check(expects, outcome, said);
+    trial.check(expects, outcome, detail);
 }

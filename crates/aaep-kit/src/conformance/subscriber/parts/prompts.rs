@@ -2,9 +2,9 @@
 //! withdrawn and late ones.
 
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::talk::Said;
+use crate::conformance::subscriber::builder::{Event, Prompt};
+use crate::conformance::subscriber::received::ReceivedMessage;
 use crate::conformance::subscriber::trial::{Sign, Trial};
-use crate::conformance::subscriber::voice::{Event, Prompt};
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 use recount_aaep::wire::Decision;
@@ -31,14 +31,14 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if trial.decision().is_some() {
         narrow(trial).await?;
     }
-    for asked in QUESTIONS {
+    for kind in QUESTIONS {
         if !trial.present().await? {
             return Ok(());
         }
         wait_in_a_fresh_session(trial).await;
-        let prompt = trial.voice.clarification(asked, limits::TRIAL_PROMPT_SECONDS);
+        let prompt = trial.builder.clarification(kind, limits::TRIAL_PROMPT_SECONDS);
         // Who accepts by itself need not answer questions; what it sends is judged with all replies.
-        let sign = trial.ask_quietly(prompt).await;
+        let sign = trial.send_prompt_quietly(prompt).await;
         trial.follow(&sign).await;
     }
     both(trial).await?;
@@ -57,8 +57,8 @@ async fn unanswered(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         trial.not_shown(expectation, why);
     }
     wait_in_a_fresh_session(trial).await;
-    let prompt = trial.voice.clarification(QUESTIONS[0], limits::TRIAL_PROMPT_SECONDS);
-    let sign = trial.ask_quietly(prompt).await;
+    let prompt = trial.builder.clarification(QUESTIONS[0], limits::TRIAL_PROMPT_SECONDS);
+    let sign = trial.send_prompt_quietly(prompt).await;
     trial.follow(&sign).await;
     Ok(())
 }
@@ -66,25 +66,25 @@ async fn unanswered(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 async fn long_token(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     wait_in_a_fresh_session(trial).await;
     // Letters of both cases and digits, so that nothing may be folded, cut or read as a number.
-    let drawn = trial.voice.token();
+    let drawn = trial.builder.token();
     let token = format!("rpl_00AbCdEfGhIjKlMnOpQrStUvWxYz9e99{}", &drawn[4..]);
     let token = token[..68].to_owned();
-    let prompt = trial.voice.confirmation(token.clone(), limits::TRIAL_PROMPT_SECONDS);
+    let prompt = trial.builder.confirmation(token.clone(), limits::TRIAL_PROMPT_SECONDS);
     let piece = prompt.event.piece();
-    let sign = trial.ask(prompt, &piece).await;
+    let sign = trial.send_prompt(prompt, &piece).await;
     trial.follow(&sign).await;
-    let said = match &sign {
+    let detail = match &sign {
         Sign::Answered { .. } => "the token came back unchanged".to_owned(),
         Sign::Silent => {
-            let others = Said::all(&trial.stage.since(trial.stage.mark().saturating_sub(4)));
-            match others.iter().rev().find(|said| said.is_reply() && said.token() != token) {
+            let others = ReceivedMessage::all(&trial.producer.since(trial.producer.mark().saturating_sub(4)));
+            match others.iter().rev().find(|message| message.is_reply() && message.token() != token) {
                 Some(other) => format!("`{token}` was sent; what came back last is `{}`", other.token()),
                 None => "it did not answer".to_owned(),
             }
         }
-        sign => trial.told(sign),
+        sign => trial.describe(sign),
     };
-    trial.hold(LONG, matches!(sign, Sign::Answered { .. }), said);
+    trial.hold(LONG, matches!(sign, Sign::Answered { .. }), detail);
     Ok(())
 }
 
@@ -98,20 +98,20 @@ async fn narrow(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         Some("accept") => (Decision::Reject, "reject"),
         _ => (Decision::Accept, "accept"),
     };
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
-    let prompt = trial.voice.confirmation_for(only, limits::TRIAL_PROMPT_SECONDS);
-    let sign = trial.ask_quietly(prompt).await;
+    let waiting = trial.builder.go("awaiting_input");
+    trial.send_event(&waiting).await;
+    let prompt = trial.builder.confirmation_for(only, limits::TRIAL_PROMPT_SECONDS);
+    let sign = trial.send_prompt_quietly(prompt).await;
     trial.follow(&sign).await;
-    let (holds, said) = match &sign {
+    let (holds, detail) = match &sign {
         Sign::Answered { reply, .. } => {
             let decision = reply.decision();
             (decision == word, format!("only `{word}` was allowed, and it sent `{decision}`"))
         }
-        Sign::Gone => (false, trial.told(&sign)),
+        Sign::Disconnected => (false, trial.describe(&sign)),
         Sign::Held | Sign::Silent => (true, "it sent nothing".to_owned()),
     };
-    trial.hold(NARROW, holds, said);
+    trial.hold(NARROW, holds, detail);
     Ok(())
 }
 
@@ -120,7 +120,7 @@ async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         return Ok(());
     }
     wait_in_a_fresh_session(trial).await;
-    let mark = trial.stage.mark();
+    let mark = trial.producer.mark();
     let (one, two) = (trial.draw(limits::TRIAL_PROMPT_SECONDS), trial.draw(limits::TRIAL_PROMPT_SECONDS));
     let sent = [trial.issue(&one).await, trial.issue(&two).await];
     let mut missing = Vec::new();
@@ -131,25 +131,25 @@ async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
     }
     trial.follow(&Sign::Silent).await;
-    let said = match &missing[..] {
+    let detail = match &missing[..] {
         [] => "both were answered".to_owned(),
         missing => format!("no answer came to the {}", missing.join(" and the ")),
     };
-    trial.hold(BOTH, missing.is_empty(), said);
+    trial.hold(BOTH, missing.is_empty(), detail);
     Ok(())
 }
 
 /// Begins a session that waits for an answer.
 async fn wait_in_a_fresh_session(trial: &mut Trial<'_>) {
     trial.fresh();
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
+    let waiting = trial.builder.go("awaiting_input");
+    trial.send_event(&waiting).await;
 }
 
 /// Sends a prompt in a session of its own; answers the mark before it, and when it was sent.
 async fn prompt_in_a_fresh_session(trial: &mut Trial<'_>) -> (usize, Prompt, tokio::time::Instant) {
     wait_in_a_fresh_session(trial).await;
-    let mark = trial.stage.mark();
+    let mark = trial.producer.mark();
     let prompt = trial.draw(limits::TRIAL_PROMPT_SECONDS);
     let sent = trial.issue(&prompt).await;
     (mark, prompt, sent)
@@ -157,8 +157,8 @@ async fn prompt_in_a_fresh_session(trial: &mut Trial<'_>) -> (usize, Prompt, tok
 
 /// How many replies with this token came behind the mark.
 fn replies(trial: &Trial<'_>, mark: usize, token: &str) -> usize {
-    let said = Said::all(&trial.stage.since(mark));
-    said.iter().filter(|said| said.is_reply() && said.token() == token).count()
+    let messages = ReceivedMessage::all(&trial.producer.since(mark));
+    messages.iter().filter(|message| message.is_reply() && message.token() == token).count()
 }
 
 async fn twice(trial: &mut Trial<'_>) -> Result<(), TrialError> {
@@ -166,27 +166,28 @@ async fn twice(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         return Ok(());
     }
     let (mark, prompt, sent) = prompt_in_a_fresh_session(trial).await;
-    trial.say(&prompt.event).await;
+    trial.send_event(&prompt.event).await;
     let sign = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
     // The second may come while the first is answered, or behind that.
-    trial.say(&prompt.event).await;
+    trial.send_event(&prompt.event).await;
     let quiet = trial.quiet();
     let token = prompt.token.clone();
     trial
-        .stage
+        .producer
         .wait(mark, quiet, |seen| {
-            let said = Said::all(seen);
-            (said.iter().filter(|said| said.is_reply() && said.token() == token).count() > 1).then_some(())
+            let messages = ReceivedMessage::all(seen);
+            (messages.iter().filter(|message| message.is_reply() && message.token() == token).count() > 1)
+                .then_some(())
         })
         .await;
     trial.follow(&sign).await;
     let count = replies(trial, mark, &prompt.token);
-    let said = format!("{count} replies came to an event that was sent three times with one `event_id`");
+    let detail = format!("{count} replies came to an event that was sent three times with one `event_id`");
     match sign {
-        Sign::Answered { .. } => trial.hold(TWICE, count == 1, said),
+        Sign::Answered { .. } => trial.hold(TWICE, count == 1, detail),
         sign => {
-            let told = trial.told(&sign);
-            trial.hold(TWICE, false, told);
+            let detail = trial.describe(&sign);
+            trial.hold(TWICE, false, detail);
         }
     }
     Ok(())
@@ -202,8 +203,8 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     }
     type TakeBack = fn(&mut Trial<'_>) -> Event;
     let by: [(&str, TakeBack); 2] = [
-        ("a change of the state", |trial| trial.voice.go("thinking")),
-        ("`session.cancelled`", |trial| trial.voice.cancelled()),
+        ("a change of the state", |trial| trial.builder.go("thinking")),
+        ("`session.cancelled`", |trial| trial.builder.cancelled()),
     ];
     let mut late = None;
     for (by, take_back) in by {
@@ -215,7 +216,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             let (mark, prompt, sent) = prompt_in_a_fresh_session(trial).await;
             let early = trial.watch(mark, &prompt.token, sent, usual / limits::TRIAL_WITHDRAW_PART).await;
             let taken = take_back(trial);
-            trial.say(&taken).await;
+            trial.send_event(&taken).await;
             let at = recount_world::moment();
             let quiet = trial.quiet().max(usual * 2);
             let sign = match early {
@@ -223,9 +224,9 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
                 _ => trial.watch(mark, &prompt.token, sent, quiet).await,
             };
             if taken.value["type"] != "aaep:agent.state.changed" {
-                let (begin, think) = (trial.voice.begin(), trial.voice.go("thinking"));
-                trial.say(&begin).await;
-                trial.say(&think).await;
+                let (begin, think) = (trial.builder.begin(), trial.builder.go("thinking"));
+                trial.send_event(&begin).await;
+                trial.send_event(&think).await;
             }
             late = match sign {
                 Sign::Answered { reply, .. } => {
@@ -261,12 +262,12 @@ async fn expired(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let session = format!("sess_{}", &prompt.token[4..]);
     let fields = serde_json::json!({"timestamp": timestamp, "session_id": session});
     prompt.event = prompt.event.with(fields);
-    let outcome = match trial.ask_quietly(prompt).await {
+    let outcome = match trial.send_prompt_quietly(prompt).await {
         // The producer passes such a reply over; the user was made to believe that it counts.
         Sign::Answered { .. } => {
             (Outcome::Warned, "it answered, and its user does not know that it counts for nothing")
         }
-        Sign::Gone => (Outcome::Failed, "its connection ended"),
+        Sign::Disconnected => (Outcome::Failed, "its connection ended"),
         Sign::Held | Sign::Silent => (Outcome::Passed, "it left it alone"),
     };
     trial.check(EXPIRED, outcome.0, outcome.1);
@@ -275,12 +276,12 @@ async fn expired(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     }
     // Replies behind the time of this one are found among all replies.
     let usual = trial.usual().unwrap_or_default();
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
+    let waiting = trial.builder.go("awaiting_input");
+    trial.send_event(&waiting).await;
     let prompt = trial.draw(1);
     let piece = prompt.event.piece();
     let waits = limits::TRIAL_LATE * 2 + limits::TRIAL_SECOND + usual;
-    let sign = trial.ask_for(prompt, &piece, waits).await;
+    let sign = trial.send_prompt_for(prompt, &piece, waits).await;
     if let Sign::Answered { after, .. } = &sign
         && *after > limits::TRIAL_SECOND
     {

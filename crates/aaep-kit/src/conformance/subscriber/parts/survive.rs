@@ -5,13 +5,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::conformance::Outcome;
+use crate::conformance::subscriber::builder::{Event, Prompt, PromptKind};
 use crate::conformance::subscriber::piece::{Framing, Piece};
 use crate::conformance::subscriber::trial::{Sign, Trial};
-use crate::conformance::subscriber::voice::{Asked, Event, Prompt};
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 
-pub(super) const GONE: &str = "the subscriber was gone";
+pub(super) const NOT_CONNECTED: &str = "the subscriber was gone";
 pub(super) const SILENT_BY_ITSELF: &str = "it answers nothing by itself";
 const TAKES: Expectation = Expectation("R-145", "it takes events, and its replies arrive");
 
@@ -31,7 +31,7 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         bears(trial, expects, &pieces).await?;
     }
     decoys(trial).await?;
-    asked_oddly(trial).await?;
+    odd_prompts(trial).await?;
     framed(trial).await
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 async fn first(trial: &mut Trial<'_>) -> Result<bool, TrialError> {
     trial.fresh();
     let sign = trial.probe().await;
-    let told = format!("{}; {}", trial.subject.answers.says(), trial.told(&sign));
+    let detail = format!("{}; {}", trial.subject.answers.description(), trial.describe(&sign));
     if matches!(sign, Sign::Silent) {
         trial.mute = true;
         trial.note("It answers nothing, so from here on only its connection shows how it is.");
@@ -47,10 +47,10 @@ async fn first(trial: &mut Trial<'_>) -> Result<bool, TrialError> {
     let outcome = match sign {
         Sign::Answered { .. } => Outcome::Passed,
         Sign::Held => Outcome::NotShown("nobody answers its prompts".into()),
-        Sign::Silent | Sign::Gone => Outcome::Failed,
+        Sign::Silent | Sign::Disconnected => Outcome::Failed,
     };
-    trial.check(TAKES, outcome, told);
-    if matches!(sign, Sign::Gone) { trial.present().await } else { Ok(true) }
+    trial.check(TAKES, outcome, detail);
+    if matches!(sign, Sign::Disconnected) { trial.present().await } else { Ok(true) }
 }
 
 /// Sessions of every type and every ending.
@@ -60,18 +60,18 @@ async fn everything(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         return Ok(());
     }
     trial.fresh();
-    let voice = &mut trial.voice;
-    let mut events = vec![voice.progress(1, 2), voice.go("calling_tool")];
-    events.extend(voice.call());
-    events.push(voice.go("writing_output"));
-    events.push(voice.output("All is ", 0, Boundary::None));
-    events.push(voice.output("well. ", 7, Boundary::Sentence));
-    events.push(voice.last_output("", 13));
-    events.extend([voice.go("handing_off"), voice.handoff(), voice.completed()]);
-    events.extend([voice.begin(), voice.errored(), voice.begin(), voice.cancelled()]);
-    events.extend([voice.begin(), voice.go("thinking")]);
+    let builder = &mut trial.builder;
+    let mut events = vec![builder.progress(1, 2), builder.go("calling_tool")];
+    events.extend(builder.call());
+    events.push(builder.go("writing_output"));
+    events.push(builder.output("All is ", 0, Boundary::None));
+    events.push(builder.output("well. ", 7, Boundary::Sentence));
+    events.push(builder.last_output("", 13));
+    events.extend([builder.go("handing_off"), builder.handoff(), builder.completed()]);
+    events.extend([builder.begin(), builder.errored(), builder.begin(), builder.cancelled()]);
+    events.extend([builder.begin(), builder.go("thinking")]);
     for event in &events {
-        trial.say(event).await;
+        trial.send_event(event).await;
     }
     after(trial, Expectation("R-041", "it takes sessions of every type and every ending")).await
 }
@@ -82,7 +82,7 @@ async fn is_ready(trial: &mut Trial<'_>, expects: Expectation) -> Result<bool, T
     if is_present {
         trial.fresh();
     } else {
-        trial.not_shown(expects, GONE);
+        trial.not_shown(expects, NOT_CONNECTED);
     }
     Ok(is_present)
 }
@@ -93,7 +93,7 @@ async fn bears(trial: &mut Trial<'_>, expects: Expectation, pieces: &[Piece]) ->
         return Ok(());
     }
     for piece in pieces {
-        trial.put(piece).await;
+        trial.send_piece(piece).await;
     }
     after(trial, expects).await
 }
@@ -101,8 +101,8 @@ async fn bears(trial: &mut Trial<'_>, expects: Expectation, pieces: &[Piece]) ->
 /// The check that follows something strange.
 async fn after(trial: &mut Trial<'_>, expects: Expectation) -> Result<(), TrialError> {
     let sign = trial.probe().await;
-    let told = trial.told(&sign);
-    trial.hold(expects, sign.is_well(), told);
+    let detail = trial.describe(&sign);
+    trial.hold(expects, sign.is_well(), detail);
     trial.recover(&sign).await
 }
 
@@ -114,8 +114,8 @@ fn piece(event: &Event) -> Piece {
 
 /// What extensions, later versions and large producers send.
 fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
-    let voice = &mut trial.voice;
-    let mut event = |fields: Value| voice.progress(1, 3).with(fields);
+    let builder = &mut trial.builder;
+    let mut event = |fields: Value| builder.progress(1, 3).with(fields);
     let both = json!([CORE, EXTENSION]);
     let mut deep = json!("the bottom");
     for _ in 0..recount_aaep::limits::EVENT_DEPTH_SOFT + 1 {
@@ -202,14 +202,14 @@ fn voice_tool(event: &mut impl FnMut(Value) -> Event) -> Event {
 
 /// What is no event at all.
 fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
-    let voice = &mut trial.voice;
-    let whole = voice.progress(1, 3).value.to_string();
+    let builder = &mut trial.builder;
+    let whole = builder.progress(1, 3).value.to_string();
     let raw = |bytes: &[u8]| Piece::new(None, bytes);
     let half = &whole.as_bytes()[..whole.len() / 2];
     let bare: Vec<Piece> = ["event_id", "session_id", "timestamp", "producer", "type", "@context"]
         .into_iter()
         .map(|field| {
-            let mut event = voice.progress(1, 3);
+            let mut event = builder.progress(1, 3);
             if let Value::Object(fields) = &mut event.value {
                 fields.remove(field);
             }
@@ -226,7 +226,7 @@ fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
         json!({"localization_hints": "en"}),
     ]
     .into_iter()
-    .map(|fields| piece(&voice.progress(1, 3).with(fields)))
+    .map(|fields| piece(&builder.progress(1, 3).with(fields)))
     .collect();
     vec![
         (Expectation("R-025", "it survives half an event"), vec![raw(half)]),
@@ -258,8 +258,8 @@ fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
 async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let mut prompts: Vec<Prompt> = Vec::new();
     for _ in 0..3 {
-        let token = trial.voice.token();
-        prompts.push(trial.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS));
+        let token = trial.builder.token();
+        prompts.push(trial.builder.confirmation(token, limits::TRIAL_PROMPT_SECONDS));
     }
     let [foreign, half, comma] = &prompts[..] else { return Ok(()) };
     let whole = half.event.value.to_string();
@@ -288,16 +288,16 @@ async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             continue;
         }
         let quiet = trial.quiet();
-        match trial.ask_for(prompt, &piece, quiet).await {
+        match trial.send_prompt_for(prompt, &piece, quiet).await {
             Sign::Answered { .. } => trial.hold(expects, false, "it answered"),
-            Sign::Gone => {
-                let told = trial.told(&Sign::Gone);
-                trial.hold(expects, false, told);
+            Sign::Disconnected => {
+                let detail = trial.describe(&Sign::Disconnected);
+                trial.hold(expects, false, detail);
             }
             Sign::Held | Sign::Silent if trial.answers() => {
                 let sign = trial.probe().await;
-                let told = trial.told(&sign);
-                trial.hold(expects, sign.is_well(), format!("it left it alone, and {told}"));
+                let detail = trial.describe(&sign);
+                trial.hold(expects, sign.is_well(), format!("it left it alone, and {detail}"));
                 trial.recover(&sign).await?;
             }
             Sign::Held | Sign::Silent => {
@@ -310,7 +310,7 @@ async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 }
 
 /// Prompts that are right but look unusual: an answer is due.
-async fn asked_oddly(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+async fn odd_prompts(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     type Odd = fn(&Event) -> Piece;
     let odd: [(Expectation, Odd); 6] = [
         (Expectation("R-006", "it recognizes a prompt by the full name of its type"), |event| {
@@ -349,7 +349,7 @@ async fn asked_oddly(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 
 /// The bytes of the stream cut and written in every legal way.
 async fn framed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
-    let Some(open) = trial.stage.lines().pop() else { return Ok(()) };
+    let Some(open) = trial.producer.lines().pop() else { return Ok(()) };
     type Odd = fn(&Event) -> Piece;
     let pretty: Odd = |event| {
         let text = serde_json::to_string_pretty(&event.value).unwrap_or_else(|_| event.value.to_string());
@@ -394,18 +394,18 @@ async fn oddly(
         return Ok(());
     }
     let sign = trial.probe_as(on_the_wire).await;
-    let told = match &sign {
+    let detail = match &sign {
         Sign::Answered { after, .. } => format!("it answered after {} ms", after.as_millis()),
         Sign::Silent => "it did not answer".to_owned(),
-        sign => trial.told(sign),
+        sign => trial.describe(sign),
     };
     let outcome = match &sign {
         Sign::Answered { .. } => Outcome::Passed,
         Sign::Held => Outcome::NotShown(SILENT_BY_ITSELF.into()),
         Sign::Silent => otherwise,
-        Sign::Gone => Outcome::Failed,
+        Sign::Disconnected => Outcome::Failed,
     };
-    trial.check(expects, outcome, told);
+    trial.check(expects, outcome, detail);
     if matches!(sign, Sign::Silent) {
         // Whether it only passed over this one, or is stuck.
         let next = trial.probe().await;
@@ -415,4 +415,5 @@ async fn oddly(
 }
 
 /// A question of each kind, for who answers them.
-pub(super) const QUESTIONS: [Asked; 4] = [Asked::FreeText, Asked::YesNo, Asked::Choice, Asked::Numeric];
+pub(super) const QUESTIONS: [PromptKind; 4] =
+    [PromptKind::FreeText, PromptKind::YesNo, PromptKind::Choice, PromptKind::Numeric];

@@ -1,7 +1,7 @@
-//! Read what the shell puts in the place of `$…`, backticks and arithmetic.
+//! Reads expansions: `$…`, backticks and arithmetic.
 //!
-//! Look at [`Reader::dollar`]. Commands inside are read as commands; what shells read differently ends the reading. It must
-//! not know what commands mean.
+//! Start at [`Reader::dollar`]. Commands inside are read as commands; syntax that shells interpret differently ends the
+//! reading. The module must not depend on the meaning of commands.
 
 use crate::policy::command::reader::Reader;
 use crate::policy::limits;
@@ -29,9 +29,9 @@ impl Reader<'_> {
                 self.at += 1;
                 self.ansi();
             }
-            // Some shells translate what follows; all of them take it as one quoted text.
+            // Some shells translate the text that follows; all of them treat it as one quoted text.
             Some('"') if !quoted => self.unknown(true),
-            Some('[') => self.stop("it computes in a way that only some shells know"),
+            Some('[') => self.stop("it uses arithmetic that only some shells support"),
             Some('#' | '?' | '$') => {
                 self.at += 1;
                 self.number();
@@ -57,7 +57,7 @@ impl Reader<'_> {
         name
     }
 
-    /// `$'…'`, which some shells decode and others do not.
+    /// Reads `$'…'`, which some shells decode and others do not.
     pub(super) fn ansi(&mut self) {
         self.unknown(true);
         loop {
@@ -65,20 +65,20 @@ impl Reader<'_> {
                 None => return self.stop("a quote is not closed"),
                 Some('\'') => return,
                 Some('\\') if self.chars.get(self.at) == Some(&'\'') => {
-                    return self.stop("shells read a quote after `$'` differently");
+                    return self.stop("shells interpret a quote after `$'` differently");
                 }
                 Some('\n') if !self.heredocs.is_empty() => {
-                    return self.stop("a quote goes over lines with a here-document");
+                    return self.stop("a quote spans lines with a here-document");
                 }
                 Some(char) => self.push_quoted(char),
             }
         }
     }
 
-    /// `${…}` after its brace. Others may stand in it.
+    /// Reads `${…}` after its brace. It may contain further expansions.
     fn parameter(&mut self, quoted: bool) {
         if self.depth >= limits::COMMAND_DEPTH_MAX {
-            return self.stop("its expansions stand too deep in one another");
+            return self.stop("its expansions are nested too deeply");
         }
         self.depth += 1;
         self.parameter_inside(quoted);
@@ -86,7 +86,7 @@ impl Reader<'_> {
     }
 
     fn parameter_inside(&mut self, quoted: bool) {
-        const UNKNOWN: &str = "it has an expansion that shells read differently";
+        const UNKNOWN: &str = "it has an expansion that shells interpret differently";
         let length = self.peek() == Some('#') && self.chars.get(self.at + 1) != Some(&'}');
         self.at += usize::from(length);
         let name = match self.peek() {
@@ -117,7 +117,7 @@ impl Reader<'_> {
             }
             return;
         } else {
-            // `"${@-}"` is as many words as `"$@"`.
+            // `"${@-}"` has as many words as `"$@"`.
             self.unknown(quoted && name != "@");
         }
         match self.next() {
@@ -152,13 +152,13 @@ impl Reader<'_> {
         }
     }
 
-    /// The commands after an opening parenthesis that was taken, up to the one that closes it.
+    /// Reads the commands after an opening parenthesis, up to the closing one.
     pub(super) fn substitution(&mut self) {
         if self.depth >= limits::COMMAND_DEPTH_MAX {
-            return self.stop("its commands stand too deep in one another");
+            return self.stop("its commands are nested too deeply");
         }
         if !self.heredocs.is_empty() {
-            return self.stop("a command is in a line with a here-document");
+            return self.stop("a command substitution is on a line with a here-document");
         }
         let command = std::mem::take(&mut self.command);
         let word = self.word.take();
@@ -186,10 +186,10 @@ impl Reader<'_> {
                 Some('`') => break,
                 None => return self.stop("a backtick is not closed"),
                 Some('\\' | '\'' | '"' | '$') => {
-                    return self.stop("shells read quotes in backticks differently");
+                    return self.stop("shells interpret quotes in backticks differently");
                 }
                 Some('\n') if !self.heredocs.is_empty() => {
-                    return self.stop("backticks go over lines with a here-document");
+                    return self.stop("backticks span lines with a here-document");
                 }
                 Some(char) => inner.push(char),
             }
@@ -198,7 +198,7 @@ impl Reader<'_> {
         self.unknown(quoted);
     }
 
-    /// An arithmetic expression after its two parentheses, and both that close it.
+    /// Reads an arithmetic expression after its two parentheses, and both closing ones.
     pub(super) fn arithmetic(&mut self, semicolons: bool) -> String {
         let mut expression = String::new();
         let mut open = 2;
@@ -211,13 +211,13 @@ impl Reader<'_> {
                 '(' => open += 1,
                 ')' if open == 2 => {
                     if !self.skip(')') {
-                        self.stop("shells read its parentheses differently");
+                        self.stop("shells interpret its parentheses differently");
                     }
                     return expression;
                 }
                 ')' => open -= 1,
                 '$' if matches!(self.peek(), Some(char) if char.is_ascii_alphabetic() || char == '_') => {
-                    // `a$b` is the variable that the value of `b` ends the name of.
+                    // `a$b` is the variable whose name ends in the value of `b`.
                     if expression.ends_with(|char: char| char.is_ascii_alphanumeric() || char == '_') {
                         self.stop("it computes with a variable whose name is known only when it runs");
                         return expression;
@@ -229,7 +229,7 @@ impl Reader<'_> {
                 | '~' | ',' | '?' | ':' => {}
                 char if char.is_ascii_alphanumeric() => {}
                 _ => {
-                    self.stop("it computes with something else than numbers and variables");
+                    self.stop("it computes with values other than numbers and variables");
                     return expression;
                 }
             }
@@ -237,7 +237,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What runs in a text of which only expansions are read.
+    /// Reads a text in which only expansions are evaluated.
     pub(super) fn expansions(&mut self) {
         while let Some(char) = self.raw() {
             match char {

@@ -1,21 +1,21 @@
-//! Read here-documents: their words at once, their bodies after the line.
+//! Reads here-documents: their words at once, their bodies after the line.
 //!
-//! Look at [`Reader::bodies`]. Where shells see the end of a body in different places, the reading ends. It must not know
-//! what commands mean.
+//! Start at [`Reader::bodies`]. Where shells find the end of a body in different places, the reading ends. The module
+//! must not depend on the meaning of commands.
 
 use crate::policy::command::reader::Reader;
 use crate::policy::limits;
 
 pub(super) struct Heredoc {
     end: String,
-    /// Whether expansions in the body are left alone.
+    /// Whether expansions in the body are not evaluated.
     literal: bool,
     tabs: bool,
 }
 
 impl Reader<'_> {
     pub(super) fn heredoc(&mut self, tabs: bool) {
-        const UNKNOWN: &str = "shells read the end of a here-document differently";
+        const UNKNOWN: &str = "shells interpret the end of a here-document differently";
         self.blanks();
         let quote = self.chars.get(self.at).copied().filter(|char| matches!(char, '\'' | '"' | '\\'));
         self.at += usize::from(quote.is_some());
@@ -40,7 +40,7 @@ impl Reader<'_> {
         self.heredocs.push(Heredoc { end, literal: quote.is_some(), tabs });
     }
 
-    /// The bodies of the here-documents of a line that has ended.
+    /// Reads the bodies of the here-documents of a finished line.
     pub(super) fn bodies(&mut self) {
         for heredoc in std::mem::take(&mut self.heredocs) {
             let mut body = String::new();
@@ -58,17 +58,17 @@ impl Reader<'_> {
                 }
                 let nearly = (self.inside || self.open > 0) && shown.starts_with(&heredoc.end);
                 if nearly || (!heredoc.literal && line.ends_with('\\')) {
-                    return self.stop("shells read the end of a here-document differently");
+                    return self.stop("shells interpret the end of a here-document differently");
                 }
                 body.push_str(&line);
                 body.push('\n');
             }
             if !heredoc.literal {
                 if self.depth >= limits::COMMAND_DEPTH_MAX {
-                    return self.stop("its commands stand too deep in one another");
+                    return self.stop("its commands are nested too deeply");
                 }
                 if !self.line.may_take(body.len()) {
-                    return self.stop("it would take too long to read");
+                    return self.stop("it is too complex to analyse");
                 }
                 Reader::new(&body, self.line, self.depth + 1).expansions();
             }

@@ -1,6 +1,6 @@
 //! `session/load` for an agent that cannot load: its history from the log, its future from `session/resume` where it can.
 //!
-//! A session that cannot go on is said to be over. See [`load`].
+//! A session that cannot continue is reported as over. See [`load`].
 
 use recount_client::{Client, ClientError, Listing};
 use recount_record::acp::Replay;
@@ -56,11 +56,14 @@ pub(super) async fn load(recording: &mut AcpRecorder, request: String, session: 
     let updates = match history(recording, &session).await {
         Ok(Some(updates)) => updates,
         Ok(None) => {
-            let why = format!("the agent cannot load sessions, and Recount has no session {session:?}");
+            let why = format!(
+                "the agent cannot load sessions, and Recount has no recording of session {session:?}"
+            );
             return refuse(recording, &request, -32002, &why).await;
         }
         Err(why) => {
-            let why = format!("the agent cannot load sessions, and Recount cannot be read: {why}");
+            let why =
+                format!("the agent cannot load sessions, and the recording in Recount cannot be read: {why}");
             return refuse(recording, &request, -32603, &why).await;
         }
     };
@@ -73,7 +76,8 @@ pub(super) async fn load(recording: &mut AcpRecorder, request: String, session: 
         return write(&recording.world, &recording.agent, &message).await;
     }
     recording.gate.session_is_over(&session);
-    let over = "This session is shown from the record of Recount. The agent cannot resume it: start a new one to go on.";
+    let over = "This session is shown from the recording in Recount. The agent cannot resume it; start a new \
+                session to continue.";
     show(recording, &session, &updates).await;
     let last = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": over}});
     show(recording, &session, &[last]).await;
@@ -88,18 +92,19 @@ pub(super) async fn resumed(recording: &mut AcpRecorder, id: &str, message: &Val
         show(recording, &session, &updates).await;
         return answer(recording, &request, "result", &message["result"]).await;
     }
-    let why = message["error"]["message"].as_str().unwrap_or("without a reason");
+    let why = message["error"]["message"].as_str().unwrap_or("no reason given");
     let why = format!("the agent cannot resume the session: {why}");
     refuse(recording, &request, message["error"]["code"].as_i64().unwrap_or(-32603), &why).await;
 }
 
 /// A prompt to a session that only the log has.
 pub(super) async fn refuse_prompt(recording: &mut AcpRecorder, request: &str) {
-    let why = "the session is shown from the record of Recount, and the agent cannot resume it; start a new session";
+    let why = "this session is shown from the recording in Recount and the agent cannot resume it; start a \
+               new session";
     refuse(recording, request, -32002, why).await;
 }
 
-/// What was said in a session, as updates; `None` where the log does not have it.
+/// The messages of a session, as updates; `None` where the log does not have them.
 async fn history(recording: &mut AcpRecorder, session: &str) -> Result<Option<Vec<Value>>, ClientError> {
     // What waits is sent first, so that it is part of it.
     recording.send().await;
@@ -126,7 +131,7 @@ async fn history(recording: &mut AcpRecorder, session: &str) -> Result<Option<Ve
         let shown: Vec<Value> = events.iter().filter_map(|(kind, data)| replay.event(kind, data)).collect();
         bytes += shown.iter().map(|update| update.to_string().len()).sum::<usize>();
         if bytes > limits::ACP_LOADED_BYTES_MAX {
-            let text = "Earlier parts of this session are in the record of Recount only.";
+            let text = "Earlier parts of this session are only in the recording in Recount.";
             updates.push(vec![
                 json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
             ]);

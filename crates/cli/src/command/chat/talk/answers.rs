@@ -1,10 +1,10 @@
-//! What is open, answered: by rule, by who is asked, or because the tool is nobody's here.
+//! Answers open calls: by rule, by the person at the terminal, or with an error for unknown tools.
 
 use recount_client::aap::OpenCall;
 use recount_client::aap::wire::{Content, TurnMessage};
 
 use super::Talk;
-use crate::command::chat::said::Leave;
+use crate::command::chat::prompt_line::Leave;
 use crate::command::chat::typed::{Input, ask};
 use crate::failure::Failure;
 use crate::output::{aside, note};
@@ -28,7 +28,7 @@ impl Talk {
         let mut results = Vec::new();
         let mut permissions = Vec::new();
         for call in self.open.clone() {
-            self.telling.remember(&call.tool_call_id, &call.name);
+            self.printer.remember(&call.tool_call_id, &call.name);
             let tool_call_id = call.tool_call_id.clone();
             if self.is_clients(&call) {
                 let content = Content::Text(format!("Unknown tool: {}", call.name));
@@ -46,10 +46,10 @@ impl Talk {
                 }
             } else {
                 note(&format!(
-                    "{} is denied: there is no terminal to ask on, and --allow does not name it",
+                    "{} is denied: there is no terminal to prompt on, and --allow does not name it",
                     call.name
                 ));
-                (false, Some("no one was available to ask".to_owned()))
+                (false, Some("no user was available to approve the call".to_owned()))
             };
             permissions.push(TurnMessage::ToolPermission { tool_call_id, granted, reason });
         }
@@ -71,7 +71,7 @@ impl Talk {
         let description = tool.map(|tool| tool.description.as_str()).filter(|about| !about.is_empty());
         words::permission(call, description).iter().for_each(|line| note(line));
         loop {
-            ask("Allow it? [y]es / [n]o / n REASON:");
+            ask("Allow this call? [y]es / [n]o / n REASON:");
             let leave = match self.typed.next().await? {
                 Input::Line(line) => Leave::read(&line),
                 Input::End => Leave::Quit,
@@ -82,7 +82,7 @@ impl Talk {
                 }
             };
             match leave {
-                Leave::Unclear => note("Type y, n or n and a reason; nothing was decided."),
+                Leave::Unclear => note("Type y, n, or n and a reason; nothing was decided."),
                 leave => return Ok(leave),
             }
         }

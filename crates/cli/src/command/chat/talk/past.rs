@@ -1,9 +1,9 @@
-//! What the server has kept, asked for where something was not heard here.
+//! Reads the history of the server where a part of a turn was not received.
 
 use recount_client::aap::wire::HistoryMessage;
 use recount_client::aap::{AapError, open_calls};
 
-use super::{Talk, told};
+use super::{Talk, describe_error};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
@@ -21,12 +21,12 @@ impl Talk {
         self.open = open_calls(past);
         match self.open.len() {
             0 => {}
-            1 => note("a call is open:"),
-            open => note(&format!("{open} calls are open:")),
+            1 => note("1 call waits:"),
+            open => note(&format!("{open} calls wait:")),
         }
     }
 
-    /// Tells what the server has, after something was not heard.
+    /// Prints what the server has, after a part was not received.
     pub(super) async fn reload(&mut self) -> Result<(), Failure> {
         match self.history().await {
             Ok(Some(past)) => {
@@ -38,12 +38,12 @@ impl Talk {
             }
             Ok(None) => {
                 self.open.clear();
-                note("the agent has no history, so the outcome of the turn is unknown");
+                note("the agent offers no history, so the outcome of the turn is unknown");
             }
-            Err(why) if self.is_gone(&why) => return Err(self.failed(why)),
+            Err(why) if self.is_missing(&why) => return Err(self.failed(why)),
             Err(why) => {
                 self.open.clear();
-                note(&format!("cannot read the history: {}", told(&why)));
+                note(&format!("cannot read the history: {}", describe_error(&why)));
             }
         }
         Ok(())

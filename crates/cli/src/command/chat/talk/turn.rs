@@ -1,15 +1,15 @@
-//! One turn, heard: told as it comes, cancelled by Ctrl-C where the server can, left where it cannot.
+//! Receives one turn: prints it as it comes, and on Ctrl-C cancels it where the server can, else leaves it.
 
 use std::pin::Pin;
 
 use recount_client::aap::wire::{Block, Content, TurnMessage};
-use recount_client::aap::{AapError, Fold, Frame, Heard, Stop, StopReason, Turn, TurnEvent, open_calls};
+use recount_client::aap::{AapError, Fold, Frame, Stop, StopReason, Turn, TurnEvent, TurnItem, open_calls};
 use recount_client::moment;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Talk;
-use crate::command::chat::said::PromptLine;
+use crate::command::chat::prompt_line::PromptLine;
 use crate::command::chat::typed::Input;
 use crate::failure::Failure;
 use crate::limits;
@@ -23,7 +23,7 @@ const AGENT: &str = "the agent";
 /// How hearing a turn ended.
 pub(super) enum TurnOutcome {
     Stopped(Stop),
-    /// Nobody listens any more; it may go on at the server.
+    /// It is no longer received; it may continue at the server.
     Left,
     Quit,
     Failed(AapError),
@@ -46,7 +46,7 @@ impl Talk {
         let new = self.new_turn(messages);
         let (client, session) = (self.client.clone(), self.session.session_id.clone());
         let mut beginning = Box::pin(client.turn(&session, &new));
-        self.pulse.heard(Some(AGENT), moment());
+        self.pulse.received(Some(AGENT), moment());
         let started = loop {
             let next = tokio::select! {
                 biased;
@@ -110,7 +110,7 @@ impl Talk {
                 biased;
                 typed = self.typed.meanwhile() => TurnStep::Typed(typed),
                 done = pending(&mut cancelling) => TurnStep::Cancelled(done),
-                heard = turn.next() => TurnStep::Came(heard),
+                item = turn.next() => TurnStep::Came(item),
                 () = until(release_due) => TurnStep::Release,
                 () = until(self.pulse.due()) => TurnStep::Pulse,
             };
@@ -119,19 +119,19 @@ impl Talk {
                 TurnStep::Pulse => self.beat()?,
                 TurnStep::Release => {
                     release_due = None;
-                    let text = self.telling.release();
+                    let text = self.printer.release();
                     self.out.text(&text)?;
                 }
-                TurnStep::Came(Ok(Some(Heard::Event { event, frame }))) => {
+                TurnStep::Came(Ok(Some(TurnItem::Event { event, frame }))) => {
                     if std::mem::take(&mut is_away) {
                         self.beside("reconnected");
                     }
                     fold.event(&event);
-                    self.tell(&event, &frame)?;
-                    let holds = self.telling.is_mid_line() && !self.json;
+                    self.print_event(&event, &frame)?;
+                    let holds = self.printer.is_mid_line() && !self.json;
                     release_due = holds.then(|| moment() + limits::HELD_WORD_WAIT);
                 }
-                TurnStep::Came(Ok(Some(Heard::Interrupted { reason }))) => {
+                TurnStep::Came(Ok(Some(TurnItem::Interrupted { reason }))) => {
                     if !std::mem::replace(&mut is_away, true) {
                         self.beside(&format!("connection lost ({reason}); the turn continues; reconnecting"));
                     }
@@ -160,12 +160,14 @@ impl Talk {
                         Ok(true) => {}
                         Ok(false) => {
                             self.beside(
-                                "the server cannot cancel; stopped listening; the turn may continue there",
+                                "the server does not support cancelling; stopped waiting; the turn may \
+                                 continue there",
                             );
                             return Ok(TurnOutcome::Left);
                         }
-                        Err(why) => self
-                            .beside(&format!("cannot cancel the turn: {why}; press Ctrl-C again to leave")),
+                        Err(why) => {
+                            self.beside(&format!("cannot cancel the turn: {why}; press Ctrl-C again to quit"))
+                        }
                     }
                 }
                 TurnStep::Typed(input) => {
@@ -185,11 +187,12 @@ impl Talk {
                             was_interrupted = true;
                             let Some(id) = turn.id().map(str::to_owned) else {
                                 self.beside(
-                                    "the server cannot cancel; stopped listening; the turn may continue there",
+                                    "the server does not support cancelling; stopped waiting; the turn may \
+                                     continue there",
                                 );
                                 return Ok(TurnOutcome::Left);
                             };
-                            self.beside("cancelling the turn; press Ctrl-C again to leave");
+                            self.beside("cancelling the turn; press Ctrl-C again to quit");
                             let (client, session) = (self.client.clone(), self.session.session_id.clone());
                             cancelling =
                                 Some(Box::pin(async move { client.cancel_turn(&session, &id).await }));
@@ -203,7 +206,7 @@ impl Talk {
     /// A sign of life, unless a line is open.
     fn beat(&mut self) -> Result<(), Failure> {
         let width = self.out.width().unwrap_or(limits::COLUMNS_DEFAULT);
-        let is_free = !self.telling.is_mid_line();
+        let is_free = !self.printer.is_mid_line();
         match self.pulse.beat(width, is_free, moment()) {
             Some(Beat::Draw(line)) => self.out.text(&line),
             Some(Beat::Note(line)) => {
@@ -220,24 +223,24 @@ impl Talk {
     /// Erases the sign of life, before anything else is written.
     fn quiet(&mut self) {
         let erase = self.pulse.erase();
-        // Where the output is gone, the next piece of it will say so.
+        // If the output is closed, the next write reports it.
         self.out.text(erase).ok();
     }
 
-    fn tell(&mut self, event: &TurnEvent, frame: &Frame) -> Result<(), Failure> {
+    fn print_event(&mut self, event: &TurnEvent, frame: &Frame) -> Result<(), Failure> {
         let waits = match event {
             TurnEvent::Stop(_) => None,
-            TurnEvent::ToolCall(asked) => Some(clean::line(&asked.name)),
+            TurnEvent::ToolCall(call) => Some(clean::line(&call.name)),
             _ => Some(AGENT.to_owned()),
         };
-        self.pulse.heard(waits.as_deref(), moment());
-        self.telling.set_width(self.out.width());
+        self.pulse.received(waits.as_deref(), moment());
+        self.printer.set_width(self.out.width());
         if self.json {
             if let Some(line) = as_line(frame) {
                 self.out.json(&line)?;
             }
         } else {
-            let text = self.telling.event(event);
+            let text = self.printer.event(event);
             if !text.is_empty() {
                 self.out.text(&text)?;
             }
@@ -251,13 +254,13 @@ impl Talk {
 
     /// Words between those of the turn.
     fn beside(&mut self, line: &str) {
-        // Where the output is gone, the next piece of it will say so.
+        // If the output is closed, the next write reports it.
         drop(self.end_line());
         note(line);
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
-        let end = self.telling.end_line();
+        let end = self.printer.end_line();
         if end.is_empty() || self.json { Ok(()) } else { self.out.text(&end) }
     }
 }
@@ -278,7 +281,7 @@ fn meant(input: Input) -> Meant {
             PromptLine::Quit => Meant::Quit,
             PromptLine::Nothing => Meant::Nothing,
             _ => {
-                note("the agent is still working; not sent (/cancel ends the turn)");
+                note("the agent is still working; not sent (/cancel cancels the turn)");
                 Meant::Nothing
             }
         },

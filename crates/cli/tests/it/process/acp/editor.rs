@@ -191,7 +191,7 @@ impl Drop for Editor {
     }
 }
 
-/// What a run says: its events' types and data.
+/// The types and data of a run's events.
 pub(crate) async fn events(client: &Client, run: &str) -> Vec<(String, Value)> {
     let (mut events, mut after) = (Vec::new(), None);
     loop {

@@ -1,4 +1,4 @@
-//! Permissions: the editor and Recount are both asked, the first valid answer wins, and the other one is told.
+//! Permissions: requested in the editor and in Recount; the first valid answer wins, and the other side is informed.
 
 use recount_client::request::{ResolveApproval, Verdict};
 use recount_client::{Client, Listing};
@@ -37,12 +37,12 @@ async fn pending(client: &Client, count: usize) -> Vec<(String, String)> {
     .await
 }
 
-/// What the agent says that it got for a request.
+/// The response to a request that the agent reports.
 fn got(editor: &mut Editor, id: u64) -> Value {
     let text = |message: &Value| message["params"]["update"]["content"]["text"].as_str().map(str::to_owned);
     let parsed = |message: &Value| serde_json::from_str::<Value>(&text(message)?).ok();
-    let (_, said) = editor.until(|message| parsed(message).is_some_and(|said| said[0] == id));
-    parsed(&said).unwrap()[1].clone()
+    let (_, response) = editor.until(|message| parsed(message).is_some_and(|response| response[0] == id));
+    parsed(&response).unwrap()[1].clone()
 }
 
 #[tokio::test]
@@ -56,9 +56,9 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
         json!(["update", tool_call(call, &json!({"status": "pending", "rawInput": {"command": "ls"}}))])
     };
     let mut steps: Vec<Value> = calls.iter().map(|call| proposed(call)).collect();
-    let asked: Vec<Value> =
+    let requests: Vec<Value> =
         calls.iter().enumerate().map(|(n, call)| json!([101 + n, request(call)])).collect();
-    steps.push(json!(["ask", asked]));
+    steps.push(json!(["ask", requests]));
     for (call, status) in [("a", "completed"), ("b", "completed"), ("c", "failed"), ("d", "failed")] {
         steps.push(
             json!(["update", {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status}]),
@@ -81,7 +81,7 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
     let (_, withdrawn) = editor.until(|message| message["method"] == "$/cancel_request");
     assert_eq!(withdrawn["params"], json!({"requestId": 102}));
     server.ask(&["deny", &id("c")]).good();
-    // The agent may go on before the editor is told.
+    // The agent may continue before the editor is informed.
     let is_withdrawal = |message: &Value| message["params"] == json!({"requestId": 103});
     let is_answer = |message: &Value| message["id"] == prompt && message["method"].is_null();
     let mut seen = Vec::new();
@@ -91,24 +91,24 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
     // The editor answers what was taken from it, each in its way: neither reaches the agent.
     editor.send(&answer(102, &selected("no")));
     editor.send(&json!({"jsonrpc": "2.0", "id": 103, "error": {"code": -32800, "message": "cancelled"}}));
-    let said = |message: &Value| {
+    let response = |message: &Value| {
         let text = message["params"]["update"]["content"]["text"].as_str()?;
         Some(serde_json::from_str::<Value>(text).ok()?[1].clone())
     };
-    let results: Vec<Value> = seen.iter().filter_map(said).collect();
+    let results: Vec<Value> = seen.iter().filter_map(response).collect();
     assert_eq!(results, [selected("yes"), selected("yes"), selected("no"), selected("no")]);
     let (_, _, words) = editor.end();
 
     let run = &runs(&client).await[0];
     assert_eq!(run.status, "finished", "{words:?}");
-    let told = events(&client, &run.id).await;
-    let resolved = of_type(&told, "approval.resolved");
+    let recorded = events(&client, &run.id).await;
+    let resolved = of_type(&recorded, "approval.resolved");
     let of = |call: &str| *resolved.iter().find(|data| data["tool_call_id"] == call).unwrap();
     assert_eq!((&of("a")["by"], &of("a")["decided_elsewhere"]), (&json!("editor"), &json!("approved")));
     assert_eq!((&of("d")["by"], &of("d")["decided_elsewhere"]), (&json!("editor"), &json!("rejected")));
     assert_eq!((&of("b")["decision"], &of("c")["decision"]), (&json!("approved"), &json!("rejected")));
     let ended = |kind: &str| -> Vec<Value> {
-        of_type(&told, kind).iter().map(|data| data["tool_call_id"].clone()).collect()
+        of_type(&recorded, kind).iter().map(|data| data["tool_call_id"].clone()).collect()
     };
     assert_eq!(
         (ended("tool.completed"), ended("tool.refused")),
@@ -149,7 +149,7 @@ async fn both_may_answer_in_one_instant() {
 }
 
 #[tokio::test]
-async fn where_only_recount_is_asked_silence_is_a_no_and_never_cancelled() {
+async fn without_the_editor_a_timeout_rejects_and_never_cancels() {
     let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let options = ["--ask", "recount", "--ask-seconds", "1"];
@@ -157,15 +157,15 @@ async fn where_only_recount_is_asked_silence_is_a_no_and_never_cancelled() {
     let prompt = editor.prompt(&session, &json!([["ask", [[7, request("a")]]]]));
     let (before, _) = editor.answer(prompt);
     assert!(before.iter().all(|message| message["method"] != "session/request_permission"), "{before:?}");
-    let said = before.last().unwrap()["params"]["update"]["content"]["text"].as_str().unwrap().to_owned();
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()[1], selected("no"));
+    let response = before.last().unwrap()["params"]["update"]["content"]["text"].as_str().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&response).unwrap()[1], selected("no"));
     editor.end();
-    let told = events(&client, &runs(&client).await[0].id).await;
-    assert_eq!(of_type(&told, "approval.timed_out").len(), 1);
+    let recorded = events(&client, &runs(&client).await[0].id).await;
+    assert_eq!(of_type(&recorded, "approval.timed_out").len(), 1);
 }
 
 #[tokio::test]
-async fn without_a_server_the_editor_is_asked() {
+async fn without_a_server_the_editor_gets_the_permission() {
     let options = ["--ask", "recount"];
     let setting = Setting { url: "http://127.0.0.1:9".into(), options: &options, ..Setting::default() };
     let (mut editor, session) = setting.with_session();
@@ -176,7 +176,7 @@ async fn without_a_server_the_editor_is_asked() {
     editor.answer(prompt);
     let (_, status, words) = editor.end();
     assert_eq!(status, 0, "{words:?}");
-    assert!(words.iter().any(|line| line.contains("could not be recorded")), "{words:?}");
+    assert!(words.iter().any(|line| line.contains("not recorded in time")), "{words:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Sessions that are loaded again: from the agent, from the log, or said to be over.
+//! Sessions that are loaded again: from the agent, from the log, or reported as over.
 
 use recount_client::Client;
 use serde_json::{Value, json};
@@ -39,8 +39,8 @@ async fn what_an_agent_shows_again_is_not_recorded_again() {
     assert_eq!(all.len(), 2);
     assert!(all[0].session_id.is_some() && all[0].session_id == all[1].session_id, "both are in one session");
     for run in &all {
-        let told = events(&client, &run.id).await;
-        assert!(told.iter().all(|(_, data)| !data.to_string().contains("said before")), "{told:?}");
+        let recorded = events(&client, &run.id).await;
+        assert!(recorded.iter().all(|(_, data)| !data.to_string().contains("said before")), "{recorded:?}");
     }
 }
 
@@ -84,13 +84,13 @@ async fn an_agent_that_only_resumes_is_loaded_from_the_log() {
     editor.run(&session, &json!([["say", "four"]]));
     let load = editor.request("session/load", &json!({"sessionId": "unknown", "cwd": "/", "mcpServers": []}));
     let (_, answer) = editor.answer(load);
-    assert!(answer["error"]["message"].as_str().unwrap().contains("has no session"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("has no recording of session"), "{answer}");
     editor.end();
     assert_eq!(runs(&client).await.len(), 3, "what is shown from the log is not recorded again");
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_go_on_is_said_to_be_over() {
+async fn a_session_that_cannot_continue_is_reported_as_over() {
     let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let setting = Setting::of(&server);
@@ -121,9 +121,9 @@ async fn of_a_version_that_is_not_known_the_messages_are_kept_as_they_are() {
     editor.end();
     let all = runs(&client).await;
     let [run] = &all[..] else { panic!("one run for the connection: {all:?}") };
-    let told = events(&client, &run.id).await;
+    let recorded = events(&client, &run.id).await;
     let raw: Vec<&str> =
-        told.iter().map(|(kind, _)| &**kind).filter(|kind| kind.starts_with("ext.acp.from_")).collect();
-    assert!(raw.contains(&"ext.acp.from_agent") && raw.contains(&"ext.acp.from_editor"), "{told:?}");
-    assert!(told.iter().all(|(kind, _)| !kind.starts_with("assistant.")), "{told:?}");
+        recorded.iter().map(|(kind, _)| &**kind).filter(|kind| kind.starts_with("ext.acp.from_")).collect();
+    assert!(raw.contains(&"ext.acp.from_agent") && raw.contains(&"ext.acp.from_editor"), "{recorded:?}");
+    assert!(recorded.iter().all(|(kind, _)| !kind.starts_with("assistant.")), "{recorded:?}");
 }

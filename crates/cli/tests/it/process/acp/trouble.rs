@@ -8,7 +8,7 @@ use super::tool_call;
 use crate::server::{Server, recount};
 
 #[tokio::test]
-async fn a_crash_of_the_agent_is_told_to_the_editor_and_in_the_record() {
+async fn a_crash_of_the_agent_is_reported_to_the_editor_and_recorded() {
     let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     for (step, words) in [(json!(["kill"]), "signal 9"), (json!(["exit", 3]), "status 3")] {
@@ -19,15 +19,15 @@ async fn a_crash_of_the_agent_is_told_to_the_editor_and_in_the_record() {
         let (before, answer) = editor.answer(id);
         assert_eq!(before.len(), 2, "half a message is not forwarded: {before:?}");
         assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
-        let (rest, status, told) = editor.end();
-        assert!(rest.is_empty() && status == 1, "{status} {told:?}");
-        assert!(told.iter().any(|line| line.contains("middle of a message")), "{told:?}");
+        let (rest, status, run_events) = editor.end();
+        assert!(rest.is_empty() && status == 1, "{status} {run_events:?}");
+        assert!(run_events.iter().any(|line| line.contains("middle of a message")), "{run_events:?}");
         let run = runs(&client).await.pop().unwrap();
         assert_eq!((&*run.status, run.ending.as_deref()), ("failed", Some("agent_ended")));
-        let told = events(&client, &run.id).await;
-        assert!(of_type(&told, "run.failed")[0]["message"].as_str().unwrap().contains(words));
-        assert_eq!(of_type(&told, "assistant.text_complete")[0]["text"], "half");
-        assert_eq!(of_type(&told, "ext.acp.unfinished_message")[0]["raw"]["beginning"], "{\"half");
+        let run_events = events(&client, &run.id).await;
+        assert!(of_type(&run_events, "run.failed")[0]["message"].as_str().unwrap().contains(words));
+        assert_eq!(of_type(&run_events, "assistant.text_complete")[0]["text"], "half");
+        assert_eq!(of_type(&run_events, "ext.acp.unfinished_message")[0]["raw"]["beginning"], "{\"half");
     }
 }
 
@@ -43,9 +43,9 @@ async fn what_happens_while_the_server_is_away_is_recorded_when_it_is_back() {
     server.kill();
     let other = editor.new_session();
     editor.run(&other, &json!([["say", "away"]]));
-    editor.words("recording waits, forwarding goes on");
+    editor.words("recording paused; messages are still forwarded");
     let server = Server::start_at(data.path(), &address);
-    editor.words("recording goes on after");
+    editor.words("recording resumed after");
     editor.send(&json!({"jsonrpc": "2.0", "id": "go", "result": null}));
     editor.answer(id);
     editor.end();
@@ -53,12 +53,12 @@ async fn what_happens_while_the_server_is_away_is_recorded_when_it_is_back() {
     let mut all = Vec::new();
     for run in runs(&client).await {
         assert_eq!(run.status, "finished", "{run:?}");
-        let told = events(&client, &run.id).await;
-        let texts: String = of_type(&told, "assistant.text_delta")
+        let run_events = events(&client, &run.id).await;
+        let texts: String = of_type(&run_events, "assistant.text_delta")
             .iter()
             .map(|data| data["delta"].as_str().unwrap())
             .collect();
-        all.push((texts, of_type(&told, "ext.recount.gap").len()));
+        all.push((texts, of_type(&run_events, "ext.recount.gap").len()));
     }
     all.sort();
     let texts: Vec<&str> = all.iter().map(|(text, _)| &**text).collect();
@@ -67,7 +67,7 @@ async fn what_happens_while_the_server_is_away_is_recorded_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_recorder_that_was_killed_leaves_a_gap_that_the_next_one_says() {
+async fn a_gap_left_by_a_killed_recorder_is_recorded_by_the_next_one() {
     let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
@@ -77,8 +77,8 @@ async fn a_recorder_that_was_killed_leaves_a_gap_that_the_next_one_says() {
     editor.prompt(&session, &json!([["say", "seen"], ["update", running], ["hang"]]));
     eventually(async || {
         let run = runs(&client).await.pop()?;
-        let told = events(&client, &run.id).await;
-        of_type(&told, "tool.invoked").first().map(|_| ())
+        let run_events = events(&client, &run.id).await;
+        of_type(&run_events, "tool.invoked").first().map(|_| ())
     })
     .await;
     editor.kill();
@@ -87,9 +87,9 @@ async fn a_recorder_that_was_killed_leaves_a_gap_that_the_next_one_says() {
     living.prompt(&other, &json!([["say", "alive"], ["wait", "go"]]));
     let run = eventually(async || runs(&client).await.into_iter().find(|run| run.status == "failed")).await;
     assert_eq!(run.ending.as_deref(), Some("recorder_gone"));
-    let told = events(&client, &run.id).await;
-    assert_eq!(of_type(&told, "ext.recount.gap")[0]["reason"], "recorder_gone");
-    assert_eq!(of_type(&told, "tool.cancelled")[0]["code"], "outcome_unknown");
+    let run_events = events(&client, &run.id).await;
+    assert_eq!(of_type(&run_events, "ext.recount.gap")[0]["reason"], "recorder_gone");
+    assert_eq!(of_type(&run_events, "tool.cancelled")[0]["code"], "outcome_unknown");
     server.ask(&["verify", &run.id]).good();
     let (mut third, _) = setting.with_session();
     third.end();
@@ -112,7 +112,7 @@ async fn a_recorder_that_was_killed_while_its_run_was_created_leaves_no_open_run
     eventually(async || runs(&client).await.pop()?.ended_at).await;
     server.pause();
     editor.prompt(&session, &json!([["say", "asked for"], ["hang"]]));
-    // The request is on its way, and nobody has answered it.
+    // The request is sent and has no response yet.
     let is_creating = |entry: std::fs::DirEntry| {
         let journal = std::fs::read_to_string(entry.path()).unwrap_or_default();
         let last = journal.lines().last().unwrap_or_default();
@@ -130,7 +130,7 @@ async fn a_recorder_that_was_killed_while_its_run_was_created_leaves_no_open_run
     assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0, "no file is left");
 }
 
-/// What was said up to some place, by whatever way it came.
+/// The text up to some offset, from whichever source.
 fn joined(texts: &[&Value]) -> String {
     texts.iter().filter_map(|data| data["delta"].as_str()).collect()
 }
@@ -192,8 +192,8 @@ async fn after_any_kill_the_record_has_what_the_editor_saw() {
         })
         .await;
         let Some(run) = run else { continue };
-        let told = events(&client, &run.id).await;
-        let recorded = joined(&of_type(&told, "assistant.text_delta"));
+        let run_events = events(&client, &run.id).await;
+        let recorded = joined(&of_type(&run_events, "assistant.text_delta"));
         match seed % 3 {
             0 => assert_eq!((&recorded, run.ending.as_deref()), (&seen, Some("agent_ended"))),
             1 => assert_eq!((&recorded, &*run.status), (&seen, "finished")),
@@ -240,13 +240,16 @@ async fn floods_and_long_lines_pass_whole_and_what_was_not_recorded_is_counted()
         assert!(held < 400, "{held} MiB are held");
     }
     server.go_on();
-    // What is dropped is told once something fits again.
+    // Dropped messages are reported once the queue has space again.
     eventually(async || {
         let id = editor.request("_ping", &json!({}));
         editor.answer(id);
         let all = runs(&client).await;
-        let told = events(&client, &all.get(1)?.id).await;
-        of_type(&told, "ext.recount.gap").iter().find(|gap| gap["reason"] == "recorder_too_slow").map(|_| ())
+        let run_events = events(&client, &all.get(1)?.id).await;
+        of_type(&run_events, "ext.recount.gap")
+            .iter()
+            .find(|gap| gap["reason"] == "recorder_too_slow")
+            .map(|_| ())
     })
     .await;
     editor.run(&session, &json!([["say", "the end"]]));
@@ -255,9 +258,9 @@ async fn floods_and_long_lines_pass_whole_and_what_was_not_recorded_is_counted()
     assert!(editor.read == std::fs::read(log.path().join("out")).unwrap(), "all of it went through");
     let all = runs(&client).await;
     assert_eq!(all.len(), 3, "{words:?}");
-    let told = events(&client, &all[0].id).await;
-    assert_eq!(of_type(&told, "ext.acp.message_too_long").len(), 1);
-    assert_eq!(of_type(&told, "assistant.text_complete")[0]["text"], "after");
+    let run_events = events(&client, &all[0].id).await;
+    assert_eq!(of_type(&run_events, "ext.acp.message_too_long").len(), 1);
+    assert_eq!(of_type(&run_events, "assistant.text_complete")[0]["text"], "after");
     let flooded = events(&client, &all[1].id).await;
     let gaps: Vec<&Value> = of_type(&flooded, "ext.recount.gap");
     assert!(gaps.iter().any(|gap| gap["reason"] == "recorder_too_slow"), "{gaps:?}");
@@ -281,5 +284,8 @@ fn a_command_that_cannot_start_and_a_server_that_refuses() {
     editor.run(&session, &json!([["say", "hello"]]));
     let (_, status, words) = editor.end();
     assert_eq!(status, 0, "the agent works on");
-    assert!(words.iter().any(|line| line.contains("recording stops, forwarding goes on")), "{words:?}");
+    assert!(
+        words.iter().any(|line| line.contains("recording stopped; messages are still forwarded")),
+        "{words:?}"
+    );
 }

@@ -46,7 +46,7 @@ impl Editor {
         id
     }
 
-    pub(super) fn tell(&mut self, method: &str, params: Value) {
+    pub(super) fn notify(&mut self, method: &str, params: Value) {
         self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
@@ -73,7 +73,7 @@ impl Editor {
     }
 
     /// The same, and keeps what came before it for the next that is waited for.
-    pub(super) fn asked(&mut self, method: &str) -> Value {
+    pub(super) fn next_request(&mut self, method: &str) -> Value {
         let (before, message) = self.find(|message| message["method"] == method);
         self.kept = before;
         message
@@ -105,13 +105,13 @@ impl Editor {
         made["sessionId"].as_str().unwrap().to_owned()
     }
 
-    pub(super) fn say(&mut self, session: &str, words: &str) -> Value {
+    pub(super) fn send_prompt(&mut self, session: &str, words: &str) -> Value {
         let prompt = json!([{"type": "text", "text": words}]);
         self.send("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
 
     pub(super) fn prompt(&mut self, session: &str, words: &str) -> (Vec<Value>, Value) {
-        let id = self.say(session, words);
+        let id = self.send_prompt(session, words);
         self.until(&id)
     }
 

@@ -31,26 +31,27 @@ fn a_permission_is_given_and_refused_in_the_editor() {
     let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
-    let id = editor.say(&session, "clear up");
-    let asked = editor.asked("session/request_permission");
-    let call = &asked["params"]["toolCall"];
+    let id = editor.send_prompt(&session, "clear up");
+    let request = editor.next_request("session/request_permission");
+    let call = &request["params"]["toolCall"];
     assert_eq!((&call["kind"], &call["title"]), (&json!("execute"), &json!("shell_exec: rm -r old")));
-    let options = asked["params"]["options"].as_array().unwrap();
+    let options = request["params"]["options"].as_array().unwrap();
     let kinds: Vec<&str> = options.iter().map(|option| option["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["allow_once", "reject_once"], "a grave call is allowed once at most");
-    editor.choose(&asked, "reject");
-    let (told, answer) = editor.until(&id);
+    editor.choose(&request, "reject");
+    let (messages, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "end_turn");
-    assert_eq!(updates(&told, "tool_call_update").last().unwrap()["status"], "failed");
+    assert_eq!(updates(&messages, "tool_call_update").last().unwrap()["status"], "failed");
     assert!(scene.work().join("old").exists());
 
-    let id = editor.say(&session, "clear up");
-    let asked = editor.asked("session/request_permission");
-    editor.choose(&asked, "allow");
-    let (told, answer) = editor.until(&id);
+    let id = editor.send_prompt(&session, "clear up");
+    let request = editor.next_request("session/request_permission");
+    editor.choose(&request, "allow");
+    let (messages, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "end_turn");
-    let statuses: Vec<_> = updates(&told, "tool_call_update").iter().map(|u| u["status"].clone()).collect();
-    assert_eq!(statuses, ["in_progress", "completed"], "{told:?}");
+    let statuses: Vec<_> =
+        updates(&messages, "tool_call_update").iter().map(|u| u["status"].clone()).collect();
+    assert_eq!(statuses, ["in_progress", "completed"], "{messages:?}");
     assert!(!scene.work().join("old").exists());
 }
 
@@ -59,17 +60,17 @@ fn a_call_can_be_allowed_for_the_session() {
     let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
-    let id = editor.say(&session, "edit it");
+    let id = editor.send_prompt(&session, "edit it");
     for _ in 0..2 {
-        let asked = editor.asked("session/request_permission");
-        let call = &asked["params"]["toolCall"];
+        let request = editor.next_request("session/request_permission");
+        let call = &request["params"]["toolCall"];
         if call["kind"] == "edit" {
             let path = scene.work().join("a.txt");
             let diff = json!({"type": "diff", "path": path, "oldText": "one\n", "newText": "two\n"});
             let content = call["content"].as_array().unwrap();
             assert!(content.contains(&diff), "{call}");
         }
-        editor.choose(&asked, "allow_session");
+        editor.choose(&request, "allow_session");
     }
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
@@ -83,16 +84,16 @@ async fn a_permission_that_is_given_elsewhere_is_withdrawn() {
     let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
-    let id = editor.say(&session, "clear up");
-    let asked = editor.asked("session/request_permission");
+    let id = editor.send_prompt(&session, "clear up");
+    let request = editor.next_request("session/request_permission");
     server.ask(&["approve", &pending(&server).await, "--yes"]).good();
     let (_, withdrawn) = editor.find(|message| message["method"] == "$/cancel_request");
-    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    assert_eq!(withdrawn["params"]["requestId"], request["id"]);
     // An answer that comes too late changes nothing.
-    editor.choose(&asked, "reject");
-    let (told, answer) = editor.until(&id);
+    editor.choose(&request, "reject");
+    let (messages, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "end_turn");
-    assert_eq!(text(&told, "agent_message_chunk"), "That was it.");
+    assert_eq!(text(&messages, "agent_message_chunk"), "That was it.");
     assert!(!scene.work().join("old").exists());
 }
 
@@ -101,17 +102,17 @@ async fn a_prompt_is_cancelled_while_it_speaks_and_while_it_waits() {
     let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
-    let id = editor.say(&session, "slow");
+    let id = editor.send_prompt(&session, "slow");
     editor.find(|message| message["params"]["update"]["sessionUpdate"] == "agent_message_chunk");
-    editor.tell("session/cancel", json!({"sessionId": session}));
+    editor.notify("session/cancel", json!({"sessionId": session}));
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
 
     let session = editor.session(&scene.work());
-    let id = editor.say(&session, "clear up");
-    let asked = editor.asked("session/request_permission");
-    editor.tell("$/cancel_request", json!({"requestId": id}));
-    editor.answer(&asked, json!({"outcome": {"outcome": "cancelled"}}));
+    let id = editor.send_prompt(&session, "clear up");
+    let request = editor.next_request("session/request_permission");
+    editor.notify("$/cancel_request", json!({"requestId": id}));
+    editor.answer(&request, json!({"outcome": {"outcome": "cancelled"}}));
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     assert!(scene.work().join("old").exists());
@@ -124,22 +125,22 @@ fn a_question_is_a_form_or_the_next_message() {
     let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
-    let (told, answer) = editor.prompt(&session, "which one");
+    let (messages, answer) = editor.prompt(&session, "which one");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    let asked = text(&told, "agent_message_chunk");
-    assert!(asked.contains("Which colour?\n- red\n- green"), "{asked}");
-    let (told, answer) = editor.prompt(&session, "green");
+    let question = text(&messages, "agent_message_chunk");
+    assert!(question.contains("Which colour?\n- red\n- green"), "{question}");
+    let (messages, answer) = editor.prompt(&session, "green");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    assert_eq!(text(&told, "agent_message_chunk"), "Green it is.");
+    assert_eq!(text(&messages, "agent_message_chunk"), "Green it is.");
 
     let (mut editor, session, _) = opened(&scene, &server, json!({"elicitation": {"form": {}}}));
-    let id = editor.say(&session, "which one");
-    let form = editor.asked("elicitation/create");
+    let id = editor.send_prompt(&session, "which one");
+    let form = editor.next_request("elicitation/create");
     assert_eq!(form["params"]["message"], "Which colour?");
     let choices = &form["params"]["requestedSchema"]["properties"]["choice"]["oneOf"];
     assert_eq!(choices[1], json!({"const": "1", "title": "green"}));
     editor.answer(&form, json!({"action": "accept", "content": {"choice": "1"}}));
-    let (told, answer) = editor.until(&id);
+    let (messages, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    assert_eq!(text(&told, "agent_message_chunk"), "Green it is.");
+    assert_eq!(text(&messages, "agent_message_chunk"), "Green it is.");
 }

@@ -1,4 +1,4 @@
-//! What an editor may not send, and what it is told then.
+//! Invalid requests of an editor, and their errors.
 
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ fn bad_messages_are_answered_and_change_nothing() {
     check(editor.next()["error"].clone(), -32600, "batches");
     editor.line("");
     editor.initialize(json!({}));
-    editor.tell("session/cancel", json!({"sessionId": "nobody"}));
-    editor.tell("unknown", json!(3));
+    editor.notify("session/cancel", json!({"sessionId": "nobody"}));
+    editor.notify("unknown", json!(3));
     editor.line(&json!({"jsonrpc": "2.0", "id": 99, "result": {}}).to_string());
 
     check(editor.refused("session/fork", json!({})), -32601, "session/fork");
-    check(editor.refused("authenticate", json!({"methodId": "x"})), -32600, "no ways to authenticate");
+    check(editor.refused("authenticate", json!({"methodId": "x"})), -32600, "no authentication methods");
     let new = |cwd: &str, servers: Value| json!({"cwd": cwd, "mcpServers": servers});
     check(editor.refused("session/new", new("work", json!([]))), -32602, "absolute path");
     let servers = json!([{"name": "files", "command": "x", "args": [], "env": []}]);
@@ -48,17 +48,17 @@ fn bad_messages_are_answered_and_change_nothing() {
 
     let session = editor.session(&work);
     let other = json!({"sessionId": session, "cwd": "/usr", "mcpServers": []});
-    check(editor.refused("session/resume", other), -32602, "which cannot be changed");
+    check(editor.refused("session/resume", other), -32602, "but cwd is");
     check(
         editor.refused("session/prompt", json!({"sessionId": session, "prompt": []})),
         -32602,
         "prompt is empty",
     );
-    let id = editor.say(&session, "slow");
+    let id = editor.send_prompt(&session, "slow");
     check(editor.refused("session/prompt", prompt(&session)), -32600, "is in progress");
     let again = json!({"sessionId": session, "cwd": work, "mcpServers": []});
     check(editor.refused("session/load", again), -32600, "is in progress");
-    editor.tell("session/cancel", json!({"sessionId": session}));
+    editor.notify("session/cancel", json!({"sessionId": session}));
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "cancelled");
     assert_eq!(editor.end(), 0);
@@ -70,10 +70,13 @@ fn an_agent_or_a_server_that_is_not_there_is_named() {
     let server = scene.server();
     let why = Editor::at(&server.url(), "clerk", &[]).refused("initialize", json!({"protocolVersion": 1}));
     let words = why["message"].as_str().unwrap();
-    assert!(words.contains("no agent \"clerk\"; it has assistant"), "{words}");
+    assert!(
+        words.starts_with("unknown agent \"clerk\"") && words.contains("available agents: assistant"),
+        "{words}"
+    );
     let why =
         Editor::start(&server, &["--option", "a=b"]).refused("initialize", json!({"protocolVersion": 1}));
-    assert!(why["message"].as_str().unwrap().contains("no option \"a\""), "{why}");
+    assert!(why["message"].as_str().unwrap().contains("unknown option \"a\""), "{why}");
     let why =
         Editor::at("http://127.0.0.1:1", "clerk", &[]).refused("initialize", json!({"protocolVersion": 1}));
     let words = why["message"].as_str().unwrap();

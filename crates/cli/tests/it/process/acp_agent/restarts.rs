@@ -1,4 +1,4 @@
-//! Bad days: the editor is gone while a run waits, the server is killed in the middle of an answer.
+//! Failures: the editor exits while a run waits, the server is killed in the middle of a response.
 
 use serde_json::{Value, json};
 
@@ -7,32 +7,32 @@ use crate::process::scene::{Scene, client};
 use crate::server::{Server, recount};
 
 #[test]
-fn what_is_open_is_asked_again_after_the_editor_comes_back() {
+fn an_open_prompt_is_sent_again_after_the_editor_reconnects() {
     let scene = Scene::new();
     let server = scene.server();
     let mut editor = Editor::start(&server, &[]);
     editor.initialize(json!({}));
     let session = editor.session(&scene.work());
-    editor.say(&session, "clear up");
-    editor.asked("session/request_permission");
+    editor.send_prompt(&session, "clear up");
+    editor.next_request("session/request_permission");
     assert_eq!(editor.end(), 0, "the run stays when the editor goes");
 
     for method in ["session/load", "session/resume"] {
         let mut editor = Editor::start(&server, &[]);
         editor.initialize(json!({}));
         let id = editor.send(method, json!({"sessionId": session, "cwd": scene.work(), "mcpServers": []}));
-        let (told, answer) = editor.until(&id);
+        let (messages, answer) = editor.until(&id);
         assert!(answer.get("error").is_none(), "{answer}");
         let replayed = if method == "session/load" { "clear up" } else { "" };
-        assert_eq!(text(&told, "user_message_chunk"), replayed);
+        assert_eq!(text(&messages, "user_message_chunk"), replayed);
         assert!(
-            told.iter().all(|message| message["method"] == "session/update"),
-            "asked before the answer: {told:?}"
+            messages.iter().all(|message| message["method"] == "session/update"),
+            "asked before the answer: {messages:?}"
         );
-        let asked = editor.asked("session/request_permission");
-        assert_eq!(asked["params"]["toolCall"]["title"], "shell_exec: rm -r old");
+        let request = editor.next_request("session/request_permission");
+        assert_eq!(request["params"]["toolCall"]["title"], "shell_exec: rm -r old");
         if method == "session/resume" {
-            editor.choose(&asked, "allow");
+            editor.choose(&request, "allow");
             let is_last = |message: &Value| message["params"]["update"]["content"]["text"] == "That";
             let (_, first) = editor.find(|message| {
                 is_last(message) || message["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
@@ -41,15 +41,15 @@ fn what_is_open_is_asked_again_after_the_editor_comes_back() {
                 first["params"]["update"]["content"]["text"].as_str().unwrap().starts_with("That"),
                 "{first}"
             );
-            let (told, answer) = loop {
+            let (messages, answer) = loop {
                 // The run may need a moment to end after its last word.
-                let (told, answer) = editor.prompt(&session, "say hello");
+                let (messages, answer) = editor.prompt(&session, "say hello");
                 if answer["error"]["data"]["code"] != "session_busy" {
-                    break (told, answer);
+                    break (messages, answer);
                 }
             };
             assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-            assert!(text(&told, "agent_message_chunk").ends_with("Hello there, dear old friend."));
+            assert!(text(&messages, "agent_message_chunk").ends_with("Hello there, dear old friend."));
         }
     }
     assert!(!scene.work().join("old").exists());
@@ -76,19 +76,19 @@ async fn a_server_that_is_killed_in_the_middle_loses_and_doubles_nothing() {
     let mut editor = Editor::start(&server, &[]);
     editor.initialize(json!({}));
     let session = editor.session(&scene.work());
-    let id = editor.say(&session, "count");
-    let mut told = Vec::new();
-    while updates(&told, "agent_message_chunk").len() < 3 {
-        told.push(editor.next());
+    let id = editor.send_prompt(&session, "count");
+    let mut messages = Vec::new();
+    while updates(&messages, "agent_message_chunk").len() < 3 {
+        messages.push(editor.next());
     }
     let address = server.address.clone();
     server.kill();
     let server = serve(&scene, &address);
     let (rest, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    told.extend(rest);
+    messages.extend(rest);
     let is_note = |update: &Value| update["messageId"].as_str().unwrap().ends_with(".note");
-    let chunks = updates(&told, "agent_message_chunk");
+    let chunks = updates(&messages, "agent_message_chunk");
     let notes: Vec<&Value> = chunks.iter().filter(|chunk| is_note(chunk)).collect();
     assert_eq!(notes.len(), 1, "{chunks:?}");
     let shown: Vec<&str> = chunks

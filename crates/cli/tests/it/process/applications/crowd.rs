@@ -10,7 +10,7 @@ use super::{scene, serve, stop, user};
 const WAITING: usize = 150;
 
 #[test]
-fn turns_that_wait_for_a_model_hold_up_nobody() {
+fn turns_that_wait_for_a_model_delay_no_other_client() {
     let scene = scene();
     let server = serve(&scene);
     let application = Application::of(&server);

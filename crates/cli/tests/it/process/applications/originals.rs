@@ -24,7 +24,7 @@ fn token(scene: &Scene, name: &str, scopes: &[&str]) -> String {
 }
 
 #[test]
-fn an_application_gets_the_original_of_its_open_call_after_a_crash_and_nobody_else_does() {
+fn after_a_crash_only_the_application_gets_the_original_of_its_open_call() {
     let scene = scene();
     let (app, reader) =
         (token(&scene, "app", &["run", "read"]), token(&scene, "reader", &["read", "approve"]));
@@ -56,7 +56,7 @@ fn an_application_gets_the_original_of_its_open_call_after_a_crash_and_nobody_el
     assert!(serde_json::to_string(&owner.history(&session)).unwrap().contains(CARD));
     assert_eq!(input(&reader), "*".repeat(CARD.len()));
     assert!(!serde_json::to_string(&reader.history(&session)).unwrap().contains(CARD));
-    // The native face never tells it, not even the owner.
+    // The native face never returns it, not even to the owner.
     let native = owner.clone().at("/v1").get("/events?limit=1000");
     assert!(
         native.status == 200 && native.body.contains(&pay) && !native.body.contains(CARD),

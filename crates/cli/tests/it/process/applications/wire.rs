@@ -164,9 +164,9 @@ impl Application {
     }
 
     pub(super) fn history(&self, session: &str) -> Vec<Value> {
-        let told = self.get(&format!("/sessions/{session}/history?type=full"));
-        assert_eq!(told.status, 200, "{}", told.body);
-        told.json()["history"]["full"].as_array().expect("a list").clone()
+        let read_history = self.get(&format!("/sessions/{session}/history?type=full"));
+        assert_eq!(read_history.status, 200, "{}", read_history.body);
+        read_history.json()["history"]["full"].as_array().expect("a list").clone()
     }
 }
 

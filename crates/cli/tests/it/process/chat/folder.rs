@@ -52,15 +52,15 @@ impl At<'_> {
     }
 }
 
-pub(super) fn session(told: &Answer) -> String {
-    let line = told.words.lines().find(|line| line.starts_with("session ")).unwrap();
+pub(super) fn session(answer: &Answer) -> String {
+    let line = answer.words.lines().find(|line| line.starts_with("session ")).unwrap();
     line.split(' ').nth(1).unwrap().to_owned()
 }
 
-/// The run that a chat says the changes of can be applied.
+/// The run in the note about changes that can be applied.
 #[track_caller]
-pub(super) fn run_to_apply(told: &Answer) -> String {
-    let (_, rest) = told.words.split_once("recount apply ").unwrap_or_else(|| panic!("{told:?}"));
+pub(super) fn run_to_apply(answer: &Answer) -> String {
+    let (_, rest) = answer.words.split_once("recount apply ").unwrap_or_else(|| panic!("{answer:?}"));
     rest.split_whitespace().next().unwrap().to_owned()
 }
 
@@ -86,7 +86,7 @@ fn check_turns_share_a_copy(at: &At<'_>) {
     at.ask(&["apply", &run]).good();
     assert_eq!(at.file(), "three\n");
 
-    // Two messages of one chat, and nothing is said of what is applied.
+    // Two messages of one chat; applied changes are not reported again.
     std::fs::write(at.scene.work().join("a.txt"), "one\n").unwrap();
     let both = piped(at.command(&["chat", "--yes"]), "edit it\nonce more\n");
     at.ask(&["apply", &run_to_apply(&both)]).good();
@@ -105,8 +105,8 @@ fn without_a_server_the_chat_is_one_itself() {
     the_usual_address_is_free();
     let scene = Scene::playing(SCRIPT);
     let at = At { scene: &scene, server: None };
-    let told = at.ask(&["chat", "--no-workspace", "--message", "hello"]);
-    assert!(told.words.contains("no server at http://127.0.0.1:8765; started one"), "{told:?}");
+    let answer = at.ask(&["chat", "--no-workspace", "--message", "hello"]);
+    assert!(answer.words.contains("no server at http://127.0.0.1:8765; started one"), "{answer:?}");
     check_turns_share_a_copy(&at);
 }
 
@@ -122,13 +122,10 @@ fn the_folder_can_be_another_one_or_worked_on_itself_or_none() {
     assert!(itself.words.contains(" itself\n") && !itself.words.contains("recount apply"), "{itself:?}");
     assert_eq!(at.file(), "two\n");
 
-    // Where nobody said the folder, a chat goes on without one that the server refuses, and says so.
+    // Without a folder flag, a chat continues without the folder that the server rejects, and reports it.
     let elsewhere = |arguments: &[&str]| Answer::of(at.command(arguments).current_dir(Path::new("/usr")));
     let other = elsewhere(&["chat", "--message", "hello"]);
-    assert!(
-        other.words.contains("works in an empty folder: the workspace \"/usr\" lies outside"),
-        "{other:?}"
-    );
+    assert!(other.words.contains("works in an empty folder: the workspace \"/usr\" is outside"), "{other:?}");
     assert_eq!(other.status, 0, "{other:?}");
     elsewhere(&["chat", "--workspace", ".", "--message", "hello"]).bad(1, "workspace_refused");
     let work = at.scene.work();
@@ -142,11 +139,11 @@ fn the_folder_can_be_another_one_or_worked_on_itself_or_none() {
 #[test]
 fn a_server_of_another_make_is_sent_no_folder() {
     let server = super::Foreign::start(|request| match request.path.as_str() {
-        "/sessions/s-1/turns" => Some(super::saying("Hello.")),
+        "/sessions/s-1/turns" => Some(super::reply_with("Hello.")),
         _ => around(request, &agent()),
     });
-    super::say(&server, &["--message", "hello"]).good();
+    super::run_chat(&server, &["--message", "hello"]).good();
     let sent = server.requests().into_iter().find(|request| request.path == "/sessions").unwrap();
     assert_eq!(sent.body.get("workspace"), None);
-    super::say(&server, &["--message", "hello", "--workspace", "."]).bad(2, "leave out --workspace");
+    super::run_chat(&server, &["--message", "hello", "--workspace", "."]).bad(2, "omit --workspace");
 }

@@ -19,8 +19,8 @@ pub(super) struct Request {
 /// What goes out, piece by piece.
 pub(super) enum Piece {
     Bytes(Vec<u8>),
-    /// Nothing more until the other side has gone.
-    UntilGone,
+    /// Nothing more until the other side has closed the connection.
+    UntilClosed,
 }
 
 pub(super) type Reply = Vec<Piece>;
@@ -31,7 +31,7 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
-    /// Answers each request as `script` says; `None` is 404 in plain text.
+    /// Answers each request with the result of `script`; `None` is 404 in plain text.
     pub(super) fn start(script: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -99,7 +99,7 @@ fn answer(
                 stream.write_all(&bytes)?;
                 stream.flush()?;
             }
-            Piece::UntilGone => while reader.read(&mut [0; 64])? > 0 {},
+            Piece::UntilClosed => while reader.read(&mut [0; 64])? > 0 {},
         }
     }
     Ok(())
@@ -137,19 +137,19 @@ pub(super) fn frame(event: &str, data: &Value) -> String {
     format!("event: {event}\ndata: {data}\n\n")
 }
 
-/// A turn that says this and ends.
-pub(super) fn saying(text: &str) -> Reply {
+/// A turn with this text that ends.
+pub(super) fn reply_with(text: &str) -> Reply {
     let delta = frame("text_delta", &json!({"delta": text}));
     let stop = frame("turn_stop", &json!({"stopReason": "end_turn"}));
     whole_stream(&format!("{}{delta}{stop}", frame("turn_start", &json!({}))))
 }
 
-/// What a server with one agent says of itself.
+/// The `/meta` of a server with one agent.
 pub(super) fn meta(agent: &Value) -> Reply {
     reply(200, &json!({"version": 3, "agents": [agent]}))
 }
 
-/// An agent that tells turns piece by piece and its history, and has two tools.
+/// An agent that streams turns in pieces, has a history and two tools.
 pub(super) fn agent() -> Value {
     json!({
         "name": "clerk", "version": "1.0.0",

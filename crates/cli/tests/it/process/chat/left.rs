@@ -30,7 +30,7 @@ fn chat(scene: &Scene, arguments: &[&str]) -> Command {
     command
 }
 
-fn say(scene: &Scene, arguments: &[&str]) -> Answer {
+fn run_chat(scene: &Scene, arguments: &[&str]) -> Answer {
     Answer::of(&mut chat(scene, arguments))
 }
 
@@ -44,7 +44,7 @@ fn leave_at_a_question(scene: &Scene) -> String {
     let session = terminal.wait_for(" with ").trim_end_matches(" with ").to_owned();
     terminal.wait_for("you: ");
     terminal.press("edit it\n");
-    terminal.wait_for("permission to use edit_file");
+    terminal.wait_for("Permission requested: use edit_file");
     terminal.wait_for("n REASON: ");
     terminal.press("/quit\n");
     assert_eq!(terminal.end().1, 0);
@@ -56,7 +56,7 @@ fn a_turn_that_waits_in_a_session_neither_blocks_other_chats_nor_is_cancelled_by
     the_usual_address_is_free();
     let scene = Scene::playing(SCRIPT);
     let waits = leave_at_a_question(&scene);
-    let other = say(&scene, &["--message", "hello"]);
+    let other = run_chat(&scene, &["--message", "hello"]);
     assert_eq!(other.status, 0, "{other:?}");
     assert_ne!(session(&other), waits);
 
@@ -64,13 +64,14 @@ fn a_turn_that_waits_in_a_session_neither_blocks_other_chats_nor_is_cancelled_by
     let killed = Following::of(&mut chat(&scene, &["--json", "--message", "slow"]));
     while !killed.line().contains("text_delta") {}
     drop(killed);
-    say(&scene, &["--message", "hello"]).bad(1, "1 run of a previous process is unfinished");
+    run_chat(&scene, &["--message", "hello"]).bad(1, "1 run of a previous process is unfinished");
 
-    let back = say(&scene, &["--session", &waits, "--unfinished", "abandon", "--yes", "--message", "thanks"]);
+    let back =
+        run_chat(&scene, &["--session", &waits, "--unfinished", "abandon", "--yes", "--message", "thanks"]);
     assert_eq!(back.status, 0, "{back:?}");
     assert_eq!(back.words.matches("unfinished run: ").count(), 1, "{back:?}");
     assert!(back.data.contains("Edited."), "the turn that waited is gone on with: {back:?}");
     assert!(!run_to_apply(&back).is_empty());
-    let again = say(&scene, &["--message", "hello"]);
+    let again = run_chat(&scene, &["--message", "hello"]);
     assert!(again.status == 0 && !again.words.contains("unfinished run"), "{again:?}");
 }

@@ -83,7 +83,7 @@ fn server(scene: &Scene) -> Server {
     Server::of(&mut command(scene, "127.0.0.1:0")).listening()
 }
 
-/// The session that a talk told.
+/// The session that a chat printed.
 fn session(answer: &Answer) -> String {
     let first = answer.words.lines().next().unwrap();
     first.strip_prefix("session ").and_then(|line| line.split(' ').next()).unwrap().to_owned()
@@ -97,12 +97,12 @@ fn at_terminal(scene: &Scene, server: &Server, arguments: &[&str]) -> Terminal {
 }
 
 #[test]
-fn a_talk_is_a_run_and_is_gone_on_with_by_its_id() {
+fn a_chat_is_a_run_and_is_continued_by_its_id() {
     let scene = scene();
     let server = server(&scene);
     let first = server.ask(&["chat", "--message", "say hello"]);
-    let told = "thinking: A greeting.\nHello there, dear old friend.\n";
-    assert_eq!((first.status, first.data.as_str()), (0, told), "{first:?}");
+    let output = "thinking: A greeting.\nHello there, dear old friend.\n";
+    assert_eq!((first.status, first.data.as_str()), (0, output), "{first:?}");
     assert!(first.words.contains("usage: "), "{first:?}");
     assert!(first.words.contains("input tokens 1000, output tokens 10"), "{first:?}");
     let session = session(&first);
@@ -114,16 +114,16 @@ fn a_talk_is_a_run_and_is_gone_on_with_by_its_id() {
         server.ask(&["chat", "--session", &session, "--message", "say hello", "--option", "language=Dutch"]);
     assert!(second.words.contains("you: say hello\n"), "{second:?}");
     assert!(second.words.contains("agent: Hello there, dear old friend.\n"), "{second:?}");
-    assert_eq!(second.good(), told);
+    assert_eq!(second.good(), output);
     server.ask(&["chat", "--session", "chat_01KQPNV2ZVNJX2AM9103W0PNQW"]).bad(1, "has no session");
-    server.ask(&["chat", "--option", "language=Frisian"]).bad(2, "none of English, Dutch");
+    server.ask(&["chat", "--option", "language=Frisian"]).bad(2, "known values: English, Dutch");
     let failed = server.ask(&["chat", "--message", "fail"]);
     assert!(failed.words.contains("✗ the turn failed: model_cut"), "{failed:?}");
     assert!(failed.status == 1 && failed.data.starts_with("I "), "{failed:?}");
 }
 
 #[test]
-fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back() {
+fn calls_are_prompted_at_a_terminal_and_open_ones_wait_for_the_next_chat() {
     let scene = scene();
     let server = server(&scene);
     let mut terminal = at_terminal(&scene, &server, &[]);
@@ -132,22 +132,22 @@ fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back()
     terminal.wait_for("you: ");
     terminal.press("look around\n");
     terminal.wait_for("▸ call glob");
-    terminal.wait_for("permission to use glob");
+    terminal.wait_for("Permission requested: use glob");
     terminal.wait_for("n REASON: ");
     terminal.interrupt();
     terminal.wait_for(&format!("to continue it:\n    recount chat --session={session}"));
     assert_eq!(terminal.end().1, 130);
 
     let mut terminal = at_terminal(&scene, &server, &["--session", &session]);
-    let past = terminal.wait_for("permission to use glob");
+    let past = terminal.wait_for("Permission requested: use glob");
     assert!(past.contains("you: look around\nagent: I look.\n▸ call glob"), "{past}");
-    assert!(past.contains("2 calls are open:"), "{past}");
+    assert!(past.contains("2 calls wait:"), "{past}");
     terminal.wait_for("n REASON: ");
     terminal.press("y\n");
-    terminal.wait_for("permission to use read_file");
+    terminal.wait_for("Permission requested: use read_file");
     terminal.wait_for("n REASON: ");
     terminal.press("n not that file\n");
-    // What is refused is told first: it needs no time.
+    // Rejected calls are reported first: they need no time.
     terminal.wait_for("◂ result of read_file: Tool call denied: not that file\n");
     terminal.wait_for("◂ result of glob: ");
     terminal.wait_for("Then I leave it.\n");
@@ -165,7 +165,7 @@ fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back()
 }
 
 #[test]
-fn what_the_policy_asks_of_a_tool_that_nobody_named_is_asked_here_too() {
+fn a_policy_prompt_for_an_unnamed_tool_is_shown_here_too() {
     let scene = scene();
     let server = server(&scene);
     let denied = server.ask(&["chat", "--message", "write it"]);
@@ -256,7 +256,7 @@ fn outliving(befalls: impl FnOnce(&mut Server)) -> Vec<Value> {
     }
     assert_eq!((counts.matches("One").count(), counts.matches("twelve.").count()), (1, 1), "{lines:?}");
     assert!(
-        text.len() > counts.len() && text.contains("[The answer was cut off here and starts again.]"),
+        text.len() > counts.len() && text.contains("[The response was cut off here and starts again.]"),
         "{text}"
     );
     events
@@ -267,7 +267,7 @@ fn a_turn_outlives_the_server_that_was_killed_while_at_it() {
     outliving(Server::kill);
 }
 
-/// P-079: what the server says as it ends is no part of the turn.
+/// P-079: what the server sends as it ends is no part of the turn.
 #[test]
 fn a_turn_outlives_the_server_that_was_stopped_while_at_it() {
     outliving(Server::stop);
@@ -285,7 +285,7 @@ fn a_picture_and_a_secret_go_where_they_belong() {
     assert_eq!(first.status, 0, "{first:?}");
     assert_eq!(server.ask(&["artifact", "list"]).good().lines().count(), 1);
     let again = server.ask(&["chat", "--session", &session(&first), "--message", "say hello"]);
-    assert!(again.words.contains("you: say hello\n    [picture, image/png, "), "{again:?}");
+    assert!(again.words.contains("you: say hello\n    [image, image/png, "), "{again:?}");
     assert!(!format!("{first:?}{again:?}").contains("canary"), "{again:?}");
 }
 
@@ -307,7 +307,7 @@ fn a_token_is_shown_to_the_server_it_is_for() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_page_by_page_and_deleted_with_what_was_said() {
+async fn sessions_are_listed_page_by_page_and_deleted_with_their_history() {
     let scene = scene();
     let server = server(&scene);
     let client = AapClient::new(&format!("{}/aap/", server.url()), None).unwrap();
@@ -335,8 +335,8 @@ async fn sessions_are_listed_page_by_page_and_deleted_with_what_was_said() {
 
     let talk = server.ask(&["chat", "--session", &made[0], "--message", "say hello"]);
     assert_eq!(talk.status, 0, "{talk:?}");
-    let said = client.history(&made[0], HistoryKind::Full).await.unwrap();
-    assert_eq!((said.len(), open_calls(&said)), (2, Vec::new()));
+    let full_history = client.history(&made[0], HistoryKind::Full).await.unwrap();
+    assert_eq!((full_history.len(), open_calls(&full_history)), (2, Vec::new()));
     client.delete_session(&made[0]).await.unwrap();
     assert_eq!(client.delete_session(&made[0]).await.unwrap_err().status(), Some(404));
     assert_eq!(client.history(&made[0], HistoryKind::Full).await.unwrap_err().status(), Some(404));
@@ -400,7 +400,7 @@ fn nothing_is_sent_to_a_server_whose_certificate_is_not_known_or_is_another_s() 
         Answer::of(ask(&other_name).env("SSL_CERT_FILE", &proxy.authority)).bad(3, "not valid for name");
         // One that speaks no TLS at all.
         let plain = format!("https://{}", server.address);
-        Answer::of(&mut ask(&plain)).bad(3, &format!("no answer from {plain}"));
+        Answer::of(&mut ask(&plain)).bad(3, &format!("no response from {plain}"));
     }
     let runs = Answer::of(recount().args(["--url", &server.url(), "--token", &token, "ls", "--json"])).good();
     assert_eq!(runs, "");
