@@ -209,6 +209,7 @@ fn perform(
         _ => None,
     };
     // Before this check the process id could have belonged to another process, if the caller had ended.
+    // SAFETY: the kernel reads one number.
     #[expect(unsafe_code, reason = "there is no wrapper for it")]
     let valid = unsafe {
         libc::ioctl(
