@@ -56,7 +56,7 @@ const approval = {
   warning: ({ irreversible }) => (irreversible ? 'This cannot be undone.' : ''),
   reversal({ irreversible, consequence }) {
     if (irreversible === undefined || irreversible === null) return 'It is not known whether this can be undone.';
-    return irreversible || /\bbe undone\b/i.test(consequence ?? '') ? '' : 'This can be undone, at least in part.';
+    return irreversible || /\bbe undone\b/i.test(consequence ?? '') ? '' : 'It may be possible to undo this, at least in part.';
   },
   facts({ thing, input }, { fact, text, until }) {
     text('Risk', thing.risk_level);

@@ -11,8 +11,9 @@ mod visualize;
 
 use std::process::ExitCode;
 
-use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use recount_aaep_kit::aaep::rule;
+use recount_command_line::global_options;
 
 use crate::failure::{self, Failure};
 use crate::invocation::Invocation;
@@ -48,30 +49,10 @@ enum Verb {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let matches = with_global_options_once(CommandLine::command()).get_matches();
+    let matches = global_options::describe_once(CommandLine::command()).get_matches();
     let CommandLine { invocation, verb } =
         CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     failure::report(verb.run(invocation.with_sources(&matches)))
-}
-
-/// Describes the global options in the help of the program alone. The help of a verb only names them; every verb accepts
-/// them.
-fn with_global_options_once(command: Command) -> Command {
-    let global = command.get_arguments().filter(|option| option.is_global_set());
-    let hidden: Vec<Arg> = global.map(|option| option.clone().hide(true)).collect();
-    let names: Vec<String> =
-        hidden.iter().filter_map(Arg::get_long).map(|name| format!("--{name}")).collect();
-    let pointer = format!("Global options: {} (see {} help)", names.join(", "), command.get_name());
-    command.mut_subcommands(|verb| with_pointer(verb.args(&hidden), &pointer))
-}
-
-/// Ends the help of a verb, and of those below it, with a line.
-fn with_pointer(verb: Command, pointer: &str) -> Command {
-    let help = match verb.get_after_help() {
-        Some(own) => format!("{own}\n\n{pointer}"),
-        None => pointer.to_owned(),
-    };
-    verb.after_help(help).mut_subcommands(|verb| with_pointer(verb, pointer))
 }
 
 impl Verb {

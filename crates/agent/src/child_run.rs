@@ -236,23 +236,19 @@ impl Worker {
                 None => return Err(error.into()),
             },
         };
-        let turns = row.turns;
+        let turns = ending::counted(row.turns, "turn", "turns");
         if row.status == Status::Finished.as_str() {
             let message = if message.is_empty() {
                 "The run ended without a final message.".to_owned()
             } else {
                 message
             };
-            return Ok(ending::completed(
-                message,
-                format!("{child} finished after {turns} turns"),
-                Vec::new(),
-            ));
+            return Ok(ending::completed(message, format!("{child} finished after {turns}"), Vec::new()));
         }
         let why = row.message.as_deref().or(row.ending.as_deref()).unwrap_or_default();
         let is_cancelled = row.status == Status::Cancelled.as_str();
         let code = if is_cancelled { "child_cancelled" } else { "child_failed" };
-        let mut failed = outcome_failed(code, format!("{child} {} after {turns} turns: {why}", row.status));
+        let mut failed = outcome_failed(code, format!("{child} {} after {turns}: {why}", row.status));
         if !message.is_empty() {
             failed.output = format!("{}\nLast message of the run:\n{message}", failed.output);
         }

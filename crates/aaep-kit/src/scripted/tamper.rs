@@ -55,13 +55,13 @@ pub(super) fn event(
             return vec![event, twin];
         }
         (Fault::EventBehindEnd, "session.completed" | "session.errored") => {
-            let mut behind = again(&event, fresh);
-            behind.retain(|name, _| ENVELOPE.contains(&name.as_str()));
-            behind.insert("urgency".into(), "background".into());
-            behind.insert("type".into(), "aaep:agent.progress.updated".into());
-            behind.insert("progress".into(), json!({"percent": 100}));
-            behind.insert("summary_normal".into(), "Everything is tidied up.".into());
-            return vec![event, behind];
+            let mut after_end = again(&event, fresh);
+            after_end.retain(|name, _| ENVELOPE.contains(&name.as_str()));
+            after_end.insert("urgency".into(), "background".into());
+            after_end.insert("type".into(), "aaep:agent.progress.updated".into());
+            after_end.insert("progress".into(), json!({"percent": 100}));
+            after_end.insert("summary_normal".into(), "Everything is tidied up.".into());
+            return vec![event, after_end];
         }
         (Fault::ToolCompletedFirst, "tool.invoked") => {
             memory.kept.push(event);
@@ -75,7 +75,7 @@ pub(super) fn event(
             return Vec::new();
         }
         (Fault::ToolCompletedLate, "state.changed" | "session.completed") => {
-            // The first is the state behind the tool; were there none, it would be lost at the end.
+            // The first is the state after_end the tool; were there none, it would be lost at the end.
             let state = name == "state.changed";
             let mut both = std::mem::take(&mut memory.kept);
             both.insert(if state { 0 } else { both.len() }, event);
@@ -84,17 +84,17 @@ pub(super) fn event(
         (Fault::CompleteTwice | Fault::PieceBehindComplete, "output.streaming")
             if event.get("complete") == Some(&Value::Bool(true)) =>
         {
-            let mut behind = again(&event, fresh);
+            let mut after_end = again(&event, fresh);
             let length = text_of(&event, "chunk").chars().count() as u64;
             let position = event.get("position").and_then(Value::as_u64).unwrap_or(0) + length;
-            behind.insert("position".into(), position.into());
-            behind.insert("chunk".into(), "".into());
+            after_end.insert("position".into(), position.into());
+            after_end.insert("chunk".into(), "".into());
             if fault == Fault::PieceBehindComplete {
-                behind.insert("chunk".into(), " And so on.".into());
-                behind.insert("complete".into(), false.into());
-                behind.insert("coalesce_hint".into(), "none".into());
+                after_end.insert("chunk".into(), " And so on.".into());
+                after_end.insert("complete".into(), false.into());
+                after_end.insert("coalesce_hint".into(), "none".into());
             }
-            return vec![event, behind];
+            return vec![event, after_end];
         }
         _ => alter(fault, &name, &mut event, memory),
     }

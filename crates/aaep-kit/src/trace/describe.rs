@@ -16,15 +16,15 @@ pub(super) fn event(kind: Kind, event: &Reading<'_>, tongue: u8, sentence: &mut 
         Kind::SessionCompleted => {
             sentence.words("The session completes");
             summary(event, tongue, sentence);
-            text_behind(event, Field::OutputSummary, " Its result: ", tongue, sentence);
+            push_text(event, Field::OutputSummary, " Its result: ", tongue, sentence);
         }
         Kind::SessionErrored => errored(event, tongue, sentence),
         Kind::SessionCancelled => {
             sentence.words("The session is cancelled by ");
             name(event, Field::CancelledBy, "an unnamed party", sentence);
-            name_behind(event, Field::CancellationReason, ", because of ", sentence);
+            push_name(event, Field::CancellationReason, ", because of ", sentence);
             summary(event, tongue, sentence);
-            text_behind(event, Field::PartialResult, " Its result so far: ", tongue, sentence);
+            push_text(event, Field::PartialResult, " Its result so far: ", tongue, sentence);
         }
         Kind::StateChanged => changed(event, tongue, sentence),
         Kind::ProgressUpdated => progress(event, tongue, sentence),
@@ -36,7 +36,7 @@ pub(super) fn event(kind: Kind, event: &Reading<'_>, tongue: u8, sentence: &mut 
             name(event, Field::Status, "no status", sentence);
             duration(event, Field::DurationMs, " after ", sentence);
             summary(event, tongue, sentence);
-            text_behind(event, Field::ErrorMessage, " Its error: ", tongue, sentence);
+            push_text(event, Field::ErrorMessage, " Its error: ", tongue, sentence);
         }
         Kind::OutputStreaming => output(event, tongue, sentence),
         Kind::AwaitingConfirmation => confirmation(event, tongue, sentence),
@@ -45,7 +45,7 @@ pub(super) fn event(kind: Kind, event: &Reading<'_>, tongue: u8, sentence: &mut 
             agent(event, sentence);
             sentence.words(" hands over to ");
             name(event, Field::TargetKind, "an unnamed party", sentence);
-            text_behind(event, Field::Reason, ", because: ", tongue, sentence);
+            push_text(event, Field::Reason, ", because: ", tongue, sentence);
             if !event.has(Field::Reason) {
                 sentence.words(".");
             }
@@ -138,7 +138,7 @@ fn started(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
     summary(event, tongue, sentence);
     if event.has(Field::RequestText) || event.has(Field::RequestedBy) {
         sentence.words(" It was requested");
-        name_behind(event, Field::RequestedBy, " by ", sentence);
+        push_name(event, Field::RequestedBy, " by ", sentence);
         match event.text(Field::RequestText) {
             Some(text) => sentence.words(": ").text(&text, tongue).stop(),
             None => sentence.words("."),
@@ -150,14 +150,14 @@ fn started(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
 fn errored(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
     sentence.words("The session ends with an error of the category ");
     name(event, Field::ErrorCategory, "that is missing", sentence);
-    name_behind(event, Field::ErrorCode, ", ", sentence);
+    push_name(event, Field::ErrorCode, ", ", sentence);
     summary(event, tongue, sentence);
     match event.bool(Field::Recoverable) {
         Some(true) => _ = sentence.words(" It is recoverable."),
         Some(false) => _ = sentence.words(" It is not recoverable."),
         None => {}
     }
-    text_behind(event, Field::RemediationHint, " Remedy: ", tongue, sentence);
+    push_text(event, Field::RemediationHint, " Remedy: ", tongue, sentence);
 }
 
 fn changed(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
@@ -178,9 +178,9 @@ fn changed(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
 fn progress(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
     sentence.words("Progress");
     if let Some(progress) = event.get(Field::Progress) {
-        let number = |name: &str, front: &str, behind: &str, sentence: &mut SentenceBuilder| {
+        let number = |name: &str, front: &str, after: &str, sentence: &mut SentenceBuilder| {
             if let Some(number) = progress.get(name).filter(|node| node.number().is_some()) {
-                sentence.words(front).name(number.raw()).words(behind);
+                sentence.words(front).name(number.raw()).words(after);
             }
         };
         number("percent", ": ", " percent", sentence);
@@ -200,8 +200,8 @@ fn invoked(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
     name(event, Field::Tool, "without a name", sentence);
     summary(event, tongue, sentence);
     stakes(event, sentence);
-    text_behind(event, Field::Description, " It does: ", tongue, sentence);
-    text_behind(event, Field::ArgsSummary, " With: ", tongue, sentence);
+    push_text(event, Field::Description, " It does: ", tongue, sentence);
+    push_text(event, Field::ArgsSummary, " With: ", tongue, sentence);
     expected(event, sentence);
 }
 
@@ -221,7 +221,7 @@ fn output(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
     let complete = event.bool(Field::Complete) == Some(true);
     agent(event, sentence);
     sentence.words(if complete { " writes the last chunk" } else { " writes a chunk" });
-    name_behind(event, Field::OutputId, " of ", sentence);
+    push_name(event, Field::OutputId, " of ", sentence);
     if let Some(position) = event.int(Field::Position) {
         sentence.format(format_args!(", from character {position}"));
     }
@@ -235,16 +235,16 @@ fn output(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
 fn confirmation(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
     agent(event, sentence);
     sentence.words(" requests confirmation");
-    text_behind(event, Field::Action, ": ", tongue, sentence);
+    push_text(event, Field::Action, ": ", tongue, sentence);
     if !event.has(Field::Action) {
         sentence.words(".");
     }
     stakes(event, sentence);
-    text_behind(event, Field::Consequence, " Consequence: ", tongue, sentence);
+    push_text(event, Field::Consequence, " Consequence: ", tongue, sentence);
     spoken(event, Field::Action, tongue, sentence);
     deadline(event, sentence);
     if event.has(Field::DefaultDecision) {
-        name_behind(event, Field::DefaultDecision, "", sentence);
+        push_name(event, Field::DefaultDecision, "", sentence);
         sentence.words(".");
     } else {
         sentence.words("nothing is said.");
@@ -254,11 +254,11 @@ fn confirmation(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder)
 fn clarification(event: &Reading<'_>, tongue: u8, sentence: &mut SentenceBuilder) {
     agent(event, sentence);
     sentence.words(" asks");
-    text_behind(event, Field::Question, ": ", tongue, sentence);
+    push_text(event, Field::Question, ": ", tongue, sentence);
     if !event.has(Field::Question) {
         sentence.words(".");
     }
-    text_behind(event, Field::AnswerContext, " Context: ", tongue, sentence);
+    push_text(event, Field::AnswerContext, " Context: ", tongue, sentence);
     if let Some(choices) = event.get(Field::Choices) {
         let mut count = 0;
         for choice in choices.items() {
@@ -346,13 +346,13 @@ fn name(event: &Reading<'_>, field: Field, missing: &str, sentence: &mut Sentenc
     };
 }
 
-fn name_behind(event: &Reading<'_>, field: Field, front: &str, sentence: &mut SentenceBuilder) {
+fn push_name(event: &Reading<'_>, field: Field, front: &str, sentence: &mut SentenceBuilder) {
     if let Some(name) = event.text(field) {
         sentence.words(front).name(&name);
     }
 }
 
-fn text_behind(event: &Reading<'_>, field: Field, front: &str, tongue: u8, sentence: &mut SentenceBuilder) {
+fn push_text(event: &Reading<'_>, field: Field, front: &str, tongue: u8, sentence: &mut SentenceBuilder) {
     if let Some(text) = event.text(field) {
         sentence.words(front).text(&text, tongue).stop();
     }

@@ -16,7 +16,7 @@ use crate::approved::DIFF;
 use crate::paths::{Expected, Found, Links, PathError, Root, WorkspacePath, Written, io_failed, revision};
 use crate::tool::{FileChange, Job, NewArtifact, Preview, Target};
 use crate::tools::diff::{self, Patch};
-use crate::tools::ending::{CallFailure, run_blocking};
+use crate::tools::ending::{CallFailure, counted, run_blocking};
 use crate::tools::limits;
 use crate::tools::read_file::is_binary;
 
@@ -64,8 +64,7 @@ impl ChangePlan {
     /// `1 hunk, +1/-1 line`, or `new file, 42 lines`.
     fn summary(&self) -> String {
         if self.is_new() {
-            let lines = if self.patch.additions == 1 { "line" } else { "lines" };
-            format!("new file, {} {lines}", self.patch.additions)
+            format!("new file, {}", counted(self.patch.additions, "line", "lines"))
         } else {
             self.patch.summary()
         }
@@ -301,8 +300,7 @@ pub(crate) fn summary(plans: &[ChangePlan]) -> String {
         additions += plan.patch.additions;
         deletions += plan.patch.deletions;
     }
-    let files = if plans.len() == 1 { "file" } else { "files" };
-    format!("{} {files}, +{additions}/-{deletions} lines", plans.len())
+    format!("{}, +{additions}/-{deletions} lines", counted(plans.len() as u64, "file", "files"))
 }
 
 #[cfg(test)]

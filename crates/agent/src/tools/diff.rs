@@ -6,6 +6,7 @@
 
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
+use crate::tools::ending::counted;
 use crate::tools::limits;
 
 /// A diff and its figures.
@@ -67,9 +68,9 @@ impl Patch {
 
     /// `1 hunk, +1/-1 line`.
     pub(crate) fn summary(&self) -> String {
-        let hunks = if self.hunks == 1 { "hunk" } else { "hunks" };
+        let hunks = counted(self.hunks, "hunk", "hunks");
         let lines = if self.additions.max(self.deletions) == 1 { "line" } else { "lines" };
-        format!("{} {hunks}, +{}/-{} {lines}", self.hunks, self.additions, self.deletions)
+        format!("{hunks}, +{}/-{} {lines}", self.additions, self.deletions)
     }
 }
 

@@ -111,6 +111,11 @@ pub(crate) fn first_line(text: &str) -> String {
     cut(text.lines().next().unwrap_or_default(), limits::SUMMARY_CHARS_MAX)
 }
 
+/// A number with its unit: `1 match`, `2 matches`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Truncates a text to `chars` characters and marks the cut with `…`.
 pub(crate) fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::limits::PATTERN_CHARS_MAX;
 use crate::paths::{Links, Root};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
-use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed};
+use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed, counted};
 use crate::tools::limits;
 use crate::tools::rooted::in_root;
 use crate::tools::walk::Walk;
@@ -97,10 +97,7 @@ async fn glob(job: Job<'_>) -> Result<Outcome, CallFailure> {
     if output.is_empty() {
         output.push_str("No files match.");
     }
-    let summary = match files.count {
-        1 => "1 file".to_owned(),
-        count => format!("{count} files"),
-    };
+    let summary = counted(files.count, "file", "files");
     let done = GlobCompleted::new(job.call.clone(), pattern, files.matches, files.count, files.truncated);
     Ok(completed(output, summary, vec![Payload::ToolGlobCompleted(Box::new(done)).into()]))
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::limits::{PATTERN_CHARS_MAX, REGEX_BYTES_MAX};
 use crate::paths::{Found, Links, Root, WorkspacePath};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
-use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed, cut};
+use crate::tools::ending::{CallFailure, Halt, WorkMonitor, completed, counted, cut};
 use crate::tools::glob::{line, matcher};
 use crate::tools::input;
 use crate::tools::limits;
@@ -100,23 +100,25 @@ async fn grep(job: Job<'_>) -> Result<Outcome, CallFailure> {
     let cancel = job.cancel.clone();
     let mut hits = in_root(job.world, job.terms, move |root| search(root, &input, &cancel)).await?;
     if hits.out_of_time {
-        hits.shown.push_str(
-            "[the search ran out of time; the results are incomplete; search a smaller \
-                             folder]\n",
-        );
+        hits.shown
+            .push_str("[the search ran out of time; the results are incomplete; search a smaller folder]\n");
     } else if hits.full {
         let count = hits.matches.len();
         hits.shown
             .push_str(&format!("[stopped after {count} matches; use a narrower pattern, path or glob]\n"));
     }
     if hits.unread > 0 {
-        hits.shown.push_str(&format!("[{} files could not be searched completely]\n", hits.unread));
+        hits.shown.push_str(&format!(
+            "[{} could not be searched completely]\n",
+            counted(hits.unread, "file", "files")
+        ));
     }
     if hits.shown.is_empty() {
-        hits.shown = format!("No matches in {} files.", hits.files);
+        hits.shown = format!("No matches in {}.", counted(hits.files, "file", "files"));
     }
     let count = hits.matches.len() as u64;
-    let summary = format!("{count} matches in {} files searched", hits.files);
+    let files = counted(hits.files, "file", "files");
+    let summary = format!("{} in {files} searched", counted(count, "match", "matches"));
     let truncated = hits.full || hits.out_of_time || hits.unread > 0 || hits.cut;
     let mut done = GrepCompleted::new(job.call.clone(), pattern, hits.matches, count, truncated);
     done.files_searched = Some(hits.files);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::paths::{Root, WorkspacePath};
 use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
-use crate::tools::ending::CallFailure;
+use crate::tools::ending::{CallFailure, counted};
 use crate::tools::input;
 use crate::tools::limits;
 use crate::tools::replace::replace;
@@ -62,10 +62,13 @@ impl FileEditor for MultiEdit {
                 paths.push(path.to_owned());
             }
         }
-        let noun = if edits.len() == 1 { "edit" } else { "edits" };
-        let files = if paths.len() == 1 { "file" } else { "files" };
+        let (edit_count, file_count) = (edits.len() as u64, paths.len() as u64);
         Intent {
-            action: format!("Apply {} {noun} to {} {files}.", edits.len(), paths.len()),
+            action: format!(
+                "Apply {} to {}.",
+                counted(edit_count, "edit", "edits"),
+                counted(file_count, "file", "files")
+            ),
             paths,
             consequence: "Changes the files. The changes can be undone with the stored patches.",
         }

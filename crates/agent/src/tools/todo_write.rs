@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::tool::{Assessment, Job, Outcome, Tool};
-use crate::tools::ending::{CallFailure, completed};
+use crate::tools::ending::{CallFailure, completed, counted};
 use crate::tools::input;
 use crate::tools::limits;
 
@@ -62,7 +62,11 @@ impl Tool for TodoWrite {
 
     fn assess(&self, input: &Value) -> Assessment {
         let count = input.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
-        input::harmless(&format!("{count} to-do items"), "Replace the to-do list.", Vec::new())
+        input::harmless(
+            &counted(count as u64, "to-do item", "to-do items"),
+            "Replace the to-do list.",
+            Vec::new(),
+        )
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {

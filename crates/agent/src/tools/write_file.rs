@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::paths::Root;
 use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
-use crate::tools::ending::CallFailure;
+use crate::tools::ending::{CallFailure, counted};
 use crate::tools::input;
 use crate::tools::limits;
 
@@ -41,11 +41,10 @@ impl FileEditor for WriteFile {
 
     fn intent(input: &Value) -> Intent {
         let path = input::text(input, "path");
-        let bytes = input::text(input, "content").len();
-        let unit = if bytes == 1 { "byte" } else { "bytes" };
+        let size = counted(input::text(input, "content").len() as u64, "byte", "bytes");
         Intent {
             paths: vec![path.to_owned()],
-            action: format!("Write {bytes} {unit} to the file {path}."),
+            action: format!("Write {size} to the file {path}."),
             consequence: "Replaces the whole content of the file. The change can be undone with the stored patch.",
         }
     }

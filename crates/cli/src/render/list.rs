@@ -63,8 +63,8 @@ pub(crate) fn sessions(sessions: &[Session]) -> Vec<String> {
 }
 
 /// One line a question: id, status, the question, time of asking, run.
-pub(crate) fn clarifications(clarification: &[Clarification]) -> Vec<String> {
-    let rows = clarification.iter().map(|clarification| {
+pub(crate) fn clarifications(clarifications: &[Clarification]) -> Vec<String> {
+    let rows = clarifications.iter().map(|clarification| {
         [
             clean::line(&clarification.id),
             clean::line(&clarification.status),
@@ -77,8 +77,8 @@ pub(crate) fn clarifications(clarification: &[Clarification]) -> Vec<String> {
 }
 
 /// One line a handoff: id, status, what it is about, time of asking, run.
-pub(crate) fn handoffs(handoff: &[Handoff]) -> Vec<String> {
-    let rows = handoff.iter().map(|handoff| {
+pub(crate) fn handoffs(handoffs: &[Handoff]) -> Vec<String> {
+    let rows = handoffs.iter().map(|handoff| {
         [
             clean::line(&handoff.id),
             clean::line(&handoff.status),

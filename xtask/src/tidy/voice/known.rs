@@ -45,7 +45,7 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/aaep-kit", "asked", 87),
     ("crates/aaep-kit", "gone", 19),
     ("crates/aaep-kit", "heard", 231),
-    ("crates/aaep-kit", "nobody", 62),
+    ("crates/aaep-kit", "nobody", 58),
     ("crates/aaep-kit", "said", 114),
     ("crates/aaep-kit", "say", 30),
     ("crates/aaep-kit", "says", 94),

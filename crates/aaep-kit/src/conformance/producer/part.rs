@@ -126,7 +126,7 @@ scenes! {
     Twice Nothing [] Always Able Whole "the same action asked for twice", => prompt::twice;
     Question Nothing [] Always Able Whole "questions", => question::settle_question;
     Handoff Nothing [] Always Able Whole "a handoff", => question::handoff;
-    Leaving OwnTerms [CANNOT_REPLY] Always Mute Part "a prompt with nobody who can answer", => leaving::nobody;
+    Leaving OwnTerms [CANNOT_REPLY] Always Mute Part "a prompt with nobody who can answer", => leaving::without_approver;
     Leaving OwnTerms [ONE_CANNOT]
         Always Able Part "one who can answer beside one who cannot",
         Always Mute Part "one who cannot answer",

@@ -72,7 +72,7 @@ async fn matches_bytes_and_line_lengths_are_limited() {
     let mut scene = Scene::with(&[("ok", "y\n")]);
     scene.put("line", "z".repeat(limits::GREP_LINE_BYTES_MAX * 2).as_bytes());
     let outcome = scene.run("grep", json!({ "pattern": "y" })).await;
-    assert_eq!(outcome.output, "ok:1:y\n[1 files could not be searched completely]\n");
+    assert_eq!(outcome.output, "ok:1:y\n[1 file could not be searched completely]\n");
     assert_eq!(scene.events(&outcome).remove(0).1["truncated"], true);
 }
 

@@ -171,9 +171,9 @@ async fn from_strangers(
     unauthenticated(harness, talk, prompt, prompt_ref).await;
     let mut settled = None;
     if harness.is_strict() && settled.is_none() {
-        let nobody = format!("sub_{:032x}", harness.world.entropy.draw());
+        let unknown = format!("sub_{:032x}", harness.world.entropy.draw());
         let text =
-            PromptRef { subscription: nobody, ..prompt_ref.clone() }.decide(harness, "accept").to_string();
+            PromptRef { subscription: unknown, ..prompt_ref.clone() }.decide(harness, "accept").to_string();
         let answer = talk.send_ineffective(&text).await?;
         remember(harness, "a reply for an unknown subscription".into(), answer);
         settled = effect(talk, prompt).await;

@@ -21,7 +21,7 @@ use crate::scenario::Scenario;
 
 const KIND: Kind = Kind::AwaitingConfirmation;
 
-pub(super) async fn nobody(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+pub(super) async fn without_approver(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
     let talk = &talks[0];
     let spec = &specs::CANNOT_REPLY;
     let session = harness.begin(talk, Scenario::Confirm).await?;
