@@ -52,13 +52,10 @@ test('pictures of a run are shown where they are named, with and without a token
   for (const start of [startServer, startClosedServer]) {
     const server = await start(t);
     const run = await picturedRun(server);
-    const page = await openPage(t, browser, `${server.origin}/#${run}`);
-    page.expectStatus(404);
+    const page = await openPage(t, browser, `${server.origin}/#${run}`, { statuses: server.token ? [401, 404] : [404] });
     if (server.token) {
-      page.expectStatus(401);
       await page.getByLabel('Token', { exact: true }).fill(server.token);
       await page.getByRole('button', { name: 'Sign in' }).click();
-      page.expectStatus(404);
     }
     const feed = page.getByRole('feed');
     const wide = (picture) => picture.evaluate((image) => image.decode().then(() => image.naturalWidth));
@@ -130,8 +127,7 @@ test('the keyboard keeps its place when another view or run is shown', TEST, asy
 test('with forced colours the view that is shown, the chosen run and the focus can be told', TEST, async (t) => {
   const server = await startServer(t);
   const run = await picturedRun(server);
-  const page = await openPage(t, browser, `${server.origin}/#${run}`, { forcedColors: 'active' });
-  page.expectStatus(404);
+  const page = await openPage(t, browser, `${server.origin}/#${run}`, { forcedColors: 'active', statuses: [404] });
   await page.getByRole('feed').getByRole('img', { name: 'red.png' }).waitFor();
   await page.locator('#runs a[aria-current]').waitFor();
   const borders = await page.locator('#views a').evaluateAll((links) => links.map((link) => [link.hasAttribute('aria-current'), getComputedStyle(link).borderBottomColor]));

@@ -23,16 +23,18 @@ export function launch() {
 }
 
 /// A page in a context of its own. Errors on its console fail the test, except failures to reach a
-/// server that the test has taken away (`page.expectOutage(true)`) and one answer (`page.expectStatus(404)`).
-export async function openPage(t, browser, url, options = {}) {
+/// server that the test has taken away (`page.expectOutage(true)`) and responses with an expected status: from the
+/// first request on (`statuses`), or later (`page.expectStatus(404)`).
+export async function openPage(t, browser, url, { statuses = [], ...options } = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const complaints = [];
   let outage = false;
-  let answer = null;
+  const failures = [];
   page.expectStatus = (status) => {
-    answer = `the server responded with a status of ${status} `;
+    failures.push(`the server responded with a status of ${status} `);
   };
+  statuses.forEach(page.expectStatus);
   page.expectOutage = (expected) => {
     outage = expected;
   };
@@ -40,7 +42,7 @@ export async function openPage(t, browser, url, options = {}) {
   page.on('console', (message) => {
     if (message.type() !== 'error') return;
     const unreachable = /net::ERR_(CONNECTION|INCOMPLETE|EMPTY|SOCKET|NETWORK)/.test(message.text());
-    const expected = (outage && unreachable) || (answer && message.text().includes(answer));
+    const expected = (outage && unreachable) || failures.some((failure) => message.text().includes(failure));
     if (!expected) complaints.push(`${message.text()} (${message.location().url})`);
   });
   atEnd(t, async () => {

@@ -27,8 +27,7 @@ test('a token is asked for, and with it the page follows a run live', TEST, asyn
   const producer = new Producer(server, run);
   await producer.append([...BEGINNING, ...OUTPUT]);
 
-  const page = await openPage(t, browser, `${server.origin}/#${run}/events`);
-  page.expectStatus(401);
+  const page = await openPage(t, browser, `${server.origin}/#${run}/events`, { statuses: [401] });
   await page.getByLabel(FIELD).waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.id), 'entry-token', 'the field has the focus');
   assert.equal(await page.evaluate(() => document.querySelector('main').inert), true);

@@ -1,4 +1,4 @@
-//! The command line: the table of verbs, and the options that several of them have. See [`CommandLine`].
+//! The command line: the table of verbs and their shared options. Start at [`CommandLine`].
 
 mod capture;
 mod completion;
@@ -33,7 +33,7 @@ enum Verb {
     /// Record the events of a producer
     Capture(Box<capture::Capture>),
     /// Serve a recording to subscribers
-    Replay(replay::Again),
+    Replay(replay::ReplayCommand),
     /// Serve the server's events as JSON-RPC on standard input and output
     Stdio(stdio::Stdio),
     /// Check files of events against the protocol's rules
@@ -70,7 +70,7 @@ impl Verb {
     }
 }
 
-/// How a verb prints what it found.
+/// Output format of a verb.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Plain text
@@ -80,13 +80,13 @@ enum Format {
 }
 
 impl Format {
-    /// The format of this verb wins over the one of all.
+    /// The verb's own option takes precedence over the global one.
     fn of(format: Option<Format>, json: bool) -> Format {
         format.unwrap_or(if json { Format::Json } else { Format::Text })
     }
 }
 
-/// How breaches of rules are graded.
+/// How rule violations are graded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Profile {
     /// Every requirement of the specification

@@ -1,4 +1,4 @@
-//! Why a verb fails, and the exit status of each failure. See [`Failure`].
+//! Failures of verbs and their exit statuses. Start at [`Failure`].
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use recount_command_line::clean;
 use recount_command_line::output::{OutputError, aside};
 
-/// The statuses, as `aaep help` prints them.
+/// The exit statuses, as printed by `aaep help`.
 pub(crate) const EXIT_STATUSES: &str = "\
 Exit status:
   0  success
@@ -15,18 +15,18 @@ Exit status:
   3  the producer or subscriber is unreachable
   5  the program itself failed, such as a port that is in use";
 
-/// Why a verb did not do what was requested.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The other side refused.
+    /// The producer or subscriber refused the request.
     Refused(String),
     Usage(String),
-    /// The result is negative, and was printed as data.
-    No,
+    /// The result is negative and is already printed as data.
+    Negative,
     Unreachable(String),
-    /// Something within this program or this machine.
-    Own(String),
-    /// The reader of the output has closed it, so there is nothing left to do.
+    /// A failure of this program or of the machine.
+    Internal(String),
+    /// The reader has closed the output, so no more work remains.
     OutputClosed,
 }
 
@@ -34,10 +34,10 @@ impl Failure {
     fn status(&self) -> u8 {
         match self {
             Failure::OutputClosed => 0,
-            Failure::Refused(_) | Failure::No => 1,
+            Failure::Refused(_) | Failure::Negative => 1,
             Failure::Usage(_) => 2,
             Failure::Unreachable(_) => 3,
-            Failure::Own(_) => 5,
+            Failure::Internal(_) => 5,
         }
     }
 }
@@ -45,17 +45,18 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Refused(why) | Failure::Usage(why) | Failure::Unreachable(why) | Failure::Own(why) => {
-                f.write_str(why)
-            }
-            Failure::No | Failure::OutputClosed => Ok(()),
+            Failure::Refused(why)
+            | Failure::Usage(why)
+            | Failure::Unreachable(why)
+            | Failure::Internal(why) => f.write_str(why),
+            Failure::Negative | Failure::OutputClosed => Ok(()),
         }
     }
 }
 
 impl From<OutputError> for Failure {
     fn from(why: OutputError) -> Self {
-        if why.is_closed() { Failure::OutputClosed } else { Failure::Own(why.to_string()) }
+        if why.is_closed() { Failure::OutputClosed } else { Failure::Internal(why.to_string()) }
     }
 }
 
@@ -65,7 +66,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Reports a failure on stderr, and its status to the shell.
+/// Prints a failure on stderr and returns its exit status.
 pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let why = failure.to_string();

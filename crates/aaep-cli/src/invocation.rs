@@ -1,6 +1,6 @@
-//! What a verb is run with: the options of every command, standard output, and the runtime of its work.
+//! The context of a verb: global options, standard output and the async runtime.
 //!
-//! It must not know verbs. See [`Invocation`].
+//! It must not know any verb. Start at [`Invocation`].
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::failure::Failure;
 
 pub(crate) type Output = recount_command_line::output::Output<Failure>;
 
-/// Threads of a verb whose reads of standard input cannot be cancelled.
+/// Threads for verbs whose reads of standard input cannot be cancelled.
 const THREADS: usize = 2;
 
-/// Options of every verb.
+/// Global options.
 #[derive(Args)]
 pub(crate) struct Invocation {
     /// URL of the server
@@ -38,7 +38,7 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    /// The same, with the source that only the parser knows.
+    /// Adds the source of the token, which only the parser knows.
     pub(crate) fn with_sources(self, matches: &ArgMatches) -> Self {
         let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
         Invocation { token_source: matches.value_source("token"), ..self }
@@ -52,13 +52,13 @@ impl Invocation {
     }
 }
 
-/// Waits for work on this thread.
+/// Runs async work on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().map_err(no_runtime)?.block_on(work)
 }
 
-/// Waits for work on threads. What still waits when it is done, such as for a typed line, is dropped.
+/// Runs async work on several threads. Tasks that remain at its end, such as reads of standard input, are dropped.
 pub(crate) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(THREADS).enable_all().build().map_err(no_runtime)?;
@@ -68,5 +68,5 @@ pub(crate) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) 
 }
 
 fn no_runtime(why: std::io::Error) -> Failure {
-    Failure::Own(format!("cannot start the async runtime: {why}"))
+    Failure::Internal(format!("cannot start the async runtime: {why}"))
 }

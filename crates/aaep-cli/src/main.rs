@@ -1,6 +1,7 @@
-//! `aaep`: tools for developers of the Agent Accessibility Event Protocol, for producers and subscribers of any make.
+//! The program `aaep`: developer tools for any producer or subscriber of the Agent Accessibility Event Protocol.
 //!
-//! Each verb is a file in `command/`; [`command`] has the table of them. This program must not know runs, or Recount's own protocols.
+//! Each verb is a file in `command/`; [`command`] has the table of verbs. This program must not know runs or Recount's
+//! own protocols.
 
 mod command;
 mod failure;

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use recount_aaep::MessageKind;
-use recount_aaep::kind::{Kind, Named, named};
+use recount_aaep::kind::{Kind, TypeClass, classify};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A look at a JSON object: its fields that are texts, of the names below. Of a key that comes twice, the first counts.
+/// The string fields of a JSON object that have the names below. If a key appears twice, the first value is used.
 #[derive(Debug, Default)]
 pub struct Glance {
     pub name: Option<String>,
@@ -22,35 +22,36 @@ pub struct Glance {
 }
 
 impl Glance {
-    /// `None` when the text is no JSON object.
+    /// Parses the fields; `None` if the text is not a JSON object.
     pub fn at(text: &str) -> Option<Glance> {
         serde_json::from_str(text).ok()
     }
 
-    /// Which message it is; `None` for events and for what is none of the protocol's.
+    /// The kind of the message; `None` for events and for unknown messages.
     pub fn kind(&self) -> Option<MessageKind> {
         self.name.as_deref().and_then(MessageKind::of_name)
     }
 
-    /// Whether it answers a handshake.
-    pub fn is_answer(&self) -> bool {
+    /// Whether it is the response to a handshake.
+    pub fn is_handshake_response(&self) -> bool {
         matches!(self.kind(), Some(MessageKind::SubscriptionAccepted | MessageKind::SubscriptionRejected))
     }
 
-    /// Which of the twelve events it is.
+    /// The kind of a core event.
     pub fn event_kind(&self) -> Option<Kind> {
-        match named(self.name.as_deref()?) {
-            Named::Core(kind) => Some(kind),
+        match classify(self.name.as_deref()?) {
+            TypeClass::Core(kind) => Some(kind),
             _ => None,
         }
     }
 
-    /// Whether its type is one that events have, of an extension or not.
+    /// Whether its type is an event type, including types of extensions.
     pub fn is_event(&self) -> bool {
-        self.kind().is_none() && self.name.as_deref().is_some_and(|name| named(name) != Named::Malformed)
+        self.kind().is_none()
+            && self.name.as_deref().is_some_and(|name| classify(name) != TypeClass::Malformed)
     }
 
-    fn place(&mut self, name: &str) -> Option<&mut Option<String>> {
+    fn field_mut(&mut self, name: &str) -> Option<&mut Option<String>> {
         Some(match name {
             "type" => &mut self.name,
             "event_id" => &mut self.event_id,
@@ -65,13 +66,13 @@ impl Glance {
 
 impl<'de> Deserialize<'de> for Glance {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Looking)
+        deserializer.deserialize_map(GlanceVisitor)
     }
 }
 
-struct Looking;
+struct GlanceVisitor;
 
-impl<'de> Visitor<'de> for Looking {
+impl<'de> Visitor<'de> for GlanceVisitor {
     type Value = Glance;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,11 +82,11 @@ impl<'de> Visitor<'de> for Looking {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Glance, A::Error> {
         let mut glance = Glance::default();
         while let Some(key) = map.next_key::<Cow<'_, str>>()? {
-            match glance.place(&key) {
-                // As it stands: a number that nobody could read must not spoil the look.
-                Some(place @ None) => {
+            match glance.field_mut(&key) {
+                // A raw value: a number outside the range of parsers must not fail the whole parse.
+                Some(field @ None) => {
                     let value = map.next_value::<&'de RawValue>()?;
-                    *place = serde_json::from_str(value.get()).ok();
+                    *field = serde_json::from_str(value.get()).ok();
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -96,7 +97,7 @@ impl<'de> Visitor<'de> for Looking {
     }
 }
 
-/// JSON on one line: between its parts a line end is a blank, and within a text there is none.
+/// Puts JSON on one line. A line end between tokens becomes a space; strings contain none.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     let text = text.trim_matches([' ', '\t', '\r', '\n']);
     match text.contains(['\n', '\r']) {
@@ -110,10 +111,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_glance_sees_what_a_text_is_and_nothing_else() {
+    fn a_glance_reads_the_known_fields_only() {
         let glance = Glance::at(r#" {"type":"subscription.accepted","subscription_id":"sub_1","x":[1e999]}"#);
         let glance = glance.unwrap();
-        assert!(glance.is_answer() && !glance.is_event());
+        assert!(glance.is_handshake_response() && !glance.is_event());
         assert_eq!(glance.subscription_id.as_deref(), Some("sub_1"));
         let glance = Glance::at(r#"{"type":"aaep:subscription.rejected"}"#).unwrap();
         assert_eq!(glance.kind(), Some(MessageKind::SubscriptionRejected));
@@ -122,7 +123,7 @@ mod tests {
         let glance =
             Glance::at(r#"{"type":"aaep:agent.x","type":"subscription.close","event_id":"evt\u005f1"}"#);
         let glance = glance.unwrap();
-        assert_eq!(glance.name.as_deref(), Some("aaep:agent.x"), "the first of two counts");
+        assert_eq!(glance.name.as_deref(), Some("aaep:agent.x"), "the first value is used");
         assert_eq!(glance.event_id.as_deref(), Some("evt_1"));
         assert!(!Glance::at(r#"{"type":"ack"}"#).unwrap().is_event());
         for none in ["", "[1]", "7", "{\"a\"", "\"x\"", "{} {}"] {

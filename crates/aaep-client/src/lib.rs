@@ -1,7 +1,7 @@
-//! A client of any producer of the Agent Accessibility Event Protocol: [`link`] connects to one over HTTP, over a
-//! WebSocket or as a command, receives its messages and sends replies; [`glance`] reads a few fields of a message.
+//! A client for producers of the Agent Accessibility Event Protocol: [`link`] connects over HTTP, over a WebSocket or
+//! to a child process, receives messages and sends replies; [`glance`] reads a few fields of a message.
 //!
-//! It must not know what events mean, or what a message is received for.
+//! This crate must not know what events mean or how received messages are used. Start at [`link::Link`].
 
 pub mod glance;
 pub mod limits;

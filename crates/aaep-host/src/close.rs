@@ -1,40 +1,40 @@
-//! Why the host closes a WebSocket, with the codes of the protocol and of WebSockets.
+//! Close codes: the reasons for which the host closes a WebSocket.
 
-/// Why a connection is closed.
+/// The reason for closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Close {
-    /// Nothing more comes.
+    /// The stream has ended.
     Clean,
     Rejected,
-    /// There was no handshake in time.
+    /// No handshake arrived in time.
     NoHandshake,
-    /// The subscriber asked for it.
-    Asked,
-    /// The subscription is not open any more, or there are too many readers.
+    /// The subscriber requested it.
+    Requested,
+    /// The subscription is no longer open, or the limit of readers is reached.
     Unavailable,
-    /// The token is not valid, or not any more.
+    /// The token is invalid or has expired.
     Unauthenticated,
-    /// The token does not permit to subscribe.
+    /// The token does not permit the subscription.
     Denied,
-    /// The server ends.
+    /// The server shuts down.
     Shutdown,
     NotText,
     /// A text frame is not UTF-8.
     NotUtf8,
-    /// A message is larger than the policy permits.
+    /// A message exceeds the limit of the policy.
     TooLarge,
-    /// A frame is broken, or against the rules of WebSockets.
+    /// A frame violates the WebSocket protocol.
     Unreadable,
 }
 
 impl Close {
-    /// The code and the reason to close with.
+    /// The close code and its reason text.
     pub fn frame(self) -> (u16, &'static str) {
         match self {
             Close::Clean => (4000, "all events were sent"),
             Close::Rejected => (4001, "the subscription was rejected"),
             Close::NoHandshake => (4004, "no subscription.request arrived in time"),
-            Close::Asked => (4005, "closed on request"),
+            Close::Requested => (4005, "closed on request"),
             Close::Unavailable => {
                 (1013, "the subscription is no longer open, or the limit of subscribers is reached")
             }

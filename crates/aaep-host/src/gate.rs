@@ -1,5 +1,5 @@
-//! What happens to every request before and after its route: the caller is identified, preflight requests of browsers
-//! are answered, and pages of other origins are let in where the policy says so.
+//! Middleware around every route: identifies the caller, answers CORS preflight requests and adds CORS headers where
+//! the policy allows them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, header};
 
-use crate::policy::{InUse, Pages, Policy, Preflight};
+use crate::policy::{LegacySurface, Pages, Policy, Preflight};
 use crate::{Producer, response};
 
 pub(super) async fn gate<P: Producer>(
@@ -18,15 +18,15 @@ pub(super) async fn gate<P: Producer>(
 ) -> Response {
     let policy = producer.policy();
     let (mut parts, body) = request.into_parts();
-    let mut open_to_pages =
+    let mut allows_cors =
         policy.pages.is_some_and(|pages| pages.versioned || !parts.uri.path().starts_with("/aaep/"));
     let mut response = match producer.admit(&parts) {
         Err(refused) => {
-            open_to_pages = true;
+            allows_cors = true;
             *refused
         }
         Ok(_) if parts.method == Method::OPTIONS && grants_preflight(policy, parts.uri.path()) => {
-            open_to_pages = true;
+            allows_cors = true;
             response::empty(StatusCode::NO_CONTENT)
         }
         Ok(caller) => {
@@ -34,8 +34,8 @@ pub(super) async fn gate<P: Producer>(
             next.run(Request::from_parts(parts, body)).await
         }
     };
-    if let Some(pages) = policy.pages.filter(|_| open_to_pages) {
-        let_in(&pages, &mut response);
+    if let Some(pages) = policy.pages.filter(|_| allows_cors) {
+        add_cors_headers(&pages, &mut response);
     }
     response
 }
@@ -44,14 +44,14 @@ fn grants_preflight(policy: &Policy, path: &str) -> bool {
     let Some(pages) = &policy.pages else { return false };
     pages.preflight == Preflight::AtAnyPath
         || ["/aaep/v1/subscriptions", "/aaep/v1/events", "/aaep/v1/replies"].contains(&path)
-        || policy.in_use.is_some_and(|InUse { base, sessions }| match path.strip_prefix(base) {
+        || policy.legacy.is_some_and(|LegacySurface { base, sessions }| match path.strip_prefix(base) {
             Some("/events" | "/messages" | "/healthz") => true,
             Some("/sessions") => sessions,
             _ => false,
         })
 }
 
-fn let_in(pages: &Pages, response: &mut Response) {
+fn add_cors_headers(pages: &Pages, response: &mut Response) {
     let headers = response.headers_mut();
     let mut add = |name, value| headers.insert(name, HeaderValue::from_static(value));
     add(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");

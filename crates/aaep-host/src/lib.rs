@@ -1,8 +1,8 @@
 //! Serves a producer of the Agent Accessibility Event Protocol over HTTP and WebSocket: routes, statuses, event
-//! streams, close codes and bounds, on the specification's surface (`/aaep/v1`) and on the surface in use (`/events`).
+//! streams, close codes and bounds, on the specification's surface (`/aaep/v1`) and on the legacy surface (`/events`).
 //!
-//! A user implements [`Producer`] and passes it to [`service`], or to [`routes`] where other routes are beside it. The
-//! host must not know what a producer's events are, where they are stored, or who listens on the socket.
+//! Implement [`Producer`] and pass it to [`service`], or to [`routes`] to merge them with other routes. This crate must
+//! not know what a producer's events mean, where they are stored, or which program opened the socket.
 
 mod close;
 mod gate;
@@ -21,9 +21,9 @@ use axum::middleware;
 use axum::routing::{any, get, post};
 
 pub use close::Close;
-pub use policy::{InUse, Pages, Policy, Preflight, Sockets};
+pub use policy::{LegacySurface, Pages, Policy, Preflight, Sockets};
 pub use problem::{Problem, Route};
-pub use producer::{Feed, Handshake, Item, Place, Producer, Rejected, Reply, Source};
+pub use producer::{Feed, Handshake, Item, Producer, Rejected, Reply, Source, StreamRoute};
 
 /// The path of the manifest.
 pub const MANIFEST: &str = "/.well-known/aaep-manifest.json";
@@ -31,9 +31,9 @@ pub const MANIFEST: &str = "/.well-known/aaep-manifest.json";
 /// The subprotocol of the specification's WebSocket.
 pub const SUBPROTOCOL: &str = "aaep.v1";
 
-/// The routes of a producer, and a refusal at every other path.
+/// The routes of a producer, with a 404 response at every other path.
 pub fn service<P: Producer>(producer: Arc<P>) -> Router {
-    gated(bare_routes(producer.policy()).fallback(requests::nowhere::<P>), producer)
+    gated(bare_routes(producer.policy()).fallback(requests::not_found::<P>), producer)
 }
 
 /// The routes of a producer alone, to be merged with others.
@@ -48,19 +48,19 @@ fn gated<P: Producer>(router: Router<Arc<P>>, producer: Arc<P>) -> Router {
 fn bare_routes<P: Producer>(policy: &Policy) -> Router<Arc<P>> {
     let mut router = Router::new()
         .route("/aaep/v1/subscriptions", post(requests::subscriptions::<P>))
-        .route("/aaep/v1/events", get(stream::of_subscription::<P>))
+        .route("/aaep/v1/events", get(stream::versioned::<P>))
         .route("/aaep/v1/replies", post(requests::replies::<P>))
         .route("/aaep/v1/ws", any(socket::versioned::<P>));
     if policy.manifest {
         router = router.route(MANIFEST, get(requests::manifest::<P>));
     }
-    let Some(InUse { base, sessions }) = policy.in_use else { return router };
+    let Some(LegacySurface { base, sessions }) = policy.legacy else { return router };
     if sessions {
         router = router.route(&format!("{base}/sessions"), post(requests::sessions::<P>));
     }
     router
-        .route(&format!("{base}/events"), get(stream::of_room::<P>))
+        .route(&format!("{base}/events"), get(stream::legacy::<P>))
         .route(&format!("{base}/messages"), post(requests::messages::<P>))
         .route(&format!("{base}/healthz"), get(requests::health::<P>))
-        .route(&format!("{base}/ws"), any(socket::of_room::<P>))
+        .route(&format!("{base}/ws"), any(socket::legacy::<P>))
 }

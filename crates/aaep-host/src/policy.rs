@@ -1,5 +1,5 @@
-//! How the host serves one producer: which routes, which bounds, which pages of browsers. All bounds come from the
-//! `limits.rs` of the host's user.
+//! The host's configuration for one producer: routes, limits and CORS. The values of all limits come from the
+//! `limits.rs` of the calling crate.
 
 use std::time::Duration;
 
@@ -8,48 +8,48 @@ use crate::Close;
 /// The settings of one producer.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// The surface in use, if it is served.
-    pub in_use: Option<InUse>,
-    /// Whether there is a manifest.
+    /// The legacy surface, if it is served.
+    pub legacy: Option<LegacySurface>,
+    /// Whether a manifest is served.
     pub manifest: bool,
-    /// Bytes of a message from a subscriber; a longer one is refused with 413, or the connection ends.
+    /// Maximum bytes of a message from a subscriber. A longer one is rejected with 413, or the connection ends.
     pub message_bytes_max: usize,
-    /// Bytes of frames that are merged into one write, as far as they are ready; one frame may be longer.
+    /// Bytes up to which frames that are ready are merged into one write; one frame may be longer.
     pub write_bytes: usize,
-    /// How long a stream is silent before a comment or a ping shows that it lives; `None` sends neither.
+    /// How long a stream is idle before a comment or a ping is sent; `None` sends neither.
     pub heartbeat: Option<Duration>,
     pub sockets: Sockets,
-    /// The code and reason that a WebSocket is closed with; `None` ends the connection without them.
+    /// Maps to the code and reason of the close frame; `None` ends the connection without a close frame.
     pub closing: fn(Close) -> Option<(u16, &'static str)>,
-    /// Whether pages of other origins may use the producer; `None` leaves that to layers around the host.
+    /// CORS for pages of other origins; `None` leaves it to outer layers.
     pub pages: Option<Pages>,
 }
 
-/// The routes of the surface in use.
+/// The routes of the legacy surface, which existing subscribers use.
 #[derive(Debug, Clone, Copy)]
-pub struct InUse {
-    /// The path before `/events`, such as `/aaep/legacy/{room}`; the caller that `admit` finds holds the room.
+pub struct LegacySurface {
+    /// The path before `/events`, such as `/aaep/legacy/{room}`; `admit` puts the room into the caller.
     pub base: &'static str,
     /// Whether `POST /sessions` starts sessions.
     pub sessions: bool,
 }
 
-/// How WebSockets begin.
+/// How a WebSocket connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sockets {
-    /// As the specification says: the subprotocol, then a handshake within this time, then text frames only.
+    /// As specified: the subprotocol, then a handshake within this time, then text frames only.
     Strict { handshake_wait: Option<Duration> },
-    /// A stream is opened at once, the producer receives the handshake like any other message, and binary frames are
-    /// ignored. Only for producers that try subscribers.
+    /// Opens a stream at once, passes the handshake to the producer like any other message and ignores binary frames.
+    /// Only for producers that test subscribers.
     Lenient,
 }
 
-/// What pages of other origins may do.
+/// CORS settings for pages of other origins.
 #[derive(Debug, Clone, Copy)]
 pub struct Pages {
     pub allowed_headers: &'static str,
     pub exposed_headers: Option<&'static str>,
-    /// Whether `/aaep/v1` is for them too, or only the surface in use.
+    /// Whether they may use `/aaep/v1` too, or only the legacy surface.
     pub versioned: bool,
     pub preflight: Preflight,
 }

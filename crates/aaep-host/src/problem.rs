@@ -1,44 +1,44 @@
-//! Why a request cannot be served, and the response to it where a producer words none of its own.
+//! Reasons why a request cannot be served, each with its default response.
 
 use axum::response::Response;
 use http::StatusCode;
 
 use crate::response::{error, text};
 
-/// Why a request cannot be served.
+/// The reason why a request cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     NotFound,
-    /// The stream of a subscription was asked for, without its id.
+    /// The request for a stream has no subscription id.
     SubscriptionMissing,
     SubscriptionUnknown,
-    /// There are too many readers.
+    /// The limit of readers is reached.
     Full,
-    /// Events cannot be read at the moment.
+    /// Events cannot be read now.
     Unavailable,
-    /// A body that is no message that a producer takes. The response is the same whatever is wrong with it, so that a
-    /// sender learns nothing about prompts.
+    /// The body is not a message that producers accept. The response is always the same, so that it reveals nothing
+    /// about prompts.
     Malformed,
-    /// A body that is not UTF-8.
+    /// The body is not UTF-8.
     NotText,
     TooLarge,
     SubprotocolMissing,
 }
 
-/// Which route a request came to.
+/// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     Subscriptions,
     Events,
     Replies,
     Socket,
-    /// The surface in use.
-    Room,
+    /// The legacy surface.
+    Legacy,
     Other,
 }
 
 impl Problem {
-    /// The response where a producer has no words of its own.
+    /// The default response.
     pub fn response(self) -> Response {
         match self {
             Problem::NotFound => error(StatusCode::NOT_FOUND, "not_found", "no route matches this path"),

@@ -1,5 +1,5 @@
-//! The border between the host and a producer: [`Producer`], its readers ([`Feed`]), and what passes between them.
-//! Nothing here knows how a message is carried.
+//! The interface between the host and a producer: [`Producer`], its readers ([`Feed`]) and the values they exchange.
+//! This module must not know HTTP or WebSocket framing.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,21 +13,22 @@ use serde_json::Value;
 
 use crate::{Policy, Problem, Route};
 
-/// A source of events that subscribers can listen and reply to.
+/// A source of events with subscribers that listen and reply.
 ///
-/// Each call names the caller that [`Producer::admit`] found, so that a producer with several owners keeps them apart.
+/// Each method gets the caller that [`Producer::admit`] identified, so that a producer with several owners can separate
+/// them.
 pub trait Producer: Send + Sync + 'static {
-    /// The identity of a caller; `()` where all are equal.
+    /// The identity of a caller; `()` if all callers are equal.
     type Caller: Clone + Send + Sync + 'static;
     type Feed: Feed;
 
     /// How the host serves this producer.
     fn policy(&self) -> &Policy;
 
-    /// Identifies the caller of a request, or refuses it. Runs before everything else, for each request.
+    /// Identifies the caller of a request or rejects the request. Runs first for each request.
     fn admit(&self, request: &Parts) -> Result<Self::Caller, Box<Response>>;
 
-    /// Answers a `subscription.request` that came over HTTP or as the first message of a WebSocket.
+    /// Responds to a `subscription.request` sent over HTTP or as the first message of a WebSocket.
     fn subscribe(
         &self,
         caller: &Self::Caller,
@@ -35,18 +36,22 @@ pub trait Producer: Send + Sync + 'static {
         on_socket: bool,
     ) -> impl Future<Output = Handshake> + Send;
 
-    /// Opens a stream of events. `last_event_id` is as the caller sent it, and may be empty.
+    /// Opens a stream of events. `last_event_id` is unvalidated and may be empty.
     fn open(
         &self,
         caller: &Self::Caller,
-        place: Place<'_>,
+        route: StreamRoute<'_>,
         last_event_id: Option<&str>,
     ) -> impl Future<Output = Result<Self::Feed, Problem>> + Send;
 
-    /// Whether a stream of this subscription could be opened.
-    fn knows(&self, caller: &Self::Caller, subscription: &str) -> impl Future<Output = bool> + Send;
+    /// Whether a stream of this subscription can be opened.
+    fn has_subscription(
+        &self,
+        caller: &Self::Caller,
+        subscription: &str,
+    ) -> impl Future<Output = bool> + Send;
 
-    /// Takes a message of a subscriber: a reply, a renegotiation, a close, or what drivers of tests send.
+    /// Processes a message from a subscriber: a reply, a renegotiation, a close, or a test driver's message.
     fn receive(
         &self,
         caller: &Self::Caller,
@@ -57,7 +62,7 @@ pub trait Producer: Send + Sync + 'static {
     /// The state of the producer, as JSON.
     fn health(&self) -> Value;
 
-    /// The manifest as JSON text, if there is one.
+    /// The manifest as JSON text, if the producer has one.
     fn manifest(&self, _caller: &Self::Caller) -> Option<String> {
         None
     }
@@ -68,12 +73,12 @@ pub trait Producer: Send + Sync + 'static {
     }
 }
 
-/// A reader of one stream. Dropping it ends the reading.
+/// A reader of one stream. Dropping it closes the stream.
 pub trait Feed: Send + Sync + 'static {
-    /// Waits for the next item. May be dropped while it waits, and loses nothing then.
+    /// Waits for the next item. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Item> + Send;
 
-    /// The next item if there is one already; the host merges such items into one write.
+    /// The next item if it is ready; the host merges such items into one write.
     fn ready(&mut self) -> Option<Item> {
         None
     }
@@ -81,31 +86,31 @@ pub trait Feed: Send + Sync + 'static {
 
 /// Something to write to a subscriber.
 pub enum Item {
-    /// An event as one line of JSON, with the id to resume after.
+    /// An event as one line of JSON, with the id for resuming after it.
     Event { id: Option<Arc<str>>, text: Bytes },
-    /// A message of the handshake, which has no id and no name.
+    /// A handshake message, without an id or a name.
     Message(Bytes),
-    /// Bytes that are written to an event stream as they are, or as one frame of a WebSocket: text if they are UTF-8,
-    /// otherwise binary. Only for producers that break the framing on purpose.
+    /// Bytes written unchanged to an event stream, or as one WebSocket frame: text if they are UTF-8, otherwise binary.
+    /// Only for producers that break the framing on purpose.
     Raw(Bytes),
-    /// The stream is over.
+    /// The stream has ended.
     End(crate::Close),
 }
 
-/// Where a stream is opened.
+/// The route at which a stream is opened.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
+pub enum StreamRoute<'a> {
     /// `GET /events`.
-    Room,
+    Legacy,
     /// `/ws`.
-    RoomSocket,
+    LegacySocket,
     /// `GET /aaep/v1/events`.
     Subscription(&'a str),
     /// `/aaep/v1/ws`, after the handshake; without a subscription with [`crate::Sockets::Lenient`].
     Socket(Option<&'a str>),
 }
 
-/// Where a message came from.
+/// The origin of a message.
 pub enum Source<'a, F> {
     /// `POST /messages`.
     Messages,
@@ -117,25 +122,25 @@ pub enum Source<'a, F> {
     Socket(&'a F),
 }
 
-/// The result of a message. Only [`Reply::Answer`] and [`Reply::Last`] write anything to a WebSocket.
+/// The response to a message. Only [`Reply::Message`] and [`Reply::FinalMessage`] write to a WebSocket.
 pub enum Reply {
-    /// Taken, whatever it causes: 204.
-    Taken,
-    /// A session was started: 202 with this JSON.
+    /// Accepted, whatever it causes: 204.
+    Accepted,
+    /// Starts a session: 202 with this JSON.
     Started(String),
     /// 200 with this JSON, or a text frame.
-    Answer(String),
+    Message(String),
     /// A text frame, after which the connection ends without a close frame. Only for producers that misbehave.
-    Last(String),
+    FinalMessage(String),
     /// The refusal of [`Producer::refusal`].
     Refused(Problem),
-    /// Another response over HTTP.
+    /// Any other HTTP response.
     Response(Response),
 }
 
-/// The answer to a `subscription.request`.
+/// The response to a `subscription.request`.
 pub struct Handshake {
-    /// The answer as JSON; none only if the producer leaves it out on purpose.
+    /// The response as JSON; `None` only if the producer omits it on purpose.
     pub text: Option<String>,
     pub result: Result<String, Rejected>,
 }

@@ -1,4 +1,4 @@
-//! The requests that are answered at once: handshakes, messages, replies, health, manifest.
+//! Handlers of plain HTTP requests: handshakes, messages, replies, health and manifest.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) async fn subscriptions<P: Producer>(
     Extension(caller): Extension<P::Caller>,
     body: Body,
 ) -> Response {
-    let request = match text_of(&*producer, body, Route::Subscriptions).await {
+    let request = match read_text(&*producer, body, Route::Subscriptions).await {
         Ok(request) => request,
         Err(refused) => return refused,
     };
@@ -49,7 +49,7 @@ pub(super) async fn messages<P: Producer>(
     Extension(caller): Extension<P::Caller>,
     body: Body,
 ) -> Response {
-    receive(&*producer, &caller, Source::Messages, Route::Room, body).await
+    receive(&*producer, &caller, Source::Messages, Route::Legacy, body).await
 }
 
 pub(super) async fn sessions<P: Producer>(
@@ -57,7 +57,7 @@ pub(super) async fn sessions<P: Producer>(
     Extension(caller): Extension<P::Caller>,
     body: Body,
 ) -> Response {
-    receive(&*producer, &caller, Source::Sessions, Route::Room, body).await
+    receive(&*producer, &caller, Source::Sessions, Route::Legacy, body).await
 }
 
 async fn receive<P: Producer>(
@@ -67,21 +67,21 @@ async fn receive<P: Producer>(
     route: Route,
     body: Body,
 ) -> Response {
-    let text = match text_of(producer, body, route).await {
+    let text = match read_text(producer, body, route).await {
         Ok(text) => text,
         Err(refused) => return refused,
     };
     match producer.receive(caller, source, &text).await {
-        Reply::Taken => empty(StatusCode::NO_CONTENT),
+        Reply::Accepted => empty(StatusCode::NO_CONTENT),
         Reply::Started(text) => json(StatusCode::ACCEPTED, text),
-        Reply::Answer(text) | Reply::Last(text) => json(StatusCode::OK, text),
+        Reply::Message(text) | Reply::FinalMessage(text) => json(StatusCode::OK, text),
         Reply::Refused(problem) => producer.refusal(problem, route),
         Reply::Response(response) => response,
     }
 }
 
-/// The text of a request.
-async fn text_of<P: Producer>(producer: &P, body: Body, route: Route) -> Result<String, Response> {
+/// Reads the body of a request as text.
+async fn read_text<P: Producer>(producer: &P, body: Body, route: Route) -> Result<String, Response> {
     let bytes = axum::body::to_bytes(body, producer.policy().message_bytes_max).await;
     let bytes = bytes.map_err(|_| producer.refusal(Problem::TooLarge, route))?;
     String::from_utf8(bytes.into()).map_err(|_| producer.refusal(Problem::NotText, route))
@@ -101,6 +101,6 @@ pub(super) async fn manifest<P: Producer>(
     }
 }
 
-pub(super) async fn nowhere<P: Producer>(State(producer): State<Arc<P>>) -> Response {
+pub(super) async fn not_found<P: Producer>(State(producer): State<Arc<P>>) -> Response {
     producer.refusal(Problem::NotFound, Route::Other)
 }

@@ -1,30 +1,30 @@
-//! Responses of a few shapes, for the host and for producers that word their own refusals.
+//! Constructors of HTTP responses, for the host and for producers with error texts of their own.
 
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde_json::json;
 
-/// A status alone.
+/// A response without a body.
 pub fn empty(status: StatusCode) -> Response {
     status.into_response()
 }
 
-/// JSON that is text already.
+/// A response with serialized JSON.
 pub fn json(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// A status with words for people.
+/// A response with plain text for people.
 pub fn text(status: StatusCode, text: &'static str) -> Response {
     (status, text).into_response()
 }
 
-/// An error as the protocol words it.
+/// An error in the protocol's JSON format.
 pub fn error(status: StatusCode, code: &str, message: &str) -> Response {
     json(status, json!({ "error": code, "message": message }).to_string())
 }
 
-/// Adds the challenge that goes with 401.
+/// Adds the challenge header that 401 requires.
 pub fn challenge(mut response: Response) -> Response {
     response.headers_mut().insert(header::WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
     response

@@ -1,5 +1,5 @@
-//! WebSockets: one JSON in a text frame, both ways. At `/ws` events come at once, as subscribers in use expect; at
-//! `/aaep/v1/ws` the subprotocol and a handshake come first.
+//! WebSocket routes: one JSON value per text frame in both directions. `/ws` sends events at once, as existing
+//! subscribers expect; `/aaep/v1/ws` requires the subprotocol and a handshake first.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use bytes::Bytes;
 use futures_util::SinkExt as _;
 use http::StatusCode;
 
-use crate::{Close, Feed, Item, Place, Problem, Producer, Reply, Route, SUBPROTOCOL, Sockets, Source};
+use crate::{Close, Feed, Item, Problem, Producer, Reply, Route, SUBPROTOCOL, Sockets, Source, StreamRoute};
 
 /// How a connection ends.
 enum End {
     /// With a close frame, if the policy has one for it.
     Close(Close),
-    /// The peer has left.
-    Left,
-    /// Without a word.
+    /// The peer has disconnected.
+    Disconnected,
+    /// Without a close frame.
     HangUp,
 }
 
 impl End {
-    /// Of a message that could not be received.
+    /// Classifies an error of receiving.
     fn of(error: axum::Error) -> End {
         use tokio_tungstenite::tungstenite::Error;
         let error = error.into_inner();
         match error.downcast_ref::<Error>() {
-            Some(Error::Io(_) | Error::ConnectionClosed | Error::AlreadyClosed) => End::Left,
+            Some(Error::Io(_) | Error::ConnectionClosed | Error::AlreadyClosed) => End::Disconnected,
             Some(Error::Utf8(_)) => End::Close(Close::NotUtf8),
             Some(Error::Capacity(_)) => End::Close(Close::TooLarge),
             _ => End::Close(Close::Unreadable),
@@ -38,13 +38,13 @@ impl End {
 }
 
 /// `/ws`
-pub(super) async fn of_room<P: Producer>(
+pub(super) async fn legacy<P: Producer>(
     State(producer): State<Arc<P>>,
     Extension(caller): Extension<P::Caller>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     bounded(&*producer, upgrade).on_upgrade(async move |mut socket| {
-        let end = converse(&*producer, &caller, &mut socket, Place::RoomSocket).await;
+        let end = run(&*producer, &caller, &mut socket, StreamRoute::LegacySocket).await;
         finish(&*producer, socket, end).await;
     })
 }
@@ -66,8 +66,8 @@ pub(super) async fn versioned<P: Producer>(
             Sockets::Strict { .. } => handshake(&*producer, &caller, &mut socket).await.map(Some),
         };
         let end = match &subscription {
-            Ok(id) => converse(&*producer, &caller, &mut socket, Place::Socket(id.as_deref())).await,
-            Err(_) => End::Left,
+            Ok(id) => run(&*producer, &caller, &mut socket, StreamRoute::Socket(id.as_deref())).await,
+            Err(_) => End::Disconnected,
         };
         finish(&*producer, socket, subscription.err().unwrap_or(end)).await;
     })
@@ -78,7 +78,7 @@ fn bounded<P: Producer>(producer: &P, upgrade: WebSocketUpgrade) -> WebSocketUpg
     upgrade.protocols([SUBPROTOCOL]).max_message_size(bytes_max).max_frame_size(bytes_max)
 }
 
-/// The first message and its answer.
+/// Receives the handshake and sends its response.
 async fn handshake<P: Producer>(
     producer: &P,
     caller: &P::Caller,
@@ -96,11 +96,11 @@ async fn handshake<P: Producer>(
         None => first.await,
         Some(wait) => tokio::time::timeout(wait, first).await.unwrap_or(Err(End::Close(Close::NoHandshake))),
     }?;
-    let answer = producer.subscribe(caller, request.as_str(), true).await;
-    if let Some(text) = answer.text {
-        socket.send(Message::text(text)).await.map_err(|_| End::Left)?;
+    let handshake = producer.subscribe(caller, request.as_str(), true).await;
+    if let Some(text) = handshake.text {
+        socket.send(Message::text(text)).await.map_err(|_| End::Disconnected)?;
     }
-    answer.result.map_err(|rejected| {
+    handshake.result.map_err(|rejected| {
         End::Close(match rejected.status {
             StatusCode::UNAUTHORIZED => Close::Unauthenticated,
             StatusCode::FORBIDDEN => Close::Denied,
@@ -109,7 +109,7 @@ async fn handshake<P: Producer>(
     })
 }
 
-/// The text of a frame; `None` for frames without meaning.
+/// The text of a frame; `None` for frames that carry no message.
 fn text_of<P: Producer>(
     producer: &P,
     frame: Option<Result<Message, axum::Error>>,
@@ -119,20 +119,20 @@ fn text_of<P: Producer>(
         Some(Ok(Message::Binary(_))) if producer.policy().sockets != Sockets::Lenient => {
             Err(End::Close(Close::NotText))
         }
-        Some(Ok(Message::Close(_))) | None => Err(End::Left),
+        Some(Ok(Message::Close(_))) | None => Err(End::Disconnected),
         Some(Ok(_)) => Ok(None),
         Some(Err(error)) => Err(End::of(error)),
     }
 }
 
-/// Sends what the reader has and receives what the subscriber sends, until one of them ends it.
-async fn converse<P: Producer>(
+/// Sends items of the feed and processes messages from the subscriber until one side ends the connection.
+async fn run<P: Producer>(
     producer: &P,
     caller: &P::Caller,
     socket: &mut WebSocket,
-    place: Place<'_>,
+    route: StreamRoute<'_>,
 ) -> End {
-    let Ok(mut feed) = producer.open(caller, place, None).await else {
+    let Ok(mut feed) = producer.open(caller, route, None).await else {
         return End::Close(Close::Unavailable);
     };
     let silence = producer.policy().heartbeat;
@@ -154,16 +154,16 @@ async fn converse<P: Producer>(
                 Err(end) => return end,
                 Ok(None) => continue,
                 Ok(Some(text)) => match producer.receive(caller, Source::Socket(&feed), &text).await {
-                    Reply::Answer(text) => (Message::text(text), false),
-                    Reply::Last(text) => (Message::text(text), true),
-                    // No message of the protocol says that another one makes no sense.
+                    Reply::Message(text) => (Message::text(text), false),
+                    Reply::FinalMessage(text) => (Message::text(text), true),
+                    // The protocol has no message that reports an invalid message.
                     _ => continue,
                 },
             },
             () = beat => (Message::Ping(Bytes::new()), false),
         };
         if socket.send(out).await.is_err() {
-            return End::Left;
+            return End::Disconnected;
         }
         written_at = recount_world::moment();
         if is_last {
@@ -172,7 +172,7 @@ async fn converse<P: Producer>(
     }
 }
 
-/// A text frame holds UTF-8 only.
+/// A text frame must be UTF-8.
 fn lossy(text: Bytes) -> Utf8Bytes {
     Utf8Bytes::try_from(text.clone()).unwrap_or_else(|_| String::from_utf8_lossy(&text).into_owned().into())
 }
@@ -184,10 +184,10 @@ fn frame_of(bytes: Bytes) -> Message {
 async fn finish<P: Producer>(producer: &P, mut socket: WebSocket, end: End) {
     let close = match end {
         End::HangUp => return,
-        End::Left => None,
+        End::Disconnected => None,
         End::Close(close) => (producer.policy().closing)(close),
     };
-    // A peer that has left needs no close frame.
+    // A disconnected peer needs no close frame.
     if let Some((code, reason)) = close {
         socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await.ok();
     }

@@ -1,5 +1,5 @@
-//! Event streams: a reader's items as frames of `text/event-stream`. Frames end with LF alone, because subscribers in
-//! use split at it.
+//! Event stream routes: writes the items of a feed as frames of `text/event-stream`. Frames end with LF only, because
+//! existing subscribers split at it.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -14,10 +14,10 @@ use http::Method;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName};
 use recount_transport::{Handover, Piece, sse};
 
-use crate::{Feed, Item, Place, Problem, Producer, Route};
+use crate::{Feed, Item, Problem, Producer, Route, StreamRoute};
 
 /// `GET /events`
-pub(super) async fn of_room<P: Producer>(
+pub(super) async fn legacy<P: Producer>(
     State(producer): State<Arc<P>>,
     Extension(caller): Extension<P::Caller>,
     method: Method,
@@ -26,61 +26,61 @@ pub(super) async fn of_room<P: Producer>(
     if method == Method::HEAD {
         return event_stream(Body::empty());
     }
-    open(producer, &caller, Place::Room, &headers).await
+    open(producer, &caller, StreamRoute::Legacy, &headers).await
 }
 
 #[derive(serde::Deserialize)]
-pub(super) struct Which {
+pub(super) struct EventsQuery {
     subscription_id: Option<String>,
 }
 
 /// `GET /aaep/v1/events`
-pub(super) async fn of_subscription<P: Producer>(
+pub(super) async fn versioned<P: Producer>(
     State(producer): State<Arc<P>>,
     Extension(caller): Extension<P::Caller>,
     method: Method,
-    Query(which): Query<Which>,
+    Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let Some(id) = which.subscription_id else {
+    let Some(id) = query.subscription_id else {
         return producer.refusal(Problem::SubscriptionMissing, Route::Events);
     };
-    if method == Method::HEAD && producer.knows(&caller, &id).await {
+    if method == Method::HEAD && producer.has_subscription(&caller, &id).await {
         return event_stream(Body::empty());
     }
-    open(producer, &caller, Place::Subscription(&id), &headers).await
+    open(producer, &caller, StreamRoute::Subscription(&id), &headers).await
 }
 
 async fn open<P: Producer>(
     producer: Arc<P>,
     caller: &P::Caller,
-    place: Place<'_>,
+    stream_route: StreamRoute<'_>,
     headers: &HeaderMap,
 ) -> Response {
-    let (name, route) = match place {
-        // Subscribers in use listen for frames without a name.
-        Place::Room | Place::RoomSocket => (None, Route::Room),
-        Place::Subscription(_) | Place::Socket(_) => (Some("aaep.event"), Route::Events),
+    let (name, route) = match stream_route {
+        // Existing subscribers listen for frames without a name.
+        StreamRoute::Legacy | StreamRoute::LegacySocket => (None, Route::Legacy),
+        StreamRoute::Subscription(_) | StreamRoute::Socket(_) => (Some("aaep.event"), Route::Events),
     };
     let last = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()));
-    let feed = match producer.open(caller, place, last.as_deref()).await {
+    let feed = match producer.open(caller, stream_route, last.as_deref()).await {
         Ok(feed) => feed,
         Err(problem) => return producer.refusal(problem, route),
     };
     let piece = |bytes| Piece { bytes, cursor: None };
     let first = stream::once(ready(piece(Bytes::from_static(b": connected\n\n"))));
-    let rest = stream::unfold((feed, false), move |(mut feed, over)| {
+    let rest = stream::unfold((feed, false), move |(mut feed, has_ended)| {
         let producer = producer.clone();
         async move {
-            if over {
+            if has_ended {
                 return None;
             }
-            let (bytes, over) = write_of(&*producer, &mut feed, name).await;
-            // The reader stays until what it was given is written.
-            (!(over && bytes.is_empty())).then_some((piece(bytes), (feed, over)))
+            let (bytes, has_ended) = next_write(&*producer, &mut feed, name).await;
+            // Keeps the feed until its last bytes are written.
+            (!(has_ended && bytes.is_empty())).then_some((piece(bytes), (feed, has_ended)))
         }
     });
-    // A server may take it out of the HTTP library, whose buffers are most of what a quiet stream costs.
+    // A server may take the stream out of the HTTP library, whose buffers are most of the cost of an idle stream.
     let handover = Handover::new(Box::pin(first.chain(rest)));
     let body = handover.clone().body().map(Ok::<_, Infallible>);
     let mut response = event_stream(Body::from_stream(body));
@@ -88,8 +88,9 @@ async fn open<P: Producer>(
     response
 }
 
-/// The next write: one item, and what is ready after it; and whether the stream is over then.
-async fn write_of<P: Producer>(
+/// Builds the next write from one item and the items that are ready after it. Also returns whether the stream has
+/// ended.
+async fn next_write<P: Producer>(
     producer: &P,
     feed: &mut P::Feed,
     name: Option<&'static str>,
@@ -113,7 +114,7 @@ async fn write_of<P: Producer>(
     (out.freeze(), false)
 }
 
-/// One frame; the text holds no line end.
+/// Appends one frame; the text must not contain a line end.
 fn push(out: &mut BytesMut, name: Option<&str>, id: Option<&str>, text: &[u8]) {
     for (field, value) in [("event: ", name), ("id: ", id)] {
         if let Some(value) = value {

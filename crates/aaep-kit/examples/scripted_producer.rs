@@ -1,23 +1,22 @@
-//! A producer to point a subscriber or a conformance suite at: it plays scenarios, and does one thing wrong if it is
-//! told which.
+//! A scripted producer for testing subscribers and conformance suites: plays scenarios, optionally with one fault.
 //!
 //! `cargo run -p recount-aaep-kit --example scripted_producer -- --port 8080 [--fault NAME] [--lag-ms MS] [--suite]`
 //!
-//! `--lag-ms` makes streams lag that are opened beside another, which is right.
-//! `--suite` says the id of each session before the session on the de-facto surface, and has prompts of one second: so
-//! the public suite can follow.
+//! `--lag-ms` delays streams that are opened beside another, which the protocol allows.
+//! `--suite` sends the id of each session before the session on the de-facto surface, and gives prompts a timeout of
+//! one second, so that the public suite can follow.
 
 use recount_aaep_kit::World;
 use recount_aaep_kit::scripted::{Behaviour, Fault, Scripted};
 
 #[tokio::main(flavor = "current_thread")]
-#[allow(clippy::print_stdout, reason = "where it listens is what it is asked for")]
+#[allow(clippy::print_stdout, reason = "the address is the output of the program")]
 async fn main() -> std::io::Result<()> {
     let mut behaviour = Behaviour::default();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value =
-            || arguments.next().ok_or_else(|| std::io::Error::other(format!("{argument} wants a value")));
+            || arguments.next().ok_or_else(|| std::io::Error::other(format!("{argument} needs a value")));
         match argument.as_str() {
             "--port" => behaviour.port = value()?.parse().map_err(std::io::Error::other)?,
             "--lag-ms" => behaviour.lag_ms = value()?.parse().map_err(std::io::Error::other)?,

@@ -1,10 +1,10 @@
-//! Records what a producer sends and receives, over any number of connections: [`capture`].
+//! Records the messages between a producer and a subscriber over any number of connections: [`capture`].
 //!
-//! It only sends a handshake, and answers prompts on request. A [`Keep`] stores the lines; the caller receives the
-//! progress.
+//! It sends only a handshake and, if configured, replies to prompts. A [`CaptureSink`] stores the lines; a callback
+//! receives the progress.
 
 mod filter;
-mod seen;
+mod recent_set;
 
 use std::future::Future;
 use std::io;
@@ -20,129 +20,129 @@ use tokio::time::Instant;
 
 use crate::glance::Glance;
 use crate::limits;
-use crate::link::{Dial, Heard, Link, LinkError, Target};
+use crate::link::{Dial, Link, LinkError, ReceivedMessage, Target};
 use crate::recording::{Direction, Stamp, Writer};
 
-use self::seen::Seen;
+use self::recent_set::RecentSet;
 
 pub use self::filter::Filter;
 
-/// What is to be recorded, and until when.
+/// What to record, and when to stop.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct CapturePlan {
     pub dial: Dial,
-    /// By the wall clock, from the beginning, whether anything comes or not.
+    /// Measured by the wall clock from the start, whether or not messages arrive.
     pub timeout: Option<Duration>,
-    /// Events that are kept; then it is enough.
+    /// Stop after this many stored events.
     pub max_events: Option<u64>,
     pub filter: Filter,
-    /// Whether a connection that ends is made again.
+    /// Whether to reconnect when a connection ends.
     pub reconnect: bool,
-    /// What every confirmation that is asked for is answered with. Nobody is asked.
+    /// The automatic reply to every confirmation. No person is prompted.
     pub auto: Option<Decision>,
 }
 
-/// Where lines go.
-pub trait Keep {
+/// Stores recorded lines.
+pub trait CaptureSink {
     fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()>;
 }
 
-impl Keep for Writer {
+impl CaptureSink for Writer {
     fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
         Writer::put(self, text, direction, stamp)
     }
 }
 
-/// What is told on the way.
+/// Progress of a capture.
 #[derive(Debug)]
 pub enum CaptureNotice<'t> {
-    /// A connection was made, the how many-th; its handshake was accepted, where there was one.
+    /// A connection opened; `connection` counts from 1. If there was a handshake, it was accepted.
     Connected { connection: u64, subscription: Option<&'t str> },
-    /// So many events are kept by now.
-    Progress { summary: &'t Summary },
-    /// A message that is no JSON object was left out.
+    /// Sent every [`limits::PROGRESS_EVERY`] while messages arrive.
+    Progress { summary: &'t CaptureSummary },
+    /// A message that is not a JSON object was skipped.
     Broken { text: &'t str },
-    /// A confirmation was answered; the status is of HTTP.
+    /// A confirmation was answered; `status` is the HTTP status.
     Answered { decision: &'t Decision, reply_token: &'t str, status: Option<u16> },
-    /// A prompt came that is not answered, though confirmations are.
+    /// A prompt that an automatic reply cannot answer.
     Unanswered { why: &'t str },
-    /// Something went wrong, and the capture goes on.
+    /// A problem that does not end the capture.
     Remark { why: String },
-    /// The connection is gone, and is made again after the wait.
+    /// The connection was lost; the capture reconnects after the wait.
     Lost { why: String, wait_ms: u64 },
 }
 
-/// What a capture came to.
+/// The totals of a capture.
 #[derive(Debug, Default)]
-pub struct Summary {
-    /// Events that are kept.
+pub struct CaptureSummary {
+    /// Stored events.
     pub events: u64,
-    /// All lines that are kept: these, handshakes, replies, and what else was said.
+    /// All stored lines: events, handshakes, replies and other messages.
     pub lines: u64,
-    /// Events that the filter left out.
+    /// Events that the filter excluded.
     pub filtered: u64,
-    /// Events that were told again, as they may be, and are kept once.
+    /// Repeated events, which are stored once.
     pub repeated: u64,
-    /// Messages that are no JSON objects; they are not kept, so that any tool can read the file.
+    /// Messages that are not JSON objects. They are not stored, so any tool can read the file.
     pub broken: u64,
     /// Prompts that were answered.
     pub answered: u64,
     pub connections: u64,
     pub took: Duration,
-    pub ended: Ended,
+    pub ended: EndReason,
 }
 
 /// Why a capture ended.
 #[derive(Debug, Default)]
-pub enum Ended {
-    /// As many events came as were wanted.
+pub enum EndReason {
+    /// The requested number of events was stored.
     Enough,
-    /// Its time was over.
+    /// The timeout passed.
     TimedOut,
     /// The caller stopped it.
     #[default]
     Stopped,
     /// The producer ended it.
     ByProducer,
-    /// The handshake was rejected with this answer.
+    /// The handshake was rejected with this response.
     Rejected(String),
-    /// The connection was lost, and was not made again.
+    /// The connection was lost and not reopened.
     Lost(String),
 }
 
-/// Why there is no capture.
+/// Why a capture failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// There never was a connection.
+    /// No connection was ever opened.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// What was heard could not be kept.
+    /// A line could not be stored.
     #[error("the capture could not be written: {0}")]
-    Keep(#[from] io::Error),
+    Write(#[from] io::Error),
 }
 
-/// Records until its plan says, the producer ends it, or `stop` is done. Only what never began, or could not be kept, is
-/// an error.
+/// Records until the plan is fulfilled, the producer ends, or `stop` resolves. It fails only if it never connected or
+/// could not store a line.
 pub async fn capture(
     world: &World,
-    plan: &Plan,
-    keep: &mut dyn Keep,
+    plan: &CapturePlan,
+    sink: &mut dyn CaptureSink,
     notify: &mut dyn FnMut(CaptureNotice<'_>),
     stop: impl Future<Output = ()>,
-) -> Result<Summary, CaptureError> {
+) -> Result<CaptureSummary, CaptureError> {
     let began = recount_world::moment();
     let mut capture = Capture {
         world,
         plan,
-        keep,
+        sink,
         notify,
         began,
         reported_at: began,
         link: None,
         last_id: None,
-        seen: Seen::new(limits::SEEN_EVENTS_MAX),
-        answered: Seen::new(limits::ANSWERED_PROMPTS_MAX),
-        summary: Summary::default(),
+        seen: RecentSet::new(limits::SEEN_EVENTS_MAX),
+        answered: RecentSet::new(limits::ANSWERED_PROMPTS_MAX),
+        summary: CaptureSummary::default(),
     };
     let time_is_over = async {
         match plan.timeout.and_then(|timeout| began.checked_add(timeout)) {
@@ -152,8 +152,8 @@ pub async fn capture(
     };
     let ended = tokio::select! {
         biased;
-        () = stop => Ended::Stopped,
-        () = time_is_over => Ended::TimedOut,
+        () = stop => EndReason::Stopped,
+        () = time_is_over => EndReason::TimedOut,
         ended = capture.follow() => ended?,
     };
     capture.end(ended).await
@@ -161,32 +161,32 @@ pub async fn capture(
 
 struct Capture<'c> {
     world: &'c World,
-    plan: &'c Plan,
-    keep: &'c mut dyn Keep,
+    plan: &'c CapturePlan,
+    sink: &'c mut dyn CaptureSink,
     notify: &'c mut dyn FnMut(CaptureNotice<'_>),
     began: Instant,
-    /// When it was last told how far things are.
+    /// When the last progress notice was sent.
     reported_at: Instant,
-    /// Stands here, so that it can be ended in good order whatever is waited for.
+    /// Kept here so that the capture can close it in order, whatever it awaits.
     link: Option<Link>,
-    /// Behind which the next connection goes on.
+    /// The id of the event after which the next connection resumes.
     last_id: Option<String>,
-    seen: Seen,
-    answered: Seen,
-    summary: Summary,
+    seen: RecentSet,
+    answered: RecentSet,
+    summary: CaptureSummary,
 }
 
-/// What became of a connection.
+/// How a connection ended.
 enum ConnectionEnd {
-    /// For good.
-    Ended(Ended),
-    /// It may be made again.
+    /// The capture ends.
+    Ended(EndReason),
+    /// The capture may reconnect.
     Broken { why: String, was_of_use: bool, was_clean: bool },
 }
 
 impl Capture<'_> {
-    /// Over all connections. May be dropped at any await.
-    async fn follow(&mut self) -> Result<Ended, CaptureError> {
+    /// Follows all connections. May be dropped at any await.
+    async fn follow(&mut self) -> Result<EndReason, CaptureError> {
         let mut in_vain = 0;
         loop {
             let connection_end = match self.connect().await {
@@ -195,21 +195,21 @@ impl Capture<'_> {
                     true => {
                         ConnectionEnd::Broken { why: why.to_string(), was_of_use: false, was_clean: false }
                     }
-                    false => ConnectionEnd::Ended(Ended::Lost(why.to_string())),
+                    false => ConnectionEnd::Ended(EndReason::Lost(why.to_string())),
                 },
                 Err(why) => return Err(why),
             };
             let (why, was_of_use) = match connection_end {
                 ConnectionEnd::Ended(ended) => return Ok(ended),
                 ConnectionEnd::Broken { was_clean: true, .. } if !self.plan.reconnect => {
-                    return Ok(Ended::ByProducer);
+                    return Ok(EndReason::ByProducer);
                 }
-                ConnectionEnd::Broken { why, .. } if !self.plan.reconnect => return Ok(Ended::Lost(why)),
+                ConnectionEnd::Broken { why, .. } if !self.plan.reconnect => return Ok(EndReason::Lost(why)),
                 ConnectionEnd::Broken { why, was_of_use, .. } => (why, was_of_use),
             };
             in_vain = if was_of_use { 0 } else { in_vain + 1 };
             if in_vain >= limits::RECONNECTS_IN_VAIN_MAX {
-                return Ok(Ended::Lost(format!(
+                return Ok(EndReason::Lost(format!(
                     "{why}; {in_vain} connections in a row returned nothing new"
                 )));
             }
@@ -219,7 +219,7 @@ impl Capture<'_> {
         }
     }
 
-    /// Scattered by a quarter, so that many captures do not come back in step.
+    /// Jitter of a quarter, so that many captures do not reconnect at once.
     fn wait_ms(&self, in_vain: u32) -> u64 {
         let requested_ms = self.link.as_ref().and_then(Link::retry_ms).unwrap_or(limits::RECONNECT_WAIT_MS);
         let wait = requested_ms.saturating_mul(1 << in_vain.min(16)).min(limits::RECONNECT_WAIT_MS_MAX);
@@ -235,9 +235,9 @@ impl Capture<'_> {
         let mut shook_hands = true;
         match &mut self.link {
             Some(link) => {
-                shook_hands = link.answer().is_some() && !link.keeps_its_subscription();
+                shook_hands = link.handshake_response().is_some() && !link.keeps_its_subscription();
                 match link.reopen(last).await {
-                    // The subscription is forgotten there.
+                    // The producer has forgotten the subscription.
                     Err(why)
                         if why.is_final_refusal()
                             && link.keeps_its_subscription()
@@ -254,7 +254,7 @@ impl Capture<'_> {
         self.summary.connections += 1;
         let Some(link) = &self.link else { return Ok(()) };
         let (answer, subscription) =
-            (link.answer().map(str::to_owned), link.subscription().map(str::to_owned));
+            (link.handshake_response().map(str::to_owned), link.subscription().map(str::to_owned));
         if let (Some(request), Some(answer), true) = (&self.plan.dial.request, &answer, shook_hands) {
             self.put(request, Direction::Out, (began, began_ms), None)?;
             let now = (recount_world::moment(), self.world.clock.now_ms());
@@ -270,27 +270,27 @@ impl Capture<'_> {
         Dial { last_event_id, ..self.plan.dial.clone() }
     }
 
-    /// Over one connection.
+    /// Reads one connection.
     async fn listen(&mut self) -> Result<ConnectionEnd, CaptureError> {
         let since = recount_world::moment();
-        let mut brought = false;
+        let mut has_news = false;
         loop {
-            let Some(link) = &mut self.link else { return Ok(ConnectionEnd::Ended(Ended::Stopped)) };
+            let Some(link) = &mut self.link else { return Ok(ConnectionEnd::Ended(EndReason::Stopped)) };
             if link.is_rejected() {
-                return Ok(ConnectionEnd::Ended(Ended::Rejected(
-                    link.answer().unwrap_or_default().to_owned(),
+                return Ok(ConnectionEnd::Ended(EndReason::Rejected(
+                    link.handshake_response().unwrap_or_default().to_owned(),
                 )));
             }
             let mut was_clean = false;
             let why = match link.next().await {
-                Ok(Some(heard)) => {
-                    brought |= self.take(&heard)?;
-                    if self.plan.max_events.is_some_and(|most| self.summary.events >= most) {
-                        return Ok(ConnectionEnd::Ended(Ended::Enough));
+                Ok(Some(message)) => {
+                    has_news |= self.handle_message(&message)?;
+                    if self.plan.max_events.is_some_and(|max| self.summary.events >= max) {
+                        return Ok(ConnectionEnd::Ended(EndReason::Enough));
                     }
-                    let glance = Glance::at(&heard.text);
+                    let glance = Glance::at(&message.text);
                     if glance.as_ref().and_then(Glance::kind) == Some(MessageKind::SubscriptionClose) {
-                        return Ok(ConnectionEnd::Ended(Ended::ByProducer));
+                        return Ok(ConnectionEnd::Ended(EndReason::ByProducer));
                     }
                     if let (Some(decision), Some(glance)) = (&self.plan.auto, glance) {
                         self.answer(decision, &glance).await?;
@@ -301,15 +301,17 @@ impl Capture<'_> {
                     (self.notify)(CaptureNotice::Remark { why: why.to_string() });
                     continue;
                 }
-                Err(why) if !why.may_pass() => return Ok(ConnectionEnd::Ended(Ended::Lost(why.to_string()))),
+                Err(why) if !why.may_pass() => {
+                    return Ok(ConnectionEnd::Ended(EndReason::Lost(why.to_string())));
+                }
                 Err(why) => why.to_string(),
                 Ok(None) => match (link.closed(), &self.plan.dial.target) {
-                    (_, Target::Command { .. }) => return Ok(ConnectionEnd::Ended(Ended::ByProducer)),
-                    // What both sides call a clean end, and what the protocol ends a subscription with.
-                    (Some((1000 | 4000, _)), _) => return Ok(ConnectionEnd::Ended(Ended::ByProducer)),
+                    (_, Target::Command { .. }) => return Ok(ConnectionEnd::Ended(EndReason::ByProducer)),
+                    // Both codes mean a clean end.
+                    (Some((1000 | 4000, _)), _) => return Ok(ConnectionEnd::Ended(EndReason::ByProducer)),
                     (Some((code @ 4001..=4999, reason)), _) => {
                         let why = format!("the producer closed the connection with {code} {reason:?}");
-                        return Ok(ConnectionEnd::Ended(Ended::Lost(why)));
+                        return Ok(ConnectionEnd::Ended(EndReason::Lost(why)));
                     }
                     _ => {
                         was_clean = true;
@@ -317,27 +319,27 @@ impl Capture<'_> {
                     }
                 },
             };
-            // One that lasted was of use, also when nothing was said.
+            // A connection that lasted counts as useful even without messages.
             let lasted = since.elapsed() >= Duration::from_millis(limits::RECONNECT_WAIT_MS_MAX);
             if matches!(self.plan.dial.target, Target::Command { .. }) {
-                return Ok(ConnectionEnd::Ended(Ended::Lost(why)));
+                return Ok(ConnectionEnd::Ended(EndReason::Lost(why)));
             }
-            return Ok(ConnectionEnd::Broken { why, was_of_use: brought || lasted, was_clean });
+            return Ok(ConnectionEnd::Broken { why, was_of_use: has_news || lasted, was_clean });
         }
     }
 
-    /// Keeps a message, or not. Answers whether it brought anything new.
-    fn take(&mut self, heard: &Heard) -> Result<bool, CaptureError> {
-        let Some(glance) = Glance::at(&heard.text) else {
+    /// Stores a message unless it is filtered or repeated. Returns whether it was new.
+    fn handle_message(&mut self, message: &ReceivedMessage) -> Result<bool, CaptureError> {
+        let Some(glance) = Glance::at(&message.text) else {
             self.summary.broken += 1;
-            (self.notify)(CaptureNotice::Broken { text: &heard.text });
+            (self.notify)(CaptureNotice::Broken { text: &message.text });
             return Ok(true);
         };
-        if let Some(id) = heard.id.as_ref().filter(|id| !id.is_empty()).or(glance.event_id.as_ref()) {
+        if let Some(id) = message.id.as_ref().filter(|id| !id.is_empty()).or(glance.event_id.as_ref()) {
             self.last_id = Some(id.clone());
         }
-        // Another event under the same id is no repetition: it is kept, for the rules to find.
-        if glance.event_id.is_some() && !self.seen.is_new(&heard.text) {
+        // Another event with the same id is not a repetition: it is stored, so that the rules can report it.
+        if glance.event_id.is_some() && !self.seen.is_new(&message.text) {
             self.summary.repeated += 1;
             return Ok(false);
         }
@@ -348,10 +350,10 @@ impl Capture<'_> {
         }
         self.summary.events += u64::from(is_event);
         self.put(
-            &heard.text,
+            &message.text,
             Direction::In,
-            (heard.at, heard.at_ms),
-            glance.event_id.as_deref().or(heard.id.as_deref()),
+            (message.at, message.at_ms),
+            glance.event_id.as_deref().or(message.id.as_deref()),
         )?;
         if self.reported_at.elapsed() >= limits::PROGRESS_EVERY {
             self.reported_at = recount_world::moment();
@@ -370,12 +372,12 @@ impl Capture<'_> {
         let after = at.saturating_duration_since(self.began).as_millis();
         let after_ms = u64::try_from(after).unwrap_or(u64::MAX);
         let connection = self.summary.connections;
-        self.keep.put(text, direction, &Stamp { at_ms, after_ms, connection, id })?;
+        self.sink.put(text, direction, &Stamp { at_ms, after_ms, connection, id })?;
         self.summary.lines += 1;
         Ok(())
     }
 
-    /// Answers a confirmation that is asked for, once, without asking anybody.
+    /// Sends the automatic reply to a confirmation, once.
     async fn answer(&mut self, decision: &Decision, glance: &Glance) -> Result<(), CaptureError> {
         let asks = glance.event_kind();
         if asks == Some(Kind::AwaitingClarification) {
@@ -394,7 +396,7 @@ impl Capture<'_> {
             return Ok(());
         }
         let Some(link) = &mut self.link else { return Ok(()) };
-        // Who makes no handshakes gives no id; any will do there.
+        // Without a handshake there is no subscription id; any id is accepted then.
         let subscription = link
             .subscription()
             .and_then(|id| SubscriptionId::new(id).ok())
@@ -423,11 +425,11 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// Takes leave, where a subscription was made and the leave is ours.
-    async fn end(mut self, ended: Ended) -> Result<Summary, CaptureError> {
-        let is_ours = matches!(ended, Ended::Enough | Ended::TimedOut | Ended::Stopped);
+    /// Sends a close if a subscription exists and the capture ends it.
+    async fn end(mut self, ended: EndReason) -> Result<CaptureSummary, CaptureError> {
+        let is_ours = matches!(ended, EndReason::Enough | EndReason::TimedOut | EndReason::Stopped);
         if let Some(mut link) = self.link.take() {
-            let subscription = link.subscription().filter(|_| is_ours && link.answer().is_some());
+            let subscription = link.subscription().filter(|_| is_ours && link.handshake_response().is_some());
             if let Some(subscription) = subscription.and_then(|id| SubscriptionId::new(id).ok()) {
                 let mut close = SubscriptionClose::new(subscription);
                 close.reason_code = Some("subscriber_shutdown".to_owned());

@@ -1,17 +1,17 @@
-//! Conformance tests of producers and subscribers, from outside and over the wire. They know only what is sent and
-//! received. Start at [`Report`].
+//! Conformance tests of producers and subscribers over the wire. They observe only what is sent and received. Start at
+//! [`Report`].
 
+mod conversation;
 pub mod judge;
 pub mod producer;
 mod report;
 pub mod requirements;
 pub mod subscriber;
-mod talk;
 pub mod transcript;
 
-pub use report::{Check, LevelVerdict, Outcome, Report, Side, Tally};
+pub use report::{Check, LevelVerdict, Outcome, OutcomeCounts, Report, Side};
 
-/// What the suite is called in claims.
+/// The name of the suite in claims.
 pub const SUITE: &str = "recount-aaep-kit";
-/// Which edition of the suite it is: verdicts of two editions may differ.
+/// The edition of the suite. Two editions may give different verdicts.
 pub const SUITE_VERSION: &str = env!("CARGO_PKG_VERSION");

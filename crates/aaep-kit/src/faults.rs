@@ -18,7 +18,7 @@ macro_rules! faults {
                 match self { $( Fault::$fault => [$( $name, )? stringify!($fault)][0], )* }
             }
 
-            /// What is done wrong.
+            /// The wrong behaviour.
             pub fn description(self) -> &'static str {
                 match self { $( Fault::$fault => $description, )* }
             }
@@ -28,7 +28,7 @@ macro_rules! faults {
                 match self { $( Fault::$fault => $requirement, )* }
             }
 
-            /// The lowest level whose check must find it.
+            /// The lowest level at which a check must find it.
             pub fn level(self) -> u8 {
                 match self { $( Fault::$fault => $level, )* }
             }

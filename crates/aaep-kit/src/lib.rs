@@ -2,8 +2,8 @@
 //! recording, draw it, and test producers and subscribers against the requirements.
 //!
 //! The protocol itself (types, rules, the session machine) is `recount_aaep`, which does no I/O. Serving it is
-//! `recount_aaep_host`, connecting to a producer is `recount_aaep_client`, and the scenarios of the conformance suite are
-//! `recount_aaep_scenarios`. This crate must not know the engine or runs: it treats every producer alike.
+//! `recount_aaep_host`, connecting to a producer is `recount_aaep_client`, and the scenarios of the conformance suite
+//! are `recount_aaep_scenarios`. This crate must not know the engine or runs: it treats every producer alike.
 
 pub mod capture;
 pub mod conformance;

@@ -1,9 +1,8 @@
-//! Captures of the messages between a producer and a subscriber: [`Writer`] writes them, [`Reader`] reads them, ours
-//! and those of other tools.
+//! Captures of the messages between a producer and a subscriber: [`Writer`] writes them; [`Reader`] reads them and
+//! those of other tools.
 //!
-//! A capture is JSON lines, one message a line as it came, in order and in both directions, so every AAEP tool can
-//! read it. `FILE.times` beside it has one line for each line of the capture: when it came, over which connection and
-//! in which direction. It may be missing.
+//! A capture is JSON lines: one message per line, unchanged, in order and in both directions, so every AAEP tool can
+//! read it. `FILE.times` has one line for each line of the capture: time, connection and direction. It may be missing.
 //!
 //! Messages are not validated here.
 
@@ -22,7 +21,7 @@ pub use self::times::Time;
 pub use self::writer::{Stamp, Writer};
 pub use crate::glance::one_line;
 
-/// Who said a message.
+/// The sender of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The producer.
@@ -34,24 +33,24 @@ pub enum Direction {
 /// One message of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedLine {
-    /// Where it begins in its file, from 1.
+    /// Its first line in the file, from 1.
     pub number: usize,
-    /// As it came, on one line.
+    /// The message, on one line.
     pub text: String,
-    /// As it was written down; where it was not, by its type: what only subscribers say was said by one.
+    /// From the times file; otherwise derived from the message type.
     pub direction: Direction,
-    /// When it came, where that was written down.
+    /// From the times file, if present.
     pub time: Option<Time>,
 }
 
-/// The file of times of a capture.
+/// The path of a capture's times file.
 pub fn times_of(capture: &Path) -> PathBuf {
     let mut name = capture.as_os_str().to_owned();
     name.push(".times");
     PathBuf::from(name)
 }
 
-/// Who says a message of its type.
+/// The direction that a message's type implies.
 pub fn direction_of(text: &str) -> Direction {
     match Glance::at(text).and_then(|glance| glance.kind()) {
         Some(
@@ -60,7 +59,7 @@ pub fn direction_of(text: &str) -> Direction {
             | MessageKind::ConfirmationReply
             | MessageKind::ClarificationReply,
         ) => Direction::Out,
-        // Either side may close; and producers say all the rest.
+        // Either side may close; producers send all other messages.
         _ => Direction::In,
     }
 }

@@ -1,20 +1,20 @@
-//! Serves a recording again to any subscriber: over HTTP with event streams and over WebSockets, on the de-facto
-//! surface and on the specification's. Entry: [`Replay::start`].
+//! Replays a recording to any subscriber: over HTTP with event streams and over WebSockets, on the de-facto surface
+//! and on the specification's. Entry: [`Replay::start`].
 //!
-//! It sends what was recorded, byte for byte, and does nothing else: no tool runs, and replies do not change what
-//! follows. It must not know where a recording is from.
+//! It sends the recorded lines unchanged and does nothing else: no tool runs, and replies do not affect later lines.
+//! It does not depend on the origin of a recording.
 
 mod feed;
 mod fresh;
-mod hearing;
-mod listen;
+mod listener;
 mod lock;
+mod messages;
 mod pacing;
 mod playback;
 mod player;
 mod prompts;
-mod room;
 mod script;
+mod subscriptions;
 mod surfaces;
 mod times;
 
@@ -30,38 +30,41 @@ use tokio::sync::watch;
 pub use prompts::ReplyOutcome;
 pub use script::{ReplayScript, ScriptError};
 
-use self::listen::Bounded;
+use self::listener::BoundedListener;
 use self::playback::Playback;
 use self::player::Player;
 use crate::limits;
 
-/// How fast it goes.
+/// The speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// With the pauses of the recording, so many times faster; more than 0.
+    /// With the recorded pauses divided by `speed`, which is greater than 0.
     Recorded {
         speed: f64,
     },
     AtOnce,
 }
 
-/// How a recording is said.
+/// How to replay a recording.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own, and all go together")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the options are independent and all come from the command line"
+)]
 pub struct ReplayOptions {
     pub bind: IpAddr,
-    /// 0 takes a free one.
+    /// 0 picks a free port.
     pub port: u16,
     pub pace: Pace,
     /// Start when the first listener connects.
     pub wait: bool,
-    /// With ids, tokens and times of its own. A second round always has them.
+    /// With new ids, tokens and times. Later rounds always have them.
     pub fresh: bool,
-    /// From the beginning again, until it is stopped.
+    /// Start again from the beginning until stopped.
     pub repeat: bool,
-    /// Keep the streams open when all was said.
+    /// Keep the streams open at the end.
     pub stay: bool,
-    /// Wait at a prompt for its answer, as long as the prompt says.
+    /// Wait at each prompt for a reply, up to the prompt's timeout.
     pub hold: bool,
 }
 
@@ -80,45 +83,45 @@ impl Default for ReplayOptions {
     }
 }
 
-/// What happens, as it happens.
+/// An event of a replay.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReplayNotice<'t> {
-    /// The recording begins; rounds count from 0.
-    Begins { round: u32 },
-    /// A line is said, to all who listen: which of the file, and as it goes out.
+    /// A round starts; rounds count from 0.
+    RoundStarted { round: u32 },
+    /// A line is sent to all listeners: its number in the file and its text.
     Line { line: u32, text: &'t [u8], at_ms: u64 },
-    /// A listener connected; after an event that it heard before, if so.
-    Comes { listeners: usize, after: Option<&'t str> },
-    /// A listener left, after so many of the lines.
-    Left { lines: u64, of: u64, listeners: usize },
-    /// It waits for an answer to the prompt of this line.
-    Waits { line: u32, until: Duration },
-    /// No answer came.
-    TimedOut { line: u32 },
-    /// Everything was sent, but a listener left early and may come back.
-    Lingers,
-    /// A subscriber answered something.
+    /// A listener connected; `after` is the event it resumes after.
+    ListenerJoined { listeners: usize, after: Option<&'t str> },
+    /// A listener left after this many lines.
+    ListenerLeft { lines: u64, of: u64, listeners: usize },
+    /// Waiting for a reply to the prompt of this line.
+    WaitingForReply { line: u32, until: Duration },
+    /// No reply arrived.
+    ReplyTimedOut { line: u32 },
+    /// Everything was sent, but a listener left early and may return.
+    WaitingForListener,
+    /// A subscriber sent a reply.
     Reply { text: &'t str, outcome: &'t ReplyOutcome },
-    /// A driver of tests asked for something.
+    /// A test driver sent an input.
     Input { text: &'t str },
 }
 
-/// Who is told. It is called from the replay's own tasks and must not wait.
+/// Receives the notices. Called from the replay's own tasks; must not block.
 pub type NoticeSink = Arc<dyn Fn(ReplayNotice<'_>) + Send + Sync>;
 
-/// A recording that is being said.
+/// A running replay.
 pub struct Replay {
     address: SocketAddr,
     /// Set to end it.
     close: watch::Sender<bool>,
-    /// Becomes true when the last connection is done with.
+    /// Becomes true when the last connection is closed.
     ended: watch::Receiver<bool>,
 }
 
 impl Replay {
-    /// Listens, and says the recording as the options want it. It ends by itself when all was said and taken, unless
-    /// they want it to stay; dropping it ends it, too.
+    /// Listens and replays the recording with these options. It ends when everything was sent and read, unless `stay`
+    /// is set. Dropping it ends it too.
     pub async fn start(
         world: &World,
         script: ReplayScript,
@@ -142,18 +145,18 @@ impl Replay {
         self.address
     }
 
-    /// Such as `http://127.0.0.1:40123`: where paths begin.
+    /// The base URL, such as `http://127.0.0.1:40123`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Returns when it has ended. May be dropped while it waits.
     pub async fn ended(&self) {
-        // Who is gone has ended.
+        // An error means that the sender was dropped, so the replay has ended.
         self.ended.clone().wait_for(|ended| *ended).await.ok();
     }
 
-    /// Ends it: what was said is still given to who listens.
+    /// Ends it; lines already sent are still delivered.
     pub async fn stop(self) {
         self.close.send_replace(true);
         self.ended().await;
@@ -166,18 +169,20 @@ async fn run(
     mut closing: watch::Receiver<bool>,
     mut shutdown: Shutdown,
 ) {
-    let (leave, mut leaving) = watch::channel(false);
-    let serving = axum::serve(Bounded::new(listener), surfaces::routes(playback.clone()))
-        .with_graceful_shutdown(async move { drop(leaving.wait_for(|leave| *leave).await) });
+    let (remove_listener, mut leaving) = watch::channel(false);
+    let serving = axum::serve(BoundedListener::new(listener), surfaces::routes(playback.clone()))
+        .with_graceful_shutdown(
+            async move { drop(leaving.wait_for(|remove_listener| *remove_listener).await) },
+        );
     let playing = async move {
         tokio::select! {
             () = Player::new(playback.clone()).play() => {}
-            // Nobody to be told by means the same as being told.
+            // If the sender was dropped, close as well.
             _ = closing.wait_for(|close| *close) => {}
             () = shutdown.requested() => {}
         }
         playback.finish();
-        leave.send_replace(true);
+        remove_listener.send_replace(true);
         tokio::time::sleep(limits::REPLAY_CLOSING).await;
     };
     tokio::select! {

@@ -1,19 +1,19 @@
-//! A scripted producer: it needs no model, does everything right on every surface, and can be told to do exactly one
-//! thing wrong. Conformance suites are tested on it, and subscribers are developed against it.
+//! A scripted producer: it needs no model, is correct on every surface, and can be configured with exactly one fault.
+//! Conformance suites are tested with it, and subscribers are developed against it.
 //!
-//! See [`Scripted`], [`Behaviour`] and [`Fault`]. `scripts` holds the scenarios, `play` runs them, `room` holds
-//! listeners and open prompts, `surfaces` is HTTP and WebSocket, `tamper` makes right events wrong. It must not know
-//! who tests it.
+//! See [`Scripted`], [`Behaviour`] and [`Fault`]. `scripts` holds the scenarios, `play` runs them, `hub` holds
+//! subscriptions and open prompts, `surfaces` is HTTP and WebSocket, `tamper` applies faults to correct output. It
+//! does not depend on its testers.
 
-mod ask;
-mod crooked;
+mod delayer;
 mod fault;
 mod feed;
+mod hub;
 mod identity;
-mod judge;
+mod messages;
+mod open_prompt;
 mod play;
-mod room;
-mod standing;
+mod snapshot;
 mod subscription;
 mod surfaces;
 mod tamper;
@@ -27,35 +27,35 @@ use recount_world::World;
 use tokio::net::TcpSocket;
 
 pub use fault::Fault;
-use room::Room;
+use hub::Hub;
 
 use crate::limits;
 
 /// How the producer behaves.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// The one thing it does wrong.
+    /// Its fault.
     pub fault: Option<Fault>,
-    /// The bearer token that every route wants.
+    /// The bearer token that every route requires.
     pub token: Option<String>,
     /// The conformance level it claims; at level 1 it has no prompts.
     pub level: u8,
-    /// Whether it asks and hands over; otherwise it just works through such requests, and nothing is ever to be allowed.
-    pub asks: bool,
-    /// How much later a subscription gets what is said when it was opened beside another.
+    /// Whether it sends prompts and handoffs; otherwise it performs such requests without asking.
+    pub sends_prompts: bool,
+    /// How much later a subscription gets events if it was opened beside another.
     pub lag_ms: u64,
-    /// How long its prompts wait for an answer.
+    /// The timeout of its prompts.
     pub timeout_seconds: u32,
-    /// How long a subscriber that was cut off counts as one that can still answer.
+    /// How long a disconnected subscriber still counts as able to reply.
     pub grace_ms: u64,
-    /// How long a stream stays silent before it says that it lives.
+    /// The longest silence of a stream before a heartbeat.
     pub heartbeat_ms: u64,
-    /// How long it rests between the words of a long story and the steps of long work.
+    /// The pause between the words of a long story and between steps of long work.
     pub pause_ms: u64,
-    /// Says each session's id on the de-facto surface before the session, in an object that is no event. The public
-    /// suite takes the first thing it hears for that, and would miss `session.started` otherwise.
+    /// Whether to send each session's id on the de-facto surface before the session, in an object that is not an
+    /// event. The public suite takes the first message for the session id, and would miss `session.started` otherwise.
     pub announce_sessions: bool,
-    /// Where it listens on this machine; 0 takes a free port.
+    /// The port on this machine; 0 picks a free one.
     pub port: u16,
 }
 
@@ -65,7 +65,7 @@ impl Default for Behaviour {
             fault: None,
             token: None,
             level: 3,
-            asks: true,
+            sends_prompts: true,
             lag_ms: 0,
             timeout_seconds: 2,
             grace_ms: 300,
@@ -78,7 +78,7 @@ impl Default for Behaviour {
 }
 
 impl Behaviour {
-    /// Right in everything but this.
+    /// Correct behaviour with this fault.
     pub fn wrong(fault: Fault) -> Self {
         Behaviour { fault: Some(fault), ..Behaviour::default() }
     }
@@ -88,25 +88,25 @@ impl Behaviour {
     }
 }
 
-/// A producer that runs.
+/// A running scripted producer.
 pub struct Scripted {
     base: String,
-    room: Arc<Room>,
+    hub: Arc<Hub>,
 }
 
 impl Scripted {
-    /// Listens on this machine, and nowhere else.
+    /// Listens on this machine only.
     pub async fn start(world: &World, behaviour: Behaviour) -> std::io::Result<Scripted> {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;
-        // A reader that stops reading is to be noticed soon, not only when megabytes wait in the kernel.
+        // Detect a reader that stops reading early, before megabytes wait in the kernel.
         socket.set_send_buffer_size(limits::SCRIPTED_SEND_BUFFER_BYTES)?;
         socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, behaviour.port)))?;
         let listener = socket.listen(limits::SCRIPTED_BACKLOG)?;
         let base = format!("http://{}", listener.local_addr()?);
-        let room = Room::new(world.clone(), behaviour, base.clone());
-        surfaces::serve(listener, room.clone());
-        Ok(Scripted { base, room })
+        let hub = Hub::new(world.clone(), behaviour, base.clone());
+        surfaces::serve(listener, hub.clone());
+        Ok(Scripted { base, hub })
     }
 
     /// `http://127.0.0.1:PORT`. The de-facto surface is below it, the specification's below `/aaep/v1`, WebSocket at
@@ -115,12 +115,12 @@ impl Scripted {
         &self.base
     }
 
-    /// Ends all streams and stops to listen.
+    /// Ends all streams and stops listening.
     pub async fn stop(self) {
-        self.room.stop();
-        let ended = self.room.ended();
+        self.hub.stop();
+        let ended = self.hub.ended();
         if tokio::time::timeout(limits::SCRIPTED_STOP_PATIENCE, ended).await.is_err() {
-            // A peer holds its connection open; it is left to the runtime.
+            // A peer holds its connection open; the runtime closes it later.
         }
     }
 }

@@ -1,13 +1,13 @@
-//! A scripted subscriber: it does everything right, at every level and on every surface, or exactly one thing wrong.
-//! Conformance tests of subscribers are tested on it, and it is a small example of a subscriber. It shows nothing to
-//! people; on request it answers prompts by a rule.
+//! A scripted subscriber: correct at every level and on every surface, or with exactly one fault. Conformance tests of
+//! subscribers are tested with it, and it is a small example of a subscriber. It displays nothing; it can answer
+//! prompts by a rule.
 //!
-//! Entry: [`run`], with a [`SubscriberBehaviour`]; [`Fault`] lists what it can do wrong. The program is
+//! Entry: [`run`], with a [`SubscriberBehaviour`]; [`Fault`] lists its faults. The program is
 //! `recount-aaep-subscriber`.
 
 mod client;
 mod fault;
-mod mind;
+mod reactions;
 
 use std::future::Future;
 use std::time::Duration;
@@ -25,14 +25,14 @@ pub enum Replies {
     Reject,
 }
 
-/// Which of a producer's surfaces is used.
+/// The producer's surface to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriberSurface {
     /// `/aaep/v1/subscriptions`, `events` and `replies`.
     Versioned,
     /// `/events` and `/messages`, with a handshake.
     Legacy,
-    /// The same without one.
+    /// The same without a handshake.
     LegacyBare,
     /// `/aaep/v1/ws`.
     Socket,
@@ -56,29 +56,29 @@ impl SubscriberSurface {
     }
 }
 
-/// What it does.
+/// How the subscriber behaves.
 #[derive(Debug, Clone)]
 pub struct SubscriberBehaviour {
     pub fault: Option<Fault>,
     pub replies: Replies,
     pub surface: SubscriberSurface,
-    /// The level that it claims.
+    /// The level that it declares.
     pub level: u8,
-    /// How long it thinks about a prompt.
-    pub thinks: Duration,
-    /// A bearer token that it brings.
+    /// The delay before it answers a prompt.
+    pub reply_delay: Duration,
+    /// Its bearer token.
     pub token: Option<String>,
 }
 
 impl SubscriberBehaviour {
-    /// Right, at the highest level, accepting at once.
+    /// Correct, at the highest level, accepting at once.
     pub fn right() -> SubscriberBehaviour {
         SubscriberBehaviour {
             fault: None,
             replies: Replies::Accept,
             surface: SubscriberSurface::Versioned,
             level: 3,
-            thinks: Duration::ZERO,
+            reply_delay: Duration::ZERO,
             token: None,
         }
     }
@@ -89,8 +89,8 @@ impl SubscriberBehaviour {
 #[error("{0}")]
 pub struct SubscriberError(String);
 
-/// Subscribes at a base address (`http://127.0.0.1:PORT`) and stays, over cuts and refusals, until `stop` is ready; then
-/// it closes its subscription.
+/// Subscribes at a base address (`http://127.0.0.1:PORT`) and reconnects after cuts and refusals until `stop`
+/// resolves; then it closes its subscription.
 pub async fn run(
     world: &World,
     url: &str,

@@ -1,7 +1,7 @@
-//! Serves a producer that is reached over HTTP to a program that speaks JSON-RPC 2.0 through its standard output and input,
-//! one object a line. A broken connection to the producer is made again after the last event that was written.
+//! Bridges a producer over HTTP to a program that speaks JSON-RPC 2.0 on standard input and output, one object per
+//! line. After a lost connection it resumes after the last event that was written.
 //!
-//! It passes messages on and reads no more of them than `type`. It must not know which producer it is. See [`serve`].
+//! It forwards messages and reads only their `type`. It does not depend on the producer. See [`serve`].
 
 mod lines;
 
@@ -17,15 +17,15 @@ use tokio::time::{Duration, Instant};
 use self::lines::{InputLine, InputLines};
 use crate::glance::Glance;
 use crate::limits;
-use crate::link::{Dial, Heard, Link, LinkError, Target};
+use crate::link::{Dial, Link, LinkError, ReceivedMessage, Target};
 
-/// Codes of JSON-RPC.
+/// Error codes of JSON-RPC.
 const PARSE_ERROR: i64 = -32_700;
 const INVALID_REQUEST: i64 = -32_600;
 const METHOD_NOT_FOUND: i64 = -32_601;
 const INVALID_PARAMS: i64 = -32_602;
 
-/// One line of the program.
+/// A line from the program.
 #[derive(Deserialize)]
 struct Call<'l> {
     /// Responses have none.
@@ -41,7 +41,7 @@ struct Call<'l> {
     error: Option<&'l RawValue>,
 }
 
-/// Serves until the input ends. The subscription is closed then.
+/// Serves until the input ends; then closes the subscription.
 pub async fn serve(
     world: &World,
     target: &Target,
@@ -55,7 +55,7 @@ pub async fn serve(
     let mut lines = InputLines::new(input);
     loop {
         let silent_until = bridge.written_at + limits::STDIO_PING_EVERY;
-        let heard = async {
+        let received = async {
             match &mut bridge.subscribed {
                 Some(subscribed) => subscribed.link.next().await,
                 None => std::future::pending().await,
@@ -63,20 +63,20 @@ pub async fn serve(
         };
         tokio::select! {
             line = lines.next() => match line? {
-                InputLine::Text(line) => bridge.take(&line).await?,
+                InputLine::Text(line) => bridge.handle_line(&line).await?,
                 InputLine::TooLong => {
                     let message = format!("a line is longer than {} bytes", limits::MESSAGE_BYTES_MAX);
-                    bridge.complain(None, PARSE_ERROR, &message).await?;
+                    bridge.send_error(None, PARSE_ERROR, &message).await?;
                 }
                 InputLine::End => break,
             },
-            heard = heard => bridge.pass_on(heard).await?,
+            received = received => bridge.forward(received).await?,
             () = tokio::time::sleep_until(silent_until) => bridge.ping().await?,
         }
     }
     if let Some(mut subscribed) = bridge.subscribed.take() {
         let close = close(&subscribed, "subscriber_shutdown", "the input has ended");
-        // The subscription ends by itself soon, if this is lost.
+        // If this is lost, the subscription expires soon.
         subscribed.link.send(&close).await.ok();
     }
     Ok(())
@@ -96,8 +96,8 @@ struct Subscribed {
     link: Link,
     id: String,
     last_event_id: Option<String>,
-    /// Connections in a row that brought nothing.
-    in_vain: u32,
+    /// Consecutive connections without any message.
+    empty_connections: u32,
 }
 
 impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
@@ -113,23 +113,23 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
         Ok(())
     }
 
-    /// Shows that the bridge lives. The response means nothing.
+    /// Sends a heartbeat. Its response is ignored.
     async fn ping(&mut self) -> std::io::Result<()> {
         self.pings += 1;
         self.write(json!({ "jsonrpc": "2.0", "id": format!("ping-{}", self.pings), "method": "aaep.ping" }))
             .await
     }
 
-    /// The error of a call. JSON-RPC forbids an answer to a notification.
+    /// Sends the error of a call. JSON-RPC forbids responses to notifications.
     async fn fail(&mut self, id: Option<&RawValue>, code: i64, message: &str) -> std::io::Result<()> {
         match id {
-            Some(_) => self.complain(id, code, message).await,
+            Some(_) => self.send_error(id, code, message).await,
             None => Ok(()),
         }
     }
 
-    /// An error; without an id of a line that is no call.
-    async fn complain(&mut self, id: Option<&RawValue>, code: i64, message: &str) -> std::io::Result<()> {
+    /// Sends an error; without an id for a line that is not a call.
+    async fn send_error(&mut self, id: Option<&RawValue>, code: i64, message: &str) -> std::io::Result<()> {
         let error = json!({ "code": code, "message": message });
         self.write(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await
     }
@@ -147,20 +147,20 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
         }
     }
 
-    /// Takes a line of the program.
-    async fn take(&mut self, line: &str) -> std::io::Result<()> {
+    /// Handles a line from the program.
+    async fn handle_line(&mut self, line: &str) -> std::io::Result<()> {
         let call: Call<'_> = match serde_json::from_str(line) {
             Ok(call) => call,
             Err(why) => {
                 let message = format!("the line is not a JSON-RPC request: {why}");
-                return self.complain(None, PARSE_ERROR, &message).await;
+                return self.send_error(None, PARSE_ERROR, &message).await;
             }
         };
         let (id, params) = (call.id, call.params.map(RawValue::get));
         let Some(method) = call.method.as_deref() else {
             let responds = call.result.is_some() || call.error.is_some();
             let message = "`method` is missing; it is the name of the call, such as aaep.subscribe";
-            return if responds { Ok(()) } else { self.complain(id, INVALID_REQUEST, message).await };
+            return if responds { Ok(()) } else { self.send_error(id, INVALID_REQUEST, message).await };
         };
         match (method, params) {
             ("aaep.ping", _) => self.succeed(id, "{}").await,
@@ -196,15 +196,15 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
                 return self.succeed(id, &rejected).await;
             }
         };
-        let answer = link.answer().unwrap_or("null").to_owned();
+        let answer = link.handshake_response().unwrap_or("null").to_owned();
         if let Some(subscription) = link.subscription().filter(|_| !link.is_rejected()) {
             let id = subscription.to_owned();
-            self.subscribed = Some(Subscribed { link, id, last_event_id: None, in_vain: 0 });
+            self.subscribed = Some(Subscribed { link, id, last_event_id: None, empty_connections: 0 });
         }
         self.succeed(id, &answer).await
     }
 
-    /// Sends a message of the program to the producer.
+    /// Sends a message from the program to the producer.
     async fn send(&mut self, method: &str, id: Option<&RawValue>, message: &str) -> std::io::Result<()> {
         let Some(subscribed) = &mut self.subscribed else {
             return self
@@ -221,7 +221,7 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
                 let body = String::from_utf8_lossy(&sent.body).into_owned();
                 let takes = sent.status.is_some_and(|status| (200..300).contains(&status));
                 // A rejection of the protocol is a result.
-                match takes || Glance::at(&body).as_ref().is_some_and(Glance::is_answer) {
+                match takes || Glance::at(&body).as_ref().is_some_and(Glance::is_handshake_response) {
                     true => self.succeed(id, &body).await,
                     false => self.fail(id, INVALID_PARAMS, &body).await,
                 }
@@ -230,25 +230,25 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
         }
     }
 
-    /// Passes on what came from the producer.
-    async fn pass_on(&mut self, heard: Result<Option<Heard>, LinkError>) -> std::io::Result<()> {
+    /// Forwards a message from the producer.
+    async fn forward(&mut self, received: Result<Option<ReceivedMessage>, LinkError>) -> std::io::Result<()> {
         let Some(subscribed) = &mut self.subscribed else { return Ok(()) };
-        if let Ok(Some(heard)) = heard {
-            subscribed.in_vain = 0;
-            subscribed.last_event_id = heard.id.or(subscribed.last_event_id.take());
-            let event = &heard.text;
+        if let Ok(Some(received)) = received {
+            subscribed.empty_connections = 0;
+            subscribed.last_event_id = received.id.or(subscribed.last_event_id.take());
+            let event = &received.text;
             return self
                 .write_text(&format!(r#"{{"jsonrpc":"2.0","method":"aaep.event","params":{event}}}"#))
                 .await;
         }
         let refused = loop {
-            if subscribed.in_vain >= limits::RECONNECTS_IN_VAIN_MAX {
+            if subscribed.empty_connections >= limits::RECONNECTS_IN_VAIN_MAX {
                 break "the producer can no longer be reached".to_owned();
             }
-            if subscribed.in_vain > 0 {
+            if subscribed.empty_connections > 0 {
                 tokio::time::sleep(Duration::from_millis(limits::RECONNECT_WAIT_MS)).await;
             }
-            subscribed.in_vain += 1;
+            subscribed.empty_connections += 1;
             match subscribed.link.reopen(subscribed.last_event_id.as_deref()).await {
                 Ok(()) => return Ok(()),
                 Err(LinkError::Refused { status: 404, .. }) => break "the subscription has ended".to_owned(),

@@ -32,7 +32,7 @@ pub use html::{STYLE, STYLE_SUM};
 pub use live::Live;
 pub use model::Totals;
 
-/// In which form a trace is written.
+/// The output format of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     #[default]
@@ -65,7 +65,7 @@ impl FromStr for Format {
 /// What to trace, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'o> {
-    /// What the file is called in the account.
+    /// The name of the file in the output.
     pub name: &'o str,
     pub profile: Profile,
     /// Only the session with this id.
@@ -91,11 +91,11 @@ pub enum TraceError {
     Write(#[from] io::Error),
 }
 
-/// Reads a file to its end and writes its trace; answers what was counted. A file without any text has a trace that
-/// says so.
+/// Reads a file to its end and writes its trace; returns the totals. The trace of an empty file states that it is
+/// empty.
 ///
-/// The account is held in memory until the file has ended, because its summary stands at the top: about half a
-/// kilobyte an event, [`crate::limits::TRACE_BYTES_MAX`] at most.
+/// The trace is held in memory until the end of the file, because its summary comes first: about half a kilobyte per
+/// event, [`crate::limits::TRACE_BYTES_MAX`] at most.
 pub fn write(
     file: impl Read,
     format: Format,
@@ -114,7 +114,7 @@ pub fn write(
     Ok(trace.totals)
 }
 
-/// A profile as it is named on command lines.
+/// The name of a profile on command lines.
 fn profile(profile: Profile) -> &'static str {
     match profile {
         Profile::Strict => "strict",

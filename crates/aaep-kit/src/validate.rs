@@ -1,9 +1,8 @@
-//! Holds files against the rules of the protocol, however long they are, and tells findings as they are found.
-//! [`Validation`] is the way in; who opens files, and where what is told goes, is the caller's: it knows neither paths
-//! nor terminals.
+//! Validates files of any length against the rules of the protocol and reports findings as they are found. Entry:
+//! [`Validation`]. The caller opens files and outputs the findings: it knows neither paths nor terminals.
 //!
-//! Memory is bounded: one text at a time is held, and of sessions what [`recount_aaep::session::Checker`] keeps.
-//! Findings are never gathered, so a file with one on each line costs no more than a good one.
+//! Memory is bounded: one text at a time, and the session state of [`recount_aaep::session::Checker`]. Findings are
+//! not stored, so a file with one on each line needs no more memory than a valid one.
 
 mod report;
 
@@ -11,14 +10,14 @@ use std::io::{ErrorKind, Read};
 
 use recount_aaep::json::Splitter;
 use recount_aaep::rule::{Finding, Profile, Severity};
-use recount_aaep::session::{Checker, Options, Took};
+use recount_aaep::session::{Checker, InputKind, Options};
 use recount_world::World;
 
 use crate::limits;
 
-pub use self::report::{Json, Report, Text};
+pub use self::report::{FindingReport, JsonReport, TextReport};
 
-/// Why there is no verdict on an input.
+/// Why an input has no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error("cannot be read: {0}")]
@@ -27,18 +26,18 @@ pub enum Unusable {
     Empty,
 }
 
-/// What was found, in numbers.
+/// The numbers of one input.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub events: u64,
-    /// Replies and handshakes: context, and checked themselves.
+    /// Replies and handshakes, which are checked too.
     pub messages: u64,
-    /// Texts that are neither, broken ones among them.
+    /// Other texts, including broken ones.
     pub others: u64,
     pub errors: u64,
     pub warnings: u64,
     pub notes: u64,
-    /// Errors that the profile `compat` would not call so.
+    /// Errors that the profile `compat` does not report as errors.
     pub errors_of_strict_alone: u64,
 }
 
@@ -70,23 +69,23 @@ impl Tally {
     }
 }
 
-/// What all inputs came to.
+/// The numbers of all inputs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Total {
     pub files: u64,
-    /// Inputs that there is no verdict on.
+    /// Inputs without a verdict.
     pub unusable: u64,
-    /// The first of them, and why.
+    /// The first of them, and the reason.
     pub first_unusable: Option<String>,
     pub tally: Tally,
 }
 
-/// The answer in one word.
+/// The overall verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Good,
     Bad,
-    /// At least one input could not be read, or had nothing in it.
+    /// At least one input was unreadable or empty.
     Unusable,
 }
 
@@ -101,25 +100,24 @@ impl Total {
     }
 }
 
-/// One run over any number of inputs. Each is a world of its own: sessions, replies and ids are followed through one
-/// input and not from one into the next.
-pub struct Validation<R: Report> {
+/// A run over any number of inputs. Inputs are independent: sessions, replies and ids do not carry over to the next.
+pub struct Validation<R: FindingReport> {
     options: Options,
     report: R,
     total: Total,
 }
 
-impl<R: Report> Validation<R> {
-    /// `events_only` looks at each event alone and follows no sessions.
+impl<R: FindingReport> Validation<R> {
+    /// With `events_only`, each event is checked alone and sessions are not followed.
     pub fn new(world: &World, profile: Profile, events_only: bool, report: R) -> Self {
-        // Nobody who writes a file can know it.
+        // The author of a file cannot know the seed.
         let seed = world.entropy.draw() as u64;
         let options = Options { profile, events_only, seed };
         Validation { options, report, total: Total::default() }
     }
 
-    /// Goes through one input. `path` is what it is called in what is told. Gives back what the report fails with; what
-    /// is wrong with the input is told.
+    /// Validates one input, named `path` in reports. Problems of the input are reported; returns an error only if the
+    /// report fails.
     pub fn input<I: Read>(&mut self, path: &str, input: std::io::Result<I>) -> Result<(), R::Error> {
         self.total.files += 1;
         self.report.begin(path)?;
@@ -140,7 +138,7 @@ impl<R: Report> Validation<R> {
         self.report.end(path, &tally, unusable.as_ref())
     }
 
-    /// All inputs were given.
+    /// Ends the run.
     pub fn finish(mut self) -> Result<Total, R::Error> {
         self.report.close(&self.total, self.options.profile)?;
         Ok(self.total)
@@ -174,17 +172,17 @@ impl<R: Report> Validation<R> {
                 Err(why) => break Err(Unusable::Unreadable(why)),
             };
             splitter.push(&buffer[..count], |piece| {
-                tally.took(checker.piece(piece));
+                tally.count_input(checker.piece(piece));
                 report_findings(&mut checker, tally, &mut reported);
             });
-            // Nobody listens any more: the rest of the file is of no use.
+            // The report has no reader: skip the rest of the file.
             if reported.is_err() {
                 break Ok(());
             }
         };
         if read.is_ok() && reported.is_ok() {
             splitter.finish(|piece| {
-                tally.took(checker.piece(piece));
+                tally.count_input(checker.piece(piece));
                 report_findings(&mut checker, tally, &mut reported);
             });
             checker.finish();
@@ -195,11 +193,11 @@ impl<R: Report> Validation<R> {
 }
 
 impl Tally {
-    fn took(&mut self, took: Took) {
-        match took {
-            Took::Event => self.events += 1,
-            Took::Message(_) => self.messages += 1,
-            Took::Nothing => self.others += 1,
+    fn count_input(&mut self, kind: InputKind) {
+        match kind {
+            InputKind::Event => self.events += 1,
+            InputKind::Message(_) => self.messages += 1,
+            InputKind::Nothing => self.others += 1,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Both sides of a prompt: what may be answered is read off the prompt, and the answer is made and checked.
+//! Replies to prompts: checks which decisions a prompt allows, and builds a valid reply.
 //!
 //! ```text
 //! cargo run -p recount-aaep --example make_events | cargo run -p recount-aaep --example ask_permission -- accept
@@ -12,8 +12,8 @@ use recount_aaep::build;
 use recount_aaep::wire::{ConfirmationReply, Decision, SubscriptionId, Timestamp};
 use recount_aaep::{Body, Event};
 
-/// Answers every prompt that takes this decision; says of the others why not.
-pub(crate) fn answer(
+/// Replies to every prompt that allows this decision; prints an error for the others.
+pub(crate) fn reply(
     input: impl BufRead,
     out: &mut impl Write,
     decision: &Decision,
@@ -23,7 +23,7 @@ pub(crate) fn answer(
         let Body::AwaitingConfirmation(prompt) = &event.body else { continue };
         if !prompt.allows(decision) {
             eprintln!(
-                "{}: `{}` is no answer that it takes",
+                "{}: `{}` is not an allowed reply",
                 event.envelope.event_id.as_str(),
                 decision.as_str()
             );
@@ -33,7 +33,7 @@ pub(crate) fn answer(
         let moment = event.envelope.timestamp.millis() + 2_000;
         assert!(moment < prompt.deadline_ms(&event.envelope.timestamp), "a prompt has at least a second");
         let reply = ConfirmationReply::new(
-            // As it came: a token says nothing to subscribers.
+            // Returned unchanged: a token has no meaning for subscribers.
             prompt.reply_token.clone(),
             decision.clone(),
             SubscriptionId::new("sub_1")?,
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let word = std::env::args().nth(1).unwrap_or_default();
     let decision = Decision::from(&*word);
     if !matches!(decision, Decision::Accept | Decision::Reject) {
-        return Err(format!("say accept or reject, not `{word}`").into());
+        return Err(format!("unknown decision `{word}`; use accept or reject").into());
     }
-    answer(std::io::stdin().lock(), &mut std::io::stdout().lock(), &decision)
+    reply(std::io::stdin().lock(), &mut std::io::stdout().lock(), &decision)
 }

@@ -1,11 +1,11 @@
-//! Anybody's side: what comes on standard input is held against the rules while it comes, sessions followed.
+//! Checks events and sessions from standard input against the rules.
 //!
 //! ```text
 //! cargo run -p recount-aaep --example make_events | cargo run -p recount-aaep --example check_stream
 //! ```
 //!
-//! Ends with status 1 when there are errors. Memory stays small however long the input is: one text at a time is held,
-//! and findings are taken after each.
+//! Exits with status 1 if there are errors. Memory is bounded for any input: it holds one text at a time and takes
+//! findings after each chunk.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -14,9 +14,9 @@ use recount_aaep::json::Splitter;
 use recount_aaep::rule::{Profile, Severity};
 use recount_aaep::session::{Checker, Options};
 
-/// Tells the findings as they come; answers how many errors there were.
+/// Prints the findings; returns the number of errors.
 pub(crate) fn check(mut input: impl Read, out: &mut impl Write) -> std::io::Result<usize> {
-    // Who checks what strangers send gives a seed that they cannot know.
+    // For untrusted input, set an unpredictable seed.
     let mut checker = Checker::new(Options { profile: Profile::Strict, ..Options::default() });
     let mut splitter = Splitter::new();
     let mut buffer = [0; 4096];
@@ -44,7 +44,7 @@ pub(crate) fn check(mut input: impl Read, out: &mut impl Write) -> std::io::Resu
 fn report(checker: &mut Checker, out: &mut impl Write) -> std::io::Result<usize> {
     let mut errors = 0;
     for finding in checker.take() {
-        // What is so, and what to do.
+        // The finding contains the problem and the remedy.
         writeln!(out, "line {}: {finding}", finding.line)?;
         errors += usize::from(finding.severity == Severity::Error);
     }

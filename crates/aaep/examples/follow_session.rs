@@ -1,12 +1,12 @@
-//! A subscriber's side: what a screen reader would say of the events on standard input, one line an announcement.
+//! A subscriber: prints what a screen reader would speak for the events on standard input, one announcement per line.
 //!
 //! ```text
 //! cargo run -p recount-aaep --example make_events | cargo run -p recount-aaep --example follow_session
 //! ```
 //!
-//! It does what the protocol asks of subscribers: an event that was delivered twice is said once, types that it does not
-//! know are said by their summary, output is held until a sentence is whole, and prompts are said with what they do and
-//! what happens when nobody answers. It never answers by itself.
+//! It follows the protocol's requirements for subscribers: duplicates are announced once, unknown types by their
+//! summary, and output only in complete sentences. Prompts are announced with their consequence and their default. It
+//! never replies.
 
 use std::collections::HashSet;
 use std::io::{BufRead, Write};
@@ -14,19 +14,19 @@ use std::io::{BufRead, Write};
 use recount_aaep::wire::{AwaitingConfirmation, Boundary, OutputStreaming, Urgency, Verbosity};
 use recount_aaep::{Body, Event, Message};
 
-/// What has to be remembered between events.
+/// The state between events.
 #[derive(Default)]
 struct Reader {
-    heard: HashSet<String>,
-    /// Output that no boundary has come for yet.
+    seen_ids: HashSet<String>,
+    /// Output since the last boundary.
     held: String,
 }
 
 impl Reader {
-    /// What to say of an event, if anything.
-    fn hear(&mut self, event: &Event) -> Option<String> {
-        // For ever is too long for a program that runs for days: there, keep a window.
-        if !self.heard.insert(event.envelope.event_id.as_str().to_owned()) {
+    /// The announcement of an event, if any.
+    fn announce(&mut self, event: &Event) -> Option<String> {
+        // A program that runs for days should keep a bounded window of ids.
+        if !self.seen_ids.insert(event.envelope.event_id.as_str().to_owned()) {
             return None;
         }
         let spoken = match &event.body {
@@ -40,7 +40,7 @@ impl Reader {
                     .collect::<Vec<_>>()
                     .join(" ")
             }
-            // All others, and types of extensions or of later versions, by what they say of themselves.
+            // All other types, including unknown ones, by their summary.
             _ => event.summaries.at(&Verbosity::Normal)?.to_owned(),
         };
         let first = match event.envelope.urgency() {
@@ -51,7 +51,7 @@ impl Reader {
         Some(format!("{first}{spoken}"))
     }
 
-    /// Pieces are said when they come to a boundary; those without one are only held.
+    /// Announces output at a boundary; chunks before it are held.
     fn output(&mut self, piece: &OutputStreaming) -> Option<String> {
         self.held.push_str(&piece.chunk);
         let at_boundary = matches!(
@@ -63,14 +63,14 @@ impl Reader {
     }
 }
 
-/// Both what is to be done and what follows from it come before the keys.
+/// The action and its consequence, followed by the keys.
 fn describe_prompt(prompt: &AwaitingConfirmation) -> String {
     let AwaitingConfirmation { action, consequence, default_decision, timeout_seconds, .. } = prompt;
     let default = default_decision.as_str();
     format!("{action} {consequence} Press a to accept, r to reject; {default} in {timeout_seconds} seconds.")
 }
 
-/// Reads JSON lines and says what comes of them. A line that is no message is said to be none, and harms nothing.
+/// Reads JSON lines and prints the announcements. An invalid line is reported and skipped.
 pub(crate) fn follow(input: impl BufRead, out: &mut impl Write) -> std::io::Result<()> {
     let mut reader = Reader::default();
     for line in input.lines() {
@@ -80,7 +80,7 @@ pub(crate) fn follow(input: impl BufRead, out: &mut impl Write) -> std::io::Resu
         }
         match Message::parse(&line) {
             Ok(Message::Event(event)) => {
-                if let Some(spoken) = reader.hear(&event) {
+                if let Some(spoken) = reader.announce(&event) {
                     writeln!(out, "{spoken}")?;
                 }
             }

@@ -1,19 +1,19 @@
-//! A producer's side: a whole session made with the builders, one JSON line an event.
+//! A producer: builds a whole session with the builders and prints one JSON line per event.
 //!
 //! ```text
 //! cargo run -p recount-aaep --example make_events
 //! ```
 //!
-//! A real producer draws its ids and reads a clock; this one counts, so that it says the same each time. What the
-//! builders give is right by itself; that the order is right too, the example `check_stream` can tell.
+//! A real producer draws random ids and reads a clock; this one counts, so that its output is always the same. The
+//! builders validate each event; the example `check_stream` checks the order.
 
 use std::io::Write;
 
 use recount_aaep::Event;
-use recount_aaep::build::{self, Draft, Frame, Refused};
+use recount_aaep::build::{self, BuildError, Draft, Frame};
 use recount_aaep::wire::{Body, Boundary, Level, ReplyToken, ToolStatus};
 
-/// Keeps what the events of a session share, and what each needs anew.
+/// The shared fields of a session, and its events.
 struct Session {
     frame: Frame,
     events: Vec<Event>,
@@ -22,13 +22,13 @@ struct Session {
 }
 
 impl Session {
-    fn begin(session_id: &str) -> Result<Session, Refused> {
+    fn begin(session_id: &str) -> Result<Session, BuildError> {
         let frame = Frame::new(session_id, "retirement-planner", "en-US")?;
         Ok(Session { frame, events: Vec::new(), now: 1_779_632_534_000 })
     }
 
-    /// Tells one event, a fifth of a second behind the one before.
-    fn push<B: Into<Body>>(&mut self, draft: Draft<B>) -> Result<(), Refused> {
+    /// Adds one event, a fifth of a second after the previous one.
+    fn push<B: Into<Body>>(&mut self, draft: Draft<B>) -> Result<(), BuildError> {
         self.now += 200;
         let number = self.events.len();
         let id = format!("evt_{number:032x}");
@@ -37,8 +37,8 @@ impl Session {
     }
 }
 
-/// An answer that is streamed, and an action that a person has to allow first.
-fn session() -> Result<Vec<Event>, Refused> {
+/// A session with streamed output and an action that needs a confirmation.
+fn session() -> Result<Vec<Event>, BuildError> {
     let mut session = Session::begin("sess_2c91a7b4d23f1e88")?;
     session.push(build::session_started("Looking at your savings."))?;
     session.push(build::state_changed("idle", "writing_output", "Writing the answer."))?;
@@ -65,7 +65,7 @@ fn session() -> Result<Vec<Event>, Refused> {
         .irreversible(true)
         .for_call("transfer_funds", "call_1"),
     )?;
-    // Here a producer waits for `confirmation.reply`, and goes on only when it accepts.
+    // Here a producer waits for `confirmation.reply`, and continues only after an acceptance.
     session.push(build::state_changed("awaiting_input", "calling_tool", "You allowed the transfer."))?;
     session.push(
         build::tool_invoked("transfer_funds", "Transferring $500.")

@@ -1,12 +1,12 @@
-//! A producer's side with [`ProducerSession`]: a call that cannot be undone, made when its prompt is accepted.
+//! A producer with [`ProducerSession`]: a call that cannot be undone, made after its prompt is accepted.
 //!
 //! ```text
 //! cargo run -p recount-aaep --example produce_session
 //! cargo run -p recount-aaep --example produce_session -- reject | cargo run -p recount-aaep --example check_stream
 //! ```
 //!
-//! A real producer reads a clock, draws its entropy from a cryptographic source and waits for replies; this one counts, and
-//! replies to itself. Without a word it never replies, and lets the time of the prompt pass.
+//! A real producer reads a clock, draws entropy from a cryptographic source and waits for replies; this one counts, and
+//! replies to itself. Without an argument it does not reply, and the prompt times out.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use recount_aaep::wire::{
     Boundary, ConfirmationReply, Decision, Level, SubscriptionId, Timestamp, ToolStatus,
 };
 
-/// What a real producer has from its system.
+/// The time and entropy that a real producer gets from its system.
 struct World {
     now_ms: i64,
     drawn: u8,
@@ -32,7 +32,7 @@ impl World {
     }
 }
 
-/// The lines of a session: its events, and the reply where there is one.
+/// The lines of a session: its events, and the reply if there is one.
 pub(crate) fn lines(decision: Option<Decision>) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut world = World { now_ms: 1_779_632_534_000, drawn: 0 };
     let mut lines: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! Makes events that are right. What an event must have is asked for first; the language, the urgency and the envelope
-//! come by themselves; and what comes out was held against every rule, so that none of them is broken.
+//! Builders for valid events. Required fields are arguments; the language, the urgency and the envelope are added; and
+//! the result is checked against every rule. Start at [`Frame`].
 //!
 //! ```
 //! use recount_aaep::build::{self, Frame};
@@ -15,7 +15,7 @@
 //!
 //! let refused = frame.event("evt_2", 1_779_632_534_600, build::tool_invoked("my tool", "Calling.")).unwrap_err();
 //! assert_eq!(refused.findings[0].rule.id, "payload.form");
-//! # Ok::<(), recount_aaep::build::Refused>(())
+//! # Ok::<(), recount_aaep::build::BuildError>(())
 //! ```
 
 mod draft;
@@ -25,4 +25,4 @@ pub use draft::{
     Draft, clarification, confirmation, handoff, last_output, output, progress, session_cancelled,
     session_completed, session_errored, session_started, state_changed, tool_completed, tool_invoked,
 };
-pub use frame::{Frame, Refused, message};
+pub use frame::{BuildError, Frame, message};

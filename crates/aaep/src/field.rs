@@ -1,8 +1,8 @@
-//! The names of all fields that an event can have at its top, and a quick way from a name to its [`Field`].
+//! The names of all top-level fields of events, and a fast lookup from a name to its [`Field`].
 
 macro_rules! fields {
     ($( $field:ident = $name:literal, )*) => {
-        /// A field at the top of an event.
+        /// A top-level field of an event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Field { $( #[doc = concat!("`", $name, "`")] $field, )* }
@@ -90,24 +90,24 @@ fields! {
 const BUCKETS: usize = 256;
 const NONE: u8 = u8::MAX;
 
-/// Where each name lies: its sum, or the next free place behind it.
-const PLACES: [u8; BUCKETS] = {
-    let mut places = [NONE; BUCKETS];
+/// The hash table of names, with linear probing.
+const SLOTS: [u8; BUCKETS] = {
+    let mut slots = [NONE; BUCKETS];
     let mut at = 0;
     while at < Field::NAMES.len() {
-        let mut place = sum(Field::NAMES[at].as_bytes());
-        while places[place] != NONE {
-            place = (place + 1) % BUCKETS;
+        let mut slot = hash(Field::NAMES[at].as_bytes());
+        while slots[slot] != NONE {
+            slot = (slot + 1) % BUCKETS;
         }
         #[expect(clippy::cast_possible_truncation, reason = "there are fewer fields than a byte can count")]
         let number = at as u8;
-        places[place] = number;
+        slots[slot] = number;
         at += 1;
     }
-    places
+    slots
 };
 
-const fn sum(name: &[u8]) -> usize {
+const fn hash(name: &[u8]) -> usize {
     let length = name.len();
     if length == 0 {
         return 0;
@@ -117,7 +117,7 @@ const fn sum(name: &[u8]) -> usize {
 }
 
 impl Field {
-    /// How many there are.
+    /// The number of fields.
     pub const COUNT: usize = Field::NAMES.len();
 
     pub fn name(self) -> &'static str {
@@ -127,16 +127,16 @@ impl Field {
     /// The field with this name.
     #[inline]
     pub fn of_name(name: &str) -> Option<Field> {
-        let mut place = sum(name.as_bytes());
+        let mut slot = hash(name.as_bytes());
         loop {
-            let at = PLACES[place];
+            let at = SLOTS[slot];
             if at == NONE {
                 return None;
             }
             if Field::NAMES[at as usize] == name {
                 return Some(Field::ALL[at as usize]);
             }
-            place = (place + 1) % BUCKETS;
+            slot = (slot + 1) % BUCKETS;
         }
     }
 
@@ -150,7 +150,7 @@ impl Field {
         self <= Field::Extensions
     }
 
-    /// Fields with text for people, at the top of an event.
+    /// Top-level fields with text for people.
     pub const FOR_PEOPLE: &[Field] = &[
         Field::SummaryTerse,
         Field::SummaryNormal,
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_found_and_no_other() {
+    fn every_field_name_is_found_and_no_other() {
         for field in Field::ALL {
             assert_eq!(Field::of_name(field.name()), Some(*field));
         }

@@ -1,14 +1,15 @@
-//! The names of event types. A compact name, the full URI and the expansion of the context file say the same.
+//! Names of event types, and their classification. A compact name, the full URI and the expansion of the context file
+//! are equal.
 
 use std::fmt;
 
-/// Where the types live.
+/// The namespace of the types.
 pub const TYPES_URI: &str = "https://aaep-protocol.org/types/";
-/// Where the context file expands `aaep:` to; taken as the same.
+/// The expansion of `aaep:` in the context file; treated as equal.
 pub const VOCABULARY_URI: &str = "https://aaep-protocol.org/vocab/v1#";
 /// The prefix of compact names.
 pub const PREFIX: &str = "aaep:";
-/// What `@context` says.
+/// The value of `@context`.
 pub const CONTEXT: &str = "https://aaep-protocol.org/context/v1";
 
 macro_rules! kinds {
@@ -31,7 +32,7 @@ macro_rules! kinds {
                 match self { $( Kind::$kind => $name, )* }
             }
 
-            /// Reads the name without its prefix.
+            /// The kind with this name, without its prefix.
             pub fn of_name(name: &str) -> Option<Kind> {
                 match name { $( $name => Some(Kind::$kind), )* _ => None }
             }
@@ -83,11 +84,11 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a `type` says.
+/// The classification of a `type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
+pub enum TypeClass {
     Core(Kind),
-    /// In the protocol's own namespace, but none of the twelve.
+    /// In the protocol's own namespace, but not one of the twelve.
     Undefined,
     /// A type of an extension.
     Extension,
@@ -95,18 +96,18 @@ pub enum Named {
     Malformed,
 }
 
-/// Reads a `type`.
+/// Classifies a `type`.
 ///
 /// ```
-/// use recount_aaep::kind::{Kind, Named, named};
-/// assert_eq!(named("aaep:agent.tool.invoked"), Named::Core(Kind::ToolInvoked));
-/// assert_eq!(named("https://aaep-protocol.org/types/agent.tool.invoked"), Named::Core(Kind::ToolInvoked));
-/// assert_eq!(named("medai:alert"), Named::Extension);
+/// use recount_aaep::kind::{Kind, TypeClass, classify};
+/// assert_eq!(classify("aaep:agent.tool.invoked"), TypeClass::Core(Kind::ToolInvoked));
+/// assert_eq!(classify("https://aaep-protocol.org/types/agent.tool.invoked"), TypeClass::Core(Kind::ToolInvoked));
+/// assert_eq!(classify("medai:alert"), TypeClass::Extension);
 /// ```
-pub fn named(text: &str) -> Named {
+pub fn classify(text: &str) -> TypeClass {
     for prefix in [PREFIX, TYPES_URI, VOCABULARY_URI] {
         if let Some(name) = text.strip_prefix(prefix) {
-            return Kind::of_name(name).map_or(Named::Undefined, Named::Core);
+            return Kind::of_name(name).map_or(TypeClass::Undefined, TypeClass::Core);
         }
     }
     let extension = text.split_once(':').is_some_and(|(prefix, name)| {
@@ -116,5 +117,5 @@ pub fn named(text: &str) -> Named {
             && !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_graphic())
     });
-    if extension { Named::Extension } else { Named::Malformed }
+    if extension { TypeClass::Extension } else { TypeClass::Malformed }
 }

@@ -1,7 +1,7 @@
-//! Language tags (BCP 47): which are well-formed, and which offer answers which wish. No registry of subtags:
-//! whether a language exists is not known here.
+//! Language tags (BCP 47): well-formedness, and matching of requested with offered languages. It has no registry of
+//! subtags, so it does not know whether a language exists.
 
-/// Tags of old that do not follow the grammar and are well-formed all the same.
+/// Grandfathered tags: well-formed although they do not follow the grammar.
 const GRANDFATHERED: &[&str] = &[
     "en-gb-oed",
     "i-ami",
@@ -39,7 +39,7 @@ pub const PATTERN: &str = concat!(
     ")$"
 );
 
-/// What the protocol's schemas take for a tag: words of up to eight letters and digits.
+/// Whether the protocol's schemas accept a tag: subtags of up to eight letters and digits.
 pub fn looks_like_tag(text: &str) -> bool {
     let mut parts = text.split('-');
     let language =
@@ -58,7 +58,7 @@ pub fn looks_like_tag(text: &str) -> bool {
 /// assert!(!is_well_formed("english-american-long"));
 /// ```
 pub fn is_well_formed(text: &str) -> bool {
-    // What nearly every tag is, first.
+    // The most common form first.
     if let [a, b] | [a, b, b'-', _, _] = text.as_bytes()
         && a.is_ascii_alphabetic()
         && b.is_ascii_alphabetic()
@@ -117,18 +117,18 @@ pub fn is_well_formed(text: &str) -> bool {
     true
 }
 
-/// How near an offer is to a wish.
+/// How closely an offered language matches a requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nearness {
-    /// The same tag, however it is written.
+    /// The same tag, ignoring case.
     Same,
-    /// The same language and script; one of the two says a region (or more) that the other does not.
+    /// The same language and script; the regions or further subtags differ.
     SameScript,
     /// The same language.
     SameLanguage,
 }
 
-/// The parts of a tag that matching looks at.
+/// The parts of a tag that matching compares.
 struct Parts<'t> {
     language: &'t str,
     script: Option<&'t str>,
@@ -145,8 +145,8 @@ fn parts(tag: &str) -> Parts<'_> {
     Parts { language, script, region }
 }
 
-/// Whether an offered language answers a wished one, and how nearly. `en` and `en-US` answer each other;
-/// `en-GB` does not answer `en-US` as well as `en` does, but it does.
+/// Whether an offered language matches a requested one, and how closely. `en` and `en-US` match each other. For
+/// `en-US`, `en` is a better match than `en-GB`.
 ///
 /// ```
 /// use recount_aaep::language::{Nearness, nearness};
@@ -169,9 +169,9 @@ pub fn nearness(wish: &str, offer: &str) -> Option<Nearness> {
     Some(if script(wish.script, offer.script) { Nearness::SameScript } else { Nearness::SameLanguage })
 }
 
-/// Chooses among the languages there are, for wishes in order: for each wish the same tag, then without region,
-/// then without script; then the producer's own chain; then its primary language. There is always an answer,
-/// because an event is sent whatever its language.
+/// Chooses an offered language. For each wish in order: the same tag, then without region, then without script.
+/// Otherwise the producer's fallback chain decides, then its primary language. The result is always a language, because
+/// an event is sent whatever its language.
 ///
 /// ```
 /// use recount_aaep::language::choose;
@@ -188,7 +188,7 @@ pub fn choose<'t>(wishes: &[&str], offers: &[&'t str], chain: &[&'t str], primar
         .unwrap_or(primary)
 }
 
-/// The nearest offer to one wish; of several as near, one that says no region, then the first.
+/// The best offer for one wish. Among equals, an offer without another region is preferred, then the first.
 pub fn best<'t>(wish: &str, offers: &[&'t str]) -> Option<&'t str> {
     offers
         .iter()
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_of_the_grammar_and_others() {
+    fn well_formed_tags_are_recognized() {
         for good in [
             "en",
             "en-US",
@@ -252,7 +252,7 @@ mod tests {
 
     /// R-182: thirty pairs of wish and offers.
     #[test]
-    fn wishes_and_offers() {
+    fn requested_and_offered_languages_are_matched() {
         let cases: &[(&[&str], &[&str], &str)] = &[
             (&["en"], &["en"], "en"),
             (&["en"], &["en-US"], "en-US"),

@@ -1,18 +1,18 @@
-//! The lexical rules: which strings are ids, times, language tags and so on. Each [`Lex`] has a test and the same
-//! as a regular expression for the JSON Schemas; a property test holds the two together.
+//! Lexical rules: the formats of ids, times, language tags and other strings. Each [`Lex`] has a test function and an
+//! equal regular expression for the JSON Schemas; a property test compares them.
 
 pub mod time;
 
 use crate::language;
 
-/// One kind of string.
+/// One format of strings.
 pub struct Lex {
-    /// What it is called in sentences, with its article.
+    /// Its name in messages, with its article.
     pub name: &'static str,
     pub test: fn(&str) -> bool,
-    /// As JSON Schema words it.
+    /// The pattern for JSON Schema.
     pub pattern: &'static str,
-    /// An example of a right one.
+    /// A valid example.
     pub example: &'static str,
 }
 
@@ -85,7 +85,7 @@ pub static CANCELLATION_REASON: Lex = Lex {
     pattern: "^[a-z][a-z0-9_]{1,63}$",
     example: "user_pressed_escape",
 };
-/// What the protocol's schemas take for a tag; [`BCP47`] is what a tag is.
+/// A tag by the protocol's schemas; [`BCP47`] is stricter.
 pub static LANGUAGE: Lex = Lex {
     name: "a language tag",
     test: language::looks_like_tag,
@@ -147,21 +147,21 @@ pub static URI: Lex = Lex {
     pattern: "^[A-Za-z][A-Za-z0-9+.-]*:[!#-;=?-\\[\\]_a-z~%]+$",
     example: "https://example.org/a",
 };
-/// A moment with its zone, in RFC 3339; how many digits a second may have is [`TIMESTAMP`]'s matter.
+/// An RFC 3339 time with a zone; [`TIMESTAMP`] also checks the digits of the fraction.
 pub static MOMENT: Lex = Lex {
     name: "an RFC 3339 timestamp with `T` and a time zone",
     test: |text| time::Moment::parse(text).is_some(),
     pattern: time::MOMENT_PATTERN,
     example: "2026-05-24T14:22:11.342Z",
 };
-/// A moment as the protocol words it: no fraction, or three or six digits.
+/// A time in the protocol's format: no fraction, or three or six digits.
 pub static TIMESTAMP: Lex = Lex {
     name: "a timestamp with three or six fractional digits",
     test: |text| time::Moment::parse(text).is_some_and(|moment| matches!(moment.digits, 0 | 3 | 6)),
     pattern: time::TIMESTAMP_PATTERN,
     example: "2026-05-24T14:22:11.342Z",
 };
-/// The name of an extension: three to twelve letters, or `ext_` and words.
+/// The prefix of an extension.
 pub static EXTENSION_PREFIX: Lex = Lex {
     name: "an extension's prefix",
     test: |text| {
@@ -172,7 +172,7 @@ pub static EXTENSION_PREFIX: Lex = Lex {
     example: "medai",
 };
 
-/// All of them, for tests and pages.
+/// All formats, for tests and generated pages.
 pub static ALL: &[&Lex] = &[
     &EVENT_ID,
     &SESSION_ID,
@@ -201,7 +201,7 @@ pub fn is_reserved_prefix(text: &str) -> bool {
     matches!(text, "aaep" | "xsd" | "rdf" | "rdfs") || text.starts_with('@')
 }
 
-/// Letters and digits, looked up: ids are most of what is looked at.
+/// Lookup table of letters and digits, because most checked strings are ids.
 const ALPHANUMERIC: [bool; 256] = {
     let mut table = [false; 256];
     let mut at = 0_u8;

@@ -1,15 +1,15 @@
-//! The Agent Accessibility Event Protocol (AAEP) as a library: how an agent tells people who cannot see it what it
-//! does, what it is about to do, and what it needs to know.
+//! The Agent Accessibility Event Protocol (AAEP) as a library: typed events and messages, rule checks, builders,
+//! handshakes and shaping of event streams.
 //!
-//! This crate reads no clock, opens no socket and draws no randomness; all of that comes from the caller. It
-//! needs `recount-json`, a scanner of JSON without dependencies, and `serde`, `serde_json`, `thiserror`, `twox-hash` and
+//! This crate reads no clock, opens no socket and draws no randomness; the caller passes them in. It needs
+//! `recount-json`, a scanner of JSON without dependencies, and `serde`, `serde_json`, `thiserror`, `twox-hash` and
 //! `unicode-segmentation`.
 //!
 //! # Reading
 //!
-//! [`Message::parse`] reads anything that comes over the wire, [`Event::parse`] an event. What the protocol does not
-//! know (types of extensions, fields of later versions) is kept text for text; compact type names and full URIs are the
-//! same; a text that is no message is refused with line, column and path.
+//! [`Message::parse`] reads any message, [`Event::parse`] an event. Unknown parts (types of extensions, fields of later
+//! versions) are kept unchanged. Compact type names and full URIs are equal. A text that is not a message is rejected
+//! with line, column and path.
 //!
 //! ```
 //! use recount_aaep::{Body, Event};
@@ -37,8 +37,8 @@
 //!
 //! # Writing
 //!
-//! [`build`] makes events and messages that break no rule: what an event must have is an argument, the envelope comes
-//! from a [`build::Frame`], and what would not be right is not made.
+//! [`build`] creates events and messages that break no rule. Required fields are arguments, a [`build::Frame`] adds the
+//! envelope, and an invalid event is an error.
 //!
 //! ```
 //! use recount_aaep::build::{self, Frame};
@@ -53,19 +53,18 @@
 //! );
 //! let event = frame.event("evt_1", 1_779_632_540_014, prompt.risk_level(Level::High).for_call("transfer", "call_1"))?;
 //! assert!(event.to_json().contains("\"urgency\":\"critical\""));
-//! # Ok::<(), recount_aaep::build::Refused>(())
+//! # Ok::<(), recount_aaep::build::BuildError>(())
 //! ```
 //!
-//! [`produce::ProducerSession`] does the same for a whole session: order, numbers, positions, prompts with their replies
-//! and deadlines, and the ending. Its page has a session in ten lines.
+//! [`produce::ProducerSession`] produces a whole session: order, numbers, positions, prompts with replies and
+//! deadlines, and the ending. Its page has a session in ten lines.
 //!
 //! # Checking
 //!
-//! [`rule`] has the table of all rules: each with a stable id, the requirement it comes from, its gravity in the profiles
-//! [`rule::Profile::Strict`] and [`rule::Profile::Compat`], and a sentence that says what to do.
-//! [`rule::check_event`] holds one event against them. [`session::Checker`] follows whole sessions, many at a time, with
-//! replies and handshakes as context and with bounded memory; [`json::Splitter`] cuts a file of any length into texts
-//! for it.
+//! [`rule`] has the table of all rules: each has a stable id, its requirement, its severity in the profiles
+//! [`rule::Profile::Strict`] and [`rule::Profile::Compat`], and a remedy. [`rule::check_event`] checks one event.
+//! [`session::Checker`] checks whole sessions, many at a time, with replies and handshakes as context and bounded
+//! memory; [`json::Splitter`] splits a file of any length into texts for it.
 //!
 //! ```
 //! use recount_aaep::json::Splitter;
@@ -84,14 +83,14 @@
 //!
 //! # Producing
 //!
-//! [`negotiate`] answers subscribers: what of their wishes is honoured, and when the answer is no. [`shaping`] makes of a
-//! producer's events what one subscriber has agreed to: filtered, at its pace, in its language, with output cut where
-//! it may be spoken, and nothing lost.
+//! [`negotiate`] evaluates subscription requests against an offer. [`shaping`] adapts a producer's events to the terms
+//! of one subscriber: filters, rate, language, and output cut at the agreed boundaries, without loss.
 //!
 //! # Whole programs
 //!
-//! `examples/` has five that can be joined by pipes: `make_events` and `produce_session` are producers, `check_stream` checks what comes,
-//! `follow_session` says what a screen reader would say, and `ask_permission` answers a prompt.
+//! `examples/` has five programs that pipes can connect: `make_events` and `produce_session` are producers,
+//! `check_stream` checks its input, `follow_session` prints what a screen reader would speak, and `ask_permission`
+//! replies to a prompt.
 //!
 //! # Schemas and languages
 //!
@@ -100,8 +99,8 @@
 //!
 //! # What it does not do
 //!
-//! It does not transport anything, and it does not fetch JSON-LD contexts: whether a foreign context declares a prefix
-//! is not known here, and `extension.unresolved` says so.
+//! It has no transport and does not fetch JSON-LD contexts: whether a foreign context declares a prefix is unknown, and
+//! `extension.unresolved` reports that.
 
 pub mod build;
 pub mod field;
@@ -134,5 +133,5 @@ pub use wire::{Body, Event, Message, ParseError};
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The version of the protocol that is spoken here.
+/// The supported version of the protocol.
 pub const VERSION: &str = "1.0.0";

@@ -1,10 +1,10 @@
-//! Sessions from a producer's side. [`ProducerSession`] puts the events of one session into the right order, numbers
-//! them, counts positions, issues reply tokens, judges replies, applies defaults when their time has come, and lets a
-//! call that cannot be undone begin only after its own confirmation was accepted.
+//! Produces sessions. [`ProducerSession`] orders and numbers the events of one session, counts positions, issues reply
+//! tokens, validates replies and applies defaults at their deadline. A call that cannot be undone starts only after its
+//! own confirmation was accepted.
 //!
 //! It reads no clock and draws no randomness: each method takes a [`Stamp`]. It sends nothing: each method returns the
-//! events to be sent, in their order. A call at the wrong time or with wrong arguments is a [`Misuse`]: nothing is
-//! emitted, and the session stays as it was.
+//! events to send, in order. A call at the wrong time or with invalid arguments is a [`Misuse`]: it emits nothing and
+//! does not change the session.
 //!
 //! ```
 //! use recount_aaep::build::{self, Frame};
@@ -33,9 +33,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! While a prompt is open its time has to pass: call [`ProducerSession::advance`] at
-//! [`ProducerSession::next_deadline`]. Who may reply at all is for the transport to decide (R-161): hand in only replies
-//! of subscribers that were authenticated and had the prompt.
+//! While a prompt is open, call [`ProducerSession::advance`] at [`ProducerSession::next_deadline`]. The transport
+//! decides which subscribers may reply (R-161): pass in only replies of authenticated subscribers that received the
+//! prompt.
 
 mod batch;
 mod ending;
@@ -49,8 +49,8 @@ mod texts;
 
 pub use misuse::Misuse;
 pub use open::PromptHandle;
-pub use prompt::{Advanced, AppliedDefault};
-pub use reply::{Received, ReplyOutcome};
+pub use prompt::{AdvanceResult, AppliedDefault};
+pub use reply::{ReplyOutcome, ReplyResult};
 pub use session::{CallHandle, OutputHandle, ProducerSession};
 pub use stamp::Stamp;
 pub use texts::StateTexts;

@@ -1,6 +1,6 @@
-//! Values and texts cut to the lengths that findings and messages may have, at the boundary of a character.
+//! Truncates values and texts for findings and messages, at character boundaries.
 
-/// The text of a finding never grows with what it is about.
+/// Truncates the text of a finding.
 pub(crate) fn bounded(text: String) -> String {
     if text.len() <= crate::limits::FINDING_BYTES_MAX {
         return text;
@@ -8,7 +8,7 @@ pub(crate) fn bounded(text: String) -> String {
     cut(&text, crate::limits::FINDING_BYTES_MAX)
 }
 
-/// A value as findings quote it.
+/// Truncates a value for quoting in a finding.
 pub(crate) fn quote(text: &str) -> String {
     cut(text, crate::limits::QUOTE_BYTES_MAX)
 }

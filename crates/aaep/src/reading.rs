@@ -1,33 +1,33 @@
-//! An event as it lies in its text: each field where it stands, nothing copied, nothing judged. Rules look at
-//! this; [`crate::Event`] is the event for who wants to use it.
+//! A parsed event that borrows from its text: [`Reading`] indexes the fields without copying or checking. Rules use it;
+//! applications use [`crate::Event`].
 
 use std::borrow::Cow;
 
 use crate::field::Field;
 use crate::json::{Doc, Node, Sort};
-use crate::kind::{Kind, Named, named};
+use crate::kind::{Kind, TypeClass, classify};
 
 /// The fields of one event.
 pub struct Reading<'d> {
     doc: Doc<'d>,
     node: Node<'d>,
-    named: Named,
-    /// Which fields there are.
+    type_class: TypeClass,
+    /// The fields that are present, as a bit set.
     set: u128,
     places: [u32; Field::COUNT],
-    /// Fields that are no [`Field`].
+    /// Number of unknown fields.
     others: usize,
-    /// All fields.
+    /// Number of all fields.
     count: usize,
 }
 
 impl<'d> Reading<'d> {
-    /// Reads the object that the text is; `None` when it is something else.
+    /// Indexes the object at the root of the text; `None` if the root is not an object.
     pub fn of(doc: Doc<'d>) -> Option<Self> {
         Self::at(doc, doc.root())
     }
 
-    /// Reads an object inside a text.
+    /// Indexes an object inside a text.
     pub fn at(doc: Doc<'d>, node: Node<'d>) -> Option<Self> {
         if node.sort() != Sort::Object {
             return None;
@@ -35,7 +35,7 @@ impl<'d> Reading<'d> {
         let mut reading = Reading {
             doc,
             node,
-            named: Named::Malformed,
+            type_class: TypeClass::Malformed,
             set: 0,
             places: [0; Field::COUNT],
             others: 0,
@@ -55,7 +55,7 @@ impl<'d> Reading<'d> {
                 None => reading.others += 1,
             }
         }
-        reading.named = reading.text(Field::Type).map_or(Named::Malformed, |name| named(&name));
+        reading.type_class = reading.text(Field::Type).map_or(TypeClass::Malformed, |name| classify(&name));
         Some(reading)
     }
 
@@ -67,14 +67,14 @@ impl<'d> Reading<'d> {
         self.node
     }
 
-    pub fn named(&self) -> Named {
-        self.named
+    pub fn type_class(&self) -> TypeClass {
+        self.type_class
     }
 
-    /// Which of the twelve it is.
+    /// The kind of a core event.
     pub fn kind(&self) -> Option<Kind> {
-        match self.named {
-            Named::Core(kind) => Some(kind),
+        match self.type_class {
+            TypeClass::Core(kind) => Some(kind),
             _ => None,
         }
     }
@@ -83,7 +83,7 @@ impl<'d> Reading<'d> {
         self.set
     }
 
-    /// How many fields it has, and how many of them are none that the protocol knows.
+    /// The number of all fields and of unknown fields.
     pub fn counts(&self) -> (usize, usize) {
         (self.count, self.others)
     }
@@ -120,7 +120,7 @@ impl<'d> Reading<'d> {
         self.get(Field::Producer)?.get("agent_id")?.str()
     }
 
-    /// Fields that are no [`Field`], with their values.
+    /// Unknown fields with their values.
     pub fn others(&self) -> impl Iterator<Item = (Node<'d>, Node<'d>)> {
         let some = self.others > 0;
         self.node

@@ -1,5 +1,5 @@
-//! Checks single events and messages against the rules. [`ALL`] is the table of rules; [`check`] checks single events,
-//! [`crate::session`] whole sessions.
+//! Checks single events and messages against the rules. [`ALL`] is the table of rules; [`check`] checks a single event.
+//! [`crate::session`] checks whole sessions.
 
 mod check;
 mod finding;

@@ -1,5 +1,5 @@
-//! The table of rules: each has a stable id, its source, its severity in each profile, and a remedy. Entry: [`ALL`]. It
-//! must not know events: [`crate::rule`] looks for breaches.
+//! The table of rules: each has a stable id, a source, a severity in each profile, and a remedy. Start at [`ALL`]. It
+//! must not know events: [`crate::rule`] finds violations.
 
 mod page;
 mod table;
@@ -7,23 +7,23 @@ mod table;
 pub use page::page;
 pub use table::*;
 
-/// How findings are graded.
+/// How violations are graded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// As the specification is worded: whatever it says MUST is an error.
+    /// By the text of the specification: a violation of any MUST is an error.
     #[default]
     Strict,
-    /// As what runs today: errors are what the protocol's schemas and its conformance suite refuse, and what makes
-    /// an action unsafe; what only the text forbids is a warning.
+    /// By existing software: errors are violations that the protocol's schemas or its conformance suite reject, or that
+    /// make an action unsafe. Violations of the text alone are warnings.
     Compat,
 }
 
-/// How grave a breach is.
+/// How severe a violation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing; never changes a verdict.
+    /// Information; never changes a verdict.
     Note,
-    /// A breach of a SHOULD, or something that cannot be told for certain.
+    /// A violation of a SHOULD, or an uncertain one.
     Warning,
     Error,
 }
@@ -38,16 +38,16 @@ impl Severity {
     }
 }
 
-/// Where a rule comes from.
+/// The source of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The protocol's JSON Schemas say it too.
+    /// The protocol's JSON Schemas contain it too.
     Schema,
-    /// Only the text of the specification says it.
+    /// Only the text of the specification contains it.
     Prose,
-    /// The protocol's conformance suite looks for it.
+    /// The protocol's conformance suite checks it.
     Suite,
-    /// Good practice; the specification says SHOULD, or nothing.
+    /// Good practice: a SHOULD of the specification, or no text.
     Lint,
 }
 
@@ -62,31 +62,31 @@ impl Source {
     }
 }
 
-/// Which layer holds a rule, and at which of the nine steps of §3.9 (findings of one event are in their order).
+/// The layer of a rule, in the order of the steps of §3.9, by which findings of one event are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// The text: is it JSON?
+    /// The text is valid JSON.
     Text,
-    /// Required fields are there.
+    /// Required fields are present.
     Required,
-    /// Fields are of the right type and form.
+    /// Fields have the right type and format.
     Form,
-    /// The type is known, the payload as its type asks.
+    /// The type is known, and the payload matches it.
     Payload,
     /// Extensions.
     Extension,
-    /// Sizes, advice.
+    /// Sizes and advice.
     Advice,
-    /// Messages that are no events.
+    /// Messages other than events.
     Message,
-    /// The session as a whole.
+    /// Whole sessions.
     Session,
 }
 
 /// One rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Stable: findings carry it, files of others name it.
+    /// Stable: findings and other projects refer to it.
     pub id: &'static str,
     pub layer: Layer,
     pub source: Source,
@@ -94,16 +94,16 @@ pub struct Rule {
     pub cites: &'static str,
     pub strict: Option<Severity>,
     pub compat: Option<Severity>,
-    /// Whether our own JSON Schemas say it as well: a breach makes an event invalid there.
+    /// Whether our own JSON Schemas include it: they reject an event that violates it.
     pub in_schema: bool,
-    /// What holds.
-    pub says: &'static str,
-    /// What to do when it does not.
+    /// The requirement, as one sentence.
+    pub statement: &'static str,
+    /// How to fix a violation.
     pub remedy: &'static str,
 }
 
 impl Rule {
-    /// How grave a breach is; `None` where the profile does not look.
+    /// The severity of a violation; `None` if the rule is off in the profile.
     pub fn severity(&self, profile: Profile) -> Option<Severity> {
         match profile {
             Profile::Strict => self.strict,

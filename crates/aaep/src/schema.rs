@@ -1,55 +1,59 @@
-//! JSON Schemas (draft 2020-12) of everything that is sent, made of the tables that the rules look at, so that both say
-//! the same: an event is valid here exactly when it breaks no rule that is marked `in_schema`.
+//! JSON Schemas (draft 2020-12) of all messages, generated from the tables that the rules use. An event is valid here
+//! if and only if it breaks no rule that is marked `in_schema`.
 //!
-//! [`all`] lists them with the path they are exported under; [`resolve`] finds one by its own `$id` or by the
-//! protocol's, so that schemas of others that refer to those can be used without a network.
+//! [`all`] lists them with their export paths; [`resolve`] finds one by its own `$id` or by the protocol's, so that
+//! schemas that refer to the protocol's work offline.
 
 use serde_json::{Map, Value, json};
 
 use crate::field::Field;
 use crate::kind::{CONTEXT, Kind, TYPES_URI, VOCABULARY_URI};
-use crate::shape::{Closed, Shape, Spec};
+use crate::shape::{FieldSpec, ObjectShape, Shape};
 use crate::table::{self, LOCALIZED, MessageKind, SHAPES};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 const OWN: &str = "urn:recount:aaep:v1:";
-/// Where the protocol's own schemas live.
+/// The base URL of the protocol's own schemas.
 pub const OFFICIAL: &str = "https://aaep-protocol.org/schemas/v1/";
 
 /// One schema.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Exported {
-    /// As `schemas/core/agent.tool.invoked.schema.json`.
+pub struct ExportedSchema {
+    /// The path, such as `schemas/core/agent.tool.invoked.schema.json`.
     pub path: String,
     pub id: String,
     pub schema: Value,
 }
 
-impl Exported {
+impl ExportedSchema {
     fn of(folder: &str, name: &str, mut schema: Map<String, Value>) -> Self {
         let id = format!("{OWN}{name}");
         let mut whole = Map::new();
         whole.insert("$schema".into(), DRAFT.into());
         whole.insert("$id".into(), id.clone().into());
         whole.append(&mut schema);
-        Exported { path: format!("schemas/{folder}{name}.schema.json"), id, schema: Value::Object(whole) }
+        ExportedSchema {
+            path: format!("schemas/{folder}{name}.schema.json"),
+            id,
+            schema: Value::Object(whole),
+        }
     }
 
-    /// As it is exported.
+    /// The exported text.
     pub fn text(&self) -> String {
         format!("{:#}\n", self.schema)
     }
 }
 
 /// All schemas.
-pub fn all() -> Vec<Exported> {
+pub fn all() -> Vec<ExportedSchema> {
     let mut all = vec![envelope(), any_event(), extension_event()];
     all.extend(Kind::ALL.map(core_event));
     all.extend(MessageKind::ALL.iter().copied().map(message));
     all
 }
 
-/// The schema with this `$id`, our own or the protocol's.
+/// Finds the schema with this `$id`, our own or the protocol's.
 ///
 /// ```
 /// use recount_aaep::schema::resolve;
@@ -112,7 +116,7 @@ fn shape(shape: &Shape) -> Value {
             {"const": CONTEXT},
             {"type": "array", "prefixItems": [{"const": CONTEXT}], "items": {"type": "string"}, "minItems": 1},
         ]}),
-        Shape::Answer { max } => json!({"anyOf": [
+        Shape::Response { max } => json!({"anyOf": [
             {"type": "string", "minLength": 1, "maxLength": max},
             {"type": "boolean"},
             {"type": "number"},
@@ -120,9 +124,12 @@ fn shape(shape: &Shape) -> Value {
     }
 }
 
-fn closed(fields: &Closed) -> Map<String, Value> {
-    let properties: Map<String, Value> =
-        fields.fields.iter().map(|Spec { name, shape: form, .. }| ((*name).into(), shape(form))).collect();
+fn closed(fields: &ObjectShape) -> Map<String, Value> {
+    let properties: Map<String, Value> = fields
+        .fields
+        .iter()
+        .map(|FieldSpec { name, shape: form, .. }| ((*name).into(), shape(form)))
+        .collect();
     let required: Vec<&str> =
         fields.fields.iter().filter(|spec| spec.required).map(|spec| spec.name).collect();
     let others = if fields.extensible { json!({"type": "object"}) } else { json!(false) };
@@ -131,8 +138,8 @@ fn closed(fields: &Closed) -> Map<String, Value> {
     if !required.is_empty() {
         schema.insert("required".into(), json!(required));
     }
-    if fields.least > 0 {
-        schema.insert("minProperties".into(), fields.least.into());
+    if fields.min_fields > 0 {
+        schema.insert("minProperties".into(), fields.min_fields.into());
     }
     schema
 }
@@ -149,14 +156,14 @@ fn names(fields: &[Field]) -> Vec<&'static str> {
     fields.iter().map(|field| field.name()).collect()
 }
 
-/// Prefixes of extensions.
+/// Adds the pattern for prefixes of extensions.
 fn prefixes(properties: &mut Map<String, Value>) {
     if let Some(extensions) = properties.get_mut("extensions").and_then(Value::as_object_mut) {
         extensions.insert("propertyNames".into(), json!({"pattern": crate::lex::EXTENSION_PREFIX.pattern}));
     }
 }
 
-/// Prefixes must be declared: with extensions, `@context` has a second entry that is not the core one.
+/// The condition that prefixes are declared: with extensions, `@context` has a second entry besides the core one.
 fn declared() -> Value {
     json!({
         "if": {"properties": {"extensions": {"type": "object", "minProperties": 1}}, "required": ["extensions"]},
@@ -164,8 +171,8 @@ fn declared() -> Value {
     })
 }
 
-/// The envelope alone, open for any payload: what other schemas refer to.
-fn envelope() -> Exported {
+/// The envelope with any payload, for references from other schemas.
+fn envelope() -> ExportedSchema {
     let schema = json!({
         "title": "The envelope of an AAEP event",
         "description": "What every event carries. Open: the payload is its type's matter.",
@@ -173,20 +180,20 @@ fn envelope() -> Exported {
         "required": names(table::ENVELOPE_REQUIRED),
         "properties": properties(envelope_fields()),
     });
-    Exported::of("", "envelope", object(schema))
+    ExportedSchema::of("", "envelope", object(schema))
 }
 
 /// Any event: one of the twelve, or one of an extension.
-fn any_event() -> Exported {
+fn any_event() -> ExportedSchema {
     let mut choices: Vec<Value> =
         Kind::ALL.iter().map(|kind| json!({"$ref": format!("{OWN}{}", kind.name())})).collect();
     choices.push(json!({"$ref": format!("{OWN}extension-event")}));
     let schema = json!({"title": "An AAEP event", "type": "object", "anyOf": choices});
-    Exported::of("", "event", object(schema))
+    ExportedSchema::of("", "event", object(schema))
 }
 
-/// An event of an extension's own type: any fields, but none in the protocol's name.
-fn extension_event() -> Exported {
+/// An event of an extension's type: any fields, except reserved ones.
+fn extension_event() -> ExportedSchema {
     let mut fields = properties(envelope_fields());
     prefixes(&mut fields);
     let namespaces = "^(?!aaep:|https://aaep-protocol\\.org/types/|https://aaep-protocol\\.org/vocab/v1#)";
@@ -203,11 +210,11 @@ fn extension_event() -> Exported {
         "patternProperties": {"^aaep_(?!version$)": false, "^@(?!context$)": false},
         "allOf": [declared()],
     });
-    Exported::of("", "extension-event", object(schema))
+    ExportedSchema::of("", "extension-event", object(schema))
 }
 
-/// One of the twelve, as strictly as the specification words it.
-fn core_event(kind: Kind) -> Exported {
+/// A core event, as strict as the text of the specification.
+fn core_event(kind: Kind) -> ExportedSchema {
     let (must, may) = table::payload(kind);
     let own = must.iter().chain(may).chain(table::summaries(kind)).copied();
     let mut fields = properties(envelope_fields().chain(own));
@@ -243,7 +250,7 @@ fn core_event(kind: Kind) -> Exported {
         "additionalProperties": false,
         "allOf": all,
     });
-    Exported::of("core/", name, object(schema))
+    ExportedSchema::of("core/", name, object(schema))
 }
 
 fn confirmation(fields: &mut Map<String, Value>, all: &mut Vec<Value>) {
@@ -273,7 +280,7 @@ fn confirmation(fields: &mut Map<String, Value>, all: &mut Vec<Value>) {
     }));
 }
 
-/// Text for people says its language.
+/// The condition that text for people declares its language.
 fn language(kind: Kind) -> Value {
     let (must, may) = table::payload(kind);
     let own = must.iter().chain(may).chain(table::summaries(kind));
@@ -300,7 +307,7 @@ fn language(kind: Kind) -> Value {
     })
 }
 
-fn message(kind: MessageKind) -> Exported {
+fn message(kind: MessageKind) -> ExportedSchema {
     let name = kind.name();
     let mut schema = closed(kind.fields());
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -312,5 +319,5 @@ fn message(kind: MessageKind) -> Exported {
         MessageKind::ProducerManifest => "manifest/",
         _ => "handshake/",
     };
-    Exported::of(folder, name, schema)
+    ExportedSchema::of(folder, name, schema)
 }

@@ -1,5 +1,5 @@
-//! The forms of values, as data: what the checker walks and what the JSON Schemas are made of, so that the two
-//! cannot differ. Knows no event; [`crate::table`] says which field has which shape.
+//! Shapes of values, as data: the checker and the JSON Schemas both use them, so they cannot differ. It must not know
+//! events; [`crate::table`] assigns shapes to fields. Start at [`Shape`].
 
 use std::ops::RangeInclusive;
 
@@ -8,17 +8,17 @@ use crate::lex::Lex;
 use crate::quote::quote;
 use crate::rules::Rule;
 
-/// The form of one value.
+/// The shape of one value.
 #[derive(Debug)]
 pub enum Shape {
-    /// A string of so many characters.
+    /// A string with a length in characters.
     Text {
         min: usize,
         max: usize,
     },
     Lex(&'static Lex),
-    /// A string that everybody's schemas take when it has the loose form, and the text of the specification only when
-    /// it has the strict one; `rule` says the difference.
+    /// A string with two formats: the published schemas accept the loose one, the text of the specification only the
+    /// strict one. `rule` is the rule for the difference.
     Graded {
         loose: &'static Lex,
         strict: &'static Lex,
@@ -34,10 +34,10 @@ pub enum Shape {
         max: f64,
     },
     OneOf(&'static [&'static str]),
-    /// An integer out of a few.
+    /// One of several integers.
     OneOfInts(&'static [i64]),
-    /// An object with fields of its own.
-    Closed(&'static Closed),
+    /// An object with known fields.
+    Closed(&'static ObjectShape),
     /// Any object.
     Object,
     /// An object whose values are objects.
@@ -50,80 +50,80 @@ pub enum Shape {
     },
     /// `@context`: a string, or an array of strings that begins with it.
     Context,
-    /// A string of so many characters, a boolean or a number.
-    Answer {
+    /// A string of limited length, a boolean or a number.
+    Response {
         max: usize,
     },
 }
 
 /// An object with known fields.
 #[derive(Debug)]
-pub struct Closed {
+pub struct ObjectShape {
     pub name: &'static str,
-    pub fields: &'static [Spec],
+    pub fields: &'static [FieldSpec],
     /// Unknown fields are allowed when their values are objects.
     pub extensible: bool,
-    /// At least so many fields.
-    pub least: usize,
+    /// Minimum number of known fields.
+    pub min_fields: usize,
 }
 
 /// One field.
 #[derive(Debug)]
-pub struct Spec {
+pub struct FieldSpec {
     pub name: &'static str,
     pub shape: Shape,
     pub required: bool,
 }
 
-impl Spec {
-    pub const fn must(name: &'static str, shape: Shape) -> Spec {
-        Spec { name, shape, required: true }
+impl FieldSpec {
+    pub const fn required(name: &'static str, shape: Shape) -> FieldSpec {
+        FieldSpec { name, shape, required: true }
     }
 
-    pub const fn may(name: &'static str, shape: Shape) -> Spec {
-        Spec { name, shape, required: false }
+    pub const fn optional(name: &'static str, shape: Shape) -> FieldSpec {
+        FieldSpec { name, shape, required: false }
     }
 }
 
-/// What is wrong with a value.
-pub struct Misfit<'d> {
+/// A mismatch between a value and its shape.
+pub struct Mismatch<'d> {
     /// The value itself, or one inside it.
     pub node: Node<'d>,
-    pub kind: MisfitKind,
+    pub kind: MismatchKind,
 }
 
 /// How a value does not fit.
 #[derive(Debug)]
-pub enum MisfitKind {
-    /// Not what was expected; the words are a fragment.
+pub enum MismatchKind {
+    /// An unexpected value; the text is a sentence fragment.
     Wrong(String),
-    /// A required field of an object inside is missing.
+    /// A required field of an inner object is missing.
     Missing(&'static str),
-    /// A field of an object inside is not known.
+    /// A field of an inner object is unknown.
     Unknown,
-    /// Good for schemas, not for the text of the specification.
+    /// Valid by the schemas, but not by the text of the specification.
     Graded(&'static Rule, &'static Lex),
 }
 
 impl Shape {
-    /// Looks at a value; calls `amiss` for each thing that is wrong. Nothing is allocated while all is right.
+    /// Checks a value and calls `report` for each mismatch. A valid value causes no allocation.
     #[inline]
-    pub fn check<'d>(&'static self, node: Node<'d>, amiss: &mut dyn FnMut(Misfit<'d>)) {
+    pub fn check<'d>(&'static self, node: Node<'d>, report: &mut dyn FnMut(Mismatch<'d>)) {
         let fits = match self {
-            Shape::Text { min, max } => return self.check_text(node, *min, *max, amiss),
+            Shape::Text { min, max } => return self.check_text(node, *min, *max, report),
             Shape::Graded { loose, strict, rule } => match node.str() {
                 Some(text) if (strict.test)(&text) => true,
                 Some(text) if (loose.test)(&text) => {
-                    return amiss(Misfit { node, kind: MisfitKind::Graded(rule, strict) });
+                    return report(Mismatch { node, kind: MismatchKind::Graded(rule, strict) });
                 }
                 _ => false,
             },
-            Shape::Closed(closed) if node.sort() == Sort::Object => return closed.check(node, amiss),
+            Shape::Closed(closed) if node.sort() == Sort::Object => return closed.check(node, report),
             Shape::Objects if node.sort() == Sort::Object => {
-                return node.members().for_each(|(_, value)| Shape::Object.check(value, amiss));
+                return node.members().for_each(|(_, value)| Shape::Object.check(value, report));
             }
             Shape::List { of, min, max, unique } if node.sort() == Sort::Array => {
-                return self.check_list(node, of, *min..=*max, *unique, amiss);
+                return self.check_list(node, of, *min..=*max, *unique, report);
             }
             Shape::Lex(lex) => node.str().is_some_and(|text| (lex.test)(&text)),
             Shape::Bool => node.sort() == Sort::Bool,
@@ -141,26 +141,26 @@ impl Shape {
                 }
                 _ => false,
             },
-            Shape::Answer { max } => match node.sort() {
+            Shape::Response { max } => match node.sort() {
                 Sort::Text => (1..=*max).contains(&node.lengths().0),
                 sort => matches!(sort, Sort::Bool | Sort::Number),
             },
         };
         if !fits {
-            wrong(node, &self.expectation(), amiss);
+            wrong(node, &self.expectation(), report);
         }
     }
 
-    fn check_text<'d>(&self, node: Node<'d>, min: usize, max: usize, amiss: &mut dyn FnMut(Misfit<'d>)) {
+    fn check_text<'d>(&self, node: Node<'d>, min: usize, max: usize, report: &mut dyn FnMut(Mismatch<'d>)) {
         if node.sort() != Sort::Text {
-            return wrong(node, &self.expectation(), amiss);
+            return wrong(node, &self.expectation(), report);
         }
-        // There are never more characters than bytes, so long texts alone are counted.
+        // A string has at most as many characters as bytes, so only long ones are counted.
         let bytes = node.raw().len();
         if bytes > max || bytes == 0 || min > 1 {
             let (characters, _) = node.lengths();
             if characters < min || characters > max {
-                wrong(node, &format!("{} ({characters} characters)", self.expectation()), amiss);
+                wrong(node, &format!("{} ({characters} characters)", self.expectation()), report);
             }
         }
     }
@@ -171,22 +171,22 @@ impl Shape {
         of: &'static Shape,
         counts: RangeInclusive<usize>,
         unique: bool,
-        amiss: &mut dyn FnMut(Misfit<'d>),
+        report: &mut dyn FnMut(Mismatch<'d>),
     ) {
         let count = node.items().count();
         if !counts.contains(&count) {
-            return wrong(node, &format!("{} ({count} entries)", self.expectation()), amiss);
+            return wrong(node, &format!("{} ({count} entries)", self.expectation()), report);
         }
         for (at, item) in node.items().enumerate() {
-            of.check(item, amiss);
+            of.check(item, report);
             if unique && node.items().take(at).any(|earlier| same(earlier, item)) {
                 let message = format!("`{}` appears twice", quote(item.raw()));
-                amiss(Misfit { node: item, kind: MisfitKind::Wrong(message) });
+                report(Mismatch { node: item, kind: MismatchKind::Wrong(message) });
             }
         }
     }
 
-    /// What is expected, with its article.
+    /// The expected value, with its article.
     fn expectation(&self) -> String {
         match self {
             Shape::Text { min: 0, max } => format!("a string of at most {max} characters"),
@@ -206,24 +206,24 @@ impl Shape {
             Shape::Context => {
                 format!("`{}`, or an array of strings that begins with it", crate::kind::CONTEXT)
             }
-            Shape::Answer { .. } => "a string, a boolean or a number".into(),
+            Shape::Response { .. } => "a string, a boolean or a number".into(),
         }
     }
 }
 
 #[cold]
-fn wrong<'d>(node: Node<'d>, expected: &str, amiss: &mut dyn FnMut(Misfit<'d>)) {
+fn wrong<'d>(node: Node<'d>, expected: &str, report: &mut dyn FnMut(Mismatch<'d>)) {
     let found = match node.sort() {
         Sort::Text => format!("`{}`", quote(node.raw())),
         Sort::Number | Sort::Bool => node.raw().to_owned(),
         other => other.with_article().to_owned(),
     };
-    amiss(Misfit { node, kind: MisfitKind::Wrong(format!("{found} is not {expected}")) });
+    report(Mismatch { node, kind: MismatchKind::Wrong(format!("{found} is not {expected}")) });
 }
 
-impl Closed {
-    /// Looks at the fields of an object.
-    pub fn check<'d>(&'static self, node: Node<'d>, amiss: &mut dyn FnMut(Misfit<'d>)) {
+impl ObjectShape {
+    /// Checks the fields of an object.
+    pub fn check<'d>(&'static self, node: Node<'d>, report: &mut dyn FnMut(Mismatch<'d>)) {
         let mut seen = 0_u64;
         let mut known = 0;
         for (key, value) in node.members() {
@@ -231,20 +231,21 @@ impl Closed {
                 Some(at) => {
                     seen |= 1 << at;
                     known += 1;
-                    self.fields[at].shape.check(value, amiss);
+                    self.fields[at].shape.check(value, report);
                 }
                 None if self.extensible && value.sort() == Sort::Object => {}
-                None => amiss(Misfit { node: key, kind: MisfitKind::Unknown }),
+                None => report(Mismatch { node: key, kind: MismatchKind::Unknown }),
             }
         }
         for (at, spec) in self.fields.iter().enumerate() {
             if spec.required && seen & (1 << at) == 0 {
-                amiss(Misfit { node, kind: MisfitKind::Missing(spec.name) });
+                report(Mismatch { node, kind: MismatchKind::Missing(spec.name) });
             }
         }
-        if known < self.least {
-            let message = format!("an object ({}) with less than {} of its fields", self.name, self.least);
-            amiss(Misfit { node, kind: MisfitKind::Wrong(message) });
+        if known < self.min_fields {
+            let message =
+                format!("an object ({}) with less than {} of its fields", self.name, self.min_fields);
+            report(Mismatch { node, kind: MismatchKind::Wrong(message) });
         }
     }
 }

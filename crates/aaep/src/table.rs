@@ -1,11 +1,11 @@
-//! Fields of each event type and message, with their shapes: chapters 3 to 6 as data.
+//! The fields of each event type and message, with their shapes: chapters 3 to 6 of the specification as data.
 
 use crate::field::Field;
-use crate::kind::{Kind, Named, named};
+use crate::kind::{Kind, TypeClass, classify};
 use crate::lex;
 use crate::reading::Reading;
 use crate::rules;
-use crate::shape::{Closed, Shape, Spec};
+use crate::shape::{FieldSpec, ObjectShape, Shape};
 
 const DAY_MS: i64 = 86_400_000;
 const DURATION: Shape = Shape::Int { min: 0, max: DAY_MS };
@@ -38,88 +38,100 @@ static ANSWER_KIND: Shape = Shape::OneOf(&["freetext", "yes_no", "multiple_choic
 static ONE_CHOICE: Shape = Shape::Closed(&CHOICE);
 
 /// `producer`.
-pub static PRODUCER: Closed = Closed {
+pub static PRODUCER: ObjectShape = ObjectShape {
     name: "producer",
     fields: &[
-        Spec::must("agent_id", Shape::Text { min: 1, max: usize::MAX }),
-        Spec::may("agent_version", ANY_TEXT),
-        Spec::may("agent_name", ANY_TEXT),
-        Spec::may("model", ANY_TEXT),
-        Spec::may("manifest_uri", URI),
+        FieldSpec::required("agent_id", Shape::Text { min: 1, max: usize::MAX }),
+        FieldSpec::optional("agent_version", ANY_TEXT),
+        FieldSpec::optional("agent_name", ANY_TEXT),
+        FieldSpec::optional("model", ANY_TEXT),
+        FieldSpec::optional("manifest_uri", URI),
     ],
     extensible: false,
-    least: 0,
+    min_fields: 0,
 };
 
 /// `localization_hints`.
-pub static HINTS: Closed = Closed {
+pub static HINTS: ObjectShape = ObjectShape {
     name: "localization hints",
     fields: &[
-        Spec::may("primary_language", TAG),
-        Spec::may("text_direction", Shape::OneOf(&["ltr", "rtl", "auto"])),
-        Spec::may("available_languages", Shape::List { of: &ONE_TAG, min: 0, max: 32, unique: true }),
-        Spec::may("fallback_chain", Shape::List { of: &ONE_TAG, min: 0, max: 16, unique: false }),
-        Spec::may("script", Shape::Lex(&lex::SCRIPT)),
-        Spec::may("calendar", ANY_TEXT),
+        FieldSpec::optional("primary_language", TAG),
+        FieldSpec::optional("text_direction", Shape::OneOf(&["ltr", "rtl", "auto"])),
+        FieldSpec::optional(
+            "available_languages",
+            Shape::List { of: &ONE_TAG, min: 0, max: 32, unique: true },
+        ),
+        FieldSpec::optional("fallback_chain", Shape::List { of: &ONE_TAG, min: 0, max: 16, unique: false }),
+        FieldSpec::optional("script", Shape::Lex(&lex::SCRIPT)),
+        FieldSpec::optional("calendar", ANY_TEXT),
     ],
     extensible: false,
-    least: 0,
+    min_fields: 0,
 };
 
 /// `progress`.
-pub static PROGRESS: Closed = Closed {
+pub static PROGRESS: ObjectShape = ObjectShape {
     name: "progress",
     fields: &[
-        Spec::may("percent", Shape::Number { min: 0.0, max: 100.0 }),
-        Spec::may("step", FROM_ONE),
-        Spec::may("total_steps", FROM_ONE),
-        Spec::may("description", SHORT),
+        FieldSpec::optional("percent", Shape::Number { min: 0.0, max: 100.0 }),
+        FieldSpec::optional("step", FROM_ONE),
+        FieldSpec::optional("total_steps", FROM_ONE),
+        FieldSpec::optional("description", SHORT),
     ],
     extensible: false,
-    least: 1,
+    min_fields: 1,
 };
 
 /// One of `choices`.
-pub static CHOICE: Closed = Closed {
+pub static CHOICE: ObjectShape = ObjectShape {
     name: "choice",
-    fields: &[Spec::must("value", NAME), Spec::must("label", Shape::Text { min: 1, max: 1_024 })],
+    fields: &[
+        FieldSpec::required("value", NAME),
+        FieldSpec::required("label", Shape::Text { min: 1, max: 1_024 }),
+    ],
     extensible: false,
-    least: 0,
+    min_fields: 0,
 };
 
 /// `event_filters`.
-pub static FILTERS: Closed = Closed {
+pub static FILTERS: ObjectShape = ObjectShape {
     name: "event filters",
     fields: &[
-        Spec::may("include", Shape::List { of: &ONE_NAME, min: 0, max: usize::MAX, unique: false }),
-        Spec::may("exclude", Shape::List { of: &ONE_NAME, min: 0, max: usize::MAX, unique: false }),
+        FieldSpec::optional("include", Shape::List { of: &ONE_NAME, min: 0, max: usize::MAX, unique: false }),
+        FieldSpec::optional("exclude", Shape::List { of: &ONE_NAME, min: 0, max: usize::MAX, unique: false }),
     ],
     extensible: false,
-    least: 0,
+    min_fields: 0,
 };
 
 /// `capabilities` and `honored_capabilities`.
-pub static CAPABILITIES: Closed = Closed {
+pub static CAPABILITIES: ObjectShape = ObjectShape {
     name: "capabilities",
     fields: &[
-        Spec::may("max_events_per_second", Shape::Int { min: 1, max: 100_000 }),
-        Spec::may("preferred_verbosity", VERBOSITY),
-        Spec::may("languages", Shape::List { of: &ONE_TAG, min: 1, max: 32, unique: true }),
-        Spec::may("supports_confirmation_reply", Shape::Bool),
-        Spec::may("supports_clarification_reply", Shape::Bool),
-        Spec::may("coalesce_boundaries", Shape::List { of: &BOUNDARY, min: 1, max: 5, unique: true }),
-        Spec::may("event_filters", Shape::Closed(&FILTERS)),
-        Spec::may(
+        FieldSpec::optional("max_events_per_second", Shape::Int { min: 1, max: 100_000 }),
+        FieldSpec::optional("preferred_verbosity", VERBOSITY),
+        FieldSpec::optional("languages", Shape::List { of: &ONE_TAG, min: 1, max: 32, unique: true }),
+        FieldSpec::optional("supports_confirmation_reply", Shape::Bool),
+        FieldSpec::optional("supports_clarification_reply", Shape::Bool),
+        FieldSpec::optional(
+            "coalesce_boundaries",
+            Shape::List { of: &BOUNDARY, min: 1, max: 5, unique: true },
+        ),
+        FieldSpec::optional("event_filters", Shape::Closed(&FILTERS)),
+        FieldSpec::optional(
             "supported_conformance_levels",
             Shape::List { of: &ONE_LEVEL, min: 0, max: 3, unique: true },
         ),
-        Spec::may("supported_extensions", Shape::List { of: &ONE_URI, min: 0, max: 64, unique: false }),
-        Spec::may("cognitive_load", Shape::OneOf(&["low", "medium", "high"])),
-        Spec::may("pace_wpm", Shape::Int { min: 50, max: 1_000 }),
-        Spec::may("accept_signed_manifests_only", Shape::Bool),
+        FieldSpec::optional(
+            "supported_extensions",
+            Shape::List { of: &ONE_URI, min: 0, max: 64, unique: false },
+        ),
+        FieldSpec::optional("cognitive_load", Shape::OneOf(&["low", "medium", "high"])),
+        FieldSpec::optional("pace_wpm", Shape::Int { min: 50, max: 1_000 }),
+        FieldSpec::optional("accept_signed_manifests_only", Shape::Bool),
     ],
     extensible: true,
-    least: 0,
+    min_fields: 0,
 };
 
 /// The shape of a field, which is the same in every type that has it.
@@ -195,13 +207,13 @@ pub static SHAPES: [Shape; Field::COUNT] = [
     RISK,
 ];
 
-/// What every event must have.
+/// The required fields of every event.
 pub const ENVELOPE_REQUIRED: &[Field] =
     &[Field::Context, Field::Type, Field::EventId, Field::SessionId, Field::Timestamp, Field::Producer];
 
 const SUMMARIES: &[Field] = &[Field::SummaryTerse, Field::SummaryNormal, Field::SummaryDetailed];
 
-/// The payload of a type: what it must have and what it may have.
+/// The payload of a type: required and optional fields.
 pub const fn payload(kind: Kind) -> (&'static [Field], &'static [Field]) {
     use Field as F;
     match kind {
@@ -250,7 +262,7 @@ pub const fn payload(kind: Kind) -> (&'static [Field], &'static [Field]) {
     }
 }
 
-/// Summaries: every type may have them, except pieces of output.
+/// The summaries of a type: all types have them, except chunks of output.
 pub const fn summaries(kind: Kind) -> &'static [Field] {
     match kind {
         Kind::OutputStreaming => &[],
@@ -270,7 +282,7 @@ const fn bits(fields: &[Field]) -> u128 {
 
 const KINDS: usize = Kind::ALL.len();
 
-/// What each type must have of its own, as sets.
+/// The required payload fields of each type, as bit sets.
 pub const REQUIRED: [u128; KINDS] = {
     let mut sets = [0; KINDS];
     let mut at = 0;
@@ -281,10 +293,10 @@ pub const REQUIRED: [u128; KINDS] = {
     sets
 };
 
-/// The envelope as a set.
+/// The envelope fields, as a bit set.
 pub const ENVELOPE: u128 = (Field::Extensions.bit() << 1) - 1;
 
-/// What each type may have, its envelope included, as sets.
+/// The allowed fields of each type, including the envelope, as bit sets.
 pub const ALLOWED: [u128; KINDS] = {
     let mut sets = [0; KINDS];
     let mut at = 0;
@@ -296,10 +308,10 @@ pub const ALLOWED: [u128; KINDS] = {
     sets
 };
 
-/// Text for people, as a set.
+/// The fields with text for people, as a bit set.
 pub const FOR_PEOPLE: u128 = bits(Field::FOR_PEOPLE);
 
-/// Fields whose text may stand beside itself in other languages: `summary_normal_yo`.
+/// Fields that may have texts in other languages, such as `summary_normal_yo`.
 pub const LOCALIZED: &[&str] = &[
     "summary_terse",
     "summary_normal",
@@ -314,7 +326,7 @@ pub const LOCALIZED: &[&str] = &[
     "context",
 ];
 
-/// Names that running code uses, and what the protocol calls them.
+/// Wrong names in existing code, with the right ones.
 pub const MISNOMERS: &[(&str, &str)] = &[
     ("progress_percent", "progress.percent"),
     ("progress_message", "progress.description"),
@@ -329,11 +341,11 @@ pub const MISNOMERS: &[(&str, &str)] = &[
 
 const TYPE_NAME: Shape = Shape::Text { min: 1, max: usize::MAX };
 const SUBSCRIPTION: Shape = Shape::Lex(&lex::SUBSCRIPTION_ID);
-const CORRELATION: Spec = Spec::may("correlation_id", ANY_TEXT);
+const CORRELATION: FieldSpec = FieldSpec::optional("correlation_id", ANY_TEXT);
 
 macro_rules! messages {
     ($( $message:ident = $name:literal { $( $spec:expr, )* } )*) => {
-        /// A message that is no event.
+        /// The kind of a message other than an event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum MessageKind { $( #[doc = concat!("`", $name, "`")] $message, )* }
 
@@ -346,7 +358,7 @@ macro_rules! messages {
                 match self { $( MessageKind::$message => $name, )* }
             }
 
-            /// Reads the name, with or without the prefix.
+            /// The kind with this name, with or without the prefix.
             pub fn of_name(name: &str) -> Option<MessageKind> {
                 match name.strip_prefix(crate::kind::PREFIX).unwrap_or(name) {
                     $( $name => Some(MessageKind::$message), )*
@@ -355,14 +367,14 @@ macro_rules! messages {
             }
 
             /// Its fields.
-            pub fn fields(self) -> &'static Closed {
+            pub fn fields(self) -> &'static ObjectShape {
                 match self { $(
                     MessageKind::$message => {
-                        static FIELDS: Closed = Closed {
+                        static FIELDS: ObjectShape = ObjectShape {
                             name: $name,
                             fields: &[$( $spec, )*],
                             extensible: false,
-                            least: 0,
+                            min_fields: 0,
                         };
                         &FIELDS
                     }
@@ -374,101 +386,101 @@ macro_rules! messages {
 
 messages! {
     SubscriptionRequest = "subscription.request" {
-        Spec::must("type", TYPE_NAME),
-        Spec::must("aaep_version", Shape::Lex(&lex::VERSION)),
-        Spec::must("subscriber_id", NAME),
-        Spec::must("capabilities", Shape::Closed(&CAPABILITIES)),
-        Spec::may("subscriber_name", Shape::Text { min: 0, max: 256 }),
-        Spec::may("subscriber_version", Shape::Text { min: 0, max: 64 }),
-        Spec::may("subscriber_manifest_uri", URI),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("aaep_version", Shape::Lex(&lex::VERSION)),
+        FieldSpec::required("subscriber_id", NAME),
+        FieldSpec::required("capabilities", Shape::Closed(&CAPABILITIES)),
+        FieldSpec::optional("subscriber_name", Shape::Text { min: 0, max: 256 }),
+        FieldSpec::optional("subscriber_version", Shape::Text { min: 0, max: 64 }),
+        FieldSpec::optional("subscriber_manifest_uri", URI),
         CORRELATION,
-        Spec::may("extensions", Shape::Objects),
+        FieldSpec::optional("extensions", Shape::Objects),
     }
     SubscriptionAccepted = "subscription.accepted" {
-        Spec::must("type", TYPE_NAME),
-        Spec::must("subscription_id", SUBSCRIPTION),
-        Spec::must("aaep_version", Shape::Lex(&lex::VERSION)),
-        Spec::must("producer", Shape::Closed(&PRODUCER)),
-        Spec::must("honored_capabilities", Shape::Closed(&CAPABILITIES)),
-        Spec::may("manifest_uri", URI),
-        Spec::may("signed_manifest", Shape::Lex(&lex::SIGNATURE)),
-        Spec::may("negotiation_notes", Shape::Text { min: 0, max: 4_096 }),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("subscription_id", SUBSCRIPTION),
+        FieldSpec::required("aaep_version", Shape::Lex(&lex::VERSION)),
+        FieldSpec::required("producer", Shape::Closed(&PRODUCER)),
+        FieldSpec::required("honored_capabilities", Shape::Closed(&CAPABILITIES)),
+        FieldSpec::optional("manifest_uri", URI),
+        FieldSpec::optional("signed_manifest", Shape::Lex(&lex::SIGNATURE)),
+        FieldSpec::optional("negotiation_notes", Shape::Text { min: 0, max: 4_096 }),
         CORRELATION,
-        Spec::may("extensions", Shape::Objects),
+        FieldSpec::optional("extensions", Shape::Objects),
     }
     SubscriptionRejected = "subscription.rejected" {
-        Spec::must("type", TYPE_NAME),
-        Spec::must("reason_code", NAME),
-        Spec::must("reason_message", SHORT),
-        Spec::may("retry_after_seconds", Shape::Int { min: 0, max: 86_400 }),
-        Spec::may("alternative_manifest_uri", URI),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("reason_code", NAME),
+        FieldSpec::required("reason_message", SHORT),
+        FieldSpec::optional("retry_after_seconds", Shape::Int { min: 0, max: 86_400 }),
+        FieldSpec::optional("alternative_manifest_uri", URI),
         CORRELATION,
-        Spec::may("extensions", Shape::Objects),
+        FieldSpec::optional("extensions", Shape::Objects),
     }
     SubscriptionRenegotiate = "subscription.renegotiate" {
-        Spec::must("type", TYPE_NAME),
-        Spec::must("subscription_id", SUBSCRIPTION),
-        Spec::must("capabilities", Shape::Closed(&CAPABILITIES)),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("subscription_id", SUBSCRIPTION),
+        FieldSpec::required("capabilities", Shape::Closed(&CAPABILITIES)),
         CORRELATION,
-        Spec::may("extensions", Shape::Objects),
+        FieldSpec::optional("extensions", Shape::Objects),
     }
     SubscriptionClose = "subscription.close" {
-        Spec::must("type", TYPE_NAME),
-        Spec::must("subscription_id", SUBSCRIPTION),
-        Spec::may("reason_code", NAME),
-        Spec::may("reason_message", Shape::Text { min: 0, max: 4_096 }),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("subscription_id", SUBSCRIPTION),
+        FieldSpec::optional("reason_code", NAME),
+        FieldSpec::optional("reason_message", Shape::Text { min: 0, max: 4_096 }),
         CORRELATION,
-        Spec::may("extensions", Shape::Objects),
+        FieldSpec::optional("extensions", Shape::Objects),
     }
     ConfirmationReply = "confirmation.reply" {
-        Spec::must("type", TYPE_NAME),
-        Spec::must("reply_token", Shape::Lex(&lex::REPLY_TOKEN)),
-        Spec::must("decision", DECISION),
-        Spec::must("subscription_id", SUBSCRIPTION),
-        Spec::must("timestamp", MOMENT),
-        Spec::may("decided_by", NAME),
-        Spec::may("decision_rationale", SHORT),
-        Spec::may("modified_action", Shape::Object),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("reply_token", Shape::Lex(&lex::REPLY_TOKEN)),
+        FieldSpec::required("decision", DECISION),
+        FieldSpec::required("subscription_id", SUBSCRIPTION),
+        FieldSpec::required("timestamp", MOMENT),
+        FieldSpec::optional("decided_by", NAME),
+        FieldSpec::optional("decision_rationale", SHORT),
+        FieldSpec::optional("modified_action", Shape::Object),
         CORRELATION,
     }
     ClarificationReply = "clarification.reply" {
-        Spec::must("type", TYPE_NAME),
-        Spec::must("reply_token", Shape::Lex(&lex::REPLY_TOKEN)),
-        Spec::must("response", Shape::Answer { max: 16_384 }),
-        Spec::must("subscription_id", SUBSCRIPTION),
-        Spec::must("timestamp", MOMENT),
-        Spec::may("decided_by", NAME),
-        Spec::may("confidence", Shape::Number { min: 0.0, max: 1.0 }),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("reply_token", Shape::Lex(&lex::REPLY_TOKEN)),
+        FieldSpec::required("response", Shape::Response { max: 16_384 }),
+        FieldSpec::required("subscription_id", SUBSCRIPTION),
+        FieldSpec::required("timestamp", MOMENT),
+        FieldSpec::optional("decided_by", NAME),
+        FieldSpec::optional("confidence", Shape::Number { min: 0.0, max: 1.0 }),
         CORRELATION,
     }
     ProducerManifest = "producer.manifest" {
-        Spec::must("@context", Shape::Context),
-        Spec::must("type", TYPE_NAME),
-        Spec::must("agent_id", NAME),
-        Spec::must("aaep_versions_supported", Shape::List { of: &ONE_NAME, min: 1, max: 64, unique: true }),
-        Spec::must("conformance_levels_supported", Shape::List { of: &ONE_LEVEL, min: 1, max: 3, unique: true }),
-        Spec::must("transports_supported", Shape::List { of: &ONE_NAME, min: 1, max: 64, unique: true }),
-        Spec::may("agent_version", ANY_TEXT),
-        Spec::may("agent_name", ANY_TEXT),
-        Spec::may("languages_supported", Shape::List { of: &ONE_TAG, min: 0, max: 256, unique: true }),
-        Spec::may("event_types_emitted", Shape::List { of: &ONE_NAME, min: 0, max: 256, unique: true }),
-        Spec::may("extensions_supported", Shape::List { of: &ONE_URI, min: 0, max: 64, unique: true }),
-        Spec::may("default_verbosity", VERBOSITY),
-        Spec::may("max_concurrent_subscriptions", FROM_ONE),
-        Spec::may("contact", ANY_TEXT),
-        Spec::may("endpoints", Shape::Object),
-        Spec::may("framing", ANY_TEXT),
-        Spec::may("states", Shape::List { of: &ONE_TEXT, min: 0, max: 256, unique: true }),
-        Spec::may("multi_agent_pattern", ANY_TEXT),
-        Spec::may("extensions", Shape::Objects),
+        FieldSpec::required("@context", Shape::Context),
+        FieldSpec::required("type", TYPE_NAME),
+        FieldSpec::required("agent_id", NAME),
+        FieldSpec::required("aaep_versions_supported", Shape::List { of: &ONE_NAME, min: 1, max: 64, unique: true }),
+        FieldSpec::required("conformance_levels_supported", Shape::List { of: &ONE_LEVEL, min: 1, max: 3, unique: true }),
+        FieldSpec::required("transports_supported", Shape::List { of: &ONE_NAME, min: 1, max: 64, unique: true }),
+        FieldSpec::optional("agent_version", ANY_TEXT),
+        FieldSpec::optional("agent_name", ANY_TEXT),
+        FieldSpec::optional("languages_supported", Shape::List { of: &ONE_TAG, min: 0, max: 256, unique: true }),
+        FieldSpec::optional("event_types_emitted", Shape::List { of: &ONE_NAME, min: 0, max: 256, unique: true }),
+        FieldSpec::optional("extensions_supported", Shape::List { of: &ONE_URI, min: 0, max: 64, unique: true }),
+        FieldSpec::optional("default_verbosity", VERBOSITY),
+        FieldSpec::optional("max_concurrent_subscriptions", FROM_ONE),
+        FieldSpec::optional("contact", ANY_TEXT),
+        FieldSpec::optional("endpoints", Shape::Object),
+        FieldSpec::optional("framing", ANY_TEXT),
+        FieldSpec::optional("states", Shape::List { of: &ONE_TEXT, min: 0, max: 256, unique: true }),
+        FieldSpec::optional("multi_agent_pattern", ANY_TEXT),
+        FieldSpec::optional("extensions", Shape::Objects),
     }
 }
 
-/// Which message a text is, if it is none of the events. A message has no `event_id`.
+/// The kind of a message that is not an event.
 pub fn message_kind(reading: &Reading<'_>) -> Option<MessageKind> {
     let name = reading.text(Field::Type)?;
-    match named(&name) {
-        Named::Core(_) => None,
+    match classify(&name) {
+        TypeClass::Core(_) => None,
         _ => MessageKind::of_name(&name),
     }
 }
@@ -479,7 +491,7 @@ mod tests {
 
     #[test]
     fn the_shapes_are_in_the_order_of_the_fields() {
-        // Those whose place would be seen wrong by a shift.
+        // Fields whose shapes would differ after a shift.
         let shape = |field: Field| format!("{:?}", SHAPES[field as usize]);
         assert!(shape(Field::Extensions).contains("Objects"));
         assert!(shape(Field::Tool).contains("tool"));

@@ -1,8 +1,8 @@
 //! The protocol's messages as Rust types. [`Event`] is one of the twelve events, or one of an extension;
-//! [`Message`] is whatever comes over the wire. What the protocol does not know is kept, text for text.
+//! [`Message`] is any message. Unknown fields are kept unchanged.
 //!
-//! These types say what a message is, not whether it is right: [`crate::rule`] says that, and [`crate::build`]
-//! makes only right ones.
+//! These types parse messages but do not validate them: [`crate::rule`] does, and [`crate::build`] creates only valid
+//! ones.
 
 mod body;
 mod envelope;

@@ -1,16 +1,16 @@
-//! How fast rules are held against texts: goes through JSON lines again and again, in one of three ways, so that their
-//! times can be compared from outside (this crate has no clock). A process of its own, because the whole of it is timed.
+//! Benchmark of parsing and checking: processes JSON lines repeatedly in one of three modes, so that their times can be
+//! compared from outside (this crate reads no clock). A separate process, because its whole run is timed.
 //!
 //! ```text
 //! cargo test --release -p recount-aaep --test rounds --no-run
 //! time target/release/deps/rounds-… plain 20 FILE      # also: event, validate
 //! ```
 //!
-//! `plain` is typed deserialisation and nothing else: one struct of owned fields for all types, the quickest that
-//! `serde_json` does. `event` reads [`recount_aaep::Message`]. `validate` is both layers of rules, profile strict.
-//! Without arguments it goes through the sessions of the corpus once each way and compares the counts.
+//! `plain` only deserializes: one struct of owned fields for all types, the fastest mode of `serde_json`. `event`
+//! parses [`recount_aaep::Message`]. `validate` runs all rules with the profile strict. Without arguments it runs each
+//! mode once on the sessions of the corpus and compares the counts.
 
-#![allow(clippy::print_stdout, reason = "it says what it did")]
+#![allow(clippy::print_stdout, reason = "it prints its counts")]
 
 use recount_aaep::rule::Profile;
 use recount_aaep::session::{Checker, Options};
@@ -122,7 +122,7 @@ fn round(way: &str, lines: &[&str], findings: &mut usize) -> Result<u64, Box<dyn
     Ok(events)
 }
 
-/// The name of the comparison, for programs that list tests before they run them.
+/// The test name, for programs that list tests before they run them.
 const COMPARISON: &str = "every_way_reads_the_same_number_of_events";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

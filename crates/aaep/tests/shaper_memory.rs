@@ -1,5 +1,5 @@
-//! Memory of many shapers, at rest and under load, as the allocator counts it. A process of its own, because
-//! its allocator counts.
+//! Measures the memory of many shapers, at rest and under load, with a counting allocator. A separate process, because
+//! the allocator counts everything.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]
@@ -8,17 +8,17 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use recount_aaep::build::{self, Frame};
-use recount_aaep::negotiate::{Offer, Terms, answer_text};
+use recount_aaep::negotiate::{Offer, Terms, evaluate_text};
 use recount_aaep::shaping::Shaper;
 use recount_aaep::wire::{Boundary, Producer, Progress, SubscriptionId, ToolStatus};
 
-/// Shapers that are measured together.
+/// Number of measured shapers.
 const SHAPERS: usize = 20;
 
-/// What a whole subscription may take.
+/// Maximum bytes of a subscription.
 const SUBSCRIPTION_BYTES_MAX: usize = 24 * 1024;
 
-/// The system's allocator, which counts what is in use, rounded up as it rounds up.
+/// The system's allocator with a count of used bytes, rounded up like its size classes.
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
@@ -55,10 +55,10 @@ fn terms() -> Terms {
         "capabilities":{"max_events_per_second":1,"preferred_verbosity":"normal","languages":["en-US","de"],
         "supports_confirmation_reply":true,"supports_clarification_reply":true,"cognitive_load":"medium","pace_wpm":180,
         "coalesce_boundaries":["sentence","completion"],"event_filters":{"exclude":["aaep:agent.progress.x"]}}}"#;
-    answer_text(&Offer::new(Producer::named("planner"), "en-US"), request).accepted().unwrap()
+    evaluate_text(&Offer::new(Producer::named("planner"), "en-US"), request).accepted().unwrap()
 }
 
-/// A subscriber of one event a second, and what it is sent.
+/// A subscriber of one event per second, and its input.
 struct Listener {
     shaper: Shaper,
     session: usize,
@@ -73,7 +73,7 @@ impl Listener {
         Listener { shaper, session, made: 0, position: 0, sent: 0 }
     }
 
-    /// The event of this moment: words for the most part, and calls, states and progress between them.
+    /// Pushes the next event: mostly words, with calls, states and progress between them.
     fn event(&mut self, now: u64) {
         let frame = Frame::new(&format!("sess_{:026}", self.session), "planner", "en-US").unwrap();
         let id = format!("evt_{:026}{:016}", self.session, self.made);
@@ -134,7 +134,7 @@ fn a_shaper_is_small() {
     listeners.extend((0..SHAPERS).map(Listener::new));
     let at_rest = (in_use() - before) / SHAPERS;
     println!("at rest: {at_rest} bytes");
-    // A minute of twenty events a second for listeners of one a second.
+    // A minute of twenty events per second for subscribers of one per second.
     for tick in 0..1_200_u64 {
         for listener in &mut listeners {
             listener.event(tick * 50);

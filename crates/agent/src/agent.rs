@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_engine::{
-    Damage, Desk, Error, Failure, Left, ListQuery, Order, Profile, Profiles, ReadHandle, RunRow,
+    Damage, Error, Failure, ListQuery, Profile, Profiles, ReadHandle, RunConfig, RunRow, WorkerExit,
+    WorkerSession,
 };
 use recount_event::family::run::{Queued, ResumedFromEvent, RunKind};
 use recount_event::{Code, Event, ForeignId, RunId, SessionId, codec};
@@ -146,12 +147,12 @@ impl Agent {
         self.settings.system.as_deref()
     }
 
-    pub(crate) fn reads_instructions(&self, order: &Order) -> bool {
+    pub(crate) fn reads_instructions(&self, order: &RunConfig) -> bool {
         self.settings.workspace_instructions && order.workspace_instructions != Some(false)
     }
 
     /// How commands of a run are restricted, if one of these tools runs commands.
-    pub(crate) fn command_facts(&self, order: &Order, names: &[&str]) -> Option<CommandFacts> {
+    pub(crate) fn command_facts(&self, order: &RunConfig, names: &[&str]) -> Option<CommandFacts> {
         let runs = |name: &&str| self.tool(name).is_some_and(|tool| tool.kind() == "shell");
         let facts = CommandFacts { sandboxed: self.settings.sandboxed, network: order.network };
         names.iter().any(runs).then_some(facts)
@@ -162,7 +163,7 @@ impl Agent {
     }
 
     /// Whether a run needs a workspace: only tools that access files or run commands do.
-    pub(crate) fn needs_workspace(&self, order: &Order) -> bool {
+    pub(crate) fn needs_workspace(&self, order: &RunConfig) -> bool {
         let uses_workspace =
             |tool: &Arc<dyn Tool>| matches!(tool.kind(), "shell" | "git" | "file" | "search");
         let names = self.settings.tools.names().filter(|name| self.offers(order, name));
@@ -184,13 +185,13 @@ impl Agent {
     }
 
     /// Whether a run may use a tool.
-    pub(crate) fn offers(&self, order: &Order, name: &str) -> bool {
+    pub(crate) fn offers(&self, order: &RunConfig, name: &str) -> bool {
         !Agent::is_too_deep(order, name)
             && order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
     }
 
     /// The tools of a run for a model: those of the server, and those that the application executes.
-    pub(crate) fn tool_specs(&self, order: &Order) -> Vec<ToolSpec> {
+    pub(crate) fn tool_specs(&self, order: &RunConfig) -> Vec<ToolSpec> {
         let names = self.own_names(order);
         let mut specs = self.settings.tools.specs(&names).unwrap_or_default();
         specs.extend(client::specs(order, &names));
@@ -198,7 +199,7 @@ impl Agent {
     }
 
     /// The names of the server's tools. A client tool replaces a tool with the same name.
-    fn own_names(&self, order: &Order) -> Vec<&str> {
+    fn own_names(&self, order: &RunConfig) -> Vec<&str> {
         // An unavailable tool is offered only if the run names it, so that the log has the reason.
         let is_usable = |name: &str| {
             order.tools.is_some() || self.tool(name).is_some_and(|tool| tool.unavailable().is_none())
@@ -209,7 +210,7 @@ impl Agent {
     }
 
     /// The client tool that a model calls by this name.
-    pub(crate) fn client_tool_of(&self, order: &Order, name: &str) -> Option<String> {
+    pub(crate) fn client_tool_of(&self, order: &RunConfig, name: &str) -> Option<String> {
         if order.client_tools.is_empty() {
             return None;
         }
@@ -287,9 +288,9 @@ impl Agent {
     /// to the event in `resumed`. An unreadable event is an error, because nothing may be left out silently.
     pub(crate) async fn earlier_conversation(
         &self,
-        desk: &Desk,
+        desk: &WorkerSession,
         resumed: Option<(RunId, u64)>,
-    ) -> Result<EarlierConversation, Left> {
+    ) -> Result<EarlierConversation, WorkerExit> {
         let mut is_first = false;
         if let Some(session) = desk.state().session_id().filter(|_| resumed.is_none()) {
             let newest = match desk.previous() {
@@ -325,7 +326,7 @@ impl Agent {
     }
 
     /// Caches the conversation of a session up to the end of this run.
-    pub(crate) fn cache_conversation(&self, desk: &Desk, earlier: EarlierConversation) {
+    pub(crate) fn cache_conversation(&self, desk: &WorkerSession, earlier: EarlierConversation) {
         if let Some(session) = desk.state().session_id().filter(|_| earlier.is_final) {
             let EarlierConversation { mut conversation, runs, read_at, is_final: _ } = earlier;
             conversation.next_run();
@@ -335,7 +336,12 @@ impl Agent {
     }
 
     /// The newest runs of a session before this one, newest first.
-    async fn session_runs(&self, desk: &Desk, session: SessionId, limit: usize) -> Result<Vec<RunRow>, Left> {
+    async fn session_runs(
+        &self,
+        desk: &WorkerSession,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, WorkerExit> {
         let mut query = ListQuery { limit, ..ListQuery::default() };
         query.after = Some(desk.run().to_string());
         Ok(desk.catalogue().list_session_runs(session, &query).await?.items)
@@ -345,9 +351,9 @@ impl Agent {
     /// ended.
     async fn earlier_runs(
         &self,
-        desk: &Desk,
+        desk: &WorkerSession,
         resumed: Option<(RunId, u64)>,
-    ) -> Result<(Vec<(RunId, u64)>, bool), Left> {
+    ) -> Result<(Vec<(RunId, u64)>, bool), WorkerExit> {
         let mut found = Vec::new();
         let mut next = resumed;
         if let Some(session) = desk.state().session_id() {
@@ -387,7 +393,7 @@ impl Agent {
     /// Fetches the bytes of pictures. Missing and too large pictures are left out.
     pub(crate) async fn fetch_pictures(
         &self,
-        desk: &Desk,
+        desk: &WorkerSession,
         pictures: &[Picture],
     ) -> BTreeMap<ForeignId, Bytes> {
         let mut found = BTreeMap::new();
@@ -475,7 +481,7 @@ pub(crate) fn resume_point(resumed: &ResumedFromEvent) -> Option<(RunId, u64)> {
 }
 
 async fn picture_bytes(read: &ReadHandle, picture: &Picture) -> Option<Bytes> {
-    let rows = read.artifacts_called(&picture.artifact_id).await.ok()?;
+    let rows = read.find_artifacts(&picture.artifact_id).await.ok()?;
     let bytes = read.artifact_bytes(rows.first()?).await.ok()?;
     (bytes.len() <= limits::PICTURE_BYTES_MAX).then_some(bytes)
 }

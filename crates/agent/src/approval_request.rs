@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use recount_engine::{AllowanceRow, Keep};
+use recount_engine::{AllowanceRow, ArtifactInput};
 use recount_event::digest::call_digest;
 use recount_event::family::approval::{DefaultDecision, Requested, Reversibility};
 use recount_event::family::tool::RiskLevel;
@@ -156,7 +156,7 @@ impl Worker {
             end -= 1;
         }
         request.preview = Some(preview.text[..end].to_owned());
-        let keep = Keep {
+        let keep = ArtifactInput {
             kind: "approval_preview".to_owned(),
             mime: "text/plain; charset=utf-8".to_owned(),
             summary: Some(request.summary.clone()),
@@ -166,7 +166,7 @@ impl Worker {
             call,
             target: None,
         };
-        match self.desk.write().keep(self.desk.run(), keep).await {
+        match self.desk.write().store_artifact(self.desk.run(), keep).await {
             Ok(stored) => {
                 request.preview_artifact_id = Some(stored.id);
                 before.push(stored.created);

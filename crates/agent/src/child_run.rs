@@ -4,7 +4,7 @@
 //! works in the workspace of its parent, has at most the rights and the budget of the parent, and ends with it. It must
 //! not know how a run is executed. Start with [`Worker::carry_out_child`].
 
-use recount_engine::{Error, NewTask, Order, RunRow, SpawnedBy};
+use recount_engine::{Error, NewTask, RunConfig, RunRow, SpawnedBy};
 use recount_event::family::run::{ChildStarted, Queued, RunKind};
 use recount_event::family::tool::Ended;
 use recount_event::{Draft, ForeignId, Payload, RunId};
@@ -24,7 +24,7 @@ const PARENT_ENDED: &str = "the parent run has ended";
 
 impl Agent {
     /// Whether a run is at the maximum depth and cannot start child runs.
-    pub(crate) fn is_too_deep(order: &Order, tool: &str) -> bool {
+    pub(crate) fn is_too_deep(order: &RunConfig, tool: &str) -> bool {
         tool == SPAWN_RUN
             && order.spawned_by.as_ref().is_some_and(|above| above.depth >= limits::CHILD_RUN_DEPTH_MAX)
     }
@@ -172,7 +172,7 @@ impl Worker {
         };
         let depth = self.order.spawned_by.as_ref().map_or(0, |above| above.depth) + 1;
         let spawned_by = SpawnedBy { run_id: self.desk.run(), tool_call_id: id.clone(), depth };
-        let order = Order {
+        let order = RunConfig {
             system: self.order.system.clone(),
             workspace_instructions: self.order.workspace_instructions,
             tools,
@@ -187,7 +187,7 @@ impl Worker {
             thinking: self.order.thinking,
             compact_above: self.order.compact_above,
             spawned_by: Some(spawned_by),
-            ..Order::default()
+            ..RunConfig::default()
         };
         let mut queued = Queued::new(RunKind::AgentLoop);
         queued.title = Some(title);
@@ -210,11 +210,11 @@ impl Worker {
             Err(failed) => return Err(failed.into()),
         };
         let mut watch = self.desk.watch();
-        let place = self.desk.lend_place();
+        let place = self.desk.lend_slot();
         let has_ended = tokio::select! {
             biased;
             () = watch.ended() => false,
-            () = async { end.reached().await; place.take_back().await } => true,
+            () = async { end.reached().await; place.reclaim().await } => true,
         };
         if !has_ended {
             let command = Command::Cancel { by: CancelledBy::System, reason: PARENT_ENDED.to_owned() };
@@ -222,7 +222,7 @@ impl Worker {
                 // It has ended, or checks its parent before its next turn.
                 tracing::debug!(%child, %error, "a child run was not cancelled when its parent ended");
             }
-            return Err(recount_engine::Left::Ended);
+            return Err(recount_engine::WorkerExit::Ended);
         }
         Ok(self.desk.catalogue().run(child).await?)
     }
@@ -295,7 +295,7 @@ impl Worker {
         }
         let command = Command::Cancel { by: CancelledBy::System, reason: PARENT_ENDED.to_owned() };
         match self.desk.write().submit(self.desk.run(), command).await {
-            Ok(_) | Err(Error::Rejected(_)) => Err(recount_engine::Left::Ended),
+            Ok(_) | Err(Error::Rejected(_)) => Err(recount_engine::WorkerExit::Ended),
             Err(failed) => Err(failed.into()),
         }
     }

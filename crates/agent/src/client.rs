@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use recount_engine::{ClientTool, Order};
+use recount_engine::{ClientTool, RunConfig};
 use recount_run::ASKING_TOOLS;
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::limits;
 use crate::model::{ToolSpec, plain_name};
 
 /// The client tools of a run for a model; `ours` are the names of the server's tools.
-pub(crate) fn specs(order: &Order, ours: &[&str]) -> impl Iterator<Item = ToolSpec> {
+pub(crate) fn specs(order: &RunConfig, ours: &[&str]) -> impl Iterator<Item = ToolSpec> {
     names(order, ours).into_iter().map(|(name, tool)| ToolSpec {
         name,
         description: tool.description.clone(),
@@ -30,7 +30,7 @@ fn schema(tool: &ClientTool) -> Value {
 }
 
 /// The client tools with a name that every provider accepts.
-fn names<'a>(order: &'a Order, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
+fn names<'a>(order: &'a RunConfig, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
     let mut taken: BTreeSet<String> = ours.iter().map(|name| (*name).to_owned()).collect();
     let tools = || order.client_tools.iter().filter(|tool| is_allowed_name(&tool.name));
     taken.extend(tools().map(|tool| tool.name.clone()));
@@ -49,7 +49,7 @@ fn names<'a>(order: &'a Order, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
 }
 
 /// The client tool that has this name for the model.
-pub(crate) fn tool_of(order: &Order, ours: &[&str], name: &str) -> Option<String> {
+pub(crate) fn tool_of(order: &RunConfig, ours: &[&str], name: &str) -> Option<String> {
     let found = names(order, ours).into_iter().find(|(plain, _)| plain == name);
     found.map(|(_, tool)| tool.name.clone())
 }
@@ -60,12 +60,12 @@ fn is_allowed_name(name: &str) -> bool {
 }
 
 /// Whether the application executes the calls of a tool.
-pub(crate) fn carries_out(order: &Order, name: &str) -> bool {
+pub(crate) fn carries_out(order: &RunConfig, name: &str) -> bool {
     is_allowed_name(name) && order.client_tools.iter().any(|tool| tool.name == name)
 }
 
 /// Rejects invalid and duplicate client tools; `ours` are the server's tools of the run.
-pub(crate) fn check(order: &Order, ours: &[&str]) -> Result<(), String> {
+pub(crate) fn check(order: &RunConfig, ours: &[&str]) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for tool in &order.client_tools {
         let shown: String = tool.name.chars().take(limits::NAMED_CHARS_MAX).collect();

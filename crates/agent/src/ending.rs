@@ -2,7 +2,7 @@
 //!
 //! It must not know how turns and calls run. Start with [`Worker::start`] and [`Worker::conclude`].
 
-use recount_engine::{Desk, Error, Left};
+use recount_engine::{Error, WorkerExit, WorkerSession};
 use recount_event::family::run::{BranchedFrom, Cancelled, Failed, Finished, RunKind, Started};
 use recount_event::family::turn::StopReason;
 use recount_event::family::user::{Attachment, Message};
@@ -64,7 +64,7 @@ impl Worker {
         }
         for attached in &self.order.attachments {
             let id = attached.artifact_id.clone();
-            match self.desk.write().attach(self.desk.run(), &id).await {
+            match self.desk.write().attach_artifact(self.desk.run(), &id).await {
                 Ok(stored) => drafts.push(stored.created),
                 Err(Error::Rejected(missing)) => {
                     return Ok(Err(format!("an attachment is not available: {missing}")));
@@ -197,9 +197,9 @@ impl Worker {
     }
 
     /// Fails a run that this server cannot continue.
-    pub(crate) async fn give_up(mut desk: Desk, message: &str) -> Option<Desk> {
+    pub(crate) async fn give_up(mut desk: WorkerSession, message: &str) -> Option<WorkerSession> {
         match desk.fail("internal", message.to_owned(), false).await {
-            Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(desk),
+            Ok(()) | Err(WorkerExit::Ended | WorkerExit::TakenOver) => Some(desk),
             Err(left) => {
                 tracing::warn!(run = %desk.run(), %left, "the run's failure could not be recorded; retrying");
                 None

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use recount_engine::{Desk, Keep as EngineKeep, Watch, WriteHandle};
+use recount_engine::{ArtifactInput as EngineKeep, Watch, WorkerSession, WriteHandle};
 use recount_event::family::tool::Ended;
 use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
 use serde_json::Value;
@@ -115,7 +115,7 @@ impl Worker {
         if let Some(left) = left {
             return Err(left);
         }
-        let Some(outcome) = outcome else { return Err(recount_engine::Left::Ended) };
+        let Some(outcome) = outcome else { return Err(recount_engine::WorkerExit::Ended) };
         ended.duration_ms = u64::try_from(started.elapsed().as_millis()).ok();
         self.settle(ended, outcome).await
     }
@@ -182,7 +182,7 @@ impl Worker {
         let claim = self.agent.claims.claim(vec![terms.root.clone()], ClaimMode::Shared);
         tokio::select! {
             biased;
-            () = watch.ended() => Err(recount_engine::Left::Ended),
+            () = watch.ended() => Err(recount_engine::WorkerExit::Ended),
             claim = claim => Ok(claim.map(Some).map_err(|StillClaimed| {
                 let root = terms.root.display();
                 outcome_failed("workspace_busy", format!(
@@ -260,7 +260,7 @@ impl Worker {
                 call: Some(ended.tool_call_id.clone()),
                 target: None,
             };
-            match self.desk.write().keep(self.desk.run(), keep).await {
+            match self.desk.write().store_artifact(self.desk.run(), keep).await {
                 Ok(stored) => {
                     drafts.push(stored.created);
                     ended.result_artifact_id = Some(stored.id);
@@ -295,7 +295,7 @@ impl Worker {
             call: Some(call.clone()),
             target: None,
         };
-        let stored = self.desk.write().keep(self.desk.run(), keep).await;
+        let stored = self.desk.write().store_artifact(self.desk.run(), keep).await;
         let stored = stored.inspect_err(|error| {
             tracing::warn!(run = %self.desk.run(), %error, "an image could not be stored");
         })?;
@@ -356,9 +356,9 @@ fn one_line(text: &str) -> String {
 
 /// Appends the events of a call through the desk.
 struct DeskReporter<'a> {
-    desk: &'a mut Desk,
+    desk: &'a mut WorkerSession,
     seen: &'a mut Vec<Event>,
-    left: Option<recount_engine::Left>,
+    left: Option<recount_engine::WorkerExit>,
 }
 
 impl EventReporter for DeskReporter<'_> {
@@ -411,14 +411,19 @@ impl ArtifactStore for RunArtifacts {
                 call: artifact.call,
                 target: artifact.target,
             };
-            let stored = self.write.keep(self.run, keep).await.map_err(|error| error.to_string())?;
+            let stored =
+                self.write.store_artifact(self.run, keep).await.map_err(|error| error.to_string())?;
             Ok(StoredArtifact { id: stored.id, created: stored.created })
         })
     }
 
     fn store_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<StoredArtifact, String>> {
         Box::pin(async move {
-            let stored = self.write.keep_output(self.run, output).await.map_err(|error| error.to_string())?;
+            let stored = self
+                .write
+                .store_output_artifact(self.run, output)
+                .await
+                .map_err(|error| error.to_string())?;
             Ok(StoredArtifact { id: stored.id, created: stored.created })
         })
     }

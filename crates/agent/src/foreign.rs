@@ -2,7 +2,7 @@
 //!
 //! It must not know how these calls are recorded. Start with [`Agent::judge_foreign_call`].
 
-use recount_engine::{ForeignFate, ForeignMcpCall, ForeignVerdict};
+use recount_engine::{ForeignDecision, ForeignMcpCall, ForeignVerdict};
 use serde_json::Value;
 
 use crate::agent::Agent;
@@ -31,7 +31,7 @@ impl Agent {
         let verdict = self.policy().judge(&name, &assessment, &setting, Some(&origin));
         let (mut risk, mut reversibility) = (assessment.risk, assessment.reversibility);
         let fate = match verdict {
-            Verdict::Allow => ForeignFate::Allowed,
+            Verdict::Allow => ForeignDecision::Allowed,
             Verdict::Ask {
                 risk: judged_risk,
                 reversibility: judged_reversibility,
@@ -39,12 +39,12 @@ impl Agent {
                 ..
             } => {
                 (risk, reversibility) = (judged_risk, judged_reversibility);
-                ForeignFate::Asked { reason }
+                ForeignDecision::NeedsApproval { reason }
             }
-            Verdict::Block { policy_id, reason } => ForeignFate::Blocked { policy_id, reason },
+            Verdict::Block { policy_id, reason } => ForeignDecision::Blocked { policy_id, reason },
         };
         let policy_digest = self.policy().digest().map(str::to_owned);
-        ForeignVerdict { fate, risk, reversibility, policy_digest }
+        ForeignVerdict { decision: fate, risk, reversibility, policy_digest }
     }
 }
 
@@ -109,10 +109,10 @@ mod tests {
         ] {
             let call = ForeignMcpCall { server: server.to_owned(), tool: tool.to_owned(), destroys };
             let judged = agent.judge_foreign_call(&call);
-            let verdict = match judged.fate {
-                ForeignFate::Allowed => "allow".to_owned(),
-                ForeignFate::Asked { reason } => format!("ask: {reason}"),
-                ForeignFate::Blocked { policy_id, reason } => format!("block by {policy_id}: {reason}"),
+            let verdict = match judged.decision {
+                ForeignDecision::Allowed => "allow".to_owned(),
+                ForeignDecision::NeedsApproval { reason } => format!("ask: {reason}"),
+                ForeignDecision::Blocked { policy_id, reason } => format!("block by {policy_id}: {reason}"),
             };
             assert_eq!(verdict, expected, "{call:?}");
             assert!(judged.policy_digest.is_some());

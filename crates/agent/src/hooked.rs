@@ -53,7 +53,7 @@ impl Worker {
         let mut watch = self.desk.watch();
         let notes: Vec<Draft> = tokio::select! {
             biased;
-            () = watch.ended() => return Err(recount_engine::Left::Ended),
+            () = watch.ended() => return Err(recount_engine::WorkerExit::Ended),
             notes = hooked.report_end() => notes,
         };
         if notes.is_empty() { Ok(()) } else { self.report(notes).await }

@@ -4,7 +4,7 @@
 //! [`ModelImages`].
 
 use bytes::Bytes;
-use recount_engine::Keep;
+use recount_engine::ArtifactInput;
 use recount_event::family::assistant::ImageBlock;
 use recount_event::{Draft, Payload};
 
@@ -52,7 +52,7 @@ impl Worker {
     ) -> bool {
         let mut all_stored = true;
         for (mime, bytes) in images.accepted {
-            let keep = Keep {
+            let keep = ArtifactInput {
                 kind: "image".to_owned(),
                 mime: mime.clone(),
                 summary: Some(SUMMARY.to_owned()),
@@ -62,7 +62,7 @@ impl Worker {
                 call: None,
                 target: None,
             };
-            match self.desk.write().keep(self.desk.run(), keep).await {
+            match self.desk.write().store_artifact(self.desk.run(), keep).await {
                 Ok(stored) => {
                     drafts.push(stored.created);
                     let mut block = ImageBlock::new(turn_index, stored.id);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_engine::{Error, PatchAction, PatchOrder};
+use recount_engine::{Error, PatchAction, PatchSet};
 use recount_event::family::approval::Reversibility;
 use recount_event::family::file;
 use recount_event::family::policy::ToolBlocked;
@@ -93,7 +93,7 @@ impl Worker {
     }
 
     /// Reads the patches in their current state. `Err`: the code and the reason why the run fails.
-    async fn patch_order(&self) -> WorkResult<Result<PatchOrder, (String, String)>> {
+    async fn patch_order(&self) -> WorkResult<Result<PatchSet, (String, String)>> {
         let refuse = |error: Error| match error {
             Error::Rejected(rejection) => {
                 Ok(Err((rejection.code.as_str().to_owned(), rejection.to_string())))
@@ -122,11 +122,11 @@ impl Worker {
                 Err(error) => return refuse(error),
             }
         }
-        Ok(Ok(PatchOrder { action, patches }))
+        Ok(Ok(PatchSet { action, patches }))
     }
 
     /// The policy rule that blocks the call, if there is one.
-    fn blocked(&self, order: &PatchOrder) -> Option<(Draft, String)> {
+    fn blocked(&self, order: &PatchSet) -> Option<(Draft, String)> {
         let name = tool_name(order.action);
         let paths: Vec<String> = order.patches.iter().filter_map(|patch| patch.row.path.clone()).collect();
         let action = format!("{} {}", order.action.as_str(), paths.join(", "));
@@ -153,14 +153,14 @@ impl Worker {
     async fn patch_files(
         &mut self,
         call: &ForeignId,
-        order: PatchOrder,
+        order: PatchSet,
     ) -> WorkResult<Result<Outcome, CallFailure>> {
         let (root, is_real) = self.patched_root();
         let mut watch = self.desk.watch();
         let claim = self.agent.claims.claim(vec![root.clone()], ClaimMode::Exclusive);
         let claim = tokio::select! {
             biased;
-            () = watch.ended() => return Err(recount_engine::Left::Ended),
+            () = watch.ended() => return Err(recount_engine::WorkerExit::Ended),
             claim = claim => claim,
         };
         let Ok(claim) = claim.map(Arc::new).map_err(|StillClaimed| ()) else {
@@ -187,7 +187,7 @@ impl Worker {
             PatchAction::Apply | PatchAction::Reject => Vec::new(),
         };
         if watch.has_ended() {
-            return Err(recount_engine::Left::Ended);
+            return Err(recount_engine::WorkerExit::Ended);
         }
         let events = self.patch_events(call, action, &plan.steps, &inverses, &together);
         let summary = plan.steps.iter().map(PatchStep::title).collect::<Vec<_>>().join(", ");
@@ -305,7 +305,7 @@ impl Worker {
     }
 
     /// Those of the patches to revert that a `multi_edit` call proposed, according to the events of their run.
-    async fn multi_edit_patches(&self, order: &PatchOrder) -> WorkResult<Vec<ForeignId>> {
+    async fn multi_edit_patches(&self, order: &PatchSet) -> WorkResult<Vec<ForeignId>> {
         let mut together = Vec::new();
         if order.action != PatchAction::Revert {
             return Ok(together);
@@ -366,14 +366,14 @@ impl PatchStep {
     }
 }
 
-fn summary(order: &PatchOrder) -> String {
+fn summary(order: &PatchSet) -> String {
     let named = |patch: &recount_engine::PatchBytes| {
         patch.row.path.clone().unwrap_or_else(|| patch.row.id.to_string())
     };
     order.patches.iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
-fn rejected(order: &PatchOrder) -> Outcome {
+fn rejected(order: &PatchSet) -> Outcome {
     let events = order.patches.iter().map(|patch| status_changed(&patch.row.id, "rejected")).collect();
     completed("done", format!("rejected: {}", summary(order)), events)
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    ApplyTo, Desk, ForeignMcpCall, ForeignVerdict, HeldFolders, NewRun, Order, PatchOrder, Performer,
-    Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, ForeignMcpCall, ForeignVerdict, HeldFolders, NewRun, PatchSet, Performer, RunConfig, RunOwner,
+    Unacceptable, WorkerSession, WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::Code;
 use recount_event::family::run::{Queued, RunKind};
@@ -25,14 +25,14 @@ fn interrupted() -> Unacceptable {
 }
 
 impl Agent {
-    fn assign_workspace(&self, new: &mut NewRun, order: &mut Order) -> Result<(), Unacceptable> {
+    fn assign_workspace(&self, new: &mut NewRun, order: &mut RunConfig) -> Result<(), Unacceptable> {
         let lone = || format!("lone_{:032x}", self.world.entropy.draw());
         self.settings.workspaces.assign_folder(new, order.workspace_source.as_mut(), lone)
     }
 }
 
-fn read_order(new: &NewRun) -> Result<Order, Unacceptable> {
-    Order::read(new.queued.config.as_ref()).map_err(|why| Unacceptable {
+fn read_order(new: &NewRun) -> Result<RunConfig, Unacceptable> {
+    RunConfig::from_json(new.queued.config.as_ref()).map_err(|why| Unacceptable {
         code: Code::OrderRefused,
         message: format!("the run's request cannot be read: {why}"),
     })
@@ -107,7 +107,7 @@ impl Performer for Agent {
         }
         let refused = |code| move |message: String| Unacceptable { code, message };
         let chosen = self.choose_model(queued).map_err(refused(Code::ModelUnknown))?;
-        let order = Order::read(queued.config.as_ref()).map_err(|why| {
+        let order = RunConfig::from_json(queued.config.as_ref()).map_err(|why| {
             refused(Code::OrderRefused)(format!("the configuration of the run cannot be read: {why}"))
         })?;
         let budget = Budget {
@@ -118,7 +118,7 @@ impl Performer for Agent {
         self.check_budget(&chosen, budget).map_err(refused(Code::BudgetUnpriced))
     }
 
-    fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>> {
+    fn perform(&self, desk: WorkerSession) -> BoxFuture<'static, Option<WorkerSession>> {
         Box::pin(Worker::work(self.clone(), desk))
     }
 
@@ -178,7 +178,7 @@ impl Performer for Agent {
     fn check_patches(
         &self,
         workspace: WorkspaceOf,
-        order: PatchOrder,
+        order: PatchSet,
     ) -> BoxFuture<'static, Result<(), Unacceptable>> {
         let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
         Box::pin(async move {
@@ -187,17 +187,17 @@ impl Performer for Agent {
         })
     }
 
-    fn forget(&self, whose: Whose) -> BoxFuture<'static, ()> {
+    fn forget(&self, whose: RunOwner) -> BoxFuture<'static, ()> {
         let agent = self.clone();
         match whose {
             // Its runs may be part of any session.
-            Whose::Task(_) => self.conversation_cache.forget_all(),
-            Whose::Session(session) => self.conversation_cache.forget(session),
+            RunOwner::Task(_) => self.conversation_cache.forget_all(),
+            RunOwner::Session(session) => self.conversation_cache.forget(session),
         }
         Box::pin(async move {
             let name = match whose {
-                Whose::Task(task) => task.to_string(),
-                Whose::Session(session) => session.to_string(),
+                RunOwner::Task(task) => task.to_string(),
+                RunOwner::Session(session) => session.to_string(),
             };
             let workspaces = agent.settings.workspaces.clone();
             let removed = agent.world.tasks.block(Kind::Effect, move || workspaces.remove(&name)).await;

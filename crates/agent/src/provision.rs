@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use recount_engine::Left;
+use recount_engine::WorkerExit;
 use recount_event::family::run::RunKind;
 use recount_event::family::workspace::{Failed, Provisioned};
 use recount_event::{Draft, Payload};
@@ -120,7 +120,7 @@ impl Worker {
         opening: &mut Vec<Draft>,
         mode: String,
         error: WorkspaceError,
-    ) -> Result<bool, Left> {
+    ) -> Result<bool, WorkerExit> {
         let mut drafts = std::mem::take(opening);
         let mut failed = Failed::new(mode, error.code.to_owned(), error.message.clone());
         failed.path = self.queued.workspace_path.clone();

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use recount_engine::Left;
+use recount_engine::WorkerExit;
 use recount_event::family::error::ToolUnavailable;
 use recount_event::{Draft, Payload};
 
@@ -36,14 +36,14 @@ impl Worker {
             let claim = self.agent.claims.claim(vec![root.clone()], ClaimMode::Shared);
             self.server_claim = tokio::select! {
                 biased;
-                () = watch.ended() => return Err(Left::Ended),
+                () = watch.ended() => return Err(WorkerExit::Ended),
                 // If the folder is claimed, each call is refused.
                 claim = claim => claim.ok(),
             };
         }
         let missing = tokio::select! {
             biased;
-            () = watch.ended() => return Err(Left::Ended),
+            () = watch.ended() => return Err(WorkerExit::Ended),
             missing = self.mcp.reach(servers, requested_tools, &root) => missing,
         };
         let run = self.desk.run();

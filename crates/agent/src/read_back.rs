@@ -63,7 +63,7 @@ async fn part_of(
     range: ResultRange,
 ) -> Result<ResultPart, Error> {
     if let Some(id) = &ended.result_artifact_id {
-        let found = read.artifacts_called(id).await?.into_iter().find(|found| is_text_of(found, run));
+        let found = read.find_artifacts(id).await?.into_iter().find(|found| is_text_of(found, run));
         if let Some(found) = found {
             return match read.artifact_content(&found).await? {
                 ArtifactContent::Kept(bytes) => Ok(cut(&bytes, range)),

@@ -2,7 +2,7 @@
 //!
 //! It must not know what runs in a slot. Start with [`Worker::tool_place`] and [`Worker::server_place`].
 
-use recount_engine::Left;
+use recount_engine::WorkerExit;
 use recount_event::family::run::Throttled;
 use recount_event::{Draft, Payload};
 use tokio::sync::OwnedSemaphorePermit;
@@ -27,7 +27,7 @@ impl Worker {
         let mut watch = self.desk.watch();
         tokio::select! {
             biased;
-            () = watch.ended() => Err(Left::Ended),
+            () = watch.ended() => Err(WorkerExit::Ended),
             place = waiting.take() => Ok(place),
         }
     }
@@ -46,14 +46,14 @@ impl Worker {
         }
         let waiting = self.join_queue(&places, SERVERS, opening).await?;
         let mut watch = self.desk.watch();
-        let lent = (waiting.place <= limits::MCP_LENDERS_MAX).then(|| self.desk.lend_place());
+        let lent = (waiting.place <= limits::MCP_LENDERS_MAX).then(|| self.desk.lend_slot());
         let place = tokio::select! {
             biased;
-            () = watch.ended() => return Err(Left::Ended),
+            () = watch.ended() => return Err(WorkerExit::Ended),
             place = async {
                 let place = waiting.take().await;
                 if let Some(lent) = lent {
-                    lent.take_back().await;
+                    lent.reclaim().await;
                 }
                 place
             } => place,

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use recount_engine::Left;
+use recount_engine::WorkerExit;
 use recount_event::{Draft, ForeignId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -123,7 +123,7 @@ impl Worker {
         let mut after: FuturesUnordered<BoxFuture<'static, Vec<Draft>>> = FuturesUnordered::new();
         let mut watch = self.desk.watch();
         // Why nothing more is reported, and how long the remaining calls may take to end.
-        let mut stopping: Option<(Left, Instant)> = None;
+        let mut stopping: Option<(WorkerExit, Instant)> = None;
         while !running.is_empty() || !after.is_empty() {
             let deadline = stopping.as_ref().map(|(_, until)| *until);
             let next = tokio::select! {
@@ -135,7 +135,7 @@ impl Worker {
                 Some(notes) = after.next() => Next::Hooked(notes),
             };
             let reason = match next {
-                Next::RunEnded => Some(Left::Ended),
+                Next::RunEnded => Some(WorkerExit::Ended),
                 Next::GraceElapsed => break,
                 Next::Report(CallDrafts { drafts, reply_to }) if stopping.is_some() => {
                     drop((drafts, reply_to));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-pub use recount_engine::{OutputInLog, Target};
+pub use recount_engine::{OutputInLog, PatchTarget};
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use recount_event::family::{clarification, handoff};
@@ -273,7 +273,7 @@ pub struct NewArtifact {
     pub bytes: Bytes,
     pub call: Option<ForeignId>,
     /// For a patch: the file, relative to the workspace, and the revision before (`sha256:…`, or `absent`).
-    pub target: Option<Target>,
+    pub target: Option<PatchTarget>,
 }
 
 /// A stored artifact.

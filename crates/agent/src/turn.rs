@@ -160,7 +160,7 @@ impl Worker {
             if output.end.is_none() && !blocks.has_drafts() {
                 tokio::select! {
                     biased;
-                    () = watch.ended() => return Err(recount_engine::Left::Ended),
+                    () = watch.ended() => return Err(recount_engine::WorkerExit::Ended),
                     piece = reply.next() => output.add(piece, &mut blocks),
                     () = until(blocks.release_due()) => blocks.release(recount_world::moment()),
                 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use recount_engine::{Desk, Left, Order, OrderChange};
+use recount_engine::{RunConfig, RunConfigChange, WorkerExit, WorkerSession};
 use recount_event::family::approval::Decision;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::tool::{self, RefusalCode};
@@ -29,9 +29,9 @@ use crate::workspace::claims::Claim;
 /// The execution of one run.
 pub(crate) struct Worker {
     pub(crate) agent: Agent,
-    pub(crate) desk: Desk,
+    pub(crate) desk: WorkerSession,
     pub(crate) queued: Arc<Queued>,
-    pub(crate) order: Order,
+    pub(crate) order: RunConfig,
     pub(crate) conversation: Conversation,
     /// The number of earlier runs in the conversation, whether all have ended, and when the log was read.
     pub(crate) earlier: Option<(usize, bool, Instant)>,
@@ -98,14 +98,14 @@ pub(crate) struct OpenCall {
 }
 
 /// `Err`: why the worker stops before the work is done.
-pub(crate) type WorkResult<T> = Result<T, Left>;
+pub(crate) type WorkResult<T> = Result<T, WorkerExit>;
 
 impl Worker {
     /// Works until no work is outstanding. Returns the desk unless the run has to be retried.
-    pub(crate) async fn work(agent: Agent, desk: Desk) -> Option<Desk> {
+    pub(crate) async fn work(agent: Agent, desk: WorkerSession) -> Option<WorkerSession> {
         let run = desk.run();
         let Some(queued) = desk.state().queued().cloned() else { return Some(desk) };
-        let order = match Order::read(queued.config.as_ref()) {
+        let order = match RunConfig::from_json(queued.config.as_ref()) {
             Ok(order) => order,
             Err(why) => {
                 // Only the server writes it, so another release did.
@@ -144,15 +144,15 @@ impl Worker {
         let result = worker.run_loop().await;
         worker.close_servers().await;
         match result {
-            Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.hand_back()),
-            Err(Left::Refused(rejection)) => {
+            Ok(()) | Err(WorkerExit::Ended | WorkerExit::TakenOver) => Some(worker.hand_back()),
+            Err(WorkerExit::Refused(rejection)) => {
                 let sequence = worker.desk.state().next_sequence();
                 tracing::error!(%run, sequence, %rejection, rule = ?rejection.rule, type_name = ?rejection.type_name,
                     "a report breaks the rules; the run fails");
                 let message = format!("an event of the server itself was rejected: {rejection}");
                 Worker::give_up(worker.desk, &message).await
             }
-            Err(Left::Failed(error)) => {
+            Err(WorkerExit::Failed(error)) => {
                 tracing::warn!(%run, %error, "a run cannot continue now; retrying");
                 None
             }
@@ -161,7 +161,7 @@ impl Worker {
 
     async fn run_loop(&mut self) -> WorkResult<()> {
         if self.needs_setup() {
-            self.desk.settled().await?;
+            self.desk.wait_until_started().await?;
         }
         self.load_history().await?;
         loop {
@@ -204,8 +204,8 @@ impl Worker {
 
     /// Fails the run if the earlier conversation is damaged, because the model would silently respond without it. Other
     /// read errors are retried.
-    async fn fail_if_damaged(&mut self, left: Left) -> WorkResult<()> {
-        let Left::Failed(error) = &left else { return Err(left) };
+    async fn fail_if_damaged(&mut self, left: WorkerExit) -> WorkResult<()> {
+        let WorkerExit::Failed(error) = &left else { return Err(left) };
         let Some(damaged) = agent::damaged_events(error) else { return Err(left) };
         let run = self.desk.run();
         tracing::error!(%run, %error, "the conversation before a run is damaged; the run fails");
@@ -217,7 +217,7 @@ impl Worker {
     }
 
     /// Returns the desk. Caches the conversation of an ended run for the next run of its session.
-    fn hand_back(self) -> Desk {
+    fn hand_back(self) -> WorkerSession {
         let Worker { agent, desk, conversation, earlier, next_sequence, .. } = self;
         let is_complete = desk.state().is_ended() && next_sequence == desk.state().next_sequence();
         if let Some((runs, is_final, read_at)) = earlier.filter(|_| is_complete) {
@@ -291,7 +291,7 @@ impl Worker {
     /// Applies changed settings of the application.
     fn apply_config_change(&mut self, config: Option<&Json>) {
         let Some(config) = config else { return };
-        match OrderChange::read(config) {
+        match RunConfigChange::from_json(config) {
             Ok(mut change) => {
                 if let Some(model) = change.model.take() {
                     let queued = Arc::make_mut(&mut self.queued);

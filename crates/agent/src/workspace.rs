@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recount_engine::{NewRun, PatchOrder, Unacceptable};
+use recount_engine::{NewRun, PatchSet, Unacceptable};
 use recount_event::{Code, RunId};
 
 use self::base::Base;
@@ -166,7 +166,7 @@ impl Workspaces {
         &self,
         mode: Option<&str>,
         path: &str,
-        order: &PatchOrder,
+        order: &PatchSet,
     ) -> Result<(), Unacceptable> {
         let root = Path::new(path);
         let is_real = mode == Some(IN_PLACE);

@@ -7,7 +7,7 @@ use std::path::Path;
 use recount_client::export::Header;
 use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Listing};
-use recount_server::export::{Folder, NotImported};
+use recount_server::export::{Folder, ImportError};
 
 use crate::failure::Failure;
 use crate::pages::gather;
@@ -45,8 +45,8 @@ impl Place {
     }
 
     /// The same, but a missing folder is made.
-    pub(crate) fn open_or_make(data: &Path) -> Result<Self, Failure> {
-        Ok(Place::Folder(Box::new(Folder::open_or_make(data)?)))
+    pub(crate) fn open_or_create(data: &Path) -> Result<Self, Failure> {
+        Ok(Place::Folder(Box::new(Folder::open_or_create(data)?)))
     }
 
     /// All runs, and what is known of those that cannot be listed.
@@ -157,10 +157,10 @@ impl Place {
                     head: imported.head,
                     is_new: imported.is_new,
                 }),
-                Err(NotImported::Refused { code, detail }) => {
+                Err(ImportError::Refused { code, detail }) => {
                     Ok(ImportOutcome::Refused { code: code.to_owned(), detail })
                 }
-                Err(NotImported::Failed(why)) => Err(why.into()),
+                Err(ImportError::Failed(why)) => Err(why.into()),
             },
         }
     }

@@ -1,5 +1,5 @@
-//! What an operator asks for: retention, erasure, import, salvage, scrubbing, tokens, statistics, checks of the store.
-//! Nothing below it knows of it.
+//! Admin operations: retention, erasure, import, salvage, scrub, tokens, statistics and store checks. No module below
+//! `admin` may depend on it.
 
 mod artifacts;
 mod erase;
@@ -14,11 +14,11 @@ mod scrub;
 mod statistics;
 mod tokens;
 
-pub use crate::ground::counters::Scrubbed;
+pub use crate::ground::counters::ScrubReport;
 pub use artifacts::ArtifactDeletion;
 pub use handle::AdminHandle;
-pub use import::{Import, Imported};
-pub use lost_blobs::{MissingBlob, kept_blobs, missing_blobs};
-pub use retention::{Policy, StoredSize, Swept};
+pub use import::{Import, ImportedRun};
+pub use lost_blobs::{MissingBlob, expected_blobs, missing_blobs};
+pub use retention::{Policy, StoredSize, SweepReport};
 pub use statistics::EngineStats;
 pub use tokens::{TokenRow, TokenRows, add_token, remove_token, tokens};

@@ -1,7 +1,7 @@
-//! The catalogue: folds of the log and records, as rows that lists are read from. The folds can be made again at any time.
-//! It must not know who follows a run, nor how one is written.
+//! The catalogue: rows for lists and lookups, folded from the log, and records. The folds can be rebuilt at any time.
+//! It must not know who follows a run, nor how a run is written.
 //!
-//! Start reading at [`fold`] for how rows are made, and at [`table`] for how they are read.
+//! Start with [`fold`] for how rows are computed and [`table`] for how they are read.
 
 pub(crate) mod allowances;
 pub(crate) mod artifact_rows;
@@ -14,7 +14,7 @@ pub(crate) mod profiles;
 pub(crate) mod prompt_rows;
 pub(crate) mod pruned;
 pub(crate) mod rebuild;
-mod recorded;
+mod recorder;
 pub(crate) mod repair;
 mod row_cache;
 pub(crate) mod run_config;
@@ -34,17 +34,17 @@ pub use artifact_rows::{ArtifactRow, FoundArtifact};
 pub use handle::CatalogueHandle;
 pub use pins::Pin;
 pub use profiles::{
-    AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, Profile, Profiles, Sets, ToolInfo,
-    ToolRef,
+    AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, OptionTarget, Profile, Profiles,
+    ToolInfo, ToolRef,
 };
 pub use prompt_rows::{ApprovalRow, ClarificationRow, HandoffRow};
 pub use rebuild::check;
-pub use run_config::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose, SpawnedBy};
+pub use run_config::{Attachment, ClientTool, FileCall, Purpose, RunConfig, RunConfigChange, SpawnedBy};
 pub use run_row::RunRow;
 pub use runs::RunFilter;
 pub use sessions::SessionRow;
 pub use setups::{Overrides, Setup, SetupRow};
-pub use table::{ListQuery, Listed};
+pub use table::{ListPage, ListQuery};
 pub use tasks::{Budget, TaskRow};
-pub use tombstones::{Erased, Tombstone, tombstones};
+pub use tombstones::{ErasureRecord, Tombstone, tombstones};
 pub use uploads::UploadRow;

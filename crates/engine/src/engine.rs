@@ -1,5 +1,4 @@
-//! The front of the engine: opens it on a store, ends it, and gives the handle of each room. What can be done is in the
-//! rooms.
+//! Opens an engine on a store, shuts it down, and returns the handles for its operations.
 
 use std::sync::Arc;
 
@@ -15,30 +14,30 @@ use crate::ground::counters::Counters;
 use crate::read::live::Framing;
 use crate::read::publish::Publisher;
 use crate::work::timers;
-use crate::write::room::WriteRoom;
+use crate::write::context::WriteContext;
 use crate::{
     AdminHandle, Caller, CatalogueHandle, Error, ReadHandle, SEAL_KEY_BYTES, WorkHandle, WriteHandle, limits,
 };
 
-/// See [`Engine::instance`].
+/// Identifies an engine; see [`Engine::instance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EngineInstance(usize);
 
-/// See the crate's head for what it promises. Cheap to clone.
+/// An open engine. See the crate documentation for its guarantees. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    /// Each room's handle holds those of the rooms below.
+    /// Each handle holds the handles of the lower layers.
     admin: AdminHandle,
 }
 
 impl Engine {
-    /// Starts on a store. Nothing else may write to it from now on. Secrets are known by their shapes alone.
+    /// Opens an engine. Nothing else may write to the store while it is open. Secrets are recognized by shape only.
     #[boxed]
     pub async fn open(store: Arc<dyn Store>, world: World, framing: Arc<dyn Framing>) -> Result<Self, Error> {
         Engine::open_with(store, world, framing, Arc::new(Redactor::shapes())).await
     }
 
-    /// The same with more, or less, that counts as a secret.
+    /// Opens an engine with a configured redactor.
     #[boxed]
     pub async fn open_with(
         store: Arc<dyn Store>,
@@ -49,7 +48,7 @@ impl Engine {
         Engine::open_with_key(store, world, framing, redactor, None).await
     }
 
-    /// The same with a key that is kept elsewhere, under which originals are sealed that stay when the process ends.
+    /// Opens an engine with an external key that seals originals, so that they stay readable after a restart.
     #[boxed]
     pub async fn open_with_key(
         store: Arc<dyn Store>,
@@ -68,15 +67,15 @@ impl Engine {
         let publisher = Publisher::new(framing, counters);
         ground.store.observe(publisher.clone());
         rebuild::restore(ground.store()).await?;
-        let room = WriteRoom::new(ground.clone(), repairs, publisher.clone(), redactor, key);
-        room.timers.load(ground.store(), &ground.world).await?;
-        room.dispatch.find_lost(ground.store()).await?;
+        let context = WriteContext::new(ground.clone(), repairs, publisher.clone(), redactor, key);
+        context.timers.load(ground.store(), &ground.world).await?;
+        context.dispatch.find_lost_workers(ground.store()).await?;
         let read = ReadHandle::new(CatalogueHandle::new(ground), publisher);
-        let write = WriteHandle::new(read, Arc::new(room));
+        let write = WriteHandle::new(read, Arc::new(context));
         timers::start(&write);
         let engine = Engine { admin: AdminHandle::new(WorkHandle::new(write)) };
         engine.admin.finish_deletions();
-        engine.admin.look_after_blobs();
+        engine.admin.start_blob_cleanup();
         Ok(engine)
     }
 
@@ -95,17 +94,17 @@ impl Engine {
         self.admin.write()
     }
 
-    /// Has our own runs executed.
+    /// Executes own runs.
     pub fn work(&self) -> &WorkHandle {
         self.admin.work()
     }
 
-    /// Does what an operator asks for.
+    /// Admin operations.
     pub fn admin(&self) -> &AdminHandle {
         &self.admin
     }
 
-    /// What tells this engine, and so its tenant, from the others of the process. The same for all clones.
+    /// Identifies this engine, and its tenant, in the process. All clones have the same value.
     pub fn instance(&self) -> EngineInstance {
         EngineInstance(Arc::as_ptr(self.admin.ground()) as usize)
     }
@@ -114,20 +113,21 @@ impl Engine {
         &self.admin.ground().world
     }
 
-    /// Finishes what was accepted, refuses what comes, and ends. Answers how many tasks did not end in time.
+    /// Completes accepted requests, refuses new ones and closes the store. Returns the number of tasks that did not
+    /// end in time.
     #[boxed]
     pub async fn shutdown(&self) -> usize {
-        let left = self.world().tasks.end_all(limits::SHUTDOWN_PATIENCE).await;
+        let unfinished = self.world().tasks.end_all(limits::SHUTDOWN_TIMEOUT).await;
         if let Err(fault) = self.admin.ground().store.close().await {
             tracing::warn!(%fault, "the store did not close cleanly; no acknowledged event is lost");
         }
-        left
+        unfinished
     }
 }
 
-/// A caller that was let in, and the engine of its tenant. Travels with a request.
+/// An authenticated caller and the engine of its tenant; travels with a request.
 #[derive(Clone)]
-pub struct Visitor {
+pub struct RequestContext {
     pub engine: Engine,
     pub caller: Caller,
 }

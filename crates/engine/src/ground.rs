@@ -1,5 +1,5 @@
-//! The ground of all rooms: errors, limits, the names of rows, the journal, counters, callers. Nothing here knows what is
-//! above it, and nothing is async but reading the journal.
+//! The lowest layer: errors, row names, the journal, counters, callers. It must not depend on any layer above. Only
+//! reading the journal is async.
 
 pub(crate) mod append;
 pub(crate) mod context;
@@ -14,4 +14,4 @@ pub(crate) mod rows;
 pub use append::Receipt;
 pub use error::{Error, Failure, Unacceptable};
 pub use identity::{Caller, Narrowing, Scope};
-pub use owner::Whose;
+pub use owner::RunOwner;

@@ -1,15 +1,14 @@
-//! The engine: where rules, log and world meet.
+//! The engine: applies the rules of `run` to commands and stores the events in the log.
 //!
-//! What it promises to faces:
+//! Guarantees for faces:
 //!
-//! * Everything that changes a run is a command, judged by the pure rules of `run`, written by the one
-//!   writer of that run, and answered only when it is durable ([`WriteHandle::submit`], [`WriteHandle::ingest`]).
-//! * What is read, is read the same way by everybody: history from the store, joined with the live
-//!   tail without a gap or a repetition ([`ReadHandle::follow_run`], [`ReadHandle::follow_feed`]).
-//! * Killing the process at any point is equivalent to shutting it down: whatever is in memory can be
-//!   made again from the log.
+//! * Every change of a run is a command. The pure rules of `run` check it, the only writer of the run appends it, and
+//!   the method returns when it is durable ([`WriteHandle::submit`], [`WriteHandle::ingest`]).
+//! * All readers read the same way: history from the store, joined with the live tail without a gap or a repetition
+//!   ([`ReadHandle::follow_run`], [`ReadHandle::follow_feed`]).
+//! * A crash at any point equals a shutdown: everything in memory can be rebuilt from the log.
 //!
-//! It must never know a wire format, a model or a tool. Start reading at [`Engine`].
+//! It must not depend on a wire format, a model or a tool. Start with [`Engine`].
 
 mod admin;
 mod catalogue;
@@ -20,36 +19,39 @@ mod read;
 mod work;
 mod write;
 
-/// The future of a handle's method is boxed. Without that, each crate that awaits the method compiles the whole body of the
-/// method, and all that it awaits, once more (`docs/decisions/0085`).
+/// Boxes the future of a handle's method. Otherwise each crate that awaits the method compiles its whole body again
+/// (`docs/decisions/0085`).
 pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use admin::{
-    AdminHandle, ArtifactDeletion, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize,
-    Swept, TokenRow, TokenRows, add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
+    AdminHandle, ArtifactDeletion, EngineStats, Import, ImportedRun, MissingBlob, Policy, ScrubReport,
+    StoredSize, SweepReport, TokenRow, TokenRows, add_token, expected_blobs, import, missing_blobs,
+    remove_token, salvage, tokens,
 };
 pub use catalogue::{
-    AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
-    CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, FoundArtifact,
-    HandoffRow, ListQuery, Listed, OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles,
-    Purpose, RunFilter, RunRow, SessionRow, Sets, Setup, SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo,
-    ToolRef, UploadRow, check as check_catalogue, tombstones,
+    AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attachment, Budget, Capabilities,
+    CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, ErasureRecord, FileCall,
+    FoundArtifact, HandoffRow, ListPage, ListQuery, OptionKind, OptionTarget, Overrides, Pin, Profile,
+    Profiles, Purpose, RunConfig, RunConfigChange, RunFilter, RunRow, SessionRow, Setup, SetupRow, SpawnedBy,
+    TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow, check as check_catalogue, tombstones,
 };
-pub use engine::{Engine, EngineInstance, Visitor};
-pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
+pub use engine::{Engine, EngineInstance, RequestContext};
+pub use ground::{Caller, Error, Failure, Narrowing, Receipt, RunOwner, Scope, Unacceptable};
 pub use read::{
-    ArtifactContent, ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, LoggedOutput,
-    Messages, OutputPieces, PatchAction, PatchBytes, PatchOrder, ReadHandle, ReaderStats, RunEnd,
-    SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
+    ArtifactContent, ArtifactFilter, Delivery, Digest, EventFilter, Events, FeedPage, FeedRecords, Framing,
+    LoggedOutput, Messages, OutputPieces, PatchAction, PatchBytes, PatchSet, ReadHandle, ReaderStats, RunEnd,
+    SessionMessage, SessionTotals, SharedEvent, Subscription, TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
-    ApplyTo, ChangeKind, ChangeState, Desk, ForeignFate, ForeignMcpCall, ForeignVerdict, HeldFolders, Left,
-    LentPlace, PatchRequest, Performer, Watch, WorkHandle, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, ChangeKind, ChangeState, ForeignDecision, ForeignMcpCall, ForeignVerdict, HeldFolders, LentSlot,
+    PatchRequest, Performer, Watch, WorkHandle, WorkerExit, WorkerSession, WorkspaceChange, WorkspaceChanges,
+    WorkspaceOf,
 };
 pub use write::{
-    Answering, ArtifactQuota, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork,
-    NewRun, NewSetup, NewTask, Once, OutputInLog, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying,
-    Standing, Superseded, Target, Triple, UnderWay, Upload, WordReply, WriteHandle,
+    ArtifactInput, ArtifactQuota, ArtifactReceipt, BatchId, CommandOutcome, EndedRun, IdempotencyKey,
+    InFlight, KeyedReply, NewFork, NewRun, NewSetup, NewTask, OutputInLog, PatchTarget, Pruned, RenderReply,
+    RequestResult, RequestState, ResumeFrom, RunReply, SEAL_KEY_BYTES, StoredResponse, SupersededRun,
+    TaskChange, Upload, UserMessage, WriteHandle,
 };

@@ -1,7 +1,7 @@
-//! Reading what happened: live lists, subscriptions, pages of a run or of the feed, histories, prompts and artifacts. It
-//! writes nothing, and must not know how events come to be.
+//! Reads and follows events: live lists, subscriptions, pages of a run or of the feed, histories, prompts and
+//! artifacts. It writes nothing, and must not know how events are created.
 //!
-//! Start reading at [`subscribe`].
+//! Start with [`subscribe`].
 
 pub(crate) mod artifacts;
 pub(crate) mod beginning;
@@ -26,18 +26,18 @@ mod shared_event;
 pub(crate) mod subscribe;
 
 pub use artifacts::{ArtifactContent, ArtifactFilter};
-pub use event_filter::{Sieve, TypePattern};
+pub use event_filter::{EventFilter, TypePattern};
 pub use feed::FeedPage;
 pub use feed_records::FeedRecords;
 pub use follow::Events;
 pub use handle::ReadHandle;
 pub use live::Framing;
 pub use logged_output::{LoggedOutput, OutputPieces};
-pub use messages::{Messages, Told};
-pub use patches::{PatchAction, PatchBytes, PatchOrder};
+pub use messages::{Messages, SessionMessage};
+pub use patches::{PatchAction, PatchBytes, PatchSet};
 pub use readers::ReaderStats;
 pub use run_end::RunEnd;
 pub use runs::Digest;
-pub use session_totals::SessionStanding;
+pub use session_totals::SessionTotals;
 pub use shared_event::SharedEvent;
 pub use subscribe::{Delivery, Subscription};

@@ -1,24 +1,24 @@
-//! Work on our own runs: who does it, how runs are given to workers, what a worker holds in hand, and deadlines. It must
-//! not know models or tools.
+//! Executes own runs: performers, dispatch to workers, worker sessions, workspaces and deadlines. It must not depend
+//! on models or tools.
 //!
-//! Start reading at [`performer`].
+//! Start with [`performer`].
 
 mod admission;
 mod dispatch;
 pub(crate) mod handle;
-pub(crate) mod lent_place;
+pub(crate) mod lent_slot;
 mod patches;
 pub(crate) mod performer;
-pub(crate) mod session;
 pub(crate) mod timers;
+pub(crate) mod worker_session;
 pub(crate) mod workspace;
 mod workspaces;
 
 pub use handle::WorkHandle;
-pub use lent_place::LentPlace;
+pub use lent_slot::LentSlot;
 pub use patches::PatchRequest;
-pub use performer::{ForeignFate, ForeignMcpCall, ForeignVerdict, Performer};
-pub use session::{Desk, Left, Watch};
+pub use performer::{ForeignDecision, ForeignMcpCall, ForeignVerdict, Performer};
+pub use worker_session::{Watch, WorkerExit, WorkerSession};
 pub use workspace::{
     ApplyTo, ChangeKind, ChangeState, HeldFolders, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };

@@ -1,7 +1,7 @@
-//! Everything that changes a run or a record: the one writer of each run, how runs start, ingest, masking, requests that
-//! are done once, artifacts. It must not know who works on a run, nor a wire format.
+//! Changes runs and records: the writer of each run, run start, ingest, masking, idempotency keys, artifacts. It must
+//! not know who executes a run, nor a wire format.
 //!
-//! Start reading at [`run_writer`].
+//! Start with [`run_writer`].
 
 pub(crate) mod admission;
 pub(crate) mod allowances;
@@ -10,28 +10,27 @@ pub(crate) mod artifacts;
 pub(crate) mod blobs;
 mod child_runs;
 pub(crate) mod commit;
+pub(crate) mod context;
 pub(crate) mod damaged_rows;
 pub(crate) mod deadlines;
 pub(crate) mod ended_run;
 mod group;
 pub(crate) mod handle;
 pub(crate) mod idempotency;
+mod idempotency_store;
 pub(crate) mod ingest;
 mod listed_rows;
 pub(crate) mod loaded_run;
 pub(crate) mod new_run;
 pub(crate) mod new_runs;
-mod once;
-pub(crate) mod owed_runs;
+pub(crate) mod pending_runs;
 pub(crate) mod quotas;
 pub(crate) mod redaction;
 pub(crate) mod removal;
 pub(crate) mod request;
-mod resume_place;
-pub(crate) mod room;
+mod resume_point;
 mod run_start;
 pub(crate) mod run_writer;
-mod say;
 pub(crate) mod seal;
 pub(crate) mod sealed;
 mod session_redaction;
@@ -40,20 +39,24 @@ mod setups;
 pub(crate) mod start;
 mod submit;
 mod tasks;
+mod user_messages;
 pub(crate) mod with_rows;
 mod writer_loop;
 pub(crate) mod writers;
 
-pub use artifacts::{Keep, KeptArtifact, OutputInLog, Target, Upload};
-pub use ended_run::Past;
+pub use artifacts::{ArtifactInput, ArtifactReceipt, OutputInLog, PatchTarget, Upload};
+pub use ended_run::EndedRun;
 pub use handle::WriteHandle;
-pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, UnderWay, WordReply};
-pub use ingest::Triple;
+pub use idempotency::{
+    CommandOutcome, IdempotencyKey, InFlight, KeyedReply, RenderReply, RequestResult, RequestState,
+    StoredResponse,
+};
+pub use ingest::BatchId;
 pub use new_run::NewRun;
 pub use quotas::ArtifactQuota;
 pub use removal::Pruned;
-pub use resume_place::ResumeFrom;
-pub use say::{Answering, Saying, Superseded};
+pub use resume_point::ResumeFrom;
 pub use seal::SEAL_KEY_BYTES;
 pub use setups::{NewFork, NewSetup};
-pub use tasks::{NewTask, Raise};
+pub use tasks::{NewTask, TaskChange};
+pub use user_messages::{RunReply, SupersededRun, UserMessage};

@@ -17,9 +17,10 @@ use axum::response::Response;
 use http::request::Parts;
 use recount_aaep::shaping::Counts;
 use recount_aaep_host::{
-    Feed, Handshake, InUse, Item, Place, Policy, Problem, Producer, Reply, Sockets, Source, response,
+    Feed, Handshake, Item, LegacySurface, Policy, Problem, Producer, Reply, Sockets, Source, StreamRoute,
+    response,
 };
-use recount_engine::{Caller, Engine, Visitor};
+use recount_engine::{Caller, Engine, RequestContext};
 use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
@@ -115,14 +116,14 @@ impl FaceState {
     }
 }
 
-/// All routes. To be served where each request has a [`Visitor`] among its extensions.
+/// All routes. To be served where each request has a [`RequestContext`] among its extensions.
 pub fn router(state: FaceState) -> Router {
     recount_aaep_host::routes(Arc::new(Served { state, policy: policy() }))
 }
 
 fn policy() -> Policy {
     Policy {
-        in_use: Some(InUse { base: "/aaep/legacy/{room}", sessions: true }),
+        legacy: Some(LegacySurface { base: "/aaep/legacy/{room}", sessions: true }),
         manifest: true,
         message_bytes_max: limits::MESSAGE_BYTES_MAX,
         write_bytes: limits::WRITE_BYTES,
@@ -190,8 +191,8 @@ impl Producer for Served {
     }
 
     fn admit(&self, request: &Parts) -> Result<Visit, Box<Response>> {
-        match request.extensions.get::<Visitor>() {
-            Some(Visitor { engine, caller }) => {
+        match request.extensions.get::<RequestContext>() {
+            Some(RequestContext { engine, caller }) => {
                 let requester = Requester { engine: engine.clone(), caller: caller.clone() };
                 Ok(Visit { requester, room: room_of(request.uri.path()) })
             }
@@ -211,13 +212,13 @@ impl Producer for Served {
     async fn open(
         &self,
         Visit { requester, room }: &Visit,
-        place: Place<'_>,
+        route: StreamRoute<'_>,
         last_event_id: Option<&str>,
     ) -> Result<AnyStream, Problem> {
-        let id = match place {
-            Place::Subscription(id) | Place::Socket(Some(id)) => id,
-            Place::Socket(None) => return Err(Problem::SubscriptionMissing),
-            Place::Room | Place::RoomSocket => {
+        let id = match route {
+            StreamRoute::Subscription(id) | StreamRoute::Socket(Some(id)) => id,
+            StreamRoute::Socket(None) => return Err(Problem::SubscriptionMissing),
+            StreamRoute::Legacy | StreamRoute::LegacySocket => {
                 let name = room.as_ref().ok_or(Problem::NotFound)?;
                 let feed = rooms::open(&self.state, requester, name).await?;
                 return Ok(AnyStream::Room(Box::new(feed)));
@@ -229,7 +230,7 @@ impl Producer for Served {
         Ok(AnyStream::Versioned(Box::new(stream)))
     }
 
-    async fn knows(&self, Visit { requester, .. }: &Visit, subscription: &str) -> bool {
+    async fn has_subscription(&self, Visit { requester, .. }: &Visit, subscription: &str) -> bool {
         self.state.subscriptions.find(subscription, &requester.engine, &requester.caller).is_some()
     }
 

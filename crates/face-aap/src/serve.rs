@@ -28,7 +28,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
-use recount_engine::{EngineInstance, Profiles, Visitor};
+use recount_engine::{EngineInstance, Profiles, RequestContext};
 use recount_event::Code;
 use recount_transport::{RequestId, Share, ShareLimits, Shares};
 
@@ -64,7 +64,7 @@ impl FaceState {
 pub(crate) type StreamPermit = Share<EngineInstance>;
 
 /// All routes, relative to the path where this is nested. Must be served after a layer that gives each request a
-/// [`RequestId`] and a [`Visitor`]; `/meta` needs no visitor.
+/// [`RequestId`] and a [`RequestContext`]; `/meta` needs no visitor.
 pub fn router(places: FaceState) -> Router {
     let routes: [(&str, MethodRouter<FaceState>); 9] = [
         ("/meta", get(meta::get_meta)),
@@ -96,7 +96,7 @@ pub fn router(places: FaceState) -> Router {
 async fn worded(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
     let redactor =
-        request.extensions().get::<Visitor>().map(|visitor| visitor.engine.write().redactor().clone());
+        request.extensions().get::<RequestContext>().map(|visitor| visitor.engine.write().redactor().clone());
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
         let refusal = match redactor {

@@ -21,7 +21,7 @@ use recount_api::request::{
 use recount_api::scope::Scope as Named;
 use recount_api::spelling;
 use recount_api::terms::Route;
-use recount_engine::{Import, NewRun, Policy, RunFilter, Scope, Sieve, Triple, TypePattern};
+use recount_engine::{BatchId, EventFilter, Import, NewRun, Policy, RunFilter, Scope, TypePattern};
 use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::limits::INTEGER_MAX;
@@ -183,9 +183,9 @@ pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
 }
 
 /// Parses the filter of the feed. `get` returns a query parameter.
-pub(crate) fn sieve<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Accepted<Sieve> {
+pub(crate) fn sieve<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Accepted<EventFilter> {
     let words = |name: &'static str| words(name, get(name));
-    let mut sieve = Sieve::default();
+    let mut sieve = EventFilter::default();
     for word in words(query::TYPE)? {
         sieve.types.push(type_pattern(word)?);
     }
@@ -545,7 +545,7 @@ pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64
 }
 
 /// A batch of events from a producer.
-pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
+pub(crate) fn batch(request: AppendEvents) -> Accepted<(BatchId, Vec<Draft>)> {
     let producer = ForeignId::parse(&request.producer.id)
         .map_err(|why| Refusal::new(Code::BodyMalformed, format!("producer.id: {why}")))?;
     for (name, number) in [("epoch", request.producer.epoch), ("seq", request.producer.seq)] {
@@ -559,7 +559,7 @@ pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
     if request.events.is_empty() {
         return Err(Refusal::new(Code::BodyMalformed, "events is empty; send at least one event"));
     }
-    let triple = Triple { producer, epoch: request.producer.epoch, seq: request.producer.seq };
+    let triple = BatchId { producer, epoch: request.producer.epoch, seq: request.producer.seq };
     let drafts = request.events.iter().enumerate().map(|(index, event)| {
         door::draft(&event.event_type, event.data.get()).map_err(|why| Refusal {
             index: Some(index),

@@ -7,8 +7,9 @@ use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
     AgentOption, AllowanceRow, ApprovalRow, ArtifactRow, Budget, ChangeKind, ChangeState, ClarificationRow,
-    Damage, Digest, ForeignFate, ForeignVerdict, FoundArtifact, HandoffRow, Imported, OptionKind, Profile,
-    RunRow, SessionRow, TaskRow, Told, ToolInfo, UploadRow, WorkspaceChange, WorkspaceChanges,
+    Damage, Digest, ForeignDecision, ForeignVerdict, FoundArtifact, HandoffRow, ImportedRun, OptionKind,
+    Profile, RunRow, SessionMessage, SessionRow, TaskRow, ToolInfo, UploadRow, WorkspaceChange,
+    WorkspaceChanges,
 };
 use recount_event::family::approval::Reversibility;
 use recount_event::{ForeignId, Json, RunId, time};
@@ -159,7 +160,7 @@ pub(crate) fn session(row: SessionRow, latest: Option<RunRow>, runs: u64) -> rep
     }
 }
 
-pub(crate) fn message(entry: Told) -> reply::Message {
+pub(crate) fn message(entry: SessionMessage) -> reply::Message {
     let blank = reply::Message {
         run_id: entry.run.to_string(),
         sequence: entry.sequence,
@@ -251,10 +252,10 @@ pub(crate) fn allowance(row: AllowanceRow) -> reply::Allowance {
 }
 
 pub(crate) fn policy_verdict(judged: ForeignVerdict) -> reply::PolicyVerdict {
-    let (verdict, policy_id, reason) = match judged.fate {
-        ForeignFate::Allowed => ("allow", None, None),
-        ForeignFate::Asked { reason } => ("ask", None, Some(reason)),
-        ForeignFate::Blocked { policy_id, reason } => ("block", Some(policy_id), Some(reason)),
+    let (verdict, policy_id, reason) = match judged.decision {
+        ForeignDecision::Allowed => ("allow", None, None),
+        ForeignDecision::NeedsApproval { reason } => ("ask", None, Some(reason)),
+        ForeignDecision::Blocked { policy_id, reason } => ("block", Some(policy_id), Some(reason)),
     };
     reply::PolicyVerdict {
         verdict: verdict.to_owned(),
@@ -320,7 +321,7 @@ pub(crate) fn digest(run_id: String, digest: Digest) -> reply::Digest {
     }
 }
 
-pub(crate) fn import(imported: Imported) -> reply::Import {
+pub(crate) fn import(imported: ImportedRun) -> reply::Import {
     reply::Import {
         run_id: imported.run.to_string(),
         events: imported.events,

@@ -58,7 +58,7 @@ struct Face {
 }
 
 /// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. Must be served within [`identified`], and after
-/// a layer that adds a [`Visitor`].
+/// a layer that adds a [`RequestContext`].
 pub fn router(face_state: FaceState) -> Router {
     let routes =
         mount(ROUTES, handler).with_state(face_state).method_not_allowed_fallback(method_not_allowed);

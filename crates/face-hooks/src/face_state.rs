@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use recount_engine::{EngineInstance, Visitor};
+use recount_engine::{EngineInstance, RequestContext};
 use recount_event::Code;
 use recount_record::hooks::{Hook, Seen};
 use recount_world::Kind;
@@ -55,7 +55,7 @@ impl FaceState {
     /// Records a hook in the order of its session and returns the reply to the agent.
     pub(crate) async fn record(
         &self,
-        visitor: Visitor,
+        visitor: RequestContext,
         hook: Hook,
         permission_wait: Option<Duration>,
         bytes: usize,
@@ -91,7 +91,7 @@ impl FaceState {
     }
 
     /// The inbox of a session, whose task is started if there is none.
-    fn inbox(&self, visitor: &Visitor, hook: &Hook) -> Result<mpsc::Sender<Incoming>, Refusal> {
+    fn inbox(&self, visitor: &RequestContext, hook: &Hook) -> Result<mpsc::Sender<Incoming>, Refusal> {
         let key: Key = (visitor.engine.instance(), hook.agent, hook.session.clone());
         let now = recount_world::moment();
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);

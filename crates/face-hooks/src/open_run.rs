@@ -1,7 +1,7 @@
 //! The open run of a session: creates it, rebuilds its state from the log, and appends hooks. Start with
 //! [`OpenRun::create`] and [`OpenRun::load`].
 
-use recount_engine::{Engine, Error, Failure, ListQuery, NewRun, RunRow, Triple};
+use recount_engine::{BatchId, Engine, Error, Failure, ListQuery, NewRun, RunRow};
 use recount_event::family::run::{Agent, Driver, Queued, RunKind};
 use recount_event::{Code, Event, ForeignId, RunId, SessionId, codec, door};
 use recount_record::hooks::{self, Hook};
@@ -91,7 +91,7 @@ impl OpenRun {
         for part in drafts.chunks(limits::APPEND_EVENTS_MAX) {
             let drafts = part.iter().map(checked).collect::<Result<Vec<_>, Error>>()?;
             let producer = ForeignId::parse(PRODUCER).expect("the name of this producer is an identifier");
-            let triple = Triple { producer, epoch: self.epoch, seq: self.seq };
+            let triple = BatchId { producer, epoch: self.epoch, seq: self.seq };
             let receipt = self.engine.write().ingest(self.id, triple, drafts).await?;
             self.seq += 1;
             self.last = self.last.max(Some(receipt.last_sequence));

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{HeaderValue, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use recount_engine::{Scope, Visitor};
+use recount_engine::{RequestContext, Scope};
 use recount_event::Code;
 use recount_record::hooks;
 use recount_transport::{RequestId, media};
@@ -24,7 +24,7 @@ use crate::error::Refusal;
 use crate::face_state::FaceState;
 use crate::limits;
 
-/// The route of hooks. Must be served after a layer that adds a [`Visitor`].
+/// The route of hooks. Must be served after a layer that adds a [`RequestContext`].
 pub fn router(state: FaceState) -> Router {
     Router::new().route("/hooks/{agent}/{event}", post(take)).with_state(state)
 }
@@ -49,7 +49,7 @@ async fn record(
     query: Option<&str>,
     request: Request,
 ) -> Result<Value, Refusal> {
-    let Some(visitor) = request.extensions().get::<Visitor>().cloned() else {
+    let Some(visitor) = request.extensions().get::<RequestContext>().cloned() else {
         let detail = "the request has no token; send `authorization: Bearer TOKEN`";
         return Err(Refusal::new(Code::TokenMissing, detail));
     };
@@ -64,7 +64,7 @@ async fn record(
 }
 
 /// Refuses tokens without the scope `ingest`, and narrowed tokens, because recording creates sessions.
-fn may_record(visitor: &Visitor) -> Result<(), Refusal> {
+fn may_record(visitor: &RequestContext) -> Result<(), Refusal> {
     if !visitor.caller.may(Scope::Ingest) {
         return Err(Refusal::new(Code::ScopeMissing, "this request requires the scope ingest"));
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use recount_engine::{Engine, Error, Events, Visitor};
+use recount_engine::{Engine, Error, Events, RequestContext};
 use recount_event::{Code, ForeignId, SessionId};
 use recount_record::hooks::{self, Hook, Seen};
 use recount_record::{Answer, Elsewhere, Ending};
@@ -64,7 +64,7 @@ struct Waiter {
 }
 
 pub(crate) struct Session {
-    visitor: Visitor,
+    visitor: RequestContext,
     agent: &'static str,
     name: SessionName,
     title: String,
@@ -100,7 +100,7 @@ enum Woken {
 
 impl Session {
     pub(crate) fn new(
-        visitor: Visitor,
+        visitor: RequestContext,
         agent: &'static str,
         name: SessionName,
         is_known: bool,

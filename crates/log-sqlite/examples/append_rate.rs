@@ -1,7 +1,8 @@
-//! How fast the store takes appends, opens and tells again: figures for `docs/decisions`.
+//! Measures the rates of appends, opening, sealing and replay: figures for `docs/decisions`.
 //!
-//! `append_rate appends FOLDER WRITERS EVENTS SECONDS` appends as fast as it is answered; `append_rate open FOLDER`
-//! opens what is there, `append_rate seal FOLDER` seals it; `append_rate replay FOLDER EVENTS` writes one run and reads it again.
+//! `append_rate appends FOLDER WRITERS EVENTS SECONDS` appends as fast as the store acknowledges; `append_rate open
+//! FOLDER` opens a store, `append_rate seal FOLDER` seals it; `append_rate replay FOLDER EVENTS` writes one run and
+//! reads it again.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for measuring")]
 
 use std::path::Path;
@@ -27,7 +28,7 @@ fn main() {
             "open" => opening(folder).await,
             "seal" => sealing(folder).await,
             "replay" => replay(folder, number(2) as u64).await,
-            other => panic!("{other} is not something this measures"),
+            other => panic!("unknown measurement {other}"),
         }
     });
 }
@@ -62,26 +63,26 @@ async fn appends(folder: &Path, writers: usize, events: usize, seconds: u64) {
     let start = moment();
     let until = start + Duration::from_secs(seconds);
     let tasks = recount_world::World::real().tasks;
-    let (told, mut hear) = tokio::sync::mpsc::channel(writers);
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(writers);
     for writer in 0..writers {
-        let (store, told) = (store.clone(), told.clone());
+        let (store, sender) = (store.clone(), sender.clone());
         tasks.spawn(Kind::Effect, move |_| async move {
             let run = format!("run_{writer:05}");
             let mut times = Vec::new();
             let mut sequence = store.tail(&run.as_str().into()).await.unwrap().map_or(0, |t| t.next_sequence);
             while moment() < until {
                 let append = append(&run, sequence, events);
-                let asked = moment();
+                let started = moment();
                 store.append(append).await.unwrap();
-                times.push(asked.elapsed());
+                times.push(started.elapsed());
                 sequence += events as u64;
             }
-            told.send(times).await.unwrap();
+            sender.send(times).await.unwrap();
         });
     }
-    drop(told);
+    drop(sender);
     let mut times = Vec::new();
-    while let Some(more) = hear.recv().await {
+    while let Some(more) = receiver.recv().await {
         times.extend(more);
     }
     let took = start.elapsed().as_secs_f64();

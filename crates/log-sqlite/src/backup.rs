@@ -1,4 +1,4 @@
-//! Backup: a copy of the whole store while it works, first the database as of one moment, then the blobs.
+//! Backs up the whole store while it works: first a snapshot of the database, then the blobs.
 //!
 //! The database comes first: a blob is stored before the row that names it, so every blob that the copy names is
 //! copied. The copy is a data folder like any other, with a marker that shows whether it is whole (`marker.rs`).
@@ -12,7 +12,7 @@ use rusqlite::backup::{Backup, StepResult};
 
 use crate::blobs::Blobs;
 use crate::fault::{FaultContext as _, closed};
-use crate::folder::{self, make_folder, sync_folder};
+use crate::folder::{self, create_folder, sync_folder};
 use crate::limits::BACKUP_STEP_PAGES;
 use crate::marker::{self, Contents};
 
@@ -27,7 +27,7 @@ pub(crate) fn backup(
         let message = format!("{} already exists; choose a new folder for the backup", to.display());
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
-    make_folder(to)?;
+    create_folder(to)?;
     let copied = marker::begin(to)
         .and_then(|()| copy(connection, blobs, to, stop))
         .and_then(|contents| marker::finish(to, contents));
@@ -42,11 +42,11 @@ pub(crate) fn backup(
 fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) -> Result<Contents, Fault> {
     let context = format!("copying the database to {}", to.display());
     let database = folder::database_in(to);
-    folder::make_database_at(&database)?;
+    folder::create_database_at(&database)?;
     {
         // One snapshot for all steps: without it each commit would restart the copy.
         let snapshot = connection.unchecked_transaction().context(&context)?;
-        // Nothing is settled before something was read.
+        // SQLite takes the snapshot at the first read.
         snapshot
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
             .context(&context)?;

@@ -14,9 +14,9 @@ use recount_log::Fault;
 use recount_log::limits::BLOB_BYTES_MAX;
 
 use crate::fault::{FaultContext as _, corrupt};
-use crate::folder::{make_folder, private, sync_folder};
+use crate::folder::{create_folder, private, sync_folder};
 
-/// What a file is called until it is complete.
+/// The name prefix of an incomplete file.
 const UNFINISHED: &str = "unfinished-";
 
 /// The folder of blobs. Cheap to clone.
@@ -26,7 +26,7 @@ pub(crate) struct Blobs {
     counter: Arc<AtomicU64>,
 }
 
-/// What became of blobs.
+/// The result of copying blobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlobsCopied {
     pub copied: u64,
@@ -35,14 +35,14 @@ pub struct BlobsCopied {
 }
 
 impl Blobs {
-    /// Names the folder without touching it.
+    /// Uses this folder; does not touch the disk.
     pub(crate) fn at(root: PathBuf) -> Self {
         Blobs { root, counter: Arc::default() }
     }
 
-    /// Makes the folder and clears away what an earlier process left unfinished.
+    /// Creates the folder and removes unfinished files of an earlier process.
     pub(crate) fn prepare(&self) -> Result<(), Fault> {
-        make_folder(&self.root)?;
+        create_folder(&self.root)?;
         let context = format!("clearing {}", self.root.display());
         for entry in std::fs::read_dir(&self.root).context(&context)? {
             let entry = entry.context(&context)?;
@@ -57,10 +57,10 @@ impl Blobs {
         let hash = blake3::hash(bytes).to_hex().to_string();
         let path = self.path(&hash);
         let folder = path.parent().unwrap_or(&self.root);
-        // A correct blob that exists stays. The folders are synced all the same: the process that wrote it may have
-        // died before its sync.
+        // An existing correct blob stays. The folders are synced anyway: the process that wrote it may have died before
+        // its sync.
         if !matches!(self.get(&hash), Ok(Some(_))) {
-            make_folder(folder)?;
+            create_folder(folder)?;
             let written = self.write(bytes, &path);
             written.context(&format!("writing blob {hash} into {}", folder.display()))?;
         }
@@ -94,8 +94,8 @@ impl Blobs {
         Ok(Some(Bytes::from(bytes)))
     }
 
-    /// Whether there is a file of this name, right or not.
-    pub(crate) fn is_there(&self, hash: &str) -> bool {
+    /// Whether a file of this name exists, correct or not.
+    pub(crate) fn exists(&self, hash: &str) -> bool {
         is_hash(hash) && self.path(hash).is_file()
     }
 
@@ -147,7 +147,7 @@ impl Blobs {
     }
 
     /// Reads every blob and reports each damaged one. Stops early when `stop` returns true.
-    pub(crate) fn examine(&self, mut tell: impl FnMut(String), stop: &dyn Fn() -> bool) {
+    pub(crate) fn examine(&self, mut report: impl FnMut(String), stop: &dyn Fn() -> bool) {
         let list = |path: &Path| -> io::Result<Vec<PathBuf>> {
             let mut names: Vec<PathBuf> = std::fs::read_dir(path)?
                 .map(|entry| entry.map(|entry| entry.path()))
@@ -159,12 +159,12 @@ impl Blobs {
             return;
         }
         let folders = list(&self.root).unwrap_or_else(|error| {
-            tell(format!("cannot read the folder {}: {error}", self.root.display()));
+            report(format!("cannot read the folder {}: {error}", self.root.display()));
             Vec::new()
         });
         for folder in folders.into_iter().filter(|path| path.is_dir()) {
             let files = list(&folder).unwrap_or_else(|error| {
-                tell(format!("cannot read the folder {}: {error}", folder.display()));
+                report(format!("cannot read the folder {}: {error}", folder.display()));
                 Vec::new()
             });
             for file in files {
@@ -174,9 +174,9 @@ impl Blobs {
                 let name =
                     file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
                 if !is_hash(&name) || self.path(&name) != file {
-                    tell(format!("{} is not a blob; move it to another folder", file.display()));
+                    report(format!("{} is not a blob; move it to another folder", file.display()));
                 } else if let Err(fault) = self.get(&name) {
-                    tell(fault.message);
+                    report(fault.message);
                 }
             }
         }
@@ -197,7 +197,7 @@ impl Blobs {
                     return Ok(copied);
                 }
                 let name = file.context(&context)?.file_name();
-                // Other files were not made by this store; a damaged blob is reported, not copied.
+                // Other files are not of this store; a damaged blob is reported, not copied.
                 if let Some(bytes) = self.get(&name.to_string_lossy())? {
                     other.put(&bytes)?;
                     copied += 1;
@@ -207,11 +207,11 @@ impl Blobs {
         Ok(copied)
     }
 
-    /// Stores every blob that is whole in another folder too, and names those that are not.
+    /// Copies every whole blob to another folder, and returns the names of damaged ones.
     pub(crate) fn salvage_to(&self, other: &Blobs) -> Result<BlobsCopied, Fault> {
         other.prepare()?;
         let mut salvaged = BlobsCopied::default();
-        // A folder that is missing or unreadable has no blob to copy; the rows that name blobs show which are missing.
+        // A missing or unreadable folder has no blobs to copy; the rows that name blobs show the missing ones.
         let folders = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
         for file in folders.flat_map(|folder| std::fs::read_dir(folder.path())).flatten().flatten() {
             let name = file.file_name().to_string_lossy().into_owned();
@@ -252,7 +252,7 @@ impl Blobs {
     }
 }
 
-/// Exactly what [`Blobs::put`] answers: anything else could name a file elsewhere.
+/// Whether a name has the form that [`Blobs::put`] returns; any other could name a file elsewhere.
 fn is_hash(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

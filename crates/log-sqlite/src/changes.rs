@@ -26,11 +26,11 @@ use crate::rows;
 /// The position of the journal.
 #[derive(Debug, Clone)]
 pub(crate) struct ChangeJournal {
-    /// The number of the newest; 0 when there is none.
+    /// The number of the newest entry; 0 without entries.
     last: u64,
-    /// What is before it is in the table.
+    /// All earlier entries are in the table.
     first_needed: u64,
-    /// Bytes of each slot.
+    /// The bytes of each slot.
     slots: Vec<u64>,
 }
 
@@ -48,7 +48,7 @@ impl ChangeJournal {
         self.last + 1 - self.first_needed >= limits::CHANGES_KEPT_MAX
     }
 
-    /// Whether so much lies in the slots that they are to be emptied when they are not needed.
+    /// Whether the slots hold so much that they should be emptied when they are not needed.
     pub(crate) fn holds_much(&self) -> bool {
         self.slots.iter().sum::<u64>() > limits::CHANGES_KEPT_BYTES_MAX
     }
@@ -58,7 +58,7 @@ impl ChangeJournal {
         self.fold_with(connection, pending_rows, &RowStates::default())
     }
 
-    /// The same, and with it at once what a commit makes of rows, so that nothing is left of what they were.
+    /// Writes all pending rows and the changes of a commit to the table, so that no old state remains.
     pub(crate) fn fold_with(
         &mut self,
         connection: &Connection,
@@ -87,7 +87,7 @@ impl ChangeJournal {
         Ok(())
     }
 
-    /// Takes away what the slots have. Only after a [`ChangeJournal::fold`].
+    /// Empties the slots. Only after [`ChangeJournal::fold`].
     pub(crate) fn empty(&mut self, connection: &Connection) -> Result<(), Fault> {
         let emptied = connection.prepare_cached("DELETE FROM changes").and_then(|mut all| all.execute([]));
         emptied.context("removing row changes that are in their table")?;
@@ -95,8 +95,8 @@ impl ChangeJournal {
         Ok(())
     }
 
-    /// Writes what one commit made of rows.
-    pub(crate) fn note(&mut self, connection: &Connection, states: &RowStates) -> Result<(), Fault> {
+    /// Writes the row changes of one commit into its slot.
+    pub(crate) fn record(&mut self, connection: &Connection, states: &RowStates) -> Result<(), Fault> {
         self.last += 1;
         let changes = states.iter().map(|(space, key, state)| Change {
             space,
@@ -136,7 +136,7 @@ pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates)
     let mut statement = connection.prepare(sql).context(context)?;
     let newest = |row: &rusqlite::Row<'_>| number(row, 0);
     journal.first_needed = statement.query_row([int(journal.last)], newest).context(context)?;
-    // The newest is always needed: it was written after everything that it moved to the table.
+    // The newest entry is always needed: it was written after the rows that it moved to the table.
     for commit in journal.first_needed.min(journal.last)..=journal.last {
         let mut found = statement.query([int(commit)]).context(context)?;
         let row = found.next().context(context)?;
@@ -154,7 +154,7 @@ pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates)
             let row = row.map(|(version, value)| (version, Bytes::copy_from_slice(value)));
             let in_table = match states.get(space, key) {
                 Some(state) => state.in_table,
-                // A damaged one is overwritten by this state.
+                // This state overwrites a damaged row.
                 None => rows::exists(connection, space, key).context(context)?,
             };
             states.put(&Arc::from(space), &Arc::from(key), RowState { row, in_table });

@@ -1,10 +1,9 @@
 //! Checkpoints: keeps the write-ahead log short without blocking the writer.
 //!
-//! A thread with a connection of its own copies the log into the database while the writer goes on. That
-//! alone would not bound it: under constant load there is always something left to copy, and SQLite restarts the file
-//! only when nothing is left. So when the log is long and very little is left, the writer
-//! waits for the rest. What was copied before has reached the disk by then ([`WriteBack`]), so the wait is
-//! short. Only a log that is far too long is cut at any cost. [`limits`] has the sizes.
+//! A thread with its own connection copies the log into the database while the writer continues. That alone would not
+//! bound the log: under constant load some pages always remain, and SQLite restarts the file only when none remain. So
+//! when the log is long and few pages remain, the writer waits for the rest. The copied pages are on the disk by then
+//! ([`WriteBack`]), so the wait is short. Only a log that is far too long is cut at any cost. [`limits`] has the sizes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +20,7 @@ use crate::write_back::WriteBack;
 
 /// The writer's side: decides after each commit which copy to request.
 pub(crate) struct Checkpoints {
-    asks: SyncSender<CopyRequest>,
+    requests: SyncSender<CopyRequest>,
     shared: Arc<CheckpointProgress>,
     /// See [`limits::CHECKPOINT_PAGES`].
     pages: u32,
@@ -29,51 +28,50 @@ pub(crate) struct Checkpoints {
     round: u32,
     /// The log's length after the previous commit.
     previous: u32,
-    /// After standing still in vain: the length at which it is tried again.
+    /// The log length for the next attempt after a wait in vain.
     again_at: u32,
-    /// The file is to be cut, however short it is.
-    wanted: bool,
+    /// The file must be cut, however short it is.
+    cut_requested: bool,
 }
 
 #[derive(Default)]
 struct CheckpointProgress {
-    copied: Copied,
+    copied: CopiedPages,
     /// A copy was requested and is not finished.
-    at_work: AtomicBool,
+    is_copying: AtomicBool,
 }
 
-/// How many pages of the log are in the database already, and in which round of it: a copy may end after
-/// the log was restarted.
+/// How many pages of the log are in the database, and in which round of the log: a copy may end after a restart.
 #[derive(Default)]
-struct Copied(AtomicU64);
+struct CopiedPages(AtomicU64);
 
-impl Copied {
+impl CopiedPages {
     fn note(&self, round: u32, pages: u32) {
         self.0.store(u64::from(round) << 32 | u64::from(pages), Ordering::Relaxed);
     }
 
     fn pages(&self, round: u32) -> u32 {
-        let told = self.0.load(Ordering::Relaxed);
-        let pages = u32::try_from(told & u64::from(u32::MAX)).unwrap_or(0);
-        if told >> 32 == u64::from(round) { pages } else { 0 }
+        let stored = self.0.load(Ordering::Relaxed);
+        let pages = u32::try_from(stored & u64::from(u32::MAX)).unwrap_or(0);
+        if stored >> 32 == u64::from(round) { pages } else { 0 }
     }
 }
 
 struct CopyRequest {
-    what: Copying,
+    mode: CopyMode,
     round: u32,
 }
 
-enum Copying {
-    /// What can be copied while the writer continues.
-    Beside,
-    /// The rest, while the writer waits for the answer: whether the next commit begins the log again.
+enum CopyMode {
+    /// Copies while the writer continues.
+    Concurrent,
+    /// Copies the rest while the writer waits. The reply is whether the next commit restarts the log.
     Rest(SyncSender<bool>),
-    /// The same, and the file is cut.
+    /// Copies the rest and cuts the file.
     Cut(SyncSender<bool>),
 }
 
-/// What is to be done at a given length.
+/// The action at a given log length.
 #[derive(Debug, PartialEq, Eq)]
 enum Need {
     Nothing,
@@ -90,7 +88,7 @@ impl Checkpoints {
         pages: u32,
         held: impl Send + 'static,
     ) -> (Self, JoinHandle<()>) {
-        let (asks, inbox) = sync_channel(limits::CHECKPOINTS_WAITING_MAX);
+        let (requests, inbox) = sync_channel(limits::CHECKPOINTS_WAITING_MAX);
         let shared = Arc::new(CheckpointProgress::default());
         let theirs = shared.clone();
         let thread = recount_world::thread("recount-checkpt", move || {
@@ -100,11 +98,11 @@ impl Checkpoints {
         });
         let pages = pages.max(1);
         let checkpoints =
-            Checkpoints { asks, shared, pages, round: 0, previous: 0, again_at: 0, wanted: false };
+            Checkpoints { requests, shared, pages, round: 0, previous: 0, again_at: 0, cut_requested: false };
         (checkpoints, thread)
     }
 
-    /// To be called after each commit with the length of the log, in pages.
+    /// Call it after each commit with the length of the log in pages.
     pub(crate) fn after_commit(&mut self, length: u32) {
         if length < self.previous {
             self.restarted();
@@ -113,36 +111,35 @@ impl Checkpoints {
         match self.need(length) {
             Need::Nothing => {}
             Need::Copy => {
-                let ask = CopyRequest { what: Copying::Beside, round: self.round };
-                self.shared.at_work.store(true, Ordering::Relaxed);
-                if self.asks.try_send(ask).is_err() {
-                    self.shared.at_work.store(false, Ordering::Relaxed);
+                let request = CopyRequest { mode: CopyMode::Concurrent, round: self.round };
+                self.shared.is_copying.store(true, Ordering::Relaxed);
+                if self.requests.try_send(request).is_err() {
+                    self.shared.is_copying.store(false, Ordering::Relaxed);
                 }
             }
-            Need::Rest => drop(self.stand_still(Copying::Rest, length)),
+            Need::Rest => drop(self.wait_for_copy(CopyMode::Rest, length)),
             Need::Cut => self.cut(length),
         }
     }
 
-    /// Copies all of the log and cuts its file, so that nothing of what it held stays there. Where a reader
-    /// of an old state is in the way it is tried again each time [`limits::CHECKPOINT_PAGES`] more were
-    /// written, and at the end.
+    /// Copies all of the log and cuts its file, so that no removed content remains in it. If a reader of an old
+    /// snapshot prevents it, it is retried after every [`limits::CHECKPOINT_PAGES`] written pages, and at shutdown.
     pub(crate) fn empty(&mut self, length: u32) {
-        self.wanted = true;
+        self.cut_requested = true;
         self.cut(length);
     }
 
     fn cut(&mut self, length: u32) {
-        if self.stand_still(Copying::Cut, length) {
-            self.wanted = false;
+        if self.wait_for_copy(CopyMode::Cut, length) {
+            self.cut_requested = false;
         }
     }
 
-    /// Whether the log was restarted. If not, a reader of an old snapshot prevents it.
-    fn stand_still(&mut self, what: fn(SyncSender<bool>) -> Copying, length: u32) -> bool {
+    /// Waits for a copy; returns whether the log was restarted. A reader of an old snapshot prevents it.
+    fn wait_for_copy(&mut self, mode: fn(SyncSender<bool>) -> CopyMode, length: u32) -> bool {
         let (done, finished) = sync_channel(limits::CHECKPOINT_ANSWERS_MAX);
-        let ask = CopyRequest { what: what(done), round: self.round };
-        let restarted = self.asks.send(ask).is_ok() && finished.recv() == Ok(true);
+        let request = CopyRequest { mode: mode(done), round: self.round };
+        let restarted = self.requests.send(request).is_ok() && finished.recv() == Ok(true);
         if restarted {
             self.restarted();
             self.previous = 0;
@@ -157,24 +154,24 @@ impl Checkpoints {
         self.again_at = 0;
     }
 
-    /// So few pages that the writer may wait for them.
-    fn little(&self) -> u32 {
+    /// The number of pages that the writer may wait for.
+    fn short_rest(&self) -> u32 {
         self.pages / limits::RESTART_LEFT_DIVISOR
     }
 
     fn need(&self, length: u32) -> Need {
-        let left = length.saturating_sub(self.shared.copied.pages(self.round));
+        let remaining = length.saturating_sub(self.shared.copied.pages(self.round));
         let long = length >= self.pages.saturating_mul(limits::RESTART_FACTOR);
         let very_long = length >= self.pages.saturating_mul(limits::TRUNCATE_FACTOR);
-        let may_stand_still = length >= self.again_at;
-        if may_stand_still && (self.wanted || very_long) {
+        let may_wait = length >= self.again_at;
+        if may_wait && (self.cut_requested || very_long) {
             Need::Cut
-        } else if self.shared.at_work.load(Ordering::Acquire) {
-            // What is left is known when it is done, and asking now would mean waiting for all of it.
+        } else if self.shared.is_copying.load(Ordering::Acquire) {
+            // A request now would wait for the whole running copy.
             Need::Nothing
-        } else if may_stand_still && long && left <= self.little() {
+        } else if may_wait && long && remaining <= self.short_rest() {
             Need::Rest
-        } else if left >= self.pages || (long && left > self.little()) {
+        } else if remaining >= self.pages || (long && remaining > self.short_rest()) {
             Need::Copy
         } else {
             Need::Nothing
@@ -188,12 +185,12 @@ fn work(
     inbox: &Receiver<CopyRequest>,
     shared: &CheckpointProgress,
 ) {
-    while let Ok(CopyRequest { what, round }) = inbox.recv() {
-        // Only a standing writer waits for readers of an old state, and not for long.
-        let (how, wait) = match &what {
-            Copying::Beside => ("PASSIVE", Duration::ZERO),
-            Copying::Rest(_) => ("RESTART", limits::RESTART_WAIT),
-            Copying::Cut(_) => ("TRUNCATE", limits::TRUNCATE_WAIT),
+    while let Ok(CopyRequest { mode, round }) = inbox.recv() {
+        // Only a waiting writer waits for readers of an old snapshot, and only briefly.
+        let (how, wait) = match &mode {
+            CopyMode::Concurrent => ("PASSIVE", Duration::ZERO),
+            CopyMode::Rest(_) => ("RESTART", limits::RESTART_WAIT),
+            CopyMode::Cut(_) => ("TRUNCATE", limits::TRUNCATE_WAIT),
         };
         let prepared = connection.busy_timeout(wait).context("waiting for readers");
         let outcome = prepared.and_then(|()| checkpoint(connection, how));
@@ -208,12 +205,12 @@ fn work(
                 false
             }
         };
-        match what {
-            Copying::Beside => {
+        match mode {
+            CopyMode::Concurrent => {
                 database.reach_the_disk();
-                shared.at_work.store(false, Ordering::Release);
+                shared.is_copying.store(false, Ordering::Release);
             }
-            Copying::Rest(answer) | Copying::Cut(answer) => {
+            CopyMode::Rest(answer) | CopyMode::Cut(answer) => {
                 if answer.send(done).is_err() {
                     tracing::debug!("the writer ended while the write-ahead log was copied");
                 }
@@ -253,22 +250,22 @@ mod tests {
     use super::*;
 
     fn at(copied: u32, again_at: u32) -> Checkpoints {
-        let (asks, _inbox) = sync_channel(1);
+        let (requests, _inbox) = sync_channel(1);
         let shared = Arc::new(CheckpointProgress::default());
         shared.copied.note(7, copied);
-        Checkpoints { asks, shared, pages: 160, round: 7, previous: 0, again_at, wanted: false }
+        Checkpoints { requests, shared, pages: 160, round: 7, previous: 0, again_at, cut_requested: false }
     }
 
     #[test]
-    fn what_is_needed_at_each_length() {
+    fn each_log_length_has_its_action() {
         let need = |length, copied, again_at| at(copied, again_at).need(length);
         assert_eq!(need(159, 0, 0), Need::Nothing);
         assert_eq!(need(160, 0, 0), Need::Copy);
         assert_eq!(need(250, 160, 0), Need::Nothing);
         assert_eq!(need(639, 639, 0), Need::Nothing, "short enough");
         assert_eq!(need(640, 630, 0), Need::Rest);
-        assert_eq!(need(640, 629, 0), Need::Copy, "long, and a little too much is left");
-        assert_eq!(need(640, 635, 800), Need::Nothing, "tried in vain a short while ago");
+        assert_eq!(need(640, 629, 0), Need::Copy, "long, and too many pages remain");
+        assert_eq!(need(640, 635, 800), Need::Nothing, "tried in vain recently");
         assert_eq!(need(2559, 0, 0), Need::Copy);
         assert_eq!(need(2560, 0, 0), Need::Cut);
         assert_eq!(need(2600, 0, 2700), Need::Copy);
@@ -276,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn while_a_copy_is_at_work_nothing_is_asked_but_to_cut_what_is_far_too_long() {
+    fn during_a_copy_only_a_cut_is_requested() {
         let checkpoints = at(630, 0);
-        checkpoints.shared.at_work.store(true, Ordering::Relaxed);
+        checkpoints.shared.is_copying.store(true, Ordering::Relaxed);
         for length in [160, 640, 700, 2559] {
             assert_eq!(checkpoints.need(length), Need::Nothing, "{length}");
         }

@@ -11,7 +11,7 @@ use crate::fault::FaultContext as _;
 use crate::limits;
 use crate::options::Durability;
 
-/// Where the database is and how it is to be opened.
+/// The path of the database and how to open it.
 #[derive(Debug, Clone)]
 pub(crate) struct DatabaseFile {
     pub(crate) database: PathBuf,
@@ -19,10 +19,10 @@ pub(crate) struct DatabaseFile {
     pub(crate) vfs: Option<String>,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The only one that changes anything.
+    /// The only connection that writes.
     Writer,
     /// Copies the write-ahead log into the database.
     Checkpointer,
@@ -30,12 +30,12 @@ pub(crate) enum Role {
     Reader,
     /// Checks the whole store; a failing disk is reported and does not end the process.
     Examiner,
-    /// Reads what can be read of a database that may be damaged.
+    /// Reads everything readable of a database that may be damaged.
     Salvager,
 }
 
 impl DatabaseFile {
-    /// What messages call the database.
+    /// The name of the database in messages.
     pub(crate) fn name(&self) -> String {
         self.database.display().to_string()
     }
@@ -79,14 +79,14 @@ impl DatabaseFile {
         if matches!(role, Role::Reader | Role::Examiner) {
             self.check(connection, "journal_mode", &Value::Text("wal".to_owned()))?;
             if role == Role::Reader {
-                // Where the file system cannot, nothing is mapped, and SQLite reads.
+                // If the file system cannot map files, SQLite reads them.
                 let bytes = i64::try_from(limits::MAPPED_BYTES_MAX).unwrap_or(i64::MAX);
                 let mapped = connection.pragma_update(None, "mmap_size", bytes);
                 mapped.context(&format!("mapping {}", self.name()))?;
             }
             return set("query_only", 1);
         }
-        // What is freed is overwritten: what was erased is gone, wherever it has been on its way.
+        // Freed pages are overwritten, so erased content does not remain in the file.
         set("secure_delete", 1)?;
         self.set(connection, "journal_mode", Value::Text("wal".to_owned()))?;
         set("synchronous", if self.durability == Durability::Strict { 2 } else { 1 })?;
@@ -101,7 +101,7 @@ impl DatabaseFile {
         Ok(())
     }
 
-    /// Both steps.
+    /// Connects and applies the settings.
     pub(crate) fn open(&self, role: Role) -> Result<Connection, Fault> {
         let connection = self.connect(role)?;
         self.settle(&connection, role)?;
@@ -115,15 +115,15 @@ impl DatabaseFile {
         self.check(connection, name, &value)
     }
 
-    fn check(&self, connection: &Connection, name: &str, wanted: &Value) -> Result<(), Fault> {
+    fn check(&self, connection: &Connection, name: &str, required: &Value) -> Result<(), Fault> {
         let found: Value = connection
             .pragma_query_value(None, name, |row| row.get(0))
             .context(&format!("reading {name} of {}", self.name()))?;
-        if found == *wanted {
+        if found == *required {
             return Ok(());
         }
         let message = format!(
-            "{} has {name} {found:?}, but {wanted:?} is required; check that it is not on a network or \
+            "{} has {name} {found:?}, but {required:?} is required; check that it is not on a network or \
              read-only file system",
             self.name()
         );
@@ -155,19 +155,19 @@ mod tests {
         std::fs::write(&database, "").unwrap();
         for (durability, synchronous) in [(Durability::Strict, 2), (Durability::Relaxed, 1)] {
             let place = DatabaseFile { database: database.clone(), durability, vfs: None };
-            let ask = |connection: &Connection, name: &str| {
+            let pragma = |connection: &Connection, name: &str| {
                 connection.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap()
             };
             for role in [Role::Writer, Role::Checkpointer] {
                 let connection = place.open(role).unwrap();
-                assert_eq!(ask(&connection, "synchronous"), Value::Integer(synchronous));
-                assert_eq!(ask(&connection, "wal_autocheckpoint"), Value::Integer(0));
-                assert_eq!(ask(&connection, "journal_mode"), Value::Text("wal".to_owned()));
-                assert_eq!(ask(&connection, "journal_size_limit"), Value::Integer(64 << 20));
-                assert_eq!(ask(&connection, "secure_delete"), Value::Integer(1));
+                assert_eq!(pragma(&connection, "synchronous"), Value::Integer(synchronous));
+                assert_eq!(pragma(&connection, "wal_autocheckpoint"), Value::Integer(0));
+                assert_eq!(pragma(&connection, "journal_mode"), Value::Text("wal".to_owned()));
+                assert_eq!(pragma(&connection, "journal_size_limit"), Value::Integer(64 << 20));
+                assert_eq!(pragma(&connection, "secure_delete"), Value::Integer(1));
             }
             let reader = place.open(Role::Reader).unwrap();
-            assert_eq!(ask(&reader, "query_only"), Value::Integer(1));
+            assert_eq!(pragma(&reader, "query_only"), Value::Integer(1));
             assert!(reader.execute_batch("CREATE TABLE t (x)").is_err());
         }
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_does_not_take_is_a_fault() {
+    fn a_setting_that_is_not_applied_is_a_fault() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("recount.db");
         std::fs::write(&database, "").unwrap();

@@ -10,10 +10,9 @@ use rusqlite::Connection;
 use crate::fault::{FaultContext as _, corrupt};
 use crate::hot::{Hot, RemovedRecords};
 use crate::layout::{self, KnownTail, NewChunk, StreamTail, Totals};
-use crate::packing::{self, NOBODY};
+use crate::packing::{self, NO_STREAM};
 
-/// Removes the records before `keep_from`. `known` is the end of the stream, which is not before
-/// `keep_from`.
+/// Removes the records before `keep_from`. `known` is the end of the stream and not less than `keep_from`.
 pub(crate) fn cut(
     connection: &Connection,
     hot: &Hot,
@@ -25,7 +24,7 @@ pub(crate) fn cut(
     let context = format!("removing the records of stream {key} before {keep_from}");
     let stored = layout::stream_tail(connection, key).context(&context)?;
     let mut stored = stored.ok_or_else(|| corrupt(format!("stream {key} has no name")))?;
-    let mut taken = RemovedRecords {
+    let mut removed = RemovedRecords {
         key: key.clone(),
         known,
         hot: Vec::new(),
@@ -35,19 +34,19 @@ pub(crate) fn cut(
 
     let mut start = stored.head;
     if keep_from < stored.next_sequence {
-        start = split_chunk(connection, &stored, key, keep_from, &mut taken.sealed)?;
+        start = split_chunk(connection, &stored, key, keep_from, &mut removed.sealed)?;
     }
-    taken.sealed.more(layout::delete_chunks(connection, stored.id, keep_from).context(&context)?);
-    // What is in a chunk may be in its group still.
-    let head = take_hot(connection, hot, &stored, keep_from, erased, &mut taken)?;
+    removed.sealed.more(layout::delete_chunks(connection, stored.id, keep_from).context(&context)?);
+    // Records in a chunk may still be in their group.
+    let head = remove_hot(connection, hot, &stored, keep_from, erased, &mut removed)?;
     if keep_from > stored.next_sequence {
         start = head;
-        // Up to the cut the stream is sealed, with nothing in it.
+        // The stream counts as sealed up to the cut, without records.
         stored.next_sequence = keep_from;
         stored.head = start;
     }
     let mut sealed = layout::totals(connection).context(&context)?;
-    sealed.less(taken.sealed);
+    sealed.less(removed.sealed);
     layout::set_totals(connection, sealed).context(&context)?;
 
     stored.first_sequence = keep_from;
@@ -57,17 +56,17 @@ pub(crate) fn cut(
         stored.last_position = known.last_position;
     }
     layout::update_stream(connection, key, &stored).context(&context)?;
-    taken.known = KnownTail { first_sequence: keep_from, erased, ..known };
-    Ok(taken)
+    removed.known = KnownTail { first_sequence: keep_from, erased, ..known };
+    Ok(removed)
 }
 
-/// Leaves of the chunk with the first record that stays only what stays. Answers the chain before that.
+/// Rewrites the chunk at the cut with only the records that stay. Returns the chain value before them.
 fn split_chunk(
     connection: &Connection,
     stored: &StreamTail,
     key: &StreamKey,
     keep_from: u64,
-    taken: &mut Totals,
+    removed: &mut Totals,
 ) -> Result<ChainValue, Fault> {
     let context = format!("cutting a chunk of stream {key}");
     let missing = || corrupt(format!("stream {key} has no sequence {keep_from} to cut it at"));
@@ -82,7 +81,7 @@ fn split_chunk(
         for (sequence, position, bytes) in chunk.records() {
             if sequence < keep_from {
                 start = start.then(bytes);
-                taken.more(Totals::one(bytes));
+                removed.more(Totals::one(bytes));
             } else {
                 kept.push((position, bytes.to_vec()));
             }
@@ -97,23 +96,23 @@ fn split_chunk(
 }
 
 /// Rewrites the groups with such records. Returns the chain after the last removed record that was not in a
-/// chunk. An erased stream goes from damaged groups too, and what is left of these stays damaged.
-fn take_hot(
+/// chunk. An erased stream is removed from damaged groups too; the rest of those stays damaged.
+fn remove_hot(
     connection: &Connection,
     hot: &Hot,
     stored: &StreamTail,
     keep_from: u64,
     erased: bool,
-    taken: &mut RemovedRecords,
+    removed: &mut RemovedRecords,
 ) -> Result<ChainValue, Fault> {
     let mut head = stored.head;
     let mut next = stored.next_sequence;
-    let mut parts = hot.parts(&taken.key, 0, usize::MAX);
+    let mut parts = hot.parts(&removed.key, 0, usize::MAX);
     parts.retain(|part| part.first_sequence < keep_from);
     // A group may hold more than one part of the stream.
     parts.dedup_by_key(|part| part.group);
     for part in parts {
-        let mut gone = Totals::default();
+        let mut removed_here = Totals::default();
         let (index, events) = layout::group_at(connection, part.group, |group| {
             let sound = group.check();
             let damaged = sound.is_err();
@@ -122,33 +121,33 @@ fn take_hot(
             }
             let ours = |stream: i64, sequence: u64| stream == stored.id && sequence < keep_from;
             for (_, slot, bytes) in group.records().filter(|(_, slot, _)| ours(slot.stream, slot.sequence)) {
-                gone.more(Totals::one(bytes));
+                removed_here.more(Totals::one(bytes));
                 if slot.sequence < stored.next_sequence {
-                    taken.both.more(Totals::one(bytes));
+                    removed.both.more(Totals::one(bytes));
                 } else if slot.sequence == next {
                     head = head.then(bytes);
                     next += 1;
                 }
             }
-            let left = group.slots.iter().map(|slot| {
-                let stays = !slot.is_gone() && !ours(slot.stream, slot.sequence);
+            let remaining = group.slots.iter().map(|slot| {
+                let stays = !slot.is_removed() && !ours(slot.stream, slot.sequence);
                 stays.then(|| (slot, group.record(slot)))
             });
-            let events = packing::join(left.clone().map(|left| left.map(|(_, bytes)| bytes)));
-            let damaged = damaged && left.clone().any(|left| left.is_some());
-            let slots = left.map(|left| {
-                left.map_or((NOBODY, 0, 0), |(slot, bytes)| (slot.stream, slot.sequence, bytes.len()))
+            let events = packing::join(remaining.clone().map(|remaining| remaining.map(|(_, bytes)| bytes)));
+            let damaged = damaged && remaining.clone().any(|remaining| remaining.is_some());
+            let slots = remaining.map(|remaining| {
+                remaining.map_or((NO_STREAM, 0, 0), |(slot, bytes)| (slot.stream, slot.sequence, bytes.len()))
             });
             Ok((packing::group_index(part.group, &events, damaged, slots), events))
         })?;
         layout::update_group(connection, part.group, &index, &events)
-            .context(&format!("removing records of stream {}", taken.key))?;
-        if gone.records > 0 {
-            taken.hot.push((part.group, gone));
+            .context(&format!("removing records of stream {}", removed.key))?;
+        if removed_here.records > 0 {
+            removed.hot.push((part.group, removed_here));
         }
     }
     if next < keep_from {
-        let key = &taken.key;
+        let key = &removed.key;
         return Err(corrupt(format!("stream {key} has no sequence {next} to cut it at")));
     }
     Ok(head)

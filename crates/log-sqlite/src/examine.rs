@@ -1,4 +1,4 @@
-//! The check of the whole store: whether everything exists and adds up, and what can still be read.
+//! Checks the whole store: whether everything exists and is consistent, and what can still be read.
 //!
 //! It also works on a damaged database: it skips what SQLite cannot read, and changes nothing.
 
@@ -15,25 +15,25 @@ use crate::blobs::Blobs;
 use crate::changes;
 use crate::fault::{FaultContext as _, closed};
 use crate::layout::{self, FeedRow, StreamTail};
-use crate::packing::NOBODY;
+use crate::packing::NO_STREAM;
 use crate::rows;
 
-/// How often SQLite checks whether to continue, in its own small steps.
+/// The number of SQLite steps between checks of the stop flag.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// Checks everything, also blobs if they are given, over a connection that is not used afterwards.
-/// Refused as closed when `stop` is set meanwhile.
+/// Checks everything, and blobs if given, on a connection that is not used afterwards. Returns the fault `closed` when
+/// `stop` is set.
 pub(crate) fn examine(
     mut connection: Connection,
     blobs: Option<&Blobs>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Integrity, Fault> {
-    let told = stop.clone();
-    let watch = move || told.load(Ordering::Relaxed);
+    let stopped = stop.clone();
+    let watch = move || stopped.load(Ordering::Relaxed);
     connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)).context("checking the whole store")?;
     let stop = || stop.load(Ordering::Relaxed);
     let mut problems = Problems::default();
-    // One state for all that follows. On a damaged database this may fail; what follows then sees what it can.
+    // One snapshot for all checks. On a damaged database this may fail; the checks then read without it.
     if let Err(error) = connection.execute_batch("BEGIN") {
         problems.add(format!("cannot open a snapshot of the database for the check: {error}"));
     }
@@ -65,7 +65,7 @@ pub(crate) fn examine(
     })
 }
 
-/// Sentences, up to a bound.
+/// Problems as sentences, up to a bound.
 #[derive(Default)]
 struct Problems {
     sentences: Vec<String>,
@@ -81,7 +81,7 @@ impl Problems {
         }
     }
 
-    /// How many there are by now.
+    /// The current number of problems.
     fn all(&self) -> usize {
         self.sentences.len() + self.more
     }
@@ -100,17 +100,17 @@ struct StoreCheck<'a> {
     problems: &'a mut Problems,
 }
 
-/// What was found of one stream.
+/// The records found of one stream.
 #[derive(Default)]
-struct Counted {
+struct FoundStream {
     chunks: Vec<Chunk>,
-    hot: Option<Tally>,
-    /// Of what is hot, the first and the last sequence of each damaged stretch.
+    hot: Option<HotSequence>,
+    /// The first and last sequence of each damaged range of the hot part.
     damaged: Vec<(u64, u64)>,
     records: u64,
 }
 
-/// A chunk as it adds up.
+/// The bounds and chain values of one chunk.
 struct Chunk {
     first_sequence: u64,
     end: u64,
@@ -140,9 +140,9 @@ impl PositionSum {
     }
 }
 
-/// Where the hot records of one stream have come to.
+/// The next expected hot sequence of one stream.
 #[derive(Clone, Copy)]
-struct Tally {
+struct HotSequence {
     next_sequence: u64,
     whole: bool,
 }
@@ -179,13 +179,13 @@ impl StoreCheck<'_> {
     /// Reads every record and compares the result with the rows of the streams.
     /// Returns how many streams are whole and how many records can be read.
     fn records(&mut self, streams: &Streams) -> (u64, u64) {
-        let mut counted: HashMap<i64, Counted> = HashMap::new();
+        let mut counted: HashMap<i64, FoundStream> = HashMap::new();
         let in_chunks = self.chunks(streams, &mut counted);
         let mut next_position = 1;
         let mut in_feed = self.feed(streams, &mut next_position);
-        // What is in a chunk may be in its group still.
+        // Records in a chunk may still be in their group.
         self.groups(streams, &mut counted, next_position, &mut in_feed);
-        // A damaged chunk is missing here, and is reported on its own.
+        // A damaged chunk is missing here and reported separately.
         let all_read = counted.values().flat_map(|stream| &stream.chunks).all(|chunk| chunk.why.is_none());
         if in_chunks != in_feed && all_read {
             let (chunks, feed) = (in_chunks.count, in_feed.count);
@@ -196,10 +196,10 @@ impl StoreCheck<'_> {
 
         let readable = counted.values().map(|stream| stream.records).sum();
         let mut whole_streams = 0;
-        for (id, (key, told)) in streams {
+        for (id, (key, tail_row)) in streams {
             let counted = counted.remove(id).unwrap_or_default();
             let before = self.problems.all();
-            self.stream(key, told, &counted);
+            self.stream(key, tail_row, &counted);
             let hot_is_whole = counted.hot.is_none_or(|hot| hot.whole);
             if hot_is_whole && self.problems.all() == before {
                 whole_streams += 1;
@@ -212,7 +212,7 @@ impl StoreCheck<'_> {
         (whole_streams, readable)
     }
 
-    fn chunks(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>) -> PositionSum {
+    fn chunks(&mut self, streams: &Streams, counted: &mut HashMap<i64, FoundStream>) -> PositionSum {
         let mut places = PositionSum::default();
         let mut wrong = Vec::new();
         self.scan("chunks", layout::CHUNKS_BY_ID, &mut |row| {
@@ -283,10 +283,10 @@ impl StoreCheck<'_> {
             *next_position = last + 1;
             let mut position = first;
             for span in spans {
-                // What was cut since is passed over.
+                // Records that were cut since are skipped.
                 let kept = streams.get(&span.stream).map_or(0, |(_, tail)| tail.first_sequence);
                 for sequence in span.first_sequence..span.first_sequence + span.count {
-                    if span.stream != NOBODY && sequence >= kept {
+                    if span.stream != NO_STREAM && sequence >= kept {
                         places.add(position, span.stream, sequence);
                     }
                     position += 1;
@@ -301,7 +301,7 @@ impl StoreCheck<'_> {
     fn groups(
         &mut self,
         streams: &Streams,
-        counted: &mut HashMap<i64, Counted>,
+        counted: &mut HashMap<i64, FoundStream>,
         mut next_position: u64,
         in_both: &mut PositionSum,
     ) {
@@ -326,7 +326,7 @@ impl StoreCheck<'_> {
                     in_both.add(position, slot.stream, slot.sequence);
                     continue;
                 }
-                let hot = stream.hot.get_or_insert(Tally { next_sequence: sealed, whole: true });
+                let hot = stream.hot.get_or_insert(HotSequence { next_sequence: sealed, whole: true });
                 if slot.sequence != hot.next_sequence {
                     hot.whole = false;
                     wrong.push(format!(
@@ -353,10 +353,10 @@ impl StoreCheck<'_> {
     }
 
     /// Whether the chunks of one stream follow each other and lead to the end in its row.
-    fn stream(&mut self, key: &StreamKey, told: &StreamTail, counted: &Counted) {
+    fn stream(&mut self, key: &StreamKey, tail_row: &StreamTail, counted: &FoundStream) {
         let mut chunks: Vec<&Chunk> = counted.chunks.iter().collect();
         chunks.sort_by_key(|chunk| chunk.first_sequence);
-        let (mut next, mut head) = (told.first_sequence, Some(told.start));
+        let (mut next, mut head) = (tail_row.first_sequence, Some(tail_row.start));
         let mut last_position = None;
         for chunk in chunks {
             if chunk.first_sequence != next {
@@ -377,16 +377,16 @@ impl StoreCheck<'_> {
             (next, head) = (chunk.end, chunk.head);
             last_position = chunk.why.is_none().then_some(chunk.last_position);
         }
-        if next != told.next_sequence {
-            let tail = told.next_sequence;
+        if next != tail_row.next_sequence {
+            let tail = tail_row.next_sequence;
             self.problems.add(format!("stream {key} is sealed up to {next}, but its row has {tail}"));
-        } else if let Some(head) = head.filter(|head| *head != told.head) {
+        } else if let Some(head) = head.filter(|head| *head != tail_row.head) {
             self.problems.add(format!(
                 "stream {key} was changed: its sealed records have the chain value {head}, but its head is {}",
-                told.head
+                tail_row.head
             ));
-        } else if last_position.is_some_and(|found| found != told.last_position) {
-            let last = told.last_position;
+        } else if last_position.is_some_and(|found| found != tail_row.last_position) {
+            let last = tail_row.last_position;
             self.problems
                 .add(format!("stream {key} does not have its last sealed record at position {last}"));
         }
@@ -396,10 +396,10 @@ impl StoreCheck<'_> {
                  their checksum"
             ));
         }
-        if told.next_sequence == 0 && counted.records == 0 && counted.damaged.is_empty() {
+        if tail_row.next_sequence == 0 && counted.records == 0 && counted.damaged.is_empty() {
             self.problems.add(format!("stream {key} has no readable record"));
         }
-        if told.erased && counted.records > 0 {
+        if tail_row.erased && counted.records > 0 {
             let records = counted.records;
             self.problems.add(format!("stream {key} was erased but still has {records} records"));
         }
@@ -430,7 +430,7 @@ impl StoreCheck<'_> {
                 let mut rows = statement.query([from, i64::MAX])?;
                 while let Some(row) = rows.next()? {
                     let this: i64 = row.get(0)?;
-                    // A damaged index may lead anywhere; never go back.
+                    // A damaged index may lead anywhere, so never go back.
                     if this < next {
                         return Err(rusqlite::Error::IntegralValueOutOfRange(0, this));
                     }
@@ -483,7 +483,7 @@ impl StoreCheck<'_> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([from, 1])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        // Every column is read, since a value may continue on a damaged page.
+        // Reads every column, because a value may continue on a damaged page.
         for column in 1..row.as_ref().column_count() {
             row.get_ref(column)?;
         }

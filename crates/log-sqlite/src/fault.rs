@@ -5,7 +5,7 @@ use std::io;
 use recount_log::{Damage, Fault, FaultKind, Retry};
 use rusqlite::ErrorCode;
 
-/// Names what was being done when SQLite failed.
+/// Turns an SQLite error into a fault. `context` names the failed operation.
 pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
     let (kind, retry, advice) = match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
@@ -16,7 +16,7 @@ pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                 (FaultKind::Busy, Retry::Maybe, "; another program holds the database")
             }
-            // The memory that connections share is a file, too, and is made when the first one opens.
+            // The shared memory is also a file, created when the first connection opens.
             _ if failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
                 (FaultKind::Full, Retry::Maybe, "; free some space on the disk")
             }
@@ -28,8 +28,8 @@ pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
             ),
             _ => (FaultKind::Io, Retry::Maybe, ""),
         },
-        // A column that does not hold what we put there.
-        // Our statements fit our tables: where one does not, the schema is not the one we wrote.
+        // A column holds another type than was written.
+        // A statement that does not fit its table shows that the schema was altered.
         rusqlite::Error::SqlInputError { .. }
         | rusqlite::Error::ToSqlConversionFailure(..)
         | rusqlite::Error::FromSqlConversionFailure(..)
@@ -43,7 +43,7 @@ pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
     Fault::new(kind, retry, format!("{context}: {error}{advice}"))
 }
 
-/// Names what was being done when the file system failed.
+/// Turns an I/O error into a fault. `context` names the failed operation.
 pub(crate) fn of_io(context: &str, error: &io::Error) -> Fault {
     let (kind, advice) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -62,14 +62,13 @@ pub(crate) fn no_space(what: &str) -> Fault {
     Fault::new(FaultKind::Full, Retry::Maybe, format!("{what}; free some space on the disk, or prune"))
 }
 
-/// A row that was read and does not fit its checksum. It travels as SQLite's own failures do, to where it is known
-/// what was being done; [`of_sqlite`] knows it again.
+/// The error for a row that does not fit its checksum. It has the type of SQLite's errors; [`of_sqlite`] recognizes it.
 pub(crate) fn altered(what: &str) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(format!("{what} does not match its checksum").into())
 }
 
-/// Adds to a fault of damage the records it concerns, unless it has them already.
-pub(crate) fn about(fault: Fault, damage: impl FnOnce() -> Damage) -> Fault {
+/// Adds the affected records to a fault of damage, unless it has them already.
+pub(crate) fn with_damage(fault: Fault, damage: impl FnOnce() -> Damage) -> Fault {
     if fault.kind != FaultKind::Corrupt || fault.damage.is_some() {
         return fault;
     }
@@ -86,7 +85,7 @@ pub(crate) fn stopped() -> Fault {
     Fault::new(FaultKind::Closed, Retry::Never, "the store's writer has stopped; restart the server")
 }
 
-/// Turns SQLite's results into ours, with the words for what was being done.
+/// Adds the failed operation to errors of SQLite and the file system.
 pub(crate) trait FaultContext<T> {
     fn context(self, what: &str) -> Result<T, Fault>;
 }

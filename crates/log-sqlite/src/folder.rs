@@ -16,7 +16,7 @@ const BLOBS: &str = "blobs";
 const RESERVE: &str = "reserve";
 const HIGH_WATER: &str = "high-water";
 
-/// A data folder that is ours for as long as this lives.
+/// A locked data folder; dropping it unlocks the folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -40,7 +40,7 @@ impl Drop for Folder {
 impl Folder {
     /// Creates the folder if it is missing, and locks it.
     pub(crate) fn take(path: &Path) -> Result<Self, Fault> {
-        make_folder(path)?;
+        create_folder(path)?;
         let lock_path = path.join(LOCK);
         let mut lock = private(OpenOptions::new().read(true).write(true).create(true))
             .open(&lock_path)
@@ -52,7 +52,7 @@ impl Folder {
                 return Err(error).context(&format!("locking {}", lock_path.display()));
             }
         }
-        // Only a help for people: the lock itself is what counts.
+        // The content is only for people; the lock itself decides.
         let note = format!("{}\n", std::process::id());
         if let Err(error) = lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())) {
             tracing::debug!(%error, "cannot write the process id to the lock file");
@@ -68,21 +68,21 @@ impl Folder {
         blobs_in(&self.path)
     }
 
-    /// Where space is kept for what takes things away.
+    /// The file that reserves space for deletions.
     pub(crate) fn reserve(&self) -> PathBuf {
         self.path.join(RESERVE)
     }
 
-    /// Where the last acknowledged position is noted.
+    /// The file with the last acknowledged position.
     pub(crate) fn high_water(&self) -> PathBuf {
         high_water_in(&self.path)
     }
 
-    /// Creates an empty database file, readable by its owner only, unless there is one.
+    /// Creates an empty database file, readable by its owner only, unless it exists.
     ///
-    /// The blob folder is created last, so if it exists there was a whole store: then a
-    /// missing or empty database is damage, and not a new one.
-    pub(crate) fn make_database(&self) -> Result<(), Fault> {
+    /// The blob folder is created last, so its existence shows that a whole store existed: then a missing or empty
+    /// database is damage, and not a new store.
+    pub(crate) fn create_database(&self) -> Result<(), Fault> {
         let path = self.database();
         let empty = std::fs::metadata(&path).map_or(true, |database| database.len() == 0);
         if empty && (self.blobs().is_dir() || self.high_water().exists()) {
@@ -92,11 +92,11 @@ impl Folder {
                 path.display()
             )));
         }
-        make_database_at(&path)
+        create_database_at(&path)
     }
 
-    /// Refuses a folder that is not a whole store: half a backup, or one whose blobs are missing. The folder of blobs is
-    /// created before the first append.
+    /// Refuses a folder that is not a whole store: half a backup, or one whose blobs are missing. The folder of blobs
+    /// is created before the first append.
     pub(crate) fn check_blobs(&self, last_position: u64) -> Result<(), Fault> {
         if last_position == 0 || self.blobs().is_dir() {
             return Ok(());
@@ -134,8 +134,8 @@ pub(crate) fn blobs_in(folder: &Path) -> PathBuf {
     folder.join(BLOBS)
 }
 
-/// Makes an empty file for a database, readable by its owner only, unless there is one.
-pub(crate) fn make_database_at(path: &Path) -> Result<(), Fault> {
+/// Creates an empty database file, readable by its owner only, unless it exists.
+pub(crate) fn create_database_at(path: &Path) -> Result<(), Fault> {
     match private(OpenOptions::new().write(true).create_new(true)).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
@@ -156,8 +156,8 @@ fn held(path: &Path, lock: &mut File) -> Fault {
     Fault::new(FaultKind::Locked, Retry::Maybe, message)
 }
 
-/// Creates a folder and its parents, for their owner only; an existing one is left as it is.
-pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
+/// Creates a folder and its parents, private to their owner; an existing one is not changed.
+pub(crate) fn create_folder(path: &Path) -> Result<(), Fault> {
     if path.is_dir() {
         return Ok(());
     }
@@ -174,9 +174,9 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Makes the names in a folder durable: a file that was made or renamed there is found after a power cut.
+/// Makes the names in a folder durable: created and renamed files exist after a power cut.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), Fault> {
-    // Elsewhere a folder cannot be opened as a file, and names are durable by other means.
+    // On other systems a folder cannot be opened as a file, and names are durable by other means.
     if cfg!(unix) {
         let synced = File::open(path).and_then(|folder| folder.sync_all());
         synced.context(&format!("syncing the folder {}", path.display()))?;
@@ -184,7 +184,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Files that are made are for their owner only.
+/// Makes created files private to their owner.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -196,11 +196,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_given_back_although_a_process_that_starts_has_its_file() {
+    fn a_dropped_folder_is_unlocked_although_a_child_has_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let taken = Folder::take(folder.path()).unwrap();
         assert_eq!(Folder::take(folder.path()).unwrap_err().kind, FaultKind::Locked);
-        // As what is between fork and exec has it: the same open file.
+        // Between fork and exec, a child has the same open file.
         let copy = taken.lock.try_clone().unwrap();
         drop(taken);
         let again = Folder::take(folder.path()).unwrap();

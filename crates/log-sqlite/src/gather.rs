@@ -5,10 +5,10 @@
 //! bound. So nearly all chunks are written once. Streams that have ended get nothing more, however
 //! long the window: when nearly all have ended, it ends sooner, because all of it is held in memory.
 //!
-//! Small pieces of a stream are written again together with what follows: small chunks at its
-//! end are merged when together they have a good size. When there are many, those that are not larger than
-//! what comes after them are merged, so sizes at least double. Some records of a window may be sealed already, left by
-//! an interrupted round; they are skipped. This file must not know threads or when sealing starts.
+//! Small pieces of a stream are written again together with what follows: small chunks at its end are merged when
+//! together they have a good size. When there are many, those that are not larger than what comes after them are
+//! merged, so sizes at least double. An interrupted round may have sealed some records of a window already; they are
+//! skipped. This file must not know threads or when sealing starts.
 
 use std::ops::Range;
 
@@ -22,58 +22,58 @@ use crate::limits::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, FEED_ROW_RECORDS_MAX, SEAL_GOING_ON_DIVISOR, SEAL_READ_BYTES,
     SEAL_STREAM_BYTES, SEAL_UNIT_BYTES, SMALL_CHUNKS_MAX,
 };
-use crate::packing::{self, FeedSpan, NOBODY};
+use crate::packing::{self, FeedSpan, NO_STREAM};
 use crate::quick::QuickMap;
 
-/// How much a window takes.
+/// The bounds of a window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowBounds {
     pub(crate) from: u64,
-    /// No group that begins after this.
+    /// Groups that begin after this are excluded.
     pub(crate) last_position: u64,
     pub(crate) least_bytes: u64,
     pub(crate) most: Totals,
 }
 
-/// Records at positions without a gap, on their way into chunks.
+/// Records at contiguous positions that are being packed into chunks.
 pub(crate) struct Window<'c> {
     connection: &'c Connection,
     names: Names<'c>,
-    /// Of the records of one push or group after the other.
+    /// The bytes of each push or group, in order.
     bytes: Vec<Vec<u8>>,
-    records: Vec<Loose>,
-    /// Of each group, where its records end, and its bytes.
+    records: Vec<WindowRecord>,
+    /// For each group, the index after its last record, and its bytes.
     groups: Vec<(usize, u64)>,
-    /// Of all groups, what is sealed already included.
+    /// Bytes of all groups, including sealed records.
     read: u64,
-    /// What is new, stream by stream.
-    stretches: QuickMap<i64, Stretch>,
+    /// The unsealed records by stream.
+    stretches: QuickMap<i64, StreamExtent>,
     /// At how many bytes the check for continuing streams is repeated.
-    ask_at: u64,
-    /// Hardly any did.
+    check_at: u64,
+    /// Whether nearly all streams have ended.
     ended: bool,
 }
 
-/// Where in a window a stream has records that are new, and how much.
-struct Stretch {
-    /// What was read before the first of them, and before the last.
+/// The extent of the unsealed records of a stream in a window.
+struct StreamExtent {
+    /// Bytes read before the first of them, and before the last.
     first: u64,
     last: u64,
     bytes: u64,
 }
 
 /// One record of a window.
-struct Loose {
+struct WindowRecord {
     position: u64,
-    /// The stream, or [`NOBODY`] for a removed record.
+    /// The stream, or [`NO_STREAM`] for a removed record.
     stream: i64,
     sequence: u64,
-    /// Which of the window's bytes, and where there.
+    /// The buffer of the window, and the range in it.
     place: usize,
     range: Range<usize>,
-    /// It is in a chunk already.
+    /// It is already in a chunk.
     sealed: bool,
-    /// Its bytes are not those that were written.
+    /// Its bytes were altered.
     damaged: bool,
 }
 
@@ -85,19 +85,19 @@ struct TakenChunk {
     records: Vec<(u64, Vec<u8>)>,
 }
 
-/// What leads one stream from one state of its sealed part to the next.
+/// The change of one stream's sealed part by one transaction.
 pub(crate) struct SealedPiece {
     pub(crate) key: StreamKey,
     pub(crate) before: StreamTail,
-    /// Chunks that are in the new ones too.
+    /// Old chunks that the new ones include.
     pub(crate) replaced: Vec<i64>,
     pub(crate) chunks: Vec<PackedChunk>,
     pub(crate) after: StreamTail,
-    /// What was not in a chunk before.
+    /// The newly sealed records.
     pub(crate) new: Totals,
 }
 
-/// Some groups that can go when all their records are sealed, and what takes their place in the feed.
+/// Groups that can be removed when all their records are sealed, and the rows of the feed that replace them.
 pub(crate) struct Unit {
     pub(crate) last_position: u64,
     pub(crate) bytes: u64,
@@ -115,28 +115,32 @@ impl<'c> Window<'c> {
             groups: Vec::new(),
             read: 0,
             stretches: QuickMap::default(),
-            ask_at: 0,
+            check_at: 0,
             ended: false,
         }
     }
 
     /// Reads groups, some at a time, so that no snapshot of the database is held for long: groups do not
     /// change, unless records are removed, and then this window is no longer needed. Ends early
-    /// when `unwanted` returns true.
-    pub(crate) fn gather(&mut self, bounds: &WindowBounds, unwanted: &dyn Fn() -> bool) -> Result<(), Fault> {
+    /// when `is_cancelled` returns true.
+    pub(crate) fn gather(
+        &mut self,
+        bounds: &WindowBounds,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), Fault> {
         let mut next = bounds.from;
         loop {
-            let mut left = SEAL_READ_BYTES;
+            let mut remaining = SEAL_READ_BYTES;
             let mut more = false;
             layout::groups_from(self.connection, next, &mut |group| {
                 // The one with the position before.
                 if group.first_position < next {
                     return Ok(true);
                 }
-                if group.first_position > bounds.last_position || self.is_full(bounds) || unwanted() {
+                if group.first_position > bounds.last_position || self.is_full(bounds) || is_cancelled() {
                     return Ok(false);
                 }
-                if left == 0 {
+                if remaining == 0 {
                     more = true;
                     return Ok(false);
                 }
@@ -152,7 +156,7 @@ impl<'c> Window<'c> {
                 self.bytes.push(if has_new { group.bytes().to_vec() } else { Vec::new() });
                 self.read += bytes;
                 self.groups.push((self.records.len(), bytes));
-                left = left.saturating_sub(bytes.max(1));
+                remaining = remaining.saturating_sub(bytes.max(1));
                 next = group.last_position() + 1;
                 Ok(true)
             })?;
@@ -163,13 +167,13 @@ impl<'c> Window<'c> {
     }
 
     fn is_full(&mut self, bounds: &WindowBounds) -> bool {
-        // Twice as long each time, so that asking costs little.
-        if self.read >= self.ask_at.max(bounds.least_bytes) {
-            self.ask_at = 2 * self.read;
+        // The interval doubles, so that the checks stay cheap.
+        if self.read >= self.check_at.max(bounds.least_bytes) {
+            self.check_at = 2 * self.read;
             self.ended = self.nearly_all_have_ended();
         }
-        let wanted = bounds.least_bytes.max(self.names.count() as u64 * SEAL_STREAM_BYTES);
-        let enough = if self.ended { bounds.least_bytes } else { wanted.min(bounds.most.bytes) };
+        let target = bounds.least_bytes.max(self.names.count() as u64 * SEAL_STREAM_BYTES);
+        let enough = if self.ended { bounds.least_bytes } else { target.min(bounds.most.bytes) };
         self.read >= enough || self.records.len() as u64 >= bounds.most.records
     }
 
@@ -197,7 +201,7 @@ impl<'c> Window<'c> {
         Ok(())
     }
 
-    /// Notes a record of the bytes that are pushed next. Whether they are needed.
+    /// Adds a record of the bytes that are pushed next; returns whether the bytes are needed.
     fn note(
         &mut self,
         position: u64,
@@ -206,16 +210,16 @@ impl<'c> Window<'c> {
         range: Range<usize>,
         damaged: bool,
     ) -> Result<bool, Fault> {
-        let sealed = stream == NOBODY || sequence < self.names.get(stream, position)?.1.next_sequence;
+        let sealed = stream == NO_STREAM || sequence < self.names.get(stream, position)?.1.next_sequence;
         if !sealed {
             let (read, bytes) = (self.read, range.len() as u64);
-            let new = Stretch { first: read, last: read, bytes: 0 };
+            let new = StreamExtent { first: read, last: read, bytes: 0 };
             let stretch = self.stretches.entry(stream).or_insert(new);
             stretch.last = read;
             stretch.bytes += bytes;
         }
         let place = self.bytes.len();
-        self.records.push(Loose { position, stream, sequence, place, range, sealed, damaged });
+        self.records.push(WindowRecord { position, stream, sequence, place, range, sealed, damaged });
         Ok(!sealed)
     }
 
@@ -231,7 +235,7 @@ impl<'c> Window<'c> {
         &mut self,
         each: &mut dyn FnMut(SealedPiece) -> Result<bool, Fault>,
     ) -> Result<(), Fault> {
-        let mut order: Vec<&Loose> = self.records.iter().filter(|record| !record.sealed).collect();
+        let mut order: Vec<&WindowRecord> = self.records.iter().filter(|record| !record.sealed).collect();
         order.sort_by_key(|record| record.stream);
         for new in order.chunk_by(|one, other| one.stream == other.stream) {
             let (key, tail) = self.names.get(new[0].stream, new[0].position)?;
@@ -262,7 +266,7 @@ impl<'c> Window<'c> {
             ids.sort_unstable();
             ids.dedup_by_key(|(stream, _)| *stream);
             let mut streams = Vec::with_capacity(ids.len());
-            for (stream, position) in ids.into_iter().filter(|(stream, _)| *stream != NOBODY) {
+            for (stream, position) in ids.into_iter().filter(|(stream, _)| *stream != NO_STREAM) {
                 streams.push(self.names.get(stream, position)?.0.clone());
             }
             let last_position = records.last().map_or(0, |record| record.position);
@@ -278,7 +282,7 @@ impl<'c> Window<'c> {
     }
 }
 
-fn feed_of(records: &[Loose]) -> Result<Vec<NewFeed>, Fault> {
+fn feed_of(records: &[WindowRecord]) -> Result<Vec<NewFeed>, Fault> {
     let mut rows = Vec::new();
     for records in records.chunks(FEED_ROW_RECORDS_MAX) {
         let mut spans: Vec<FeedSpan> = Vec::new();
@@ -289,7 +293,7 @@ fn feed_of(records: &[Loose]) -> Result<Vec<NewFeed>, Fault> {
             match spans.last_mut() {
                 Some(last)
                     if last.stream == record.stream
-                        && (record.stream == NOBODY
+                        && (record.stream == NO_STREAM
                             || last.first_sequence + last.count == record.sequence) =>
                 {
                     last.count += 1;
@@ -329,7 +333,7 @@ fn pieces_of(
     connection: &Connection,
     key: &StreamKey,
     tail: StreamTail,
-    new: &[&Loose],
+    new: &[&WindowRecord],
     joined: &[Vec<u8>],
 ) -> Result<Vec<SealedPiece>, Fault> {
     let context = format!("sealing records of stream {key}");
@@ -354,7 +358,7 @@ fn pieces_of(
         });
         match read {
             Ok(chunk) => taken.push(chunk),
-            // A damaged chunk stays as it is: written again it would count as whole.
+            // A damaged chunk is not rewritten: it would then count as whole.
             Err(fault) if fault.kind == FaultKind::Corrupt => break,
             Err(fault) => return Err(fault),
         }
@@ -384,8 +388,8 @@ fn pieces_of(
     };
     let mut piece = fresh(tail, replaced);
     let (mut begin, mut chunk_start, mut chunk_bytes) = (0, start, 0);
-    // Sealed records are not hashed again: the chain continues from its value. If the old records
-    // were changed meanwhile, they do not lead there, and a check of the whole store finds it.
+    // Sealed records are not hashed again: the chain continues from its value. A check of the whole store detects old
+    // records that were altered.
     let mut head = tail.head;
     for place in 0..=records.len() {
         let bytes = records.get(place).map_or(0, |(_, bytes)| bytes.len());
@@ -437,7 +441,7 @@ mod tests {
         for stream in 0..streams {
             let first = stream * each;
             let last = (first + for_long).min(window.read - 1);
-            window.stretches.insert(stream.cast_signed() + 1, Stretch { first, last, bytes: each });
+            window.stretches.insert(stream.cast_signed() + 1, StreamExtent { first, last, bytes: each });
         }
         window
     }
@@ -445,7 +449,7 @@ mod tests {
     #[test]
     fn a_window_of_streams_that_have_ended_is_long_enough_and_one_of_streams_that_go_on_is_not() {
         let connection = Connection::open_in_memory().unwrap();
-        // How many streams, and for how many times its own bytes each continues.
+        // The number of streams, and the length of each as a multiple of its bytes.
         for (streams, for_long, ended) in
             [(1000, 0, true), (1000, 100, true), (1000, 130, false), (100, 100, false), (10_000, 1000, true)]
         {
@@ -462,7 +466,7 @@ mod tests {
         assert!(window.nearly_all_have_ended());
         window.read *= 2;
         let (first, last, bytes) = (0, window.read - 1, window.read / 2);
-        window.stretches.insert(2000, Stretch { first, last, bytes });
+        window.stretches.insert(2000, StreamExtent { first, last, bytes });
         assert!(!window.nearly_all_have_ended());
     }
 }

@@ -16,7 +16,7 @@ use crate::pending_rows::{PendingRows, RowState, RowStates};
 use crate::rows;
 use crate::tails::Tails;
 
-/// What the appends of one transaction have added up to so far.
+/// The appends of one transaction so far.
 pub(crate) struct Group<'c> {
     connection: &'c Connection,
     tails: &'c mut Tails,
@@ -26,7 +26,7 @@ pub(crate) struct Group<'c> {
     others_changed: bool,
 }
 
-/// The committed state, as it is in memory.
+/// The committed state in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupContext<'c> {
     pub(crate) hot: &'c Hot,
@@ -45,10 +45,10 @@ pub(crate) struct GroupOutcome {
     owners: Vec<i64>,
     /// In order of position.
     spans: Vec<StreamSpan>,
-    taken: Vec<RemovedRecords>,
+    removed: Vec<RemovedRecords>,
     ends: StoreEnd,
     totals: Totals,
-    /// What rows are now.
+    /// The new states of rows.
     states: RowStates,
     /// All rows that were pending before are in the table.
     folded: bool,
@@ -56,9 +56,9 @@ pub(crate) struct GroupOutcome {
     journal: Option<ChangeJournal>,
 }
 
-/// What can be read back to learn whether a commit landed.
+/// A value that can be read back to find out whether a commit was written.
 pub(crate) enum CommitProof {
-    /// There is a group that ends at this position.
+    /// A group that ends at this position exists.
     Position(u64),
     /// The fence was raised to this. (A row's version would prove nothing: the row may have been created again.)
     Fence(i64),
@@ -77,10 +77,9 @@ impl<'c> Group<'c> {
         Group { connection, tails, shared, ends: shared.hot.ends(), written, others_changed: false }
     }
 
-    /// Judges one append and, if it may happen, writes it. Answers the position of its first record; the
-    /// others follow in the order they were given. A fault makes the whole group void. An append that takes
-    /// records away has to be the only one of its group.
-    pub(crate) fn land(&mut self, append: &Append) -> Result<Result<u64, AppendError>, Fault> {
+    /// Checks one append and writes it if it is valid. Returns the position of its first record; the others follow in
+    /// order. A fault voids the whole group. An append that removes records must be the only one of its group.
+    pub(crate) fn add(&mut self, append: &Append) -> Result<Result<u64, AppendError>, Fault> {
         let named = append.streams.iter().map(|part| &part.stream);
         let named = named.chain(append.cuts.iter().map(|cut| &cut.stream));
         if let Some(fault) = named.into_iter().find_map(|key| self.shared.hot.refusal(key)) {
@@ -108,7 +107,7 @@ impl<'c> Group<'c> {
         for put in &append.rows {
             let (actual, in_table) = match self.row(&put.space, &put.key) {
                 Ok(found) => found,
-                // Nothing of this append was written yet, and a damaged row costs no other.
+                // This append has written nothing yet, and a damaged row must not affect other appends.
                 Err(fault) if fault.kind == FaultKind::Corrupt => return Ok(Err(fault.into())),
                 Err(fault) => return Err(fault),
             };
@@ -122,19 +121,19 @@ impl<'c> Group<'c> {
         for cut in &append.cuts {
             let known = self.known(&cut.stream)?;
             if cut.keep_from > known.first_sequence {
-                self.take_away(&cut.stream, known, cut.keep_from, false)?;
+                self.remove_from_stream(&cut.stream, known, cut.keep_from, false)?;
             }
         }
         for key in &append.erased {
             let known = self.known(key)?;
-            // A stream that never was has no number.
+            // An unknown stream has no number.
             if known.id != 0 && !known.erased {
-                self.take_away(key, known, known.next_sequence, true)?;
+                self.remove_from_stream(key, known, known.next_sequence, true)?;
             }
         }
         let first_position = self.ends.last_position + 1;
         for part in &append.streams {
-            self.take_records(part)?;
+            self.remove_records(part)?;
         }
         for (put, (actual, in_table)) in append.rows.iter().zip(before) {
             let row = put.value.as_ref().map(|value| (actual.unwrap_or(0) + 1, value.clone()));
@@ -145,7 +144,7 @@ impl<'c> Group<'c> {
         Ok(Ok(first_position))
     }
 
-    /// Writes all records as one row, and what became of rows as one. Nothing is left but to commit.
+    /// Writes all records as one row, and all row changes as one. Only the commit remains.
     pub(crate) fn finish(mut self) -> Result<CommitProof, Fault> {
         self.write_changes()?;
         let written = self.written;
@@ -170,16 +169,16 @@ impl<'c> Group<'c> {
     }
 
     /// Writes the changes of rows, and moves earlier ones to the table when there are many. When content was removed,
-    /// no copy may be left anywhere else.
+    /// no copy may remain elsewhere.
     fn write_changes(&mut self) -> Result<(), Fault> {
-        let (takes, changes) = (self.written.took(), !self.written.states.is_empty());
+        let (removes, changes) = (self.written.has_removed(), !self.written.states.is_empty());
         self.others_changed |= changes;
-        if !takes && !changes {
+        if !removes && !changes {
             return Ok(());
         }
         let GroupContext { pending_rows, journal, fresh_rows_max, .. } = self.shared;
         let mut journal = journal.clone();
-        if takes {
+        if removes {
             journal.fold_with(self.connection, pending_rows, &self.written.states)?;
             journal.empty(self.connection)?;
             self.written.states.clear();
@@ -192,13 +191,13 @@ impl<'c> Group<'c> {
                     journal.empty(self.connection)?;
                 }
             }
-            journal.note(self.connection, &self.written.states)?;
+            journal.record(self.connection, &self.written.states)?;
         }
         self.written.journal = Some(journal);
         Ok(())
     }
 
-    /// The version of a row by now, and whether the table has a row of this name.
+    /// The current version of a row, and whether the table has a row of this name.
     fn row(&self, space: &str, key: &str) -> Result<(Option<u64>, bool), Fault> {
         if let Some(state) = self.written.states.get(space, key) {
             return Ok((state.version(), state.in_table));
@@ -211,14 +210,14 @@ impl<'c> Group<'c> {
         Ok((version, version.is_some()))
     }
 
-    /// What is known of a stream by now; without a number if there is none of that name.
+    /// The current tail of a stream; without a number if it does not exist.
     fn known(&mut self, key: &StreamKey) -> Result<KnownTail, Fault> {
         if let Some(known) = self.tails.get(key) {
             return Ok(known);
         }
         let known = match self.shared.hot.known(key) {
             Some(known) => known,
-            // The number of a new stream is given when something is written to it.
+            // A new stream gets its number with its first record.
             None => layout::stream_tail(self.connection, key)
                 .context(&format!("reading the tail of stream {key}"))?
                 .map_or_else(KnownTail::default, |tail| tail.known()),
@@ -227,21 +226,21 @@ impl<'c> Group<'c> {
         Ok(known)
     }
 
-    fn take_away(
+    fn remove_from_stream(
         &mut self,
         key: &StreamKey,
         known: KnownTail,
         keep_from: u64,
         erased: bool,
     ) -> Result<(), Fault> {
-        let taken = cut::cut(self.connection, self.shared.hot, key, known, keep_from, erased)?;
-        self.tails.put(key, taken.known);
-        self.written.taken.push(taken);
+        let removed = cut::cut(self.connection, self.shared.hot, key, known, keep_from, erased)?;
+        self.tails.put(key, removed.known);
+        self.written.removed.push(removed);
         self.others_changed = true;
         Ok(())
     }
 
-    fn take_records(&mut self, part: &StreamAppend) -> Result<(), Fault> {
+    fn remove_records(&mut self, part: &StreamAppend) -> Result<(), Fault> {
         let mut known = self.known(&part.stream)?;
         if known.id == 0 {
             self.ends.last_stream += 1;
@@ -272,50 +271,50 @@ impl GroupOutcome {
         self.records.clear();
         self.owners.clear();
         self.spans.clear();
-        self.taken.clear();
+        self.removed.clear();
         self.totals = Totals::default();
         self.states.clear();
         self.folded = false;
         self.journal = None;
     }
 
-    /// Whether content was removed that must not stay in the write-ahead log either.
-    pub(crate) fn took(&self) -> bool {
-        !self.taken.is_empty()
+    /// Whether content was removed, which must then leave the write-ahead log too.
+    pub(crate) fn has_removed(&self) -> bool {
+        !self.removed.is_empty()
     }
 
-    /// Whether any of that was of a hot stream. Must be called before [`GroupOutcome::remember`].
-    pub(crate) fn took_of_hot(&self, hot: &Hot) -> bool {
-        self.taken.iter().any(|taken| hot.known(&taken.key).is_some())
+    /// Whether the removed content was of a hot stream. Call it before [`GroupOutcome::publish`].
+    pub(crate) fn has_removed_hot(&self, hot: &Hot) -> bool {
+        self.removed.iter().any(|removed| hot.known(&removed.key).is_some())
     }
 
     pub(crate) fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Updates the indexes in memory that readers use.
-    pub(crate) fn remember(&mut self, hot: &Hot, pending_rows: &PendingRows, journal: &mut ChangeJournal) {
+    /// Publishes the group to the in-memory indexes that readers use.
+    pub(crate) fn publish(&mut self, hot: &Hot, pending_rows: &PendingRows, journal: &mut ChangeJournal) {
         if let Some(moved) = self.journal.take() {
             *journal = moved;
-            pending_rows.landed(&mut self.states, self.folded, recount_world::moment());
+            pending_rows.publish(&mut self.states, self.folded, recount_world::moment());
         }
-        for taken in &self.taken {
-            hot.cut(taken);
+        for removed in &self.removed {
+            hot.remove_records(removed);
         }
         if let (Some(first), Some(last)) = (self.records.first(), self.records.last()) {
             let (first_position, last_position) = (first.record.position, last.record.position);
             let since = recount_world::moment();
             let (totals, spans) = (self.totals, &self.spans[..]);
             let group = hot::CommittedGroup { first_position, last_position, totals, since, spans };
-            hot.landed(&group, self.ends);
+            hot.add_group(&group, self.ends);
         }
     }
 
-    /// The group was not committed: drops its changes from the writer's memory.
-    pub(crate) fn forget(&self, tails: &mut Tails) {
-        let (written, taken) =
-            (self.spans.iter().map(|span| &span.key), self.taken.iter().map(|one| &one.key));
-        written.chain(taken).for_each(|key| tails.forget(key));
+    /// Drops the changes of a group that was not committed from the writer's cache.
+    pub(crate) fn discard(&self, tails: &mut Tails) {
+        let (written, removed) =
+            (self.spans.iter().map(|span| &span.key), self.removed.iter().map(|one| &one.key));
+        written.chain(removed).for_each(|key| tails.forget(key));
     }
 }
 

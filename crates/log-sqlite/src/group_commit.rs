@@ -1,12 +1,12 @@
 //! Group commit: whether the writer waits, before it begins a commit, for appends that are about to come.
 //!
 //! A commit costs nearly as much for one append as for thirty: a sync and a few pages. So waiting for more appends pays
-//! under many concurrent clients, and only costs time under few. The number of clients is estimated: when the writer was
-//! busy for longer (a slow sync, a sealing), the queue length afterwards is the number of concurrent appends. The writer
-//! then waits for a part of that number, for at most a few commits. After a wait in vain it lowers the estimate.
+//! under many concurrent clients, and only costs time under few. The number of clients is estimated: when the writer
+//! was busy for longer (a slow sync, a sealing), the queue length afterwards is the number of concurrent appends. The
+//! writer then waits for a part of that number, for at most a few commits. After a wait in vain it lowers the estimate.
 //!
-//! A single client never waits, except for a few commits after many clients have gone. This file only decides: it must
-//! not know the queue, threads or clocks. See [`GroupCommitPolicy`].
+//! A single client never waits, except for a few commits after many clients have stopped. This file only decides: it
+//! must not know the queue, threads or clocks. See [`GroupCommitPolicy`].
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVI
 /// The estimate of concurrent appends.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommitPolicy {
-    /// So many appended at the same time, lately.
+    /// The recent number of concurrent appends.
     at_once: usize,
     /// How long the last commit took.
     took: Duration,
@@ -23,14 +23,14 @@ pub(crate) struct GroupCommitPolicy {
 
 impl GroupCommitPolicy {
     /// The queue length to wait for before a commit, and how long; `None`: commit now.
-    pub(crate) fn wanted(&self) -> Option<(usize, Duration)> {
+    pub(crate) fn wait_target(&self) -> Option<(usize, Duration)> {
         let count = self.at_once / GROUP_WAIT_DIVISOR;
         (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_MAX)))
     }
 
     /// Records the queue length when it was taken.
-    pub(crate) fn came(&mut self, count: usize) {
-        if self.wanted().is_some_and(|(wanted, _)| count < wanted) {
+    pub(crate) fn record_queue(&mut self, count: usize) {
+        if self.wait_target().is_some_and(|(wanted, _)| count < wanted) {
             self.at_once -= self.at_once.div_ceil(GROUP_WAIT_LESS_DIVISOR);
         }
         self.at_once = self.at_once.max(count);
@@ -50,45 +50,45 @@ mod tests {
     fn after(counts: &[usize]) -> GroupCommitPolicy {
         let mut policy = GroupCommitPolicy::default();
         for count in counts {
-            policy.came(*count);
+            policy.record_queue(*count);
             policy.committed(COMMIT);
         }
         policy
     }
 
     #[test]
-    fn few_are_not_waited_for() {
+    fn few_clients_cause_no_wait() {
         for counts in [&[][..], &[1], &[1, 1, 2, 1], &[4, 2, 5, 1]] {
-            assert_eq!(after(counts).wanted(), None, "{counts:?}");
+            assert_eq!(after(counts).wait_target(), None, "{counts:?}");
         }
     }
 
     #[test]
-    fn a_part_of_many_is_waited_for_as_long_as_a_few_commits_take() {
-        assert_eq!(after(&[3, 60, 20, 30]).wanted(), Some((20, COMMIT * GROUP_WAIT_COMMITS)));
+    fn many_clients_cause_a_wait_of_a_few_commits() {
+        assert_eq!(after(&[3, 60, 20, 30]).wait_target(), Some((20, COMMIT * GROUP_WAIT_COMMITS)));
         let mut slow = after(&[60]);
         slow.committed(Duration::from_secs(3));
-        assert_eq!(slow.wanted(), Some((20, GROUP_WAIT_MAX)));
+        assert_eq!(slow.wait_target(), Some((20, GROUP_WAIT_MAX)));
     }
 
     #[test]
     fn after_many_clients_a_single_one_waits_a_few_times_and_then_never_again() {
         let mut policy = after(&[4096]);
         let mut waits = 0;
-        while policy.wanted().is_some() {
-            policy.came(1);
+        while policy.wait_target().is_some() {
+            policy.record_queue(1);
             waits += 1;
         }
         assert_eq!(waits, 23);
-        policy.came(1);
-        assert_eq!(policy.wanted(), None);
+        policy.record_queue(1);
+        assert_eq!(policy.wait_target(), None);
     }
 
     #[test]
-    fn no_more_are_waited_for_than_a_part_of_the_most_that_came() {
+    fn the_wait_target_is_at_most_a_part_of_the_maximum() {
         for most in 0..5000 {
             let policy = after(&[most / 2, most, most / 3]);
-            match policy.wanted() {
+            match policy.wait_target() {
                 Some((wanted, _)) => {
                     assert!(wanted > 1 && wanted <= most / GROUP_WAIT_DIVISOR, "{wanted} of {most}")
                 }

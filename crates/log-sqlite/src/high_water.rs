@@ -6,7 +6,7 @@
 //! power cut. It is written only after a commit, so it never names more than was committed. It has two slots in two
 //! sectors that are written in turn: a torn write leaves the other one.
 //!
-//! This module must not know the database. Begin with [`read`] and [`HighWater`].
+//! This module must not know the database. Start at [`read`] and [`HighWater`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -42,7 +42,7 @@ pub(crate) struct Mark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMark {
     Missing,
-    /// The file exists, and neither slot is as it was written.
+    /// The file exists, and both slots are damaged.
     Unreadable,
     Mark(Mark),
 }
@@ -82,11 +82,11 @@ impl Mark {
     }
 }
 
-/// The writer's side. Dropping it has the last position written and synced.
+/// The writer's handle. When it is dropped, the thread writes and syncs the last position.
 pub(crate) struct HighWater {
     position: Arc<AtomicU64>,
-    news: SyncSender<()>,
-    /// Hanging up ends a pause of the thread.
+    signal: SyncSender<()>,
+    /// Dropping it ends a pause of the thread.
     _alive: SyncSender<()>,
 }
 
@@ -118,28 +118,28 @@ impl HighWater {
         }
         let shared = Arc::new(AtomicU64::new(position));
         let theirs = shared.clone();
-        let (news, inbox) = sync_channel(limits::HIGH_WATER_NEWS_MAX);
+        let (signal, inbox) = sync_channel(limits::HIGH_WATER_NEWS_MAX);
         let (alive, end) = sync_channel(limits::SIGNS_OF_LIFE_MAX);
         let thread = recount_world::thread("recount-high", move || {
-            keep(&mut written, &theirs, &inbox, &end);
+            write_marks(&mut written, &theirs, &inbox, &end);
             drop(written);
             drop(held);
         });
-        Ok((HighWater { position: shared, news, _alive: alive }, thread))
+        Ok((HighWater { position: shared, signal, _alive: alive }, thread))
     }
 
     /// Everything up to this position was committed. Does not wait.
     pub(crate) fn acknowledge(&self, position: u64) {
         if self.position.swap(position, Ordering::Relaxed) != position {
-            // Where one is waiting already, the thread reads the newest position when it takes it.
-            let _full = self.news.try_send(());
+            // If a signal is pending already, the thread reads the newest position with it.
+            let _full = self.signal.try_send(());
         }
     }
 }
 
 struct MarkFile {
     file: File,
-    /// As it was written last.
+    /// The last written mark.
     mark: Mark,
 }
 
@@ -152,19 +152,19 @@ impl MarkFile {
     }
 }
 
-fn keep(written: &mut MarkFile, position: &AtomicU64, inbox: &Receiver<()>, end: &Receiver<()>) {
+fn write_marks(written: &mut MarkFile, position: &AtomicU64, inbox: &Receiver<()>, end: &Receiver<()>) {
     let mut synced = recount_world::moment();
     let mut unsynced = false;
     loop {
-        let news = match unsynced {
+        let received = match unsynced {
             true => inbox.recv_timeout(limits::HIGH_WATER_SYNC_EVERY),
             false => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        if news == Err(RecvTimeoutError::Disconnected) {
+        if received == Err(RecvTimeoutError::Disconnected) {
             break;
         }
         let mut outcome = Ok(());
-        if news.is_ok() {
+        if received.is_ok() {
             outcome = written.write(position.load(Ordering::Relaxed));
             unsynced = true;
         }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_position_is_there_after_the_end() {
+    fn the_last_position_is_written_at_shutdown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mark");
         assert_eq!(read(&path), Ok(ReadMark::Missing));

@@ -1,4 +1,4 @@
-//! The index of the hot part in memory: which streams have records there, in which groups, and where those streams end.
+//! The in-memory index of the hot part: which streams have records there, in which groups, and where those streams end.
 //!
 //! The writer changes it after a commit is durable and before any observer or client learns of it. A reader reads it
 //! *before* it takes its snapshot of the database, never after: then everything in the index is in the
@@ -22,25 +22,24 @@ pub(crate) struct Hot(Mutex<HotIndex>);
 
 #[derive(Default)]
 pub(crate) struct HotIndex {
-    /// Only streams with records in the hot part. Each lies outside the map, which then takes little however many
-    /// there are, and while it grows.
+    /// Only streams with records in the hot part. They are boxed to keep the map small, also while it grows.
     streams: QuickMap<StreamKey, Box<HotStream>>,
     /// Oldest first.
     groups: VecDeque<HotGroup>,
     pub(crate) ends: StoreEnd,
-    /// Of all groups.
+    /// The totals of all groups.
     hot: Totals,
-    /// Of all chunks.
+    /// The totals of all chunks.
     sealed: Totals,
-    /// What is in a chunk and in its group still.
+    /// Records that are in a chunk and also still in their group.
     both: Totals,
-    /// Streams that had damaged records in the hot part when it was read, with each stretch of them in order.
+    /// Streams with damaged records in the hot part when it was read, with the ranges in order.
     damaged: HashMap<StreamKey, Vec<RangeInclusive<u64>>>,
 }
 
 struct HotStream {
     known: KnownTail,
-    /// Without a gap up to the tail.
+    /// Contiguous up to the tail.
     parts: Parts,
 }
 
@@ -70,16 +69,16 @@ pub(crate) struct StreamSpan {
     pub(crate) known: KnownTail,
 }
 
-/// What was removed from one stream.
+/// The records removed from one stream.
 pub(crate) struct RemovedRecords {
     pub(crate) key: StreamKey,
-    /// What it is now.
+    /// The tail of the stream after the removal.
     pub(crate) known: KnownTail,
-    /// From groups, by the first position of each.
+    /// Removed from groups, by the first position of each.
     pub(crate) hot: Vec<(u64, Totals)>,
-    /// From chunks.
+    /// Removed from chunks.
     pub(crate) sealed: Totals,
-    /// From both.
+    /// Removed from both.
     pub(crate) both: Totals,
 }
 
@@ -88,7 +87,7 @@ pub(crate) struct RemovedRecords {
 pub(crate) struct Backlog {
     pub(crate) totals: Totals,
     pub(crate) oldest: Option<Instant>,
-    /// Of the oldest group; beyond the last when nothing is hot.
+    /// The first position of the oldest group; after the last position when nothing is hot.
     pub(crate) first_position: u64,
     pub(crate) last_position: u64,
 }
@@ -104,21 +103,21 @@ impl Hot {
         self.lock().streams.get(key).map(|stream| stream.known)
     }
 
-    /// The same, with where the records of the stream are.
+    /// The tail of a stream with the parts of its records.
     pub(crate) fn known_with_parts(&self, key: &StreamKey) -> Option<(KnownTail, Vec<Part>)> {
         let inner = self.lock();
         let stream = inner.streams.get(key)?;
         Some((stream.known, stream.parts.from(0, usize::MAX)))
     }
 
-    /// Where the records of a stream from a sequence on are, at most `max` places.
+    /// The parts of a stream from a sequence on, at most `max`.
     pub(crate) fn parts(&self, key: &StreamKey, from: u64, max: usize) -> Vec<Part> {
         let inner = self.lock();
         let Some(stream) = inner.streams.get(key) else { return Vec::new() };
         stream.parts.from(from, max)
     }
 
-    /// Why nothing may be appended to a stream or cut from it, if it has damaged records. Erased it may be.
+    /// The fault that refuses appends to a stream with damaged records and cuts of it. It may be erased.
     pub(crate) fn refusal(&self, key: &StreamKey) -> Option<Fault> {
         let inner = self.lock();
         let ranges = inner.damaged.get(key)?;
@@ -126,7 +125,7 @@ impl Hot {
         Some(Fault::damaged(damage(key, *first..=*last)))
     }
 
-    /// Every damaged stretch that was found when the hot part was read.
+    /// Every damaged range that was found when the hot part was read.
     pub(crate) fn damage(&self) -> Vec<Damage> {
         let inner = self.lock();
         let streams = inner.damaged.iter();
@@ -137,7 +136,7 @@ impl Hot {
         self.lock().ends
     }
 
-    /// How much is hot and how much is sealed. What is both is hot.
+    /// How much is hot and how much is sealed. Records in both count as hot.
     pub(crate) fn totals(&self) -> (Totals, Totals) {
         let inner = self.lock();
         let mut sealed = inner.sealed;
@@ -164,30 +163,30 @@ impl Hot {
         *self.lock() = inner;
     }
 
-    /// A group landed.
-    pub(crate) fn landed(&self, group: &CommittedGroup<'_>, ends: StoreEnd) {
+    /// Adds a committed group.
+    pub(crate) fn add_group(&self, group: &CommittedGroup<'_>, ends: StoreEnd) {
         let mut inner = self.lock();
         inner.ends = ends;
-        inner.land(group);
+        inner.add_group(group);
     }
 
-    /// So much more is in chunks, and in its groups still.
-    pub(crate) fn sealed(&self, more: Totals) {
+    /// Adds records that are in chunks now, and also still in their groups.
+    pub(crate) fn add_sealed(&self, more: Totals) {
         let mut inner = self.lock();
         inner.sealed.more(more);
         inner.both.more(more);
     }
 
-    /// Groups up to a position, with records of these streams and all of them sealed, were removed.
-    pub(crate) fn taken_away(&self, last_position: u64, streams: &[StreamKey]) {
+    /// Removes the groups up to a position, which have records of these streams, all sealed.
+    pub(crate) fn remove_groups(&self, last_position: u64, streams: &[StreamKey]) {
         let mut inner = self.lock();
-        while let Some(gone) = inner.groups.pop_front_if(|group| group.last_position <= last_position) {
-            inner.hot.less(gone.totals);
-            inner.both.less(gone.totals);
+        while let Some(removed) = inner.groups.pop_front_if(|group| group.last_position <= last_position) {
+            inner.hot.less(removed.totals);
+            inner.both.less(removed.totals);
         }
         for key in streams {
             if let Some(stream) = inner.streams.get_mut(key) {
-                stream.parts.take_away(last_position);
+                stream.parts.remove_groups(last_position);
                 if stream.parts.is_empty() {
                     inner.streams.remove(key);
                 }
@@ -195,9 +194,9 @@ impl Hot {
         }
     }
 
-    /// A stream was cut or erased.
-    pub(crate) fn cut(&self, taken: &RemovedRecords) {
-        let RemovedRecords { key, known, hot, sealed, both } = taken;
+    /// Removes the records of a cut or erased stream.
+    pub(crate) fn remove_records(&self, removed_records: &RemovedRecords) {
+        let RemovedRecords { key, known, hot, sealed, both } = removed_records;
         let known = *known;
         let mut inner = self.lock();
         inner.sealed.less(*sealed);
@@ -230,8 +229,8 @@ impl HotIndex {
         HotIndex { sealed, ..HotIndex::default() }
     }
 
-    /// This record is damaged, and in no chunk yet.
-    pub(crate) fn is_damaged(&mut self, key: &StreamKey, sequence: u64) {
+    /// Marks a record that is damaged and not in a chunk.
+    pub(crate) fn mark_damaged(&mut self, key: &StreamKey, sequence: u64) {
         let ranges = self.damaged.entry(key.clone()).or_default();
         match ranges.last_mut() {
             Some(range) if range.end() + 1 == sequence => *range = *range.start()..=sequence,
@@ -239,12 +238,12 @@ impl HotIndex {
         }
     }
 
-    /// Of a group that has landed, so much is in chunks too.
-    pub(crate) fn is_both(&mut self, totals: Totals) {
+    /// Counts records of a group that are also in chunks.
+    pub(crate) fn add_both(&mut self, totals: Totals) {
         self.both.more(totals);
     }
 
-    pub(crate) fn land(&mut self, group: &CommittedGroup<'_>) {
+    pub(crate) fn add_group(&mut self, group: &CommittedGroup<'_>) {
         for span in group.spans {
             let part =
                 Part { first_sequence: span.first_sequence, count: span.count, group: group.first_position };

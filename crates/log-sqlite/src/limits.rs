@@ -35,10 +35,10 @@ pub const CHECKPOINT_PAGES: u32 = 4096;
 /// nearly all of it is copied (64 MiB). The writer waits for the rest of the copy.
 pub const RESTART_FACTOR: u32 = 4;
 
-/// When no more than this fraction of [`CHECKPOINT_PAGES`] is left, nearly all is copied (1 MiB).
+/// When no more than this fraction of [`CHECKPOINT_PAGES`] remains, nearly all is copied (1 MiB).
 pub const RESTART_LEFT_DIVISOR: u32 = 16;
 
-/// Multiple of [`CHECKPOINT_PAGES`] at which the writer waits however much is left to copy, and the
+/// Multiple of [`CHECKPOINT_PAGES`] at which the writer waits for any remaining copy, and the
 /// file is cut (256 MiB). It grows past this only while a reader holds an old snapshot (a check of the
 /// whole store, a backup); then this is tried again each time [`CHECKPOINT_PAGES`] more were written.
 pub const TRUNCATE_FACTOR: u32 = 16;
@@ -47,10 +47,10 @@ pub const TRUNCATE_FACTOR: u32 = 16;
 /// waits for waits.
 pub const CHECKPOINTS_WAITING_MAX: usize = 1;
 
-/// Each copy that the writer waits for is answered once, without blocking.
+/// Each copy that the writer waits for has one reply, sent without blocking.
 pub const CHECKPOINT_ANSWERS_MAX: usize = 1;
 
-/// Nothing is ever sent here: the writer learns of the end of other threads when the channel closes.
+/// No message is sent here: the channel closes when the other threads end.
 pub const SIGNS_OF_LIFE_MAX: usize = 0;
 
 /// How long a restart of the write-ahead log waits for readers of an old snapshot before it gives up until
@@ -70,8 +70,8 @@ pub const CACHE_KIB: u32 = 8 << 10;
 /// write-ahead log is of no use after the next commit.
 pub const READER_CACHE_KIB: u32 = 2 << 10;
 
-/// Bytes of the database file that a connection that reads may map; what lies beyond is read. Nothing of it
-/// is memory of ours. (`docs/decisions/0011`)
+/// Bytes of the database file that a reading connection may map; the rest is read. Mapped pages belong to the operating
+/// system. (`docs/decisions/0011`)
 pub const MAPPED_BYTES_MAX: u64 = 1 << 30;
 
 /// Prepared statements one connection keeps. There are fewer different ones.
@@ -139,10 +139,10 @@ pub const CHANGES_KEPT_MAX: u64 = 128;
 /// Bytes of kept changes, also of those in the table by now; above it they are removed when the table is updated.
 pub const CHANGES_KEPT_BYTES_MAX: u64 = 4 << 20;
 
-/// How long a record stays hot normally. Then everything hot is sealed.
+/// The age of the oldest hot record at which everything hot is sealed.
 pub const SEAL_AGE: Duration = Duration::from_secs(10);
 
-/// How long after a sealing that failed it is tried again.
+/// The retry delay after a failed sealing.
 pub const SEAL_RETRY: Duration = Duration::from_secs(5);
 
 /// Records after which one sealing transaction takes no further chunk. Appends wait as long.
@@ -155,8 +155,8 @@ pub const SEAL_BATCH_BYTES: u64 = 512 << 10;
 /// when they are first written.
 pub const SEAL_STREAM_BYTES: u64 = 96 << 10;
 
-/// When fewer than one in so many streams of a window go on through it, and they have less than this share of its
-/// bytes, it takes no further group: a longer one would save hardly any chunk.
+/// A window ends when fewer than one in so many of its streams continue through it, with less than this share of its
+/// bytes: a longer one would save hardly any chunk.
 pub const SEAL_GOING_ON_DIVISOR: u64 = 8;
 
 /// Bytes after which a window takes no further group. So much is held in memory while it is sealed.
@@ -168,13 +168,13 @@ pub const SEAL_WINDOW_RECORDS_MAX: u64 = 128 << 10;
 /// Bytes of groups that are read in one snapshot of the database.
 pub const SEAL_READ_BYTES: u64 = 4 << 20;
 
-/// Bytes of groups that are removed together, or somewhat more.
+/// Bytes of groups that are removed together, at least.
 pub const SEAL_UNIT_BYTES: u64 = 128 << 10;
 
 /// Transactions' worth of chunks that are ready and wait to be written.
 pub const SEAL_PORTIONS_WAITING_MAX: usize = 2;
 
-/// Requested windows that have not started. A further one waits.
+/// Requested windows that have not started. A further request waits.
 pub const SEAL_WINDOWS_WAITING_MAX: usize = 1;
 
 /// While much is hot, more is sealed than is appended: by the appended amount divided by this.
@@ -194,7 +194,7 @@ pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Positions in one row of the feed.
 pub const FEED_ROW_RECORDS_MAX: usize = 1024;
 
-/// Bytes of chunks that one page of the feed keeps at hand; when there are more they are read again.
+/// Bytes of chunks that one page of the feed caches; beyond it chunks are read again.
 pub const FEED_CHUNKS_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of records sealed at once while an older schema is migrated, or a store is salvaged.
@@ -203,7 +203,7 @@ pub const MIGRATION_BATCH_BYTES: u64 = 4 << 20;
 /// Records written at once while a store is salvaged; what follows is written next.
 pub const SALVAGE_BATCH_RECORDS: u64 = 64 << 10;
 
-/// Pages a backup copies before it looks whether the store is closing.
+/// Pages that a backup copies between checks whether the store is closing.
 pub const BACKUP_STEP_PAGES: i32 = 1024;
 
 /// A page of history with fewer bytes gets a buffer of its own, which is not kept.
@@ -236,19 +236,19 @@ pub const HIGH_WATER_NEWS_MAX: usize = 1;
 /// further ones are not counted.
 pub const LOST_GROUPS_MAX: usize = 64 << 10;
 
-/// Runs that a report of missing events names; of more the count is given.
+/// Runs that a report of missing events names; the rest are counted.
 pub const LOST_RUNS_NAMED: usize = 5;
 
 /// Bytes of a backup's marker that are read; what follows makes it unreadable, and the folder is refused.
 pub const MARKER_BYTES_MAX: u64 = 4096;
 
-/// Copies of damaged write-ahead logs that are kept in the data folder. With as many, no further one is made, and no
+/// Copies of damaged write-ahead logs that are kept in the data folder. With as many, no further one is created, and no
 /// start gives up missing commits until some copies were moved elsewhere.
 pub const WAL_COPIES_MAX: usize = 4;
 
 /// Damaged rows that one statement removes; each statement reads every row once.
 pub const REMOVED_AT_A_TIME: usize = 50;
 
-/// Bytes of a name that damage is held not to change without a trace. A damaged row whose name is written like others and
-/// differs in as many from a name that is missing has that name from its beginning.
+/// Differing bytes from which a damaged row's name counts as another name than a missing one, if it has only valid
+/// characters: damage is assumed not to change so many bytes of a name.
 pub const NAME_BYTES_CHANGED: usize = 8;

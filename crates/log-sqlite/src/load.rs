@@ -1,9 +1,9 @@
 //! Reads the index of the hot part from the disk: at open, and when another program changed the database.
 //!
-//! The work is bounded by what may be hot ([`crate::limits::HOT_BYTES_MAX`]). Everything hot is checked on
-//! the way, since a crash or a failing disk would show here. If only the bytes of records are
-//! damaged, their streams are marked as damaged and the rest goes on. If their index is damaged, the ends of the streams
-//! are unknown, and the store is refused.
+//! The work is bounded by what may be hot ([`crate::limits::HOT_BYTES_MAX`]). Everything hot is checked on the way,
+//! since a crash or a failing disk would show here. If only the bytes of records are damaged, their streams are marked
+//! as damaged and the rest goes on. If their index is damaged, the ends of the streams are unknown, and the store is
+//! refused.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::fault::{FaultContext as _, corrupt};
 use crate::hot::{CommittedGroup, HotIndex, StreamSpan};
 use crate::layout::{self, Names, StoreEnd, Totals};
 
-/// Records of one stream that are in chunks and in their groups still.
+/// Records of one stream that are in chunks and also still in their groups.
 struct PartlySealed {
     next: u64,
     end: u64,
@@ -44,8 +44,7 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
         let mut spans: Vec<StreamSpan> = Vec::new();
         for (position, slot, bytes) in group.records() {
             let (key, tail) = names.get(slot.stream, position)?;
-            // In a chunk already: a round of sealing did not come to its end. All of these come before what is
-            // not, and lead there.
+            // Already in a chunk: an interrupted round of sealing. These records precede the unsealed ones.
             let left = left_behind
                 .entry(slot.stream)
                 .or_insert(PartlySealed { next: slot.sequence, end: tail.next_sequence });
@@ -78,7 +77,7 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
             totals.more(Totals::one(bytes));
             let known = tail.known();
             if sound.is_err() {
-                inner.is_damaged(key, slot.sequence);
+                inner.mark_damaged(key, slot.sequence);
             }
             match spans.last_mut() {
                 Some(last) if last.key == *key => {
@@ -97,8 +96,8 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
             // The streams of these records are known, so only they are affected.
             tracing::error!(%fault, "records of the newest commits are damaged; their streams accept no more records");
         }
-        inner.is_both(both);
-        inner.land(&CommittedGroup { first_position, last_position, totals, since, spans: &spans });
+        inner.add_both(both);
+        inner.add_group(&CommittedGroup { first_position, last_position, totals, since, spans: &spans });
         Ok(true)
     })?;
     if let Some((id, left)) = left_behind.iter().find(|(_, left)| left.next < left.end) {

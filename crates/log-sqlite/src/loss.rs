@@ -5,7 +5,7 @@
 //! torn, as it was not synced and so not acknowledged; that is reported and is no loss. Where commits are not synced
 //! (`relaxed`), a power cut may tear any end of the log, so a loss is reported there and the store opens.
 //!
-//! What is found is copied before the store may go on without it. This module must not know what a record
+//! The damaged log is copied before the store may continue without it. This module must not know what a record
 //! contains. Entry point: [`Evidence`].
 
 use std::fs::File;
@@ -20,10 +20,10 @@ use crate::high_water::{self, Mark, ReadMark};
 use crate::layout;
 use crate::limits;
 use crate::options::Durability;
-use crate::page_images::Seen;
+use crate::page_images::PageNames;
 use crate::wal::{self, Survey};
 
-/// What lay in the folder before SQLite opened the database.
+/// The files as they were before SQLite opened the database.
 pub(crate) struct Evidence {
     database: PathBuf,
     survey: Option<Survey>,
@@ -43,16 +43,16 @@ pub(crate) enum Verdict {
 /// Acknowledged commits that are missing.
 #[derive(Debug)]
 pub(crate) struct Loss {
-    /// What is missing, in words.
+    /// Describes the missing commits.
     pub(crate) words: String,
-    /// Where the store ends without them; `None` when that cannot be read.
+    /// The end of the store without them; `None` if it is unreadable.
     pub(crate) last_position: Option<u64>,
-    /// Relaxed durability allows it.
+    /// Whether relaxed durability allows it.
     allowed: bool,
 }
 
 impl Evidence {
-    /// To be called before SQLite opens the database.
+    /// Call it before SQLite opens the database.
     pub(crate) fn gather(folder: &Folder, durability: Durability) -> Result<Self, Fault> {
         let database = folder.database();
         let log = wal::beside(&database);
@@ -82,7 +82,7 @@ impl Evidence {
     /// Compares with the end of the store. The connection must not have written anything yet.
     pub(crate) fn judge(&self, connection: &Connection) -> Verdict {
         let last_position = self.last_position(connection);
-        let (mut clauses, mut seen) = (Vec::new(), Seen::default());
+        let (mut clauses, mut seen) = (Vec::new(), PageNames::default());
         let mut torn = None;
         if let Some((survey, beyond)) =
             self.survey.as_ref().and_then(|survey| Some((survey, survey.beyond.as_ref()?)))
@@ -132,8 +132,8 @@ impl Evidence {
         Verdict::Lost(Loss { words: clauses.join("; "), last_position, allowed })
     }
 
-    /// `None` where it cannot be read. A store that acknowledged events had its tables by then: without them nothing
-    /// is left.
+    /// The last position; `None` if it is unreadable. A store that acknowledged events had tables: without tables
+    /// nothing remains.
     fn last_position(&self, connection: &Connection) -> Option<u64> {
         match layout::last_position(connection) {
             Ok(last) => Some(last),
@@ -144,8 +144,8 @@ impl Evidence {
         }
     }
 
-    /// Decides whether the store may be opened, and copies the write-ahead log aside where commits are missing.
-    /// Answers what of the log cannot be used: then it has to be emptied before it is written to.
+    /// Decides whether the store may be opened, and copies the write-ahead log aside if commits are missing. Returns
+    /// the unusable part of the log, which must then be emptied before writes.
     pub(crate) fn settle(
         &self,
         connection: &Connection,
@@ -191,13 +191,13 @@ impl Evidence {
         )))
     }
 
-    /// Copies the write-ahead log, unless that was done before. Answers where the copy is.
+    /// Copies the write-ahead log, unless a copy exists. Returns the path of the copy.
     fn keep_log(&self) -> Result<Option<PathBuf>, Fault> {
         let Some(survey) = &self.survey else { return Ok(None) };
         let log = wal::beside(&self.database);
         let context = format!("copying {}", log.display());
         let bytes = log.metadata().context(&context)?.len();
-        let copy = beside(&log, &format!("{KEPT}{}-{bytes}", survey.round()));
+        let copy = beside(&log, &format!("{COPY_SUFFIX}{}-{bytes}", survey.round()));
         if copy.metadata().is_ok_and(|copy| copy.len() == bytes) {
             return Ok(Some(copy));
         }
@@ -219,12 +219,12 @@ impl Evidence {
     }
 }
 
-/// In words, what a log looks like whose last commit is incomplete.
+/// Describes a log whose last commit is incomplete.
 pub(crate) fn torn(damage: &str) -> String {
     format!("{damage}; a power failure during a commit that was not acknowledged also leaves this damage")
 }
 
-const KEPT: &str = "-damaged-";
+const COPY_SUFFIX: &str = "-damaged-";
 const UNFINISHED: &str = "-damaged.unfinished";
 
 fn beside(log: &Path, ending: &str) -> PathBuf {
@@ -235,7 +235,7 @@ fn beside(log: &Path, ending: &str) -> PathBuf {
 
 /// Damaged write-ahead logs that were copied aside in a folder.
 pub(crate) fn kept_logs(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let begin = format!("recount.db-wal{KEPT}");
+    let begin = format!("recount.db-wal{COPY_SUFFIX}");
     let mut kept = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -247,8 +247,13 @@ pub(crate) fn kept_logs(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(kept)
 }
 
-/// Which events are missing, and of which runs, as far as that is known.
-fn missing(last_position: Option<u64>, end: u64, seen: &Seen, connection: &Connection) -> Option<String> {
+/// Describes the missing events and their runs, as far as they are known.
+fn missing(
+    last_position: Option<u64>,
+    end: u64,
+    seen: &PageNames,
+    connection: &Connection,
+) -> Option<String> {
     let last = last_position.filter(|last| *last < end)?;
     let mut words = format!("the {} events at positions {} to {end} are missing", end - last, last + 1);
     let streams = seen.streams_after(last);

@@ -2,8 +2,8 @@
 //!
 //! A copy begins with the marker `unfinished` and ends with one that lists its contents. So a folder that is
 //! half a backup, or a backup with lost files, is recognised before anything is opened. The
-//! numbers hold until a blob is removed; the marker is removed before it ([`remove`]). A folder without a marker was not
-//! made by a backup, or by an older release. This module must not know tables.
+//! numbers hold until a blob is removed; the marker is removed before it ([`remove`]). A folder without a marker is no
+//! backup, or one of an older release. This module must not know tables.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,7 @@ pub const BACKUP_MARKER: &str = "backup";
 const TITLE: &str = "recount backup 1";
 const UNFINISHED: &str = "unfinished";
 
-/// What a finished copy holds.
+/// The contents of a finished copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) database_bytes: u64,
@@ -40,7 +40,7 @@ pub(crate) fn finish(folder: &Path, contents: Contents) -> Result<(), Fault> {
     write(folder, &format!("complete {database_bytes} {blobs}"))
 }
 
-/// Removes the marker: from now on the folder lives, and what it holds changes.
+/// Removes the marker: from now on the folder is in use, and its contents change.
 pub(crate) fn remove(folder: &Path) -> Result<(), Fault> {
     let path = path(folder);
     match std::fs::remove_file(&path) {
@@ -52,8 +52,7 @@ pub(crate) fn remove(folder: &Path) -> Result<(), Fault> {
     }
 }
 
-/// Refuses a folder that is an unfinished backup, or lacks something of a finished one. Answers whether there is a
-/// marker.
+/// Refuses a folder that is an unfinished backup, or lacks parts of a finished one. Returns whether it has a marker.
 pub(crate) fn check(folder: &Path) -> Result<bool, Fault> {
     let path = path(folder);
     let context = format!("reading {}", path.display());
@@ -115,10 +114,10 @@ fn write(folder: &Path, state: &str) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::make_folder;
+    use crate::folder::create_folder;
 
     #[test]
-    fn a_folder_is_what_its_marker_says_or_is_refused() {
+    fn a_folder_must_match_its_marker() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |words: &str| {
             let fault = check(folder.path()).unwrap_err();
@@ -131,7 +130,7 @@ mod tests {
         refused("10 bytes, but it has 0");
         std::fs::write(database_in(folder.path()), [0; 10]).unwrap();
         refused("1 blobs, but it has 0");
-        make_folder(&blobs_in(folder.path())).unwrap();
+        create_folder(&blobs_in(folder.path())).unwrap();
         Blobs::at(blobs_in(folder.path())).put(b"blob").unwrap();
         assert_eq!(check(folder.path()), Ok(true));
         for odd in [

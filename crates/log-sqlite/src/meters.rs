@@ -22,7 +22,7 @@ impl Meters {
         self.0.lock().expect("nothing panics while it holds the meters")
     }
 
-    /// Appends that shared a commit, answered after these times.
+    /// Records the latencies of appends that shared a commit.
     pub(crate) fn group(&self, appends: impl ExactSizeIterator<Item = Duration>) {
         let mut noted = self.lock();
         noted.group_appends.note(appends.len() as u64);

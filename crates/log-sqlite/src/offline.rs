@@ -1,4 +1,4 @@
-//! A data folder that no server holds: checked or copied, and changed by neither.
+//! Checks and copies a data folder that no server holds, without changing it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -16,19 +16,19 @@ use crate::options::SqliteOptions;
 use crate::schema::{self, Refusal};
 use crate::{backup, examine, layout, limits, marker};
 
-/// What a first look at a data folder found.
+/// The result of a quick check of a data folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderCheck {
     pub schema: i64,
     pub database_bytes: u64,
-    /// Whether every page of the database was checked; of a large one only what was touched is known.
+    /// Whether every page of the database was checked; of a large one only some pages are.
     pub pages_checked: bool,
 }
 
 /// The newest schema; an older database is migrated when a server opens it.
 pub const SCHEMA: i64 = schema::VERSION;
 
-/// Looks quickly whether the database is ours and sound. Finding that it is not is a fault.
+/// Checks quickly whether the database is sound and of this program. Returns a fault if not.
 pub fn glance(data_dir: &Path) -> Result<FolderCheck, Fault> {
     let (folder, connection, schema) = open_whole(data_dir)?;
     let database_bytes = std::fs::metadata(folder.database()).map_or(0, |database| database.len());
@@ -39,7 +39,7 @@ pub fn glance(data_dir: &Path) -> Result<FolderCheck, Fault> {
     Ok(FolderCheck { schema, database_bytes, pages_checked })
 }
 
-/// Opens a database that is ours, whose end is not missing, and that is not part of a backup. Also returns its schema.
+/// Opens a database of this program with a complete end that is no unfinished backup. Also returns its schema.
 fn open_whole(data_dir: &Path) -> Result<(Folder, Connection, i64), Fault> {
     let (folder, place) = take(data_dir)?;
     let evidence = Evidence::gather(&folder, place.durability)?;
@@ -52,7 +52,7 @@ fn open_whole(data_dir: &Path) -> Result<(Folder, Connection, i64), Fault> {
 
 /// Reads a whole data folder, damaged or not.
 ///
-/// Where [`crate::SqliteStore::open`] refuses a damaged store, this reports what is wrong and what can be read.
+/// Where [`crate::SqliteStore::open`] refuses a damaged store, this reports the damage and the readable content.
 pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
     let (folder, place) = take(data_dir)?;
     let evidence = Evidence::gather(&folder, place.durability)?;
@@ -88,7 +88,7 @@ pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
     sound
 }
 
-/// Refuses a copy that is not sound: then what it was copied from is not, either.
+/// Refuses a damaged copy: then its original is damaged too.
 fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
     let place = place_in(copy);
     let connection = place.open(Role::Salvager)?;
@@ -109,7 +109,7 @@ fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
     )))
 }
 
-/// The position that the high-water mark of a data folder names; `None` where there is no readable mark.
+/// The position of the high-water mark of a data folder; `None` without a readable mark.
 pub fn high_water(data_dir: &Path) -> Result<Option<u64>, Fault> {
     Ok(match high_water::read(&folder::high_water_in(data_dir))? {
         ReadMark::Mark(mark) => Some(mark.position),

@@ -6,21 +6,21 @@ use std::time::Duration;
 use crate::limits;
 use crate::reserve::ReserveGate;
 
-/// Where the store is and how careful it is. Begin with [`SqliteOptions::new`].
+/// The folder of the store and its durability. Start at [`SqliteOptions::new`].
 #[derive(Clone)]
 pub struct SqliteOptions {
-    /// The data folder; made, for its owner only, when it does not exist.
+    /// The data folder; created, private to its owner, if it is missing.
     pub data_dir: PathBuf,
     pub durability: Durability,
-    /// Open a store whose acknowledged end is missing, where it ends at one of these positions.
+    /// Accepts a store without its acknowledged end, if it ends at one of these positions.
     pub accept_loss_after: Vec<u64>,
-    /// Another way to the disk, by the name it is registered under. For tests that cut the power.
+    /// The name of another registered VFS. For tests with power cuts.
     #[doc(hidden)]
     pub vfs: Option<String>,
-    /// See [`limits::CHECKPOINT_PAGES`]. For tests that want many checkpoints.
+    /// See [`limits::CHECKPOINT_PAGES`]. For tests that need many checkpoints.
     #[doc(hidden)]
     pub checkpoint_pages: u32,
-    /// See [`limits::HOT_RECORDS_MAX`]. For tests that want much sealing.
+    /// See [`limits::HOT_RECORDS_MAX`]. For tests that need frequent sealing.
     #[doc(hidden)]
     pub hot_records_max: u64,
     /// See [`limits::HOT_BYTES_MAX`]. For measuring what appends cost while nothing is sealed.
@@ -29,7 +29,7 @@ pub struct SqliteOptions {
     /// See [`limits::FRESH_ROWS_MAX`]. For tests that need rows written to their table often.
     #[doc(hidden)]
     pub fresh_rows_max: usize,
-    /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.
+    /// See [`limits::SEAL_AGE`]. For tests that must not wait.
     #[doc(hidden)]
     pub seal_age: Duration,
     /// See [`limits::RESERVE_BYTES`]. For tests with a small disk.
@@ -46,7 +46,7 @@ impl std::fmt::Debug for SqliteOptions {
     }
 }
 
-/// What an acknowledged append survives.
+/// The failures that an acknowledged append survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// A killed process and a power cut: every commit is synced before it is answered.

@@ -1,8 +1,8 @@
 //! Packs records into one value and unpacks them: the bytes joined, and an index of their streams.
 //!
 //! Records that are all JSON objects are joined into a JSON array, so that any SQLite tool can take it
-//! apart; anything else is concatenated. The index alone has the bounds of each record,
-//! so the content of a record never matters for reading it. This file must not know tables.
+//! apart; anything else is concatenated. Only the index has the bounds of each record, so reading never depends on the
+//! content of a record. This file must not know tables.
 
 use std::ops::Range;
 
@@ -16,24 +16,24 @@ pub(crate) struct PackedRecords {
     pub(crate) text: bool,
 }
 
-/// Replaces a removed record in the array; the places of the others stay.
-const GONE: &[u8] = b"null";
+/// Replaces a removed record in the array; the others keep their indexes.
+const REMOVED: &[u8] = b"null";
 
 /// The stream number of a removed record. Real numbers begin at 1.
-pub(crate) const NOBODY: i64 = 0;
+pub(crate) const NO_STREAM: i64 = 0;
 
 /// Where one record of a group is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// The stream, or [`NOBODY`] for a removed record.
+    /// The stream, or [`NO_STREAM`] for a removed record.
     pub(crate) stream: i64,
     pub(crate) sequence: u64,
     pub(crate) range: Range<usize>,
 }
 
 impl Slot {
-    pub(crate) fn is_gone(&self) -> bool {
-        self.stream == NOBODY
+    pub(crate) fn is_removed(&self) -> bool {
+        self.stream == NO_STREAM
     }
 }
 
@@ -51,8 +51,8 @@ fn is_text(record: &[u8]) -> bool {
 /// Joins records; `None` is a removed one.
 pub(crate) fn join<'r>(records: impl Iterator<Item = Option<&'r [u8]>> + Clone) -> PackedRecords {
     let text = records.clone().flatten().all(is_text);
-    let room = records.clone().map(|record| record.map_or(GONE.len(), <[u8]>::len) + 1).sum::<usize>();
-    let mut bytes = Vec::with_capacity(room + 1);
+    let capacity = records.clone().map(|record| record.map_or(REMOVED.len(), <[u8]>::len) + 1).sum::<usize>();
+    let mut bytes = Vec::with_capacity(capacity + 1);
     if !text {
         records.flatten().for_each(|record| bytes.extend_from_slice(record));
         return PackedRecords { bytes, text };
@@ -62,7 +62,7 @@ pub(crate) fn join<'r>(records: impl Iterator<Item = Option<&'r [u8]>> + Clone) 
         if place > 0 {
             bytes.push(b',');
         }
-        bytes.extend_from_slice(record.unwrap_or(GONE));
+        bytes.extend_from_slice(record.unwrap_or(REMOVED));
     }
     bytes.push(b']');
     PackedRecords { bytes, text }
@@ -87,7 +87,7 @@ fn ranges(lengths: &[usize], text: bool, joined: &[u8]) -> Option<Vec<Range<usiz
 
 /// The index of a group: a sum over its bytes, one over the index itself, then span by span the stream, the first
 /// sequence, how many, and the length of each. With two sums the index still names the streams of damaged records.
-/// `damaged`: the bytes were damaged before; the first sum is one that does not fit, so that they stay so.
+/// `damaged`: the bytes were damaged before, so the first sum is made wrong to keep the damage detectable.
 pub(crate) fn group_index<'s>(
     first_position: u64,
     joined: &PackedRecords,
@@ -99,19 +99,19 @@ pub(crate) fn group_index<'s>(
     index[..PART_BYTES].copy_from_slice(&content.map(|byte| if damaged { !byte } else { byte }));
     while let Some((stream, first, length)) = slots.next() {
         let follows = |(place, (other, sequence, _)): &(u64, (i64, u64, usize))| {
-            *other == stream && (stream == NOBODY || *sequence == first.wrapping_add(1 + place))
+            *other == stream && (stream == NO_STREAM || *sequence == first.wrapping_add(1 + place))
         };
         let more = (0..).zip(slots.clone()).take_while(follows).count();
         put(&mut index, stream.unsigned_abs());
-        if stream != NOBODY {
+        if stream != NO_STREAM {
             put(&mut index, first);
         }
         put(&mut index, 1 + more as u64);
-        if stream != NOBODY {
+        if stream != NO_STREAM {
             put(&mut index, length as u64);
         }
         for (_, _, length) in slots.by_ref().take(more) {
-            if stream != NOBODY {
+            if stream != NO_STREAM {
                 put(&mut index, length as u64);
             }
         }
@@ -121,23 +121,24 @@ pub(crate) fn group_index<'s>(
     index
 }
 
-/// The places of a group's records, in order of position; `None` when the index is invalid or does
-/// not list so many records.
+/// The slots of a group's records, in order of position; `None` when the index is invalid or lists another number of
+/// records.
 pub(crate) fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64) -> Option<Vec<Slot>> {
     let mut rest = index.get(SUM_BYTES..)?;
     let mut owners = Vec::new();
     let mut lengths = Vec::new();
     while !rest.is_empty() {
         let stream = i64::try_from(take(&mut rest)?).ok()?;
-        let first = if stream == NOBODY { 0 } else { take(&mut rest)? };
+        let first = if stream == NO_STREAM { 0 } else { take(&mut rest)? };
         let count = take(&mut rest)?;
         for more in 0..count {
-            let gone = if text { GONE.len() } else { 0 };
+            let removed = if text { REMOVED.len() } else { 0 };
             if owners.len() as u64 >= records {
                 return None;
             }
-            let length = if stream == NOBODY { gone } else { usize::try_from(take(&mut rest)?).ok()? };
-            owners.push((stream, if stream == NOBODY { 0 } else { first.checked_add(more)? }));
+            let length =
+                if stream == NO_STREAM { removed } else { usize::try_from(take(&mut rest)?).ok()? };
+            owners.push((stream, if stream == NO_STREAM { 0 } else { first.checked_add(more)? }));
             lengths.push(length);
         }
     }
@@ -146,19 +147,19 @@ pub(crate) fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64)
     Some(slots.map(|((stream, sequence), range)| Slot { stream, sequence, range }).collect())
 }
 
-/// Whether a group's index is the one that was made for the group at this position. A group that a release before
-/// schema 5 wrote has one sum, over its bytes alone; while that fits, both are taken for sound.
+/// Whether a group's index belongs to the group at this position. A group from before schema 5 has one sum, over its
+/// bytes alone; if that fits, both count as sound.
 pub(crate) fn index_is_sound(first_position: u64, text: bool, index: &[u8], joined: &[u8]) -> bool {
     let own = index_sum(first_position, text, index).to_bytes();
     index.get(PART_BYTES..SUM_BYTES) == Some(&own[..]) || has_old_sum(index, joined)
 }
 
-/// The streams that the beginning of a group's index names, each once; a cut-off one is left out.
+/// The streams named by the beginning of a group's index, each once; a truncated one is omitted.
 pub(crate) fn group_streams(index: &[u8]) -> Vec<i64> {
     let mut rest = index.get(SUM_BYTES..).unwrap_or_default();
     let mut streams = Vec::new();
     while let Some(stream) = take(&mut rest).and_then(|stream| i64::try_from(stream).ok()) {
-        if stream != NOBODY {
+        if stream != NO_STREAM {
             streams.push(stream);
             let Some(count) = take(&mut rest).and_then(|_| take(&mut rest)) else { break };
             if (0..count).any(|_| take(&mut rest).is_none()) {
@@ -173,7 +174,7 @@ pub(crate) fn group_streams(index: &[u8]) -> Vec<i64> {
     streams
 }
 
-/// Whether a group's bytes are those its index was made for.
+/// Whether a group's bytes fit its index.
 pub(crate) fn group_is_sound(index: &[u8], joined: &[u8]) -> bool {
     index.get(..PART_BYTES) == Some(&content_sum(joined).to_bytes()[..]) || has_old_sum(index, joined)
 }
@@ -182,7 +183,7 @@ fn content_sum(joined: &[u8]) -> Sum {
     Sum::of("groups").bytes(joined)
 }
 
-/// Over the sum of the bytes, and what follows both sums.
+/// The sum over the sum of the bytes and everything after both sums.
 fn index_sum(first_position: u64, text: bool, index: &[u8]) -> Sum {
     let (content, spans) =
         (&index[..PART_BYTES.min(index.len())], index.get(SUM_BYTES..).unwrap_or_default());
@@ -234,7 +235,7 @@ pub(crate) fn position(first: u64, packed: &[u8], place: usize) -> Option<u64> {
 /// Records of one stream at positions without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FeedSpan {
-    /// The stream, or [`NOBODY`] for a removed record.
+    /// The stream, or [`NO_STREAM`] for a removed record.
     pub(crate) stream: i64,
     pub(crate) first_sequence: u64,
     pub(crate) count: u64,
@@ -266,12 +267,12 @@ pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<FeedSpan>> {
 pub(crate) struct Change<'c> {
     pub(crate) space: &'c str,
     pub(crate) key: &'c str,
-    /// `None`: it is gone.
+    /// `None` for a deleted row.
     pub(crate) row: Option<(u64, &'c [u8])>,
 }
 
-/// A sum over what follows, the number of the commit, the first that is needed with it, then change by change the space, the key, the version (0 for one that is gone) and the
-/// value.
+/// Packs the changes of a commit: a sum, the number of the commit, the first one still needed, then for each change the
+/// space, the key, the version (0 for a deleted row) and the value.
 pub(crate) fn changes<'c>(number: u64, first_needed: u64, all: impl Iterator<Item = Change<'c>>) -> Vec<u8> {
     let mut packed = vec![0; SUM_BYTES];
     put(&mut packed, number);
@@ -289,7 +290,7 @@ pub(crate) fn changes<'c>(number: u64, first_needed: u64, all: impl Iterator<Ite
     packed
 }
 
-/// `None` when they are not what was packed, or not for this commit.
+/// Unpacks changes; `None` when they are altered or of another commit.
 pub(crate) fn changes_of(number: u64, first_needed: u64, packed: &[u8]) -> Option<Vec<Change<'_>>> {
     let mut rest = packed.get(SUM_BYTES..)?;
     let is_sound = packed.get(..SUM_BYTES) == Some(&sum(rest)[..]);
@@ -366,7 +367,8 @@ mod tests {
 
     fn packed(records: &[Owned<'_>]) -> (PackedRecords, Vec<u8>) {
         let joined = join(records.iter().map(|record| record.map(|(_, _, bytes)| bytes)));
-        let slots = records.iter().map(|record| record.map_or((NOBODY, 0, 0), |(s, n, b)| (s, n, b.len())));
+        let slots =
+            records.iter().map(|record| record.map_or((NO_STREAM, 0, 0), |(s, n, b)| (s, n, b.len())));
         let index = group_index(1, &joined, false, slots);
         (joined, index)
     }
@@ -389,7 +391,7 @@ mod tests {
             let slots = group_slots(&index, joined.text, &joined.bytes, count).unwrap();
             let back: Vec<_> = slots
                 .iter()
-                .map(|s| (!s.is_gone()).then(|| (s.stream, s.sequence, &joined.bytes[s.range.clone()])))
+                .map(|s| (!s.is_removed()).then(|| (s.stream, s.sequence, &joined.bytes[s.range.clone()])))
                 .collect();
             assert_eq!(back, records);
             assert!(group_is_sound(&index, &joined.bytes));
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_lies_about_lengths_is_refused() {
+    fn an_index_with_wrong_lengths_is_refused() {
         let (joined, mut index) = packed(&[Some((1, 5, b"{}")), Some((1, 6, b"{}"))]);
         *index.last_mut().unwrap() += 1;
         assert_eq!(group_slots(&index, true, &joined.bytes, 2), None);
@@ -429,11 +431,11 @@ mod tests {
             other[place] ^= 4;
             assert_eq!(changes_of(7, 5, &other), None);
         }
-        // Lengths that lie, under a sum that is right.
-        for lying in [&[7, 5, 5, b's'][..], &[7, 5, 0, 0], &[7, 5, 0, 0, 1, 9], &[7, 5, 1, 0xff, 0, 0], &[7]]
+        // Wrong lengths under a right sum.
+        for wrong in [&[7, 5, 5, b's'][..], &[7, 5, 0, 0], &[7, 5, 0, 0, 1, 9], &[7, 5, 1, 0xff, 0, 0], &[7]]
         {
-            let packed = [&sum(lying)[..], lying].concat();
-            assert_eq!(changes_of(7, 5, &packed), None, "{lying:?}");
+            let packed = [&sum(wrong)[..], wrong].concat();
+            assert_eq!(changes_of(7, 5, &packed), None, "{wrong:?}");
         }
     }
 
@@ -444,7 +446,7 @@ mod tests {
         assert_eq!(back, [Some(7), Some(9), Some(7 + u64::from(u32::MAX)), None]);
         let spans = [
             FeedSpan { stream: 3, first_sequence: 1000, count: 1 },
-            FeedSpan { stream: NOBODY, first_sequence: 0, count: 200 },
+            FeedSpan { stream: NO_STREAM, first_sequence: 0, count: 200 },
         ];
         assert_eq!(spans_of_feed(&feed_spans(&spans)).as_deref(), Some(&spans[..]));
         assert_eq!(spans_of_feed(&[1, 1]), None);

@@ -1,8 +1,8 @@
-//! Reads rows from single page images, without the tree they belong to: which commits and streams a page names.
+//! Reads the commits and streams named by single page images, without the tree that they belong to.
 //!
-//! A leaf of a table holds its rows whole, or their beginnings. The rows of `groups` and `streams` are recognised by their
-//! columns alone. Damaged rows and rows that continue on another page are skipped. This module must not know where a
-//! page comes from.
+//! A leaf of a table holds its rows whole, or their beginnings. The rows of `groups` and `streams` are recognised by
+//! their columns alone. Damaged rows and rows that continue on another page are skipped. This module must not know
+//! where a page comes from.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,9 +14,9 @@ const TABLE_LEAF: u8 = 13;
 /// The first page of a database begins with a header.
 const DATABASE_HEADER: usize = 100;
 
-/// What was named by the pages seen so far.
+/// The commits and streams named by the pages so far.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct PageNames {
     /// By first position.
     groups: BTreeMap<u64, SeenGroup>,
     names: HashMap<i64, String>,
@@ -29,7 +29,7 @@ struct SeenGroup {
     streams: Vec<i64>,
 }
 
-impl Seen {
+impl PageNames {
     pub(crate) fn take(&mut self, page: &[u8]) {
         let header = if page.starts_with(b"SQLite format 3\0") { DATABASE_HEADER } else { 0 };
         if page.get(header) != Some(&TABLE_LEAF) {
@@ -82,7 +82,7 @@ impl Seen {
     }
 }
 
-/// A row of a table, as much of it as its page has.
+/// A row of a table, as far as it is on its page.
 struct Row<'p> {
     id: i64,
     columns: Vec<Column<'p>>,
@@ -93,7 +93,7 @@ enum Column<'p> {
     Null,
     Number(i64),
     Real,
-    /// Perhaps only the beginning.
+    /// Possibly only the beginning.
     Bytes(&'p [u8]),
     Text(&'p [u8]),
 }
@@ -134,15 +134,15 @@ impl<'p> Row<'p> {
     }
 }
 
-/// How much of a row is on its page, by the rule of the format.
+/// How many bytes of a row are on its page, by the file format.
 fn local_bytes(payload: usize, page: usize) -> usize {
     let most = page.saturating_sub(35);
     if payload <= most {
         return payload;
     }
     let least = page.saturating_sub(12) * 32 / 255 - 23;
-    let wanted = least + (payload - least) % (page - 4);
-    if wanted <= most { wanted } else { least }
+    let local = least + (payload - least) % (page - 4);
+    if local <= most { local } else { least }
 }
 
 fn short(page: &[u8], place: usize) -> Option<usize> {
@@ -177,19 +177,19 @@ fn varint(rest: &mut &[u8]) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// All leaves of a database that SQLite made.
-    fn seen_in(sql: &str) -> Seen {
+    /// Reads all leaves of a database created by SQLite.
+    fn seen_in(sql: &str) -> PageNames {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
-        let mut seen = Seen::default();
+        let mut seen = PageNames::default();
         std::fs::read(&path).unwrap().chunks(4096).for_each(|page| seen.take(page));
         seen
     }
 
     #[test]
     fn groups_and_streams_are_known_by_their_columns() {
-        // A sum of 16 bytes, then stream 7 from sequence 0 with one record of 3 bytes, whatever is in the rest.
+        // A sum of 16 bytes, then stream 7 from sequence 0 with one record of 3 bytes; the rest is arbitrary.
         let index = format!("x'{}07000103'", "00".repeat(16));
         let seen = seen_in(&format!(
             r#"CREATE TABLE groups (first_position INTEGER PRIMARY KEY, records INTEGER, "index" BLOB, events ANY);
@@ -218,7 +218,7 @@ mod tests {
                 })
                 .collect();
             page[0] = TABLE_LEAF;
-            Seen::default().take(&page);
+            PageNames::default().take(&page);
         }
     }
 }

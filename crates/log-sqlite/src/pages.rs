@@ -28,18 +28,18 @@ impl Pages {
         if buffer.capacity() < PAGE_KEPT_BYTES_MIN {
             return buffer.freeze();
         }
-        Bytes::from_owner(LentPage { buffer, home: self.clone() })
+        Bytes::from_owner(LentPage { buffer, pool: self.clone() })
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Vec<BytesMut>> {
-        // Whatever is in there is a buffer that can be used.
+        // After a panic, the buffers are still usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 struct LentPage {
     buffer: BytesMut,
-    home: Arc<Pages>,
+    pool: Arc<Pages>,
 }
 
 impl AsRef<[u8]> for LentPage {
@@ -52,7 +52,7 @@ impl Drop for LentPage {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        let mut kept = self.home.kept();
+        let mut kept = self.pool.kept();
         if buffer.capacity() <= PAGE_KEPT_BYTES_MAX && kept.len() < PAGES_KEPT_MAX {
             kept.push(buffer);
         }
@@ -65,13 +65,13 @@ mod tests {
 
     fn page_of(pages: &Arc<Pages>, bytes: usize) -> Bytes {
         let mut buffer = pages.buffer(bytes);
-        assert!(buffer.is_empty(), "nothing of another page is left");
+        assert!(buffer.is_empty(), "the buffer is empty");
         buffer.resize(bytes, 7);
         pages.page(buffer)
     }
 
     #[test]
-    fn a_large_page_gives_its_buffer_back_when_the_last_lets_go() {
+    fn the_last_handle_of_a_large_page_returns_its_buffer() {
         let pages = Arc::new(Pages::default());
         let page = page_of(&pages, PAGE_KEPT_BYTES_MIN);
         let (address, part) = (page.as_ptr(), page.slice(1..9));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_buffers_are_bounded() {
         let pages = Arc::new(Pages::default());
         drop(page_of(&pages, PAGE_KEPT_BYTES_MIN - 1));
         drop(page_of(&pages, PAGE_KEPT_BYTES_MAX + 1));

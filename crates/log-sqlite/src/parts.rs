@@ -1,7 +1,7 @@
 //! Where the records of one stream are in the hot part: group by group, stored inline while they are few.
 //!
-//! Most streams are short and are kept as long as the hot part reaches back, tens of thousands of them when runs
-//! are many and short. It must not know streams or groups.
+//! Most streams are short and stay indexed while they are hot: tens of thousands of them when runs are short. It must
+//! not know streams or groups.
 
 use std::collections::VecDeque;
 
@@ -22,14 +22,14 @@ impl Part {
 
 /// Parts in order of sequence, each begins where the one before ends.
 pub(crate) enum Parts {
-    PackedParts(PackedParts),
+    Few(PackedParts),
     Many(VecDeque<Part>),
 }
 
-/// As many as a short run has.
+/// The number of parts of a short run.
 const FEW: usize = 4;
 
-/// Without a memory of its own.
+/// Parts stored inline, without an allocation.
 #[derive(Default)]
 pub(crate) struct PackedParts {
     first_sequence: u64,
@@ -40,14 +40,14 @@ pub(crate) struct PackedParts {
 
 impl Parts {
     pub(crate) fn of(part: Part) -> Self {
-        let mut parts = Parts::PackedParts(PackedParts::default());
+        let mut parts = Parts::Few(PackedParts::default());
         parts.push(part);
         parts
     }
 
-    /// Adds the newest.
+    /// Adds the newest part.
     pub(crate) fn push(&mut self, part: Part) {
-        if let Parts::PackedParts(few) = self {
+        if let Parts::Few(few) = self {
             if few.push(part) {
                 return;
             }
@@ -58,10 +58,10 @@ impl Parts {
         }
     }
 
-    /// Those that hold something from a sequence on, at most `max`.
+    /// The parts with records from a sequence on, at most `max`.
     pub(crate) fn from(&self, sequence: u64, max: usize) -> Vec<Part> {
         match self {
-            Parts::PackedParts(few) => few.all().filter(|part| part.end() > sequence).take(max).collect(),
+            Parts::Few(few) => few.all().filter(|part| part.end() > sequence).take(max).collect(),
             Parts::Many(many) => {
                 let first = many.partition_point(|part| part.end() <= sequence);
                 many.range(first..).take(max).copied().collect()
@@ -71,34 +71,34 @@ impl Parts {
 
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Parts::PackedParts(few) => few.len == 0,
+            Parts::Few(few) => few.len == 0,
             Parts::Many(many) => many.is_empty(),
         }
     }
 
-    /// Groups up to a position are no more.
-    pub(crate) fn take_away(&mut self, last_position: u64) {
+    /// Removes the groups up to a position.
+    pub(crate) fn remove_groups(&mut self, last_position: u64) {
         match self {
-            Parts::PackedParts(few) => few.keep(|part| (part.group > last_position).then_some(part)),
+            Parts::Few(few) => few.keep(|part| (part.group > last_position).then_some(part)),
             Parts::Many(many) => while many.pop_front_if(|part| part.group <= last_position).is_some() {},
         }
     }
 
-    /// Records before a sequence are no more.
+    /// Removes the records before a sequence.
     pub(crate) fn cut(&mut self, first_sequence: u64) {
         let rest = |part: Part| {
             let first = part.first_sequence.max(first_sequence);
             (part.end() > first).then(|| Part { first_sequence: first, count: part.end() - first, ..part })
         };
         match self {
-            Parts::PackedParts(few) => few.keep(rest),
+            Parts::Few(few) => few.keep(rest),
             Parts::Many(many) => *many = many.drain(..).filter_map(rest).collect(),
         }
     }
 }
 
 impl PackedParts {
-    /// `false`: it does not fit.
+    /// Returns `false` if the part does not fit.
     fn push(&mut self, part: Part) -> bool {
         let (place, Ok(count)) = (usize::from(self.len), u32::try_from(part.count)) else { return false };
         if place == FEW {
@@ -123,7 +123,7 @@ impl PackedParts {
         })
     }
 
-    /// What becomes of each; only the first ones may go or grow shorter.
+    /// Replaces or removes each part; only the first ones may be removed or shortened.
     fn keep(&mut self, each: impl Fn(Part) -> Option<Part>) {
         let mut kept = PackedParts::default();
         for part in self.all().filter_map(each) {
@@ -153,15 +153,15 @@ mod tests {
     }
 
     #[test]
-    fn few_and_many_say_the_same() {
+    fn packed_and_queued_parts_agree() {
         let parts: Vec<Part> = (0..6).map(|at| part(10 + at * (at + 1) / 2, at + 1, 100 + at * 10)).collect();
         for len in 1..=parts.len() {
             let some = &parts[..len];
-            for made in both(some) {
-                assert_eq!(all(&made), some);
-                assert!(!made.is_empty());
+            for parts in both(some) {
+                assert_eq!(all(&parts), some);
+                assert!(!parts.is_empty());
             }
-            assert_eq!(matches!(both(some)[0], Parts::PackedParts(_)), len <= FEW);
+            assert_eq!(matches!(both(some)[0], Parts::Few(_)), len <= FEW);
             for sequence in 8..35 {
                 for max in [0, 1, 2, 9] {
                     let [packed, plain] = both(some);
@@ -176,22 +176,22 @@ mod tests {
             }
             for position in 95..160 {
                 let [mut packed, mut plain] = both(some);
-                packed.take_away(position);
-                plain.take_away(position);
-                assert_eq!(all(&packed), all(&plain), "taken away up to {position}");
+                packed.remove_groups(position);
+                plain.remove_groups(position);
+                assert_eq!(all(&packed), all(&plain), "removed up to {position}");
                 assert!(all(&packed).iter().all(|part| part.group > position));
             }
         }
     }
 
     #[test]
-    fn what_was_taken_away_makes_room_and_what_does_not_fit_is_kept_all_the_same() {
+    fn removed_parts_free_their_slots_and_large_parts_are_kept() {
         let mut parts = both(&[part(0, 1, 10), part(1, 1, 20), part(2, 1, 30), part(3, 1, 40)])[0].from(0, 9);
         let mut few = Parts::of(parts.remove(0));
         parts.iter().for_each(|part| few.push(*part));
-        few.take_away(20);
+        few.remove_groups(20);
         few.push(part(4, 2, 50));
-        assert!(matches!(few, Parts::PackedParts(_)));
+        assert!(matches!(few, Parts::Few(_)));
         assert_eq!(all(&few), [part(2, 1, 30), part(3, 1, 40), part(4, 2, 50)]);
         let large = u64::from(u32::MAX) + 1;
         few.push(part(6, large, 60));

@@ -2,9 +2,9 @@
 //!
 //! The writer changes it after a commit is durable and before any observer or client learns of it. A reader reads it
 //! *before* it takes its snapshot of the database: the snapshot then has everything that was in the table by then. A
-//! snapshot may also have more, if rows were written to the table in between; a read of several rows would then mix older
-//! and newer ones. So the writer counts each round of writing rows to the table, and a read of several rows is repeated
-//! when the count has changed (see [`PendingRows::between`]). It must not know SQL.
+//! snapshot may also have more, if rows were written to the table in between; a read of several rows would then mix
+//! older and newer ones. So the writer counts each round of writing rows to the table, and a read of several rows is
+//! repeated when the count has changed (see [`PendingRows::between`]). It must not know SQL.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::quick::QuickMap;
 
-/// What a row is by now.
+/// The current state of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowState {
-    /// Version and value; `None` for a row that is gone.
+    /// Version and value; `None` for a deleted row.
     pub(crate) row: Option<(u64, Bytes)>,
-    /// Whether the table has a row of this name, of whatever state.
+    /// Whether the table has a row of this name, in any state.
     pub(crate) in_table: bool,
 }
 
@@ -69,12 +69,12 @@ impl RowStates {
         }
     }
 
-    /// All of them; those of one space are together and in order.
+    /// All states; those of one space are contiguous and in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &RowState)> {
         self.spaces.iter().flat_map(|(space, rows)| rows.iter().map(move |(key, state)| (space, key, state)))
     }
 
-    /// The names of spaces stay: there are few, and they come again.
+    /// Keeps the names of spaces: there are few, and they are reused.
     pub(crate) fn clear(&mut self) {
         self.spaces.values_mut().for_each(BTreeMap::clear);
         (self.count, self.bytes) = (0, 0);
@@ -83,11 +83,12 @@ impl RowStates {
     fn range(&self, range: &RowRange) -> Vec<(Arc<str>, RowState)> {
         let Some(rows) = self.spaces.get(&range.space) else { return Vec::new() };
         let (prefix, after) = (&*range.prefix, range.after.as_deref());
-        let is_asked =
+        let is_in_range =
             |key: &str| after.is_none_or(|after| if range.backwards { key < after } else { key > after });
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let found = rows.range::<str, _>(from).take_while(|(key, _)| key.starts_with(prefix));
-        let found = found.filter(|(key, _)| is_asked(key)).map(|(key, state)| (key.clone(), state.clone()));
+        let found =
+            found.filter(|(key, _)| is_in_range(key)).map(|(key, state)| (key.clone(), state.clone()));
         let mut found: Vec<_> = found.collect();
         if range.backwards {
             found.reverse();
@@ -96,7 +97,7 @@ impl RowStates {
     }
 }
 
-/// One for the writer and all readers.
+/// The pending rows, shared by the writer and all readers.
 #[derive(Default)]
 pub(crate) struct PendingRows(Mutex<PendingRowMap>);
 
@@ -124,18 +125,18 @@ impl Amount {
 
 impl PendingRows {
     fn lock(&self) -> MutexGuard<'_, PendingRowMap> {
-        self.0.lock().expect("nothing panics while it holds the fresh rows")
+        self.0.lock().expect("nothing panics while it holds the pending rows")
     }
 
     // ---- for readers ----
 
-    /// `None`: the table knows.
+    /// Returns `None` when the table has the current state.
     pub(crate) fn get(&self, space: &str, key: &str) -> Option<RowState> {
         self.lock().states.get(space, key).cloned()
     }
 
-    /// The pending rows of a range together with what the table has, which `stored` reads in one snapshot that it takes
-    /// when it is called: at most so many rows.
+    /// Merges the pending rows of a range with the table's rows, which `stored` reads in one new snapshot, at most so
+    /// many.
     pub(crate) fn between<E>(
         &self,
         range: &RowRange,
@@ -155,7 +156,7 @@ impl PendingRows {
         }
     }
 
-    // ---- the writer ----
+    // ---- for the writer ----
 
     pub(crate) fn amount(&self) -> Amount {
         let inner = self.lock();
@@ -173,16 +174,16 @@ impl PendingRows {
         self.lock().states.put(space, key, state);
     }
 
-    /// All of them, for the caller to write to the table. A read of several rows that started before is repeated, and
-    /// one that starts later ignores the table's state of these rows.
+    /// Returns all pending rows, for the caller to write to the table. Concurrent reads of several rows are repeated;
+    /// later ones ignore the table's state of these rows.
     pub(crate) fn begin_round(&self) -> Vec<(Arc<str>, Arc<str>, RowState)> {
         let mut inner = self.lock();
         inner.rounds += 1;
         inner.states.iter().map(|(space, key, state)| (space.clone(), key.clone(), state.clone())).collect()
     }
 
-    /// What a commit made of rows. With `folded` all rows that were pending before it are in the table.
-    pub(crate) fn landed(&self, new: &mut RowStates, folded: bool, now: Instant) {
+    /// Publishes the row changes of a commit. With `folded`, all earlier pending rows are in the table.
+    pub(crate) fn publish(&self, new: &mut RowStates, folded: bool, now: Instant) {
         let mut inner = self.lock();
         if folded {
             for (space, rows) in &mut new.spaces {
@@ -247,20 +248,20 @@ mod tests {
     use super::*;
 
     fn state(text: &str) -> RowState {
-        let row = (text != "gone").then(|| (1, Bytes::copy_from_slice(text.as_bytes())));
+        let row = (text != "deleted").then(|| (1, Bytes::copy_from_slice(text.as_bytes())));
         RowState { row, in_table: false }
     }
 
     fn pending_rows(rows: &[(&str, &str)]) -> PendingRows {
         let pending_rows = PendingRows::default();
-        land(&pending_rows, rows, false);
+        publish(&pending_rows, rows, false);
         pending_rows
     }
 
-    fn land(pending_rows: &PendingRows, rows: &[(&str, &str)], folded: bool) {
+    fn publish(pending_rows: &PendingRows, rows: &[(&str, &str)], folded: bool) {
         let mut new = RowStates::default();
         rows.iter().for_each(|(key, value)| new.put(&"s".into(), &(*key).into(), state(value)));
-        pending_rows.landed(&mut new, folded, recount_world::moment());
+        pending_rows.publish(&mut new, folded, recount_world::moment());
     }
 
     fn range(prefix: &str, after: Option<&str>, backwards: bool, limit: usize) -> RowRange {
@@ -275,23 +276,23 @@ mod tests {
             rows.reverse();
         }
         let after = range.after.as_deref();
-        let is_asked = |row: &Row| match after {
+        let is_in_range = |row: &Row| match after {
             Some(after) if range.backwards => &*row.key < after,
             Some(after) => &*row.key > after,
             None => true,
         };
-        rows.into_iter().filter(is_asked).take(most).collect()
+        rows.into_iter().filter(is_in_range).take(most).collect()
     }
 
-    fn told(rows: &[Row]) -> String {
-        let told = rows.iter().map(|row| format!("{}={}", row.key, str::from_utf8(&row.value).unwrap()));
-        told.collect::<Vec<_>>().join(" ")
+    fn as_text(rows: &[Row]) -> String {
+        let as_text = rows.iter().map(|row| format!("{}={}", row.key, str::from_utf8(&row.value).unwrap()));
+        as_text.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn what_is_fresh_stands_before_what_the_table_has() {
+    fn pending_rows_override_the_table() {
         let pending_rows =
-            pending_rows(&[("a1", "x"), ("a3", "gone"), ("a5", "y"), ("b", "z"), ("a9", "gone")]);
+            pending_rows(&[("a1", "x"), ("a3", "deleted"), ("a5", "y"), ("b", "z"), ("a9", "deleted")]);
         for (prefix, after, backwards, limit, expected) in [
             ("a", None, false, 9, "a1=x a2=table a4=table a5=y a6=table"),
             ("a", None, true, 9, "a6=table a5=y a4=table a2=table a1=x"),
@@ -308,7 +309,7 @@ mod tests {
                 Ok::<_, Infallible>(Some(stored("a1 a2 a3 a4 a5 a6", &range, most)))
             });
             let Ok(found) = found;
-            assert_eq!(told(&found), expected, "{prefix} {after:?} {backwards} {limit}");
+            assert_eq!(as_text(&found), expected, "{prefix} {after:?} {backwards} {limit}");
         }
         let elsewhere = RowRange { space: "t".into(), ..range("", None, false, 9) };
         let Ok(found) = pending_rows.between(&elsewhere, |_, _| Ok::<_, Infallible>(Some(Vec::new())));
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_while_rows_are_brought_to_the_table_begins_anew() {
+    fn a_read_during_a_fold_is_repeated() {
         let pending_rows = pending_rows(&[("a", "old"), ("b", "old")]);
         let range = range("", None, false, 9);
         let mut turns = 0;
@@ -331,30 +332,30 @@ mod tests {
             // Committed in between, and not published yet.
             Ok(Some(stored("a b", &range, most)))
         });
-        assert_eq!((told(&found).as_str(), turns), ("a=old b=old", 2));
-        land(&pending_rows, &[("c", "new")], true);
+        assert_eq!((as_text(&found).as_str(), turns), ("a=old b=old", 2));
+        publish(&pending_rows, &[("c", "new")], true);
         assert_eq!(pending_rows.get("s", "a"), None);
         assert_eq!(pending_rows.amount().rows, 1);
     }
 
     /// A row that is moved to the table while it changes again has to be deleted there when it is removed.
     #[test]
-    fn what_was_brought_to_the_table_is_known_to_be_there() {
-        let pending_rows = pending_rows(&[("a", "x"), ("b", "gone")]);
+    fn folded_rows_are_marked_as_in_the_table() {
+        let pending_rows = pending_rows(&[("a", "x"), ("b", "deleted")]);
         pending_rows.begin_round();
-        land(&pending_rows, &[("a", "gone"), ("b", "y"), ("c", "z")], true);
+        publish(&pending_rows, &[("a", "deleted"), ("b", "y"), ("c", "z")], true);
         let in_table = |key| pending_rows.get("s", key).unwrap().in_table;
         assert_eq!((in_table("a"), in_table("b"), in_table("c")), (true, false, false));
     }
 
     #[test]
-    fn amounts_are_of_what_is_there_now() {
+    fn amounts_count_the_current_rows() {
         let pending_rows = pending_rows(&[("ab", "123"), ("c", "4")]);
         assert_eq!((pending_rows.amount().rows, pending_rows.amount().bytes), (2, 7));
-        land(&pending_rows, &[("ab", "gone")], false);
+        publish(&pending_rows, &[("ab", "deleted")], false);
         assert_eq!((pending_rows.amount().rows, pending_rows.amount().bytes), (2, 4));
         assert!(pending_rows.since().is_some());
-        land(&pending_rows, &[], true);
+        publish(&pending_rows, &[], true);
         assert_eq!(
             (pending_rows.amount().rows, pending_rows.amount().bytes, pending_rows.since()),
             (0, 0, None)

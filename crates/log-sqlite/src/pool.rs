@@ -1,6 +1,6 @@
 //! A thread pool: a few threads that each own a resource (a connection, the blob folder) and share one bounded queue.
 //!
-//! Answers come through a channel that needs no runtime. It must not know the jobs.
+//! Results arrive through a channel that needs no runtime. It must not know the jobs.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -14,14 +14,14 @@ use crate::fault::closed;
 
 type Job<C> = Box<dyn FnOnce(&mut C) + Send>;
 
-/// How much may wait.
+/// The bounds of the queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitingBounds {
     pub(crate) count: usize,
     pub(crate) bytes: usize,
 }
 
-/// The front of the queue. Ends its threads when it is closed; work that was accepted is done first.
+/// The handle of the pool. Closing it ends the threads after the accepted work.
 pub(crate) struct Pool<C> {
     name: &'static str,
     bounds: WaitingBounds,
@@ -39,7 +39,7 @@ struct Waiting<C> {
     bytes: usize,
     closed: bool,
     /// Idle threads, the last one to become idle at the end: its caches are warm.
-    resting: Vec<usize>,
+    idle: Vec<usize>,
 }
 
 impl<C: Send + 'static> Pool<C> {
@@ -55,7 +55,7 @@ impl<C: Send + 'static> Pool<C> {
                 jobs: VecDeque::new(),
                 bytes: 0,
                 closed: false,
-                resting: Vec::with_capacity(owned.len()),
+                idle: Vec::with_capacity(owned.len()),
             }),
             changed: owned.iter().map(|_| Condvar::new()).collect(),
         });
@@ -71,8 +71,8 @@ impl<C: Send + 'static> Pool<C> {
         (Pool { name, bounds, queue }, threads)
     }
 
-    /// Queues a job that weighs `bytes`. Its place is taken now, not when the answer is awaited.
-    pub(crate) fn ask<T: Send + 'static>(
+    /// Queues a job that weighs `bytes`. It is queued now, not when the result is awaited.
+    pub(crate) fn call<T: Send + 'static>(
         &self,
         bytes: usize,
         work: impl FnOnce(&mut C) -> Result<T, Fault> + Send + 'static,
@@ -80,23 +80,23 @@ impl<C: Send + 'static> Pool<C> {
         let (sender, receiver) = oneshot::channel();
         let job: Job<C> = Box::new(move |own| {
             if !sender.is_closed() {
-                // The asker may leave at any time.
+                // The caller may stop waiting at any time.
                 drop(sender.send(work(own)));
             }
         });
-        if let Err(fault) = self.put(bytes, job) {
+        if let Err(fault) = self.enqueue(bytes, job) {
             return Box::pin(std::future::ready(Err(fault)));
         }
         let name = self.name;
         Box::pin(async move {
-            let gone = |_| {
+            let closed = |_| {
                 Fault::new(FaultKind::Io, Retry::Maybe, format!("a thread of {name} failed during this call"))
             };
-            receiver.await.unwrap_or_else(|error| Err(gone(error)))
+            receiver.await.unwrap_or_else(|error| Err(closed(error)))
         })
     }
 
-    fn put(&self, bytes: usize, job: Job<C>) -> Result<(), Fault> {
+    fn enqueue(&self, bytes: usize, job: Job<C>) -> Result<(), Fault> {
         let mut waiting = self.queue.lock();
         if waiting.closed {
             return Err(closed());
@@ -113,7 +113,7 @@ impl<C: Send + 'static> Pool<C> {
         }
         waiting.bytes += bytes;
         waiting.jobs.push_back((bytes, job));
-        let rested = waiting.resting.pop();
+        let rested = waiting.idle.pop();
         drop(waiting);
         if let Some(thread) = rested {
             self.queue.changed[thread].notify_one();
@@ -123,7 +123,7 @@ impl<C: Send + 'static> Pool<C> {
 }
 
 impl<C> Pool<C> {
-    /// Takes no further work. The threads end when they have done what was accepted.
+    /// Refuses further work. The threads end after the accepted work.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.queue.changed.iter().for_each(Condvar::notify_one);
@@ -137,7 +137,7 @@ impl<C> Queue<C> {
 
     fn work(&self, place: usize, own: &mut C) {
         while let Some(job) = self.next(place) {
-            // A panic in one call is that caller's loss: its answer channel closes. The others go on.
+            // A panic affects only one caller, whose channel closes. The thread continues.
             if std::panic::catch_unwind(AssertUnwindSafe(|| job(own))).is_err() {
                 tracing::error!("a call to the store panicked");
             }
@@ -149,15 +149,15 @@ impl<C> Queue<C> {
         loop {
             if let Some((bytes, job)) = waiting.jobs.pop_front() {
                 waiting.bytes -= bytes;
-                // It may have woken spontaneously, and no longer counts as idle.
-                waiting.resting.retain(|resting| *resting != place);
+                // A spuriously woken thread no longer counts as idle.
+                waiting.idle.retain(|idle| *idle != place);
                 return Some(job);
             }
             if waiting.closed {
                 return None;
             }
-            if !waiting.resting.contains(&place) {
-                waiting.resting.push(place);
+            if !waiting.idle.contains(&place) {
+                waiting.idle.push(place);
             }
             waiting = self.changed[place].wait(waiting).expect("nothing panics while it holds the queue");
         }
@@ -179,20 +179,20 @@ mod tests {
         let (pool, threads) = Pool::start("test", BOUNDS, vec![0_u32], &());
         let (go, gate) = mpsc::channel::<()>();
         let (started, running) = mpsc::channel();
-        let first = pool.ask(0, move |_| {
+        let first = pool.call(0, move |_| {
             started.send(()).unwrap();
             gate.recv().unwrap();
             Ok(())
         });
         running.recv().unwrap();
-        let waiting: Vec<_> = (0..3).map(|_| pool.ask(0, |turns| Ok(std::mem::replace(turns, 1)))).collect();
-        let refused = block_on(pool.ask(0, |_| Ok(()))).unwrap_err();
+        let waiting: Vec<_> = (0..3).map(|_| pool.call(0, |turns| Ok(std::mem::replace(turns, 1)))).collect();
+        let refused = block_on(pool.call(0, |_| Ok(()))).unwrap_err();
         assert_eq!(refused.kind, FaultKind::Busy);
         pool.close();
         go.send(()).unwrap();
         assert_eq!(block_on(first), Ok(()));
         assert!(waiting.into_iter().map(block_on).all(|answer| answer.is_ok()));
-        assert_eq!(block_on(pool.ask(0, |_| Ok(()))).unwrap_err().kind, FaultKind::Closed);
+        assert_eq!(block_on(pool.call(0, |_| Ok(()))).unwrap_err().kind, FaultKind::Closed);
         assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
     }
 
@@ -201,42 +201,42 @@ mod tests {
         let (pool, _threads) = Pool::start("test", BOUNDS, vec![()], &());
         let (go, gate) = mpsc::channel::<()>();
         let (started, running) = mpsc::channel();
-        let first = pool.ask(0, move |()| {
+        let first = pool.call(0, move |()| {
             started.send(()).unwrap();
             gate.recv().unwrap();
             Ok(())
         });
         running.recv().unwrap();
-        let heavy = pool.ask(100, |()| Ok(()));
-        let refused = block_on(pool.ask(1, |()| Ok(()))).unwrap_err();
+        let heavy = pool.call(100, |()| Ok(()));
+        let refused = block_on(pool.call(1, |()| Ok(()))).unwrap_err();
         assert_eq!(refused.kind, FaultKind::Busy);
         go.send(()).unwrap();
         assert_eq!((block_on(first), block_on(heavy)), (Ok(()), Ok(())));
-        assert_eq!(block_on(pool.ask(1, |()| Ok(()))), Ok(()));
+        assert_eq!(block_on(pool.call(1, |()| Ok(()))), Ok(()));
         pool.close();
     }
 
     #[test]
     fn a_panic_costs_one_call() {
         let (pool, _threads) = Pool::start("test", BOUNDS, vec![()], &());
-        let lost = block_on(pool.ask(0, |()| -> Result<(), Fault> { panic!("as the test wants it") }));
+        let lost = block_on(pool.call(0, |()| -> Result<(), Fault> { panic!("intended by the test") }));
         assert_eq!(lost.unwrap_err().kind, FaultKind::Io);
-        assert_eq!(block_on(pool.ask(0, |()| Ok(7))), Ok(7));
+        assert_eq!(block_on(pool.call(0, |()| Ok(7))), Ok(7));
         pool.close();
     }
 
-    /// One call after the other is done by one thread: what it owns is at hand.
+    /// Successive calls use one thread, whose caches are warm.
     #[test]
-    fn who_rested_last_goes_on() {
+    fn the_last_idle_thread_continues() {
         let (pool, threads) = Pool::start("test", BOUNDS, vec![0_u32; 3], &());
-        let resting = |count| {
-            while pool.queue.lock().resting.len() < count {
+        let idle = |count| {
+            while pool.queue.lock().idle.len() < count {
                 std::thread::yield_now();
             }
         };
         for turn in 0..20 {
-            resting(3);
-            let turns = block_on(pool.ask(0, |turns| {
+            idle(3);
+            let turns = block_on(pool.call(0, |turns| {
                 *turns += 1;
                 Ok(*turns)
             }));

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-/// A map with this hash.
+/// A map with the fast hash.
 pub(crate) type QuickMap<K, V> = HashMap<K, V, Quick>;
 
-/// Makes hashers of one seed.
+/// Builds hashers with one seed.
 #[derive(Clone)]
 pub(crate) struct Quick(u64);
 

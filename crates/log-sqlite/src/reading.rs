@@ -1,9 +1,9 @@
-//! Reads streams across the border between hot and sealed.
+//! Reads streams across the border between hot and sealed records.
 //!
-//! Sealing goes on meanwhile, so each read uses one snapshot of the database, and the index of the hot
-//! part from *before* that (see `hot.rs`): what was hot then is, in the snapshot, hot still or sealed by now, and
-//! the snapshot's row of the stream has the border. Nothing is read twice or skipped, and
-//! nothing needs a retry, except ranges of rows (see `pending_rows.rs`). A missing record is a fault and never skipped.
+//! Sealing runs concurrently, so each read uses one snapshot of the database, and the index of the hot part from
+//! *before* it (see `hot.rs`): records that were hot then are hot or sealed in the snapshot, and the snapshot's row of
+//! the stream has the border. Nothing is read twice or skipped, and only ranges of rows need retries (see
+//! `pending_rows.rs`). A missing record is a fault and never skipped.
 
 mod feed;
 
@@ -18,24 +18,24 @@ use recount_log::{
 use rusqlite::Connection;
 
 pub(crate) use self::feed::feed;
-use crate::fault::{FaultContext as _, about, corrupt};
+use crate::fault::{FaultContext as _, corrupt, with_damage};
 use crate::hot::{Hot, Part};
 use crate::layout::{self, StoredChunk, StreamTail};
 use crate::packing::Slot;
 use crate::pages::Pages;
 use crate::rows;
 
-/// One state of the database for several questions, as long as it lives.
+/// A read transaction: one state of the database while it lives.
 struct Snapshot<'c>(&'c Connection);
 
-/// The words that begin and end it are prepared once: a page is read too quickly to parse them each time.
+/// Begins a snapshot. The statements are cached, because parsing them would slow down small reads.
 fn snapshot(connection: &Connection) -> Result<Snapshot<'_>, Fault> {
     execute(connection, "BEGIN").context("starting to read")?;
     Ok(Snapshot(connection))
 }
 
-/// Up to so many rows of a range, as the table has them in one snapshot, and the damaged ones of it; `None` when `holds`
-/// returns false for the snapshot.
+/// The rows of a range in one snapshot, at most so many, and the damaged ones; `None` when `holds` returns false for
+/// the snapshot.
 pub(crate) fn rows(
     connection: &Connection,
     range: &RowRange,
@@ -44,7 +44,7 @@ pub(crate) fn rows(
 ) -> Result<Option<WholeRows>, Fault> {
     let context = || format!("reading rows of space {}", range.space);
     let snapshot = snapshot(connection)?;
-    // It is taken when something is read.
+    // SQLite takes the snapshot at the first read.
     layout::fence(&snapshot).context(&context())?;
     if !holds() {
         return Ok(None);
@@ -72,25 +72,24 @@ impl std::ops::Deref for Snapshot<'_> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        // It was only read, so this is as good as committing.
+        // Nothing was written, so a rollback equals a commit.
         if let Err(error) = execute(self.0, "ROLLBACK") {
             tracing::warn!(%error, "cannot end a read transaction");
         }
     }
 }
 
-/// Where a stream ends, without what its records add up to: nothing is read but its row, and not even that
-/// while something of it is hot.
+/// The end of a stream without its chain value. It reads only the row of the stream, and nothing if the stream is hot.
 pub(crate) fn end(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<End>, Fault> {
     if let Some(known) = hot.known(key) {
         return Ok(Some(known.end()));
     }
     let stored = tail_of(connection, key)?;
-    // A stream that got its first record just now is not known to the index above and has nothing sealed.
+    // A stream whose first record is newer than the index has nothing sealed.
     Ok(stored.filter(|tail| tail.next_sequence > 0).map(|tail| tail.known().end()))
 }
 
-/// The same with the chain: hot records are read and added to the chain of the sealed part.
+/// The tail of a stream with its chain value: reads the hot records and adds them to the chain of the sealed part.
 pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<Tail>, Fault> {
     let found = hot.known_with_parts(key);
     let snapshot = snapshot(connection)?;
@@ -100,25 +99,25 @@ pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Resul
         let all = ReadBound { count: usize::MAX, bytes: usize::MAX };
         let mut page = PageReader::new(key, tail.next_sequence, all, tail.head);
         let read = page.hot(&snapshot, &tail, &parts);
-        read.map_err(|fault| page.about(&snapshot, &tail, &parts, fault))?;
-        tail.head = page.filling;
-        // The part sealed meanwhile may go further than the index did.
+        read.map_err(|fault| page.with_damage(&snapshot, &tail, &parts, fault))?;
+        tail.head = page.sink;
+        // The sealed part of the snapshot may go further than the index.
         if known.next_sequence > tail.next_sequence {
-            page.expect(known.next_sequence)?;
+            page.check_next(known.next_sequence)?;
             (tail.next_sequence, tail.last_position) = (known.next_sequence, known.last_position);
         }
     }
-    Ok(Some(tail).filter(|tail| tail.next_sequence > 0).map(StreamTail::told))
+    Ok(Some(tail).filter(|tail| tail.next_sequence > 0).map(StreamTail::to_tail))
 }
 
 fn tail_of(connection: &Connection, key: &StreamKey) -> Result<Option<StreamTail>, Fault> {
     let stored = layout::stream_tail_for_sure(connection, key);
     let stored = stored.context(&format!("reading the row of stream {key}"));
     // With a damaged stream row, its records cannot be located.
-    stored.map_err(|fault| about(fault, || Damage { stream: Some(key.clone()), ..Damage::default() }))
+    stored.map_err(|fault| with_damage(fault, || Damage { stream: Some(key.clone()), ..Damage::default() }))
 }
 
-/// Records of one stream. A gap is a fault: what is missing is never passed over in silence.
+/// Reads records of one stream. A missing record is a fault.
 pub(crate) fn stream(
     connection: &Connection,
     hot: &Hot,
@@ -127,11 +126,12 @@ pub(crate) fn stream(
     bound: ReadBound,
 ) -> Result<Vec<Record>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    page(connection, &parts, key, from, bound, Vec::new()).map_err(|fault| up_to_end(fault, hot, key, from))
+    page(connection, &parts, key, from, bound, Vec::new())
+        .map_err(|fault| damage_to_end(fault, hot, key, from))
 }
 
-/// Where the row of a stream is damaged, all of it is: to where it ends, if that is known from what is hot.
-fn up_to_end(mut fault: Fault, hot: &Hot, key: &StreamKey, from: u64) -> Fault {
+/// Sets the damaged range of a stream with a damaged row: all of it, up to its end if the hot index knows it.
+fn damage_to_end(mut fault: Fault, hot: &Hot, key: &StreamKey, from: u64) -> Fault {
     let end = hot.known(key).map(|known| known.next_sequence).filter(|end| *end > from);
     if let (Some(end), Some(damage)) = (end, &mut fault.damage)
         && damage.sequences.is_none()
@@ -141,8 +141,8 @@ fn up_to_end(mut fault: Fault, hot: &Hot, key: &StreamKey, from: u64) -> Fault {
     fault
 }
 
-/// The same records, written one after the other. Where a page holds something already, it ends before the
-/// chunk that it cannot take whole, so that no chunk is read twice.
+/// Reads the same records into one page of bytes. A page that is not empty ends before a chunk that does not fit, so
+/// that no chunk is read twice.
 pub(crate) fn record_page(
     connection: &Connection,
     hot: &Hot,
@@ -153,38 +153,38 @@ pub(crate) fn record_page(
     pages: &Arc<Pages>,
 ) -> Result<Option<RecordPage>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    let filling = WrittenPage { write, pages, out: BytesMut::new(), ends: None };
-    let page = page(connection, &parts, key, from, bound, filling);
-    let WrittenPage { out, ends, .. } = page.map_err(|fault| up_to_end(fault, hot, key, from))?;
+    let sink = WrittenPage { write, pages, out: BytesMut::new(), ends: None };
+    let page = page(connection, &parts, key, from, bound, sink);
+    let WrittenPage { out, ends, .. } = page.map_err(|fault| damage_to_end(fault, hot, key, from))?;
     Ok(ends.map(|(first, last)| RecordPage { bytes: pages.page(out), first, last }))
 }
 
-/// Where the records of a page go.
-trait Filling {
+/// Receives the records of a page.
+trait RecordSink {
     /// Whether a page may end before its bound where the next chunk does not fit.
     const ENDS_WITH_CHUNKS: bool;
 
-    /// So many bytes are about to come.
-    fn expect(&mut self, bytes: usize, records: usize);
+    /// So many bytes are with_damage to come.
+    fn reserve(&mut self, bytes: usize, records: usize);
 
     fn take(&mut self, position: u64, sequence: u64, bytes: &[u8]);
 }
 
-impl Filling for Vec<Record> {
+impl RecordSink for Vec<Record> {
     const ENDS_WITH_CHUNKS: bool = false;
 
-    fn expect(&mut self, _bytes: usize, _records: usize) {}
+    fn reserve(&mut self, _bytes: usize, _records: usize) {}
 
     fn take(&mut self, position: u64, sequence: u64, bytes: &[u8]) {
         self.push(Record { position, sequence, bytes: Bytes::copy_from_slice(bytes) });
     }
 }
 
-/// The chain over the records; they themselves are not kept.
-impl Filling for ChainValue {
+/// Computes the chain over the records without storing them.
+impl RecordSink for ChainValue {
     const ENDS_WITH_CHUNKS: bool = false;
 
-    fn expect(&mut self, _bytes: usize, _records: usize) {}
+    fn reserve(&mut self, _bytes: usize, _records: usize) {}
 
     fn take(&mut self, _position: u64, _sequence: u64, bytes: &[u8]) {
         *self = self.then(bytes);
@@ -199,10 +199,10 @@ struct WrittenPage<'f> {
     ends: Option<(u64, u64)>,
 }
 
-impl Filling for WrittenPage<'_> {
+impl RecordSink for WrittenPage<'_> {
     const ENDS_WITH_CHUNKS: bool = true;
 
-    fn expect(&mut self, bytes: usize, records: usize) {
+    fn reserve(&mut self, bytes: usize, records: usize) {
         let bytes = bytes + records * WRITTEN_EXTRA_BYTES;
         if self.out.capacity() == 0 {
             self.out = self.pages.buffer(bytes);
@@ -217,45 +217,45 @@ impl Filling for WrittenPage<'_> {
     }
 }
 
-/// What a writer is guessed to add to a record.
+/// The estimated bytes that a page writer adds per record.
 const WRITTEN_EXTRA_BYTES: usize = 24;
 
-/// A page, after the index was read, however long ago.
-fn page<F: Filling>(
+/// Fills a page from a snapshot that is newer than `parts`.
+fn page<F: RecordSink>(
     connection: &Connection,
     parts: &[Part],
     key: &StreamKey,
     from: u64,
     bound: ReadBound,
-    filling: F,
+    sink: F,
 ) -> Result<F, Fault> {
     let snapshot = snapshot(connection)?;
     let stored = tail_of(&snapshot, key)?;
-    let Some(stored) = stored else { return Ok(filling) };
-    let mut page = PageReader::new(key, from.max(stored.first_sequence), bound, filling);
+    let Some(stored) = stored else { return Ok(sink) };
+    let mut page = PageReader::new(key, from.max(stored.first_sequence), bound, sink);
     match page.sealed(&snapshot, &stored).and_then(|()| page.hot(&snapshot, &stored, parts)) {
         // Records before damage are returned; a read that begins at the damage fails.
-        Err(fault) if page.taken == 0 => Err(page.about(&snapshot, &stored, parts, fault)),
-        _ => Ok(page.filling),
+        Err(fault) if page.taken == 0 => Err(page.with_damage(&snapshot, &stored, parts, fault)),
+        _ => Ok(page.sink),
     }
 }
 
-/// A page of one stream as it fills.
+/// A page of one stream that is being filled.
 struct PageReader<'k, F> {
     key: &'k StreamKey,
     next: u64,
     count: usize,
     bound: ReadBound,
     meter: Meter,
-    filling: F,
+    sink: F,
     taken: usize,
     bytes: usize,
 }
 
-impl<'k, F: Filling> PageReader<'k, F> {
-    fn new(key: &'k StreamKey, next: u64, bound: ReadBound, filling: F) -> Self {
+impl<'k, F: RecordSink> PageReader<'k, F> {
+    fn new(key: &'k StreamKey, next: u64, bound: ReadBound, sink: F) -> Self {
         let (count, meter) = (bound.count.max(1), bound.meter());
-        PageReader { key, next, count, bound, meter, filling, taken: 0, bytes: 0 }
+        PageReader { key, next, count, bound, meter, sink, taken: 0, bytes: 0 }
     }
 
     fn sealed(&mut self, connection: &Connection, stored: &StreamTail) -> Result<(), Fault> {
@@ -267,14 +267,14 @@ impl<'k, F: Filling> PageReader<'k, F> {
             if self.is_full() {
                 return Ok(false);
             }
-            self.expect(chunk.first_sequence.max(self.next))?;
+            self.check_next(chunk.first_sequence.max(self.next))?;
             let bytes = chunk.bytes_from(self.next);
             if F::ENDS_WITH_CHUNKS && self.taken > 0 && self.bytes + bytes > self.bound.bytes {
                 full = true;
                 return Ok(false);
             }
-            let left = usize::try_from(chunk.end().saturating_sub(self.next)).unwrap_or(usize::MAX);
-            self.filling.expect(bytes.min(self.bound.bytes), left.min(self.count));
+            let remaining = usize::try_from(chunk.end().saturating_sub(self.next)).unwrap_or(usize::MAX);
+            self.sink.reserve(bytes.min(self.bound.bytes), remaining.min(self.count));
             while let Some((position, bytes)) = chunk.record(self.next) {
                 if !self.take(position, bytes) {
                     full = true;
@@ -284,7 +284,7 @@ impl<'k, F: Filling> PageReader<'k, F> {
             full = self.is_well_filled();
             Ok(!full)
         })?;
-        if full || self.is_full() { Ok(()) } else { self.expect(stored.next_sequence) }
+        if full || self.is_full() { Ok(()) } else { self.check_next(stored.next_sequence) }
     }
 
     fn hot(&mut self, connection: &Connection, stored: &StreamTail, parts: &[Part]) -> Result<(), Fault> {
@@ -299,7 +299,7 @@ impl<'k, F: Filling> PageReader<'k, F> {
             if self.is_full() {
                 break;
             }
-            self.expect(part.first_sequence.max(self.next))?;
+            self.check_next(part.first_sequence.max(self.next))?;
             if self.is_well_filled() {
                 break;
             }
@@ -309,9 +309,9 @@ impl<'k, F: Filling> PageReader<'k, F> {
                     slot.stream == stored.id && slot.sequence >= self.next && slot.sequence < end
                 };
                 let bytes: usize = group.slots.iter().filter(ours).map(|slot| slot.range.len()).sum();
-                let left = usize::try_from(end - self.next).unwrap_or(usize::MAX);
-                let room = self.bound.bytes.saturating_sub(self.bytes);
-                self.filling.expect(bytes.min(room), left.min(self.count - self.taken));
+                let remaining = usize::try_from(end - self.next).unwrap_or(usize::MAX);
+                let free = self.bound.bytes.saturating_sub(self.bytes);
+                self.sink.reserve(bytes.min(free), remaining.min(self.count - self.taken));
                 for (position, slot, bytes) in group.records() {
                     let ours = slot.stream == stored.id && slot.sequence == self.next && self.next < end;
                     if ours && !self.take(position, bytes) {
@@ -323,13 +323,19 @@ impl<'k, F: Filling> PageReader<'k, F> {
             if full {
                 return Ok(());
             }
-            self.expect(end)?;
+            self.check_next(end)?;
         }
         Ok(())
     }
 
-    /// Adds to damage how far it goes: to the start of the next chunk, or to the end of one append.
-    fn about(&self, connection: &Connection, stored: &StreamTail, parts: &[Part], fault: Fault) -> Fault {
+    /// Adds the range to a fault of damage: up to the next chunk, or to the end of one append.
+    fn with_damage(
+        &self,
+        connection: &Connection,
+        stored: &StreamTail,
+        parts: &[Part],
+        fault: Fault,
+    ) -> Fault {
         let sealed_end = || match layout::chunk_after(connection, stored.id, self.next) {
             Ok(Some(first)) => first.min(stored.next_sequence),
             Ok(None) | Err(_) => stored.next_sequence,
@@ -342,14 +348,14 @@ impl<'k, F: Filling> PageReader<'k, F> {
         let is_sealed = self.next < stored.next_sequence;
         let end = if is_sealed { Some(sealed_end()) } else { hot_end() };
         let sequences = end.map(|end| self.next..=end - 1);
-        about(fault, || Damage { stream: Some(self.key.clone()), sequences, positions: None })
+        with_damage(fault, || Damage { stream: Some(self.key.clone()), sequences, positions: None })
     }
 
     fn take(&mut self, position: u64, bytes: &[u8]) -> bool {
         if !self.meter.admits(bytes.len()) {
             return false;
         }
-        self.filling.take(position, self.next, bytes);
+        self.sink.take(position, self.next, bytes);
         self.taken += 1;
         self.bytes += bytes.len();
         self.next += 1;
@@ -367,7 +373,7 @@ impl<'k, F: Filling> PageReader<'k, F> {
     }
 
     /// Checks that the next record is the expected one.
-    fn expect(&self, found: u64) -> Result<(), Fault> {
+    fn check_next(&self, found: u64) -> Result<(), Fault> {
         if found == self.next {
             return Ok(());
         }
@@ -393,18 +399,18 @@ mod tests {
     use crate::tails::Tails;
     use crate::{schema, seal};
 
-    /// What the writer does, without its thread.
-    struct Hand {
+    /// A writer without its thread.
+    struct TestWriter {
         connection: Connection,
         tails: Tails,
         hot: Hot,
     }
 
-    impl Hand {
+    impl TestWriter {
         fn new() -> Self {
             let connection = Connection::open_in_memory().unwrap();
             schema::migrate(&connection, "a database in memory").unwrap();
-            Hand { connection, tails: Tails::new(8), hot: Hot::default() }
+            TestWriter { connection, tails: Tails::new(8), hot: Hot::default() }
         }
 
         fn append(&mut self, append: &Append) {
@@ -417,12 +423,12 @@ mod tests {
                 fresh_rows_max: 1,
             };
             let mut group = Group::begin(&self.connection, &mut self.tails, shared, &mut written);
-            group.land(append).unwrap().unwrap();
+            group.add(append).unwrap().unwrap();
             group.finish().unwrap();
-            written.remember(&self.hot, &pending_rows, &mut journal);
+            written.publish(&self.hot, &pending_rows, &mut journal);
         }
 
-        /// Puts the oldest records of so many groups into chunks. The groups stay.
+        /// Seals the records of so many oldest groups. The groups stay.
         fn seal(&mut self, groups: u64) -> Vec<Unit> {
             // Of two records each.
             let most = Totals { records: 2 * groups, bytes: u64::MAX };
@@ -436,58 +442,58 @@ mod tests {
             };
             window.pieces(all).unwrap();
             let units = window.units().unwrap();
-            self.hot.sealed(seal::land(&self.connection, &pieces).unwrap());
+            self.hot.add_sealed(seal::write_chunks(&self.connection, &pieces).unwrap());
             units
         }
 
-        fn take_away(&mut self, units: &[Unit]) {
-            seal::take_away(&self.connection, units).unwrap();
+        fn remove_groups(&mut self, units: &[Unit]) {
+            seal::remove_groups(&self.connection, units).unwrap();
             for unit in units {
-                self.hot.taken_away(unit.last_position, &unit.streams);
+                self.hot.remove_groups(unit.last_position, &unit.streams);
             }
         }
     }
 
-    /// However much happens between reading the index and taking the snapshot, nothing is read twice,
-    /// nothing is missed that existed when the index was read, and nothing removed reappears.
+    /// Between reading the index and taking the snapshot the writer may seal, remove and append. Nothing is read twice,
+    /// no indexed record is missed, and no removed record appears.
     #[test]
-    fn what_the_index_told_is_found_wherever_it_is_by_now() {
+    fn indexed_records_are_found_hot_or_sealed() {
         let key: StreamKey = "a".into();
-        let mut hand = Hand::new();
+        let mut writer = TestWriter::new();
         for n in 0..6 {
-            hand.append(&both(records("a", n, &[&[n as u8]]), records("b", n, &[b"other"])));
+            writer.append(&both(records("a", n, &[&[n as u8]]), records("b", n, &[b"other"])));
         }
-        let parts = hand.hot.parts(&key, 0, limits::APPENDS_WAITING_MAX);
+        let parts = writer.hot.parts(&key, 0, limits::APPENDS_WAITING_MAX);
         assert_eq!(parts.len(), 6);
-        let check = |hand: &Hand, expected: std::ops::Range<u64>, what: &str| {
+        let check = |writer: &TestWriter, expected: std::ops::Range<u64>, what: &str| {
             for from in 0..6 {
-                let read = page(&hand.connection, &parts, &key, from, ALL, Vec::<Record>::new()).unwrap();
+                let read = page(&writer.connection, &parts, &key, from, ALL, Vec::<Record>::new()).unwrap();
                 let sequences: Vec<u64> = read.iter().map(|record| record.sequence).collect();
                 let expected = expected.clone().filter(|sequence| *sequence >= from);
                 assert_eq!(sequences, expected.collect::<Vec<_>>(), "{what}, from {from}");
             }
         };
-        check(&hand, 0..6, "at once");
+        check(&writer, 0..6, "at once");
         for sealed in 1..4 {
-            let units = hand.seal(1);
-            check(&hand, 0..6, &format!("{sealed} groups were sealed, the last is there still"));
-            hand.take_away(&units);
-            check(&hand, 0..6, &format!("{sealed} groups were sealed"));
+            let units = writer.seal(1);
+            check(&writer, 0..6, &format!("{sealed} groups were sealed, the last still exists"));
+            writer.remove_groups(&units);
+            check(&writer, 0..6, &format!("{sealed} groups were sealed"));
         }
         // Of which the groups stay for now.
-        hand.seal(1);
-        hand.append(&records("a", 6, &[b"later"]));
-        check(&hand, 0..6, "what came later is for who asks later");
-        hand.append(&cut("a", 2));
-        check(&hand, 2..6, "sealed records were taken away");
-        hand.append(&cut("a", 5));
-        check(&hand, 5..6, "hot records were taken away");
-        let units = hand.seal(4);
-        check(&hand, 5..7, "all was sealed, and tells what is there");
-        hand.take_away(&units);
-        check(&hand, 5..7, "all was sealed and the groups are gone");
-        assert_eq!(hand.hot.totals(), (Totals::default(), layout::totals(&hand.connection).unwrap()));
-        assert_eq!(stream(&hand.connection, &hand.hot, &key, 0, ALL).unwrap().len(), 2);
+        writer.seal(1);
+        writer.append(&records("a", 6, &[b"later"]));
+        check(&writer, 0..6, "later records are not in the index");
+        writer.append(&cut("a", 2));
+        check(&writer, 2..6, "sealed records were removed");
+        writer.append(&cut("a", 5));
+        check(&writer, 5..6, "hot records were removed");
+        let units = writer.seal(4);
+        check(&writer, 5..7, "all was sealed, and the snapshot is complete");
+        writer.remove_groups(&units);
+        check(&writer, 5..7, "all was sealed and the groups were removed");
+        assert_eq!(writer.hot.totals(), (Totals::default(), layout::totals(&writer.connection).unwrap()));
+        assert_eq!(stream(&writer.connection, &writer.hot, &key, 0, ALL).unwrap().len(), 2);
     }
 
     fn numbered() -> PageWriter {
@@ -501,16 +507,17 @@ mod tests {
     #[test]
     fn pages_that_are_half_full_end_with_their_chunk_or_group() {
         let key: StreamKey = "a".into();
-        let (mut hand, pages) = (Hand::new(), Arc::new(Pages::default()));
+        let (mut writer, pages) = (TestWriter::new(), Arc::new(Pages::default()));
         for n in 0..3 {
-            hand.append(&records("a", n * 3, &[b"xxxx", b"yyyy", b"zzzz"]));
+            writer.append(&records("a", n * 3, &[b"xxxx", b"yyyy", b"zzzz"]));
         }
-        let check = |hand: &Hand, what: &str| {
+        let check = |writer: &TestWriter, what: &str| {
             for (bytes, ends) in [(4, &[0, 1, 2, 3, 4, 5, 6, 7, 8][..]), (23, &[2, 5, 8]), (40, &[5, 8])] {
                 let bound = ReadBound { count: 100, bytes };
                 let (mut next, mut found, mut text) = (0, Vec::new(), Vec::new());
                 while let Some(page) =
-                    record_page(&hand.connection, &hand.hot, &key, next, bound, &numbered(), &pages).unwrap()
+                    record_page(&writer.connection, &writer.hot, &key, next, bound, &numbered(), &pages)
+                        .unwrap()
                 {
                     assert_eq!(page.first, next, "{what}, {bytes} bytes");
                     next = page.last + 1;
@@ -521,10 +528,10 @@ mod tests {
                 assert_eq!(text, b"0:xxxx1:yyyy2:zzzz3:xxxx4:yyyy5:zzzz6:xxxx7:yyyy8:zzzz", "{what}");
             }
         };
-        check(&hand, "hot");
-        hand.seal(1);
-        check(&hand, "one group is sealed");
-        hand.seal(2);
-        check(&hand, "all is sealed");
+        check(&writer, "hot");
+        writer.seal(1);
+        check(&writer, "one group is sealed");
+        writer.seal(2);
+        check(&writer, "all is sealed");
     }
 }

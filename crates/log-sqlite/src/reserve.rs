@@ -3,7 +3,7 @@
 //! SQLite writes before it frees, so a full disk could not be emptied. When an append that may use the reserve finds no
 //! space, the file is removed and the append is tried again. From then on the reserve is *spent*: ordinary appends are
 //! refused as full until the file can be created again, so that they do not take the space of the next deletion.
-//! See `docs/decisions/0032`. This must not know SQLite. Look at [`Reserve`].
+//! See `docs/decisions/0032`. This must not know SQLite. Start at [`Reserve`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,10 +17,10 @@ use crate::fault::FaultContext as _;
 use crate::folder::private;
 use crate::limits;
 
-/// Returns an error when the disk has not so many bytes for the file. For tests with a simulated disk.
+/// Returns an error when the disk has no space for so many bytes. For tests with a simulated disk.
 pub type ReserveGate = Arc<dyn Fn(u64) -> io::Result<()> + Send + Sync>;
 
-/// See the file's head. Cheap to clone; all clones speak of the same file.
+/// The reserve file. Cheap to clone; all clones share one file.
 #[derive(Clone)]
 pub(crate) struct Reserve {
     path: PathBuf,
@@ -30,31 +30,31 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// Names the file without touching it.
+    /// Uses this file; does not touch the disk.
     pub(crate) fn at(path: PathBuf, bytes: u64, gate: Option<ReserveGate>) -> Self {
         Reserve { path, bytes, gate, is_held: Arc::default() }
     }
 
-    /// Whether it was used up, or could not be made.
+    /// Whether the reserve is used up or could not be created.
     pub(crate) fn is_spent(&self) -> bool {
         !self.is_held.load(Ordering::Relaxed)
     }
 
-    /// Makes it, unless it is held.
-    pub(crate) fn make(&self) -> Result<(), Fault> {
+    /// Creates the file, unless it exists.
+    pub(crate) fn create(&self) -> Result<(), Fault> {
         if !self.is_spent() {
             return Ok(());
         }
-        let made = self.allocate();
-        if made.is_err() {
+        let outcome = self.allocate();
+        if outcome.is_err() {
             self.remove();
         }
-        made.context(&format!("reserving {} bytes in {}", self.bytes, self.path.display()))?;
+        outcome.context(&format!("reserving {} bytes in {}", self.bytes, self.path.display()))?;
         self.is_held.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Returns its space to the disk. `false`: there is none.
+    /// Frees the space of the file. Returns `false` without a file.
     pub(crate) fn spend(&self) -> bool {
         self.is_held.store(false, Ordering::Relaxed);
         self.remove()
@@ -88,11 +88,11 @@ impl Reserve {
     /// For file systems that cannot allocate without writing.
     fn write_zeros(&self, file: &mut File) -> io::Result<()> {
         let zeros = vec![0; limits::RESERVE_PIECE_BYTES];
-        let mut left = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        while left > 0 {
-            let piece = left.min(zeros.len());
+        let mut remaining = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        while remaining > 0 {
+            let piece = remaining.min(zeros.len());
             file.write_all(&zeros[..piece])?;
-            left -= piece;
+            remaining -= piece;
         }
         file.sync_data()
     }
@@ -128,23 +128,23 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_real_space_and_gives_it_back() {
+    fn the_reserve_takes_real_space_and_returns_it() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = limits::RESERVE_PIECE_BYTES as u64 * 2 + 1;
         let reserve = Reserve::at(folder.path().join("reserve"), bytes, None);
-        assert!(reserve.is_spent() && !reserve.spend(), "there is none yet");
-        reserve.make().unwrap();
+        assert!(reserve.is_spent() && !reserve.spend(), "no file exists yet");
+        reserve.create().unwrap();
         assert!(!reserve.is_spent());
         assert!(allocated(&reserve) >= bytes, "no hole");
-        // Another process finds it and holds it as its own.
+        // Another process uses the existing file.
         let next = Reserve::at(reserve.path.clone(), bytes, None);
-        next.make().unwrap();
+        next.create().unwrap();
         assert!(next.spend() && next.is_spent());
         assert_eq!(allocated(&next), 0);
     }
 
     #[test]
-    fn what_cannot_allocate_is_written() {
+    fn a_reserve_that_cannot_be_allocated_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = limits::RESERVE_PIECE_BYTES as u64 * 2 + 1;
         let reserve = Reserve::at(folder.path().join("reserve"), bytes, None);
@@ -154,22 +154,22 @@ mod tests {
     }
 
     #[test]
-    fn without_space_nothing_is_left_of_it_and_it_is_made_later() {
+    fn without_space_no_file_remains_and_it_is_created_later() {
         let folder = tempfile::tempdir().unwrap();
-        let room = Arc::new(AtomicU64::new(10));
+        let free = Arc::new(AtomicU64::new(10));
         let gate: ReserveGate = {
-            let room = room.clone();
-            Arc::new(move |bytes| match bytes <= room.load(Ordering::SeqCst) {
+            let free = free.clone();
+            Arc::new(move |bytes| match bytes <= free.load(Ordering::SeqCst) {
                 true => Ok(()),
                 false => Err(io::ErrorKind::StorageFull.into()),
             })
         };
         let reserve = Reserve::at(folder.path().join("reserve"), 4096, Some(gate));
-        let fault = reserve.make().unwrap_err();
+        let fault = reserve.create().unwrap_err();
         assert_eq!(fault.kind, FaultKind::Full, "{fault}");
         assert!(reserve.is_spent() && !reserve.path.exists());
-        room.store(4096, Ordering::SeqCst);
-        reserve.make().unwrap();
+        free.store(4096, Ordering::SeqCst);
+        reserve.create().unwrap();
         assert!(!reserve.is_spent());
     }
 }

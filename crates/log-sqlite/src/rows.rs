@@ -1,6 +1,6 @@
 //! The table of rows: small values in named spaces, in SQL.
 //!
-//! It knows neither transactions nor guards, and nothing of records.
+//! It must not know transactions, guards or records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,8 +57,7 @@ pub(crate) fn sum(space: &str, key: &str, version: u64, value: &[u8]) -> i64 {
 pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>> {
     let row = found(connection, space, key)?;
     if row.is_none() {
-        // A row that was not found may exist under a name that was changed on the disk. It is then next to the place
-        // where it was searched.
+        // A missing row may exist under a name that damage changed. Then a neighbour in the order is damaged.
         for before in [true, false] {
             check_beside(connection, (space, key), before, Some((space, key)))?;
         }
@@ -72,9 +71,9 @@ fn found(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>>
     Ok(row.map(|(_, row)| row))
 }
 
-/// The range is read to the first row that is not part of it, and the neighbours of both ends are checked as well:
-/// a row whose name was changed on the disk is one of these, or in between. So SQL bounds only the start of a walk;
-/// any further condition would silently skip such a row.
+/// Reads a range up to the first row outside it, and also checks the neighbours of both ends: a row whose name was
+/// changed by damage is among these or in between. So SQL bounds only the start; any further condition would skip such
+/// a row.
 pub(crate) fn rows(connection: &Connection, range: &RowRange, most: usize) -> Result<Vec<Row>> {
     let space = &*range.space;
     let (beyond_prefix, beyond_space) = (beyond(&range.prefix), format!("{space}\0"));
@@ -115,8 +114,8 @@ pub(crate) fn rows(connection: &Connection, range: &RowRange, most: usize) -> Re
     Ok(rows)
 }
 
-/// Checks the row next to a place, and what follows damaged rows that are certainly not of this space, or not the one
-/// that is `missing`.
+/// Checks the row next to a place in the order. Damaged rows that certainly belong to another space, or are not the
+/// `missing` one, are skipped.
 fn check_beside(
     connection: &Connection,
     (space, key): (&str, &str),
@@ -135,7 +134,7 @@ fn check_beside(
     for passed in 0.. {
         let Some(row) = rows.next()? else { break };
         let error = match stored_row(row) {
-            // A damaged row that is not in its place, and so hid this one, was between.
+            // A damaged row out of order was in between and hid this one.
             Ok((next, row)) if missing == Some((&next, &row.key)) => {
                 return Err(
                     damaged.unwrap_or_else(|| altered(&format!("what is beside row {next}/{}", row.key)))
@@ -157,15 +156,15 @@ fn check_beside(
     Ok(())
 }
 
-/// Whether a damaged row has the name of another space, of which whole rows exist. Names of spaces differ in several
-/// bytes, and what damage makes of one is hardly another that exists.
+/// Whether a damaged row has the name of another space with whole rows. Names of spaces differ in several bytes, so
+/// damage hardly turns one into another.
 fn is_of_other_space(connection: &Connection, owner: &[u8], space: &str) -> Result<bool> {
     let Some(owner) = str::from_utf8(owner).ok().filter(|owner| *owner != space) else { return Ok(false) };
     let mut statement = connection.prepare_cached(columns!("WHERE space = ?1 ORDER BY key"))?;
     let mut rows = statement.query([owner])?;
     for _ in 0..DAMAGED_ROWS_MAX {
         match rows.next()?.map(stored_row) {
-            // Beside rows that are not in their places, SQLite may show those of other spaces.
+            // Next to rows out of order, SQLite may return rows of other spaces.
             Some(Ok((found, _))) if found == owner => return Ok(true),
             Some(Err(error)) if !is_of_row(&error) => return Err(error),
             Some(_) => {}
@@ -175,15 +174,15 @@ fn is_of_other_space(connection: &Connection, owner: &[u8], space: &str) -> Resu
     Ok(false)
 }
 
-/// Whether a damaged row's name was not made of the missing one by damage: it has a name's characters only, so it was not
-/// overwritten with other bytes, and it differs in more than a few.
+/// Whether damage cannot have turned the missing name into this one: it has only valid characters, so it was not
+/// overwritten, and it differs in more than a few bytes.
 fn is_other_name(name: (&[u8], &[u8]), missing: (&str, &str)) -> bool {
     let is_written = |byte: &u8| byte.is_ascii_alphanumeric() || b"._/-".contains(byte);
     let (name, missing) = ([name.0, name.1].concat(), [missing.0, missing.1].concat());
     name.iter().all(is_written) && differing(&name, missing.as_bytes()) >= NAME_BYTES_CHANGED
 }
 
-/// How many bytes two names do not have in common.
+/// The number of differing bytes of two names.
 fn differing(one: &[u8], other: &[u8]) -> usize {
     let same = |(one, other): &(&u8, &u8)| one == other;
     if one.len() == other.len() {
@@ -195,7 +194,7 @@ fn differing(one: &[u8], other: &[u8]) -> usize {
     one.len().max(other.len()) - end
 }
 
-/// Shows each row, or that it is damaged, to the end of the table or to where SQLite cannot read on.
+/// Passes the result of reading each row to a closure, up to the end of the table or to where SQLite cannot continue.
 pub(crate) fn all(connection: &Connection, each: &mut dyn FnMut(Result<()>)) -> Result<()> {
     let mut statement = connection.prepare(columns!("ORDER BY space, key"))?;
     let mut rows = statement.query([])?;
@@ -207,8 +206,8 @@ pub(crate) fn all(connection: &Connection, each: &mut dyn FnMut(Result<()>)) -> 
 
 // ---- damage ----
 
-/// The whole rows of a range and the damaged ones that may be part of it, by a look at the whole table: damage may have
-/// moved a row out of the order in which a range is found.
+/// The whole rows of a range and the damaged ones that may be part of it. It reads the whole table, because damage may
+/// have moved a row out of order.
 pub(crate) fn whole_rows(connection: &Connection, range: &RowRange, most: usize) -> Result<WholeRows> {
     let (space, prefix) = (&*range.space, &*range.prefix);
     let is_after = |key: &str| match range.after.as_deref() {
@@ -257,13 +256,13 @@ struct Gap<'g> {
 }
 
 impl Gap<'_> {
-    /// Whether one of them may have been part of a range, whatever its name is now.
+    /// Whether one of them may have been part of a range under its undamaged name.
     fn may_hold(&self, space: &str, prefix: &str, row: &DamagedRow) -> bool {
         let (key, owner) = (str::from_utf8(&row.key), str::from_utf8(&row.space));
         if owner == Ok(space) && key.is_ok_and(|key| key.starts_with(prefix)) {
             return true;
         }
-        // A name that fits its neighbour's space was not changed from a name of this space.
+        // A name in the space of its neighbour was not changed from a name of this space.
         let beside = [self.before, self.after].into_iter().flatten();
         if owner.is_ok_and(|owner| owner != space && beside.clone().any(|(other, _)| other == owner)) {
             return false;
@@ -315,12 +314,12 @@ fn scan(
     }
 }
 
-/// What a column holds, text or not.
+/// The bytes of a column, text or not.
 fn stored_bytes(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes> {
     Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_bytes().unwrap_or_default()))
 }
 
-/// Whether a failure is about what one row holds, so that the next can be read.
+/// Whether an error concerns the content of one row, so that the next can be read.
 pub(crate) fn is_of_row(error: &rusqlite::Error) -> bool {
     use rusqlite::Error;
     matches!(
@@ -333,8 +332,8 @@ pub(crate) fn is_of_row(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Removes rows by the bytes of their names as stored. Each is searched in the whole table: a changed name is
-/// not where its order puts it.
+/// Removes rows by the stored bytes of their names. Each is searched in the whole table, because a changed name is out
+/// of order.
 pub(crate) fn remove_damaged(connection: &Connection, damaged: &[DamagedRow]) -> Result<()> {
     for part in damaged.chunks(REMOVED_AT_A_TIME) {
         let one = "(CAST(space AS BLOB) = ? AND CAST(key AS BLOB) = ?)";
@@ -345,8 +344,8 @@ pub(crate) fn remove_damaged(connection: &Connection, damaged: &[DamagedRow]) ->
     Ok(())
 }
 
-/// Writes a row over whatever is there under its name. Its version is a new one, so that the page is written although the
-/// writer may still have it in memory as it was before it was damaged.
+/// Writes a row over any existing one of its name. The new version makes SQLite write the page, although its cache may
+/// still have the undamaged page.
 pub(crate) fn rewrite(connection: &Connection, space: &str, key: &str, value: &[u8]) -> Result<()> {
     let version = match row_version(connection, space, key) {
         Ok(version) => version.unwrap_or(0),
@@ -362,11 +361,11 @@ pub(crate) fn exists(connection: &Connection, space: &str, key: &str) -> Result<
     connection.prepare_cached(sql)?.exists([space, key])
 }
 
-/// The least string greater than all that begin with `prefix`; `None` when there is none.
+/// The least string greater than all with this prefix; `None` if there is none.
 fn beyond(prefix: &str) -> Option<String> {
     let mut left = prefix.to_owned();
     while let Some(last) = left.pop() {
-        // Order of UTF-8 bytes is order of characters, so the next character is the next place.
+        // UTF-8 bytes sort like characters, so the next character gives the next string.
         if let Some(next) = (last..=char::MAX).nth(1) {
             left.push(next);
             return Some(left);
@@ -375,7 +374,7 @@ fn beyond(prefix: &str) -> Option<String> {
     None
 }
 
-/// The space of a row, and the row, if it is what was written.
+/// The space of a row, and the row, if its checksum fits.
 fn stored_row(row: &rusqlite::Row<'_>) -> Result<(String, Row)> {
     let (space, key): (String, Arc<str>) = (row.get(0)?, row.get(1)?);
     let (version, value) = (number(row, 2)?, bytes(row, 3)?);

@@ -33,20 +33,20 @@ pub use crate::blobs::BlobsCopied;
 use crate::fault::corrupt;
 use crate::folder::{blobs_in, database_in, high_water_in, lock_in};
 use crate::high_water::{self, ReadMark};
-use crate::packing::NOBODY;
+use crate::packing::NO_STREAM;
 
 /// The stream and sequence that a record itself names; `None` when it is not a possible record. Compared with the index
 /// of the hot part.
 pub type Claim = dyn Fn(&[u8]) -> Option<(String, u64)>;
 
-/// A store as far as it can be read. It is held until this is dropped.
+/// The readable content of a store, which stays locked until this is dropped.
 pub struct Salvage {
     image: Image,
     _lock: Option<File>,
     streams: Vec<Stream>,
     rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
     blobs: Blobs,
-    /// What could not be read.
+    /// Unreadable content.
     pub damage: Damage,
 }
 
@@ -55,7 +55,7 @@ pub struct Salvage {
 pub struct Damage {
     /// Pages of the database that belong to it and cannot be read.
     pub pages: u64,
-    /// Rows of tables that cannot be read, of whatever table.
+    /// Unreadable rows of all tables.
     pub rows: u64,
     /// Frames of the write-ahead log that were changed.
     pub frames: u64,
@@ -66,46 +66,46 @@ pub struct Damage {
     pub nameless_records: u64,
 }
 
-/// A stream and what can be kept of it.
+/// A stream and its salvageable records.
 #[derive(Debug, Clone)]
 pub struct Stream {
     pub key: StreamKey,
-    /// Where it begins: 0, or where it was cut.
+    /// The first sequence: 0, or where the stream was cut.
     pub first_sequence: u64,
-    /// The end of what is kept: each record from the first one to this is there.
+    /// The sequence after the last kept record; all records before it are kept.
     pub end: u64,
-    /// Up to here the bytes are proven to be those that were written.
+    /// The bytes of the records before this are proven to be unaltered.
     pub proven_end: u64,
     /// The records before this are known to have existed.
     pub known_end: u64,
     /// The chain before the first record that is kept, and after the last.
     pub start: ChainValue,
     pub head: ChainValue,
-    /// Nothing but its tombstone is left.
+    /// Only its tombstone remains.
     pub erased: bool,
     /// Its first records are missing although nothing shows that they were removed.
     pub lost_beginning: bool,
-    /// Records that follow what is kept, but not without a gap.
+    /// The number of readable records after a gap.
     pub beyond: u64,
-    /// Whether records at later positions than its last one are missing, which may have been its own.
-    pub may_have_gone_on: bool,
+    /// Whether missing records at later positions may have belonged to it.
+    pub may_continue: bool,
     id: i64,
-    woven: RebuiltStream,
+    rebuilt: RebuiltStream,
     tombstone: Option<rebuild::Tombstone>,
 }
 
 impl Stream {
-    /// Of the last record that is kept; 0 when none is.
+    /// The position of the last kept record; 0 if none is kept.
     pub fn last_position(&self) -> u64 {
-        self.tombstone.map_or(self.woven.last_position(), |tombstone| tombstone.last_position)
+        self.tombstone.map_or(self.rebuilt.last_position(), |tombstone| tombstone.last_position)
     }
 
-    /// Whether nothing of it can be kept.
+    /// Whether no record can be kept.
     pub fn is_lost(&self) -> bool {
         !self.erased && self.end == self.first_sequence
     }
 
-    /// Whether everything that is known to have been there is kept and proven.
+    /// Whether all records that are known to have existed are kept and proven.
     pub fn is_whole(&self) -> bool {
         self.erased || (!self.is_lost() && !self.lost_beginning && self.proven_end == self.known_end)
     }
@@ -120,7 +120,7 @@ pub struct SalvagedRow<'s> {
 }
 
 impl Salvage {
-    /// Reads a data folder that no server holds. `claim` reads the place that a record itself names.
+    /// Reads a data folder that no server holds. `claim` reads the stream and sequence that a record itself names.
     pub fn read(data_dir: &Path, claim: &Claim) -> Result<Self, Fault> {
         let database = database_in(data_dir);
         if !data_dir.is_dir() || !(database.exists() || image::log_of(&database).exists()) {
@@ -159,7 +159,7 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// All streams of which anything is known, by name.
+    /// All known streams, by name.
     pub fn streams(&self) -> &[Stream] {
         &self.streams
     }
@@ -168,23 +168,23 @@ impl Salvage {
         self.rows.iter().map(|((space, key), (_, value))| SalvagedRow { space, key, value })
     }
 
-    /// Whether there is a blob of this name, right or not.
+    /// Whether a blob of this name exists, correct or not.
     pub fn has_blob(&self, hash: &str) -> bool {
-        self.blobs.is_there(hash)
+        self.blobs.exists(hash)
     }
 
-    /// Shows the records of a stream that are kept.
+    /// Passes the kept records of a stream to a closure.
     pub fn kept(&mut self, stream: &Stream, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), Fault> {
-        show(&mut self.image, stream.id, &stream.woven.kept, &mut |sequence, _, bytes| {
+        show(&mut self.image, stream.id, &stream.rebuilt.kept, &mut |sequence, _, bytes| {
             each(sequence, bytes);
             Ok(())
         })
     }
 
-    /// Some of the records of a stream that are kept, from a sequence on: those of one row of the store.
+    /// A page of the kept records of a stream from a sequence on: those of one row of the store.
     pub fn page(&mut self, stream: &Stream, from: u64) -> Result<Vec<Bytes>, Fault> {
         let mut page = Vec::new();
-        let piece = stream.woven.kept.iter().find(|(_, range)| range.contains(&from));
+        let piece = stream.rebuilt.kept.iter().find(|(_, range)| range.contains(&from));
         let piece: Vec<_> =
             piece.map(|(piece, range)| (piece.clone(), from..range.end)).into_iter().collect();
         show(&mut self.image, stream.id, &piece, &mut |_, _, bytes| {
@@ -194,16 +194,16 @@ impl Salvage {
         Ok(page)
     }
 
-    /// Shows the records of a stream that are readable and not kept, because others are missing before them.
+    /// Passes the readable records of a stream after a gap, which are not kept, to a closure.
     pub fn beyond(&mut self, stream: &Stream, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), Fault> {
-        show(&mut self.image, stream.id, &stream.woven.beyond, &mut |sequence, _, bytes| {
+        show(&mut self.image, stream.id, &stream.rebuilt.beyond, &mut |sequence, _, bytes| {
             each(sequence, bytes);
             Ok(())
         })
     }
 
-    /// Writes the streams and rows that are chosen into a new store, at a place where there is nothing yet. Streams of
-    /// which no record is kept are left out.
+    /// Writes the chosen streams and rows into a new store at `to`, which must not exist. Streams without kept records
+    /// are omitted.
     pub fn write(
         &mut self,
         to: &Path,
@@ -228,7 +228,7 @@ impl Salvage {
                 continue;
             };
             let stream = self.stream(id, &key, &pieces);
-            // Two numbers of one name: one row of the two is damaged, and what has more records is the stream.
+            // Two numbers have one name, so one row is damaged. The one with more records is the stream.
             match found.get(&key) {
                 Some(other) if other.end >= stream.end => {}
                 _ => drop(found.insert(key, stream)),
@@ -237,12 +237,12 @@ impl Salvage {
         let last_missing = last_missing(&positions);
         self.streams = found.into_values().collect();
         for stream in &mut self.streams {
-            let missing = self.damage.commits || stream.woven.last_position() < last_missing;
-            stream.may_have_gone_on = missing && !stream.erased;
+            let missing = self.damage.commits || stream.rebuilt.last_position() < last_missing;
+            stream.may_continue = missing && !stream.erased;
         }
     }
 
-    /// The name of a stream: the one that its chain begins with, else the one in its row, the index or its records.
+    /// The name of a stream: from its chain, else from its row, the index or its records.
     fn name(
         &mut self,
         id: i64,
@@ -273,47 +273,47 @@ impl Salvage {
     }
 
     fn stream(&mut self, id: i64, key: &str, pieces: &StreamPieces) -> Stream {
-        let woven = reassemble(key, pieces);
-        let mut head = woven.start;
-        let chained = show(&mut self.image, id, &woven.kept, &mut |_, _, bytes| {
+        let rebuilt = reassemble(key, pieces);
+        let mut head = rebuilt.start;
+        let chained = show(&mut self.image, id, &rebuilt.kept, &mut |_, _, bytes| {
             head = head.then(bytes);
             Ok(())
         });
         let tombstone = pieces.row.as_ref().filter(|row| row.erased).map(rebuild::Tombstone::of);
         Stream {
             key: key.into(),
-            first_sequence: woven.first_sequence,
-            end: woven.end,
-            proven_end: woven.proven_end,
-            known_end: woven.known_end,
-            start: woven.start,
+            first_sequence: rebuilt.first_sequence,
+            end: rebuilt.end,
+            proven_end: rebuilt.proven_end,
+            known_end: rebuilt.known_end,
+            start: rebuilt.start,
             head,
             erased: tombstone.is_some(),
-            lost_beginning: woven.lost_beginning || chained.is_err(),
-            beyond: woven.beyond.iter().map(|(_, range)| range.end - range.start).sum(),
-            may_have_gone_on: false,
+            lost_beginning: rebuilt.lost_beginning || chained.is_err(),
+            beyond: rebuilt.beyond.iter().map(|(_, range)| range.end - range.start).sum(),
+            may_continue: false,
             id,
-            woven,
+            rebuilt,
             tombstone,
         }
     }
 }
 
-/// Everything that was found, before it is put together.
+/// The content found on all pages, before it is reassembled.
 #[derive(Default)]
 struct FoundContent {
     streams: BTreeMap<i64, StreamPieces>,
     names: HashMap<i64, String>,
     rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
     journal: FoundChanges,
-    /// First and last of positions that are accounted for: their records are here, or were taken away.
+    /// Ranges of positions whose records were found or removed.
     positions: Vec<(u64, u64)>,
     broken: u64,
     children: BTreeSet<u32>,
     /// Those of them that hold the last rows of a table.
     last_children: BTreeSet<u32>,
     trees: BTreeSet<u32>,
-    /// Positions from which on something is there that cannot be read; `u64::MAX` where that is not known.
+    /// Positions from which on content is unreadable; `u64::MAX` where the position is unknown.
     unreadable_from: Vec<u64>,
 }
 
@@ -341,18 +341,18 @@ impl FoundContent {
         }
     }
 
-    /// Pages that a tree leads to and that are none of a tree.
+    /// The number of pages that a tree refers to and that are not tree pages.
     fn unreadable_pages(&self) -> u64 {
         self.children.difference(&self.trees).count() as u64
     }
 
-    /// The last position that is accounted for.
+    /// The last position that was found or removed.
     fn last_position(&self) -> u64 {
         self.positions.iter().map(|(_, last)| *last).max().unwrap_or(0)
     }
 
-    /// Whether what was written last may be among what cannot be read. Numbers of rows are positions in the hot part, and
-    /// never larger elsewhere.
+    /// Whether the newest content may be unreadable. Row numbers are positions in the hot part, and never larger
+    /// elsewhere.
     fn lost_end(&self) -> bool {
         let last = self.last_position();
         self.unreadable_from.iter().any(|from| *from > last) || !self.last_children.is_subset(&self.trees)
@@ -394,7 +394,7 @@ impl FoundContent {
             ClassifiedRow::Feed { first, spans } => {
                 let mut position = first;
                 for span in spans {
-                    if span.stream != NOBODY {
+                    if span.stream != NO_STREAM {
                         let stream = self.streams.entry(span.stream).or_default();
                         stream.known_end = stream.known_end.max(span.first_sequence + span.count);
                     }
@@ -434,15 +434,16 @@ impl FoundContent {
             if !group.index_sound {
                 self.unreadable_from.push(last);
             }
-            // Whose records are lost, the index says as long as it is sound itself; no other stream lost any here.
-            for slot in group.slots.iter().filter(|slot| group.index_sound && !slot.is_gone()) {
+            // A sound index names the streams with lost records; no other stream lost any here.
+            for slot in group.slots.iter().filter(|slot| group.index_sound && !slot.is_removed()) {
                 let stream = self.streams.entry(slot.stream).or_default();
                 stream.known_end = stream.known_end.max(slot.sequence + 1);
             }
             return;
         }
         let mut open: HashMap<i64, FoundRecords> = HashMap::new();
-        for (position, slot) in (group.first_position..).zip(&group.slots).filter(|(_, slot)| !slot.is_gone())
+        for (position, slot) in
+            (group.first_position..).zip(&group.slots).filter(|(_, slot)| !slot.is_removed())
         {
             // The sum covers the records and not the index with their streams.
             let claimed = claim(&group.joined[slot.range.clone()]);
@@ -476,7 +477,7 @@ impl FoundContent {
     }
 }
 
-/// Changes of rows by commits that are not in their table yet.
+/// Row changes that are only in the journal.
 #[derive(Default)]
 struct FoundChanges {
     first_needed: u64,
@@ -485,12 +486,12 @@ struct FoundChanges {
 
 impl FoundChanges {
     fn take(&mut self, first_needed: u64, rows: Vec<NewRow>) {
-        // Numbers begin again at 1 when the journal was emptied; then there are no others left.
+        // After the journal was emptied, numbers start at 1 again and no older ones exist.
         self.first_needed = self.first_needed.max(first_needed);
         self.rows.extend(rows);
     }
 
-    /// The rows of the table with what the journal made of them.
+    /// The rows of the table with the changes of the journal applied.
     fn over(
         mut self,
         mut rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
@@ -507,7 +508,7 @@ impl FoundChanges {
     }
 }
 
-/// The last position that is not accounted for; 0 when all up to the last one are.
+/// The last missing position; 0 if none is missing.
 fn last_missing(positions: &[(u64, u64)]) -> u64 {
     let (mut next, mut missing) = (1, 0);
     for (first, last) in positions {
@@ -519,24 +520,24 @@ fn last_missing(positions: &[(u64, u64)]) -> u64 {
     missing
 }
 
-/// Takes a record with its sequence and its position.
-type Each<'e> = &'e mut dyn FnMut(u64, u64, &[u8]) -> Result<(), Fault>;
+/// Receives the sequence, position and bytes of a record.
+type RecordVisitor<'e> = &'e mut dyn FnMut(u64, u64, &[u8]) -> Result<(), Fault>;
 
-/// Shows records of one stream, piece by piece.
+/// Passes records of one stream to a closure, piece by piece.
 fn show(
     image: &mut Image,
     stream: i64,
     pieces: &[(FoundRecords, Range<u64>)],
-    each: Each<'_>,
+    each: RecordVisitor<'_>,
 ) -> Result<(), Fault> {
     for (piece, wanted) in pieces {
-        let gone = || {
+        let changed = || {
             corrupt(format!(
                 "page {} was read twice with different content; check the disk for failures",
                 piece.place.page
             ))
         };
-        let row = row_at(image, piece.place).ok_or_else(gone)?;
+        let row = row_at(image, piece.place).ok_or_else(changed)?;
         match classify(row) {
             ClassifiedRow::Chunk(chunk) => {
                 for (sequence, (position, bytes)) in (chunk.first_sequence..).zip(&chunk.records) {
@@ -552,13 +553,13 @@ fn show(
                     }
                 }
             }
-            _ => return Err(gone()),
+            _ => return Err(changed()),
         }
     }
     Ok(())
 }
 
-/// The last position that the high-water mark names. 0 without a readable mark: then nothing is known of the store's end.
+/// The position of the high-water mark; 0 without a readable mark.
 fn acknowledged(data_dir: &Path) -> u64 {
     match high_water::read(&high_water_in(data_dir)) {
         Ok(ReadMark::Mark(mark)) => mark.position,
@@ -566,7 +567,7 @@ fn acknowledged(data_dir: &Path) -> u64 {
     }
 }
 
-/// Makes sure that no server holds the folder, without changing anything in it. Where there is no lock, none does.
+/// Locks the folder without changing it, so that no server holds it. A folder without a lock file needs no lock.
 fn hold(data_dir: &Path) -> Result<Option<File>, Fault> {
     let Ok(lock) = File::open(lock_in(data_dir)) else { return Ok(None) };
     match lock.try_lock_shared() {
@@ -575,7 +576,7 @@ fn hold(data_dir: &Path) -> Result<Option<File>, Fault> {
                 format!("the data folder {} is in use by a server; stop that server", data_dir.display());
             Err(Fault::new(FaultKind::Locked, Retry::Maybe, message))
         }
-        // A file system without locks, or a folder that can only be read.
+        // The file system has no locks, or the folder is read-only.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
     }
 }

@@ -132,7 +132,7 @@ const STEPS: &[SchemaStep] = &[
         SELECT run_id, sequence, envelope ->> '$.type', envelope ->> '$.occurred_at', envelope FROM log;
     "#,
     },
-    // 3: a record may be in a chunk and in its group; a release without this knowledge must not open the store.
+    // 3: a record may be in a chunk and in its group; older releases must not open the store.
     SchemaStep::Sql(
         r#"
     DROP VIEW events;
@@ -163,7 +163,7 @@ const STEPS: &[SchemaStep] = &[
         SELECT run_id, sequence, envelope ->> '$.type', envelope ->> '$.occurred_at', envelope FROM log;
     "#,
     ),
-    // 4: rows are changed in their table later; until then the newest state is here.
+    // 4: changed rows are written to their table later; until then the journal has the newest state.
     SchemaStep::Sql(
         r#"
     -- What rows are from one commit on. What lies before the newest one's `first_needed` is in the table.
@@ -175,7 +175,7 @@ const STEPS: &[SchemaStep] = &[
     ) STRICT;
     "#,
     ),
-    // 5: rows have checksums. Chunks of before have none, and are checked by their chain.
+    // 5: rows have checksums. Older chunks have none and are checked by their chain.
     SchemaStep::Moving { first: "", moving: sums::fill, last: "" },
 ];
 
@@ -193,14 +193,14 @@ enum SchemaStep {
 /// The schema this release writes.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
-/// Why a database is not opened.
+/// Why a database is refused.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It is in order, but not for us.
+    /// A sound database of another program or a newer release.
     NotOurs(Fault),
-    /// It was ours, and something in it is not as it was written.
+    /// A damaged database of this program.
     Damaged(Fault),
-    /// Anything else.
+    /// Any other failure.
     Failed(Fault),
 }
 
@@ -213,8 +213,8 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// Refuses a database that is not ours or is newer than we are; nothing is changed. Answers its schema:
-/// 0 for an empty one.
+/// Refuses a database of another program or a newer release, without changes. Returns its schema: 0 for an empty
+/// database.
 pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refusal> {
     let number = |pragma: &str| {
         connection
@@ -237,18 +237,18 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
         }
         return Ok(version);
     }
-    let things = connection
+    let objects = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
         .context(&format!("reading the tables of {name}"))?;
-    if (application, version, things) == (0, 0, 0) {
+    if (application, version, objects) == (0, 0, 0) {
         return Ok(0);
     }
     Err(Refusal::NotOurs(corrupt(format!(
-        "{name} belongs to another program (application id {application:#010x}, {things} tables and indexes); choose another data folder"
+        "{name} belongs to another program (application id {application:#010x}, {objects} tables and indexes); choose another data folder"
     ))))
 }
 
-/// Takes the steps that are missing, each in a transaction of its own.
+/// Runs the missing steps, each in a transaction of its own.
 pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal> {
     let version = identify(connection, name)?;
     for (step, next) in STEPS.iter().zip(1_i64..).skip(usize::try_from(version).unwrap_or(usize::MAX)) {
@@ -267,7 +267,7 @@ pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal
             run(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {next}; COMMIT"))
         };
         if let Err(fault) = take() {
-            // The connection is dropped with what it began; rolling back only makes that sooner.
+            // Dropping the connection would roll back too; this only does it sooner.
             drop(connection.execute_batch("ROLLBACK"));
             return Err(fault.into());
         }

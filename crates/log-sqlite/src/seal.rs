@@ -16,7 +16,7 @@ use crate::limits::MIGRATION_BATCH_BYTES;
 use crate::sums;
 
 /// Removes groups whose records are all sealed, oldest first.
-pub(crate) fn take_away(connection: &Connection, units: &[Unit]) -> Result<(), Fault> {
+pub(crate) fn remove_groups(connection: &Connection, units: &[Unit]) -> Result<(), Fault> {
     let Some(last) = units.last() else { return Ok(()) };
     layout::delete_groups(connection, last.last_position).context("removing sealed groups")?;
     for row in units.iter().flat_map(|unit| &unit.feed) {
@@ -26,10 +26,10 @@ pub(crate) fn take_away(connection: &Connection, units: &[Unit]) -> Result<(), F
 }
 
 /// Writes chunks. Returns how many records are newly sealed.
-pub(crate) fn land(connection: &Connection, pieces: &[SealedPiece]) -> Result<Totals, Fault> {
+pub(crate) fn write_chunks(connection: &Connection, pieces: &[SealedPiece]) -> Result<Totals, Fault> {
     let mut new = Totals::default();
     for piece in pieces {
-        land_one(connection, piece)?;
+        write_piece(connection, piece)?;
         new.more(piece.new);
     }
     if new.records > 0 {
@@ -41,7 +41,7 @@ pub(crate) fn land(connection: &Connection, pieces: &[SealedPiece]) -> Result<To
     Ok(new)
 }
 
-pub(crate) fn land_one(connection: &Connection, piece: &SealedPiece) -> Result<(), Fault> {
+pub(crate) fn write_piece(connection: &Connection, piece: &SealedPiece) -> Result<(), Fault> {
     let key = &piece.key;
     let context = format!("sealing records of stream {key}");
     let moved = || {
@@ -63,7 +63,7 @@ pub(crate) fn land_one(connection: &Connection, piece: &SealedPiece) -> Result<(
     layout::update_stream(connection, key, &piece.after).context(&context)
 }
 
-/// Brings a store of one row a record forward, inside an open transaction: everything is sealed.
+/// Migrates a store with one row per record, inside an open transaction: seals everything.
 pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
     let context = "sealing rows of one record each";
     // Rows are written with their checksums from the start.
@@ -73,18 +73,18 @@ pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
         let sql =
             "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams";
         let mut statement = connection.prepare(sql).context(context)?;
-        let told = statement.query_map([], layout::claimed_tail).context(context)?;
-        for told in told {
-            streams.push(told.context(context)?);
+        let tails = statement.query_map([], layout::claimed_tail).context(context)?;
+        for tail in tails {
+            streams.push(tail.context(context)?);
         }
     }
-    for (key, told) in &streams {
-        layout::update_stream(connection, key, &StreamTail::empty(told.id, key)).context(context)?;
+    for (key, tail) in &streams {
+        layout::update_stream(connection, key, &StreamTail::empty(tail.id, key)).context(context)?;
     }
     let mut all = Totals::default();
-    let mut land = |mut window: Window<'_>| -> Result<(), Fault> {
+    let mut write_chunks = |mut window: Window<'_>| -> Result<(), Fault> {
         window.pieces(&mut |piece| {
-            land_one(connection, &piece)?;
+            write_piece(connection, &piece)?;
             all.more(piece.new);
             Ok(true)
         })?;
@@ -104,16 +104,16 @@ pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
         let bytes = layout::bytes(row, 3).context(context)?;
         window.push(position, row.get(1).context(context)?, sequence, &bytes)?;
         if window.bytes() >= MIGRATION_BATCH_BYTES {
-            land(std::mem::replace(&mut window, Window::new(connection)))?;
+            write_chunks(std::mem::replace(&mut window, Window::new(connection)))?;
         }
     }
-    land(window)?;
+    write_chunks(window)?;
     layout::set_totals(connection, all).context(context)?;
-    for (key, told) in streams {
-        if layout::stream_tail(connection, &key).context(context)? != Some(told) {
+    for (key, tail) in streams {
+        if layout::stream_tail(connection, &key).context(context)? != Some(tail) {
             return Err(corrupt(format!(
                 "the records of stream {key} do not match its tail of {} and its head {}; they stay unchanged",
-                told.next_sequence, told.head
+                tail.next_sequence, tail.head
             )));
         }
     }

@@ -5,11 +5,11 @@
 //!   window 2:  write chunks, and in the same transactions remove the groups of window 1: their pages are
 //!              written once, with the new chunks, and not first with zeros
 //!   …
-//!   no window: remove what is left
+//!   no window: remove the remaining groups
 //! ```
 //!
-//! What is written counts at once, and a half-done window is found again when groups are read from the
-//! start: no plan has to survive a restart. It must not know SQL.
+//! Written chunks are valid at once, and the next read of groups skips them, so no plan has to survive a restart. It
+//! must not know SQL.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,33 +23,33 @@ use crate::gather::{SealedPiece, Unit, WindowBounds};
 use crate::hot::Backlog;
 use crate::layout::Totals;
 use crate::limits;
-use crate::sealer::{Answer, SealRequest, SealerReply};
+use crate::sealer::{SealRequest, SealerReply, SealerResult};
 
 pub(crate) struct SealPlan {
-    asks: SyncSender<SealRequest>,
+    requests: SyncSender<SealRequest>,
     /// The window that is being sealed.
-    window: Option<Coming>,
-    /// Groups whose records are all in chunks.
-    left: VecDeque<Unit>,
-    /// What one transaction takes.
+    window: Option<PendingWindow>,
+    /// Groups that can be removed, because their records are all in chunks.
+    removable: VecDeque<Unit>,
+    /// The most that one transaction writes.
     portion: Totals,
-    /// What one window takes.
+    /// The most that one window reads.
     most: Totals,
 }
 
-/// What the sealer is preparing of one window.
-struct Coming {
-    answers: Receiver<Answer>,
-    unwanted: Arc<AtomicBool>,
+/// A window that the sealer is preparing.
+struct PendingWindow {
+    results: Receiver<SealerResult>,
+    cancelled: Arc<AtomicBool>,
 }
 
-impl Drop for Coming {
+impl Drop for PendingWindow {
     fn drop(&mut self) {
-        self.unwanted.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
-/// One transaction.
+/// The work of one transaction.
 pub(crate) struct SealWork {
     pub(crate) pieces: Vec<SealedPiece>,
     pub(crate) units: Vec<Unit>,
@@ -58,113 +58,116 @@ pub(crate) struct SealWork {
 /// How long the writer waits for the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitMode {
-    /// It has better things to do than to wait for the sealer.
+    /// Does not wait for the sealer.
     None,
-    /// It waits.
+    /// Waits for the sealer.
     All,
-    /// It waits, and wants groups to go before anything else.
-    ForRoom,
+    /// Waits, and removes groups before anything else.
+    ForSpace,
 }
 
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     SealWork(SealWork),
-    /// The sealer wakes the writer when it is.
+    /// The sealer wakes the writer when a result is ready.
     NotReady,
-    /// All up to the position is sealed.
+    /// Everything up to the position is sealed.
     Nothing,
 }
 
 impl SealPlan {
-    pub(crate) fn new(asks: SyncSender<SealRequest>, portion: Totals, most: Totals) -> Self {
-        SealPlan { asks, window: None, left: VecDeque::new(), portion, most }
+    pub(crate) fn new(requests: SyncSender<SealRequest>, portion: Totals, most: Totals) -> Self {
+        SealPlan { requests, window: None, removable: VecDeque::new(), portion, most }
     }
 
     pub(crate) fn portion(&self) -> Totals {
         self.portion
     }
 
-    /// What to do next to seal all groups that begin up to a position.
+    /// The next step to seal all groups that begin up to a position.
     pub(crate) fn next(
         &mut self,
         backlog: &Backlog,
         last_position: u64,
-        patience: WaitMode,
-    ) -> Result<Next, Fault> {
+        mode: WaitMode,
+    ) -> Result<NextStep, Fault> {
         loop {
-            if patience == WaitMode::ForRoom && !self.left.is_empty() {
-                return Ok(self.take_away());
+            if mode == WaitMode::ForSpace && !self.removable.is_empty() {
+                return Ok(self.remove_groups());
             }
             let Some(window) = &self.window else {
                 let last_position = last_position.min(backlog.last_position);
-                let from = self.left.back().map_or(backlog.first_position, |unit| unit.last_position + 1);
+                let from =
+                    self.removable.back().map_or(backlog.first_position, |unit| unit.last_position + 1);
                 if from <= last_position {
-                    self.ask(from, last_position)?;
-                } else if self.left.is_empty() {
-                    return Ok(Next::Nothing);
+                    self.request_window(from, last_position)?;
+                } else if self.removable.is_empty() {
+                    return Ok(NextStep::Nothing);
                 } else {
-                    return Ok(self.take_away());
+                    return Ok(self.remove_groups());
                 }
                 continue;
             };
-            let ready = match patience {
-                WaitMode::None => match window.answers.try_recv() {
-                    Err(TryRecvError::Empty) => return Ok(Next::NotReady),
+            let ready = match mode {
+                WaitMode::None => match window.results.try_recv() {
+                    Err(TryRecvError::Empty) => return Ok(NextStep::NotReady),
                     Err(TryRecvError::Disconnected) => Err(stopped()),
-                    Ok(answer) => answer,
+                    Ok(result) => result,
                 },
-                WaitMode::All | WaitMode::ForRoom => window.answers.recv().unwrap_or_else(|_| Err(stopped())),
+                WaitMode::All | WaitMode::ForSpace => {
+                    window.results.recv().unwrap_or_else(|_| Err(stopped()))
+                }
             };
             match ready {
                 Ok(SealerReply::Portion(pieces)) => {
                     let new: u64 = pieces.iter().map(|piece| piece.new.bytes).sum();
-                    // A little more, so that nothing is left when the window ends.
+                    // A little more, so that no group remains when the window ends.
                     let units = self.units(new + new / limits::SEAL_MORE_DIVISOR);
-                    return Ok(Next::SealWork(SealWork { pieces, units }));
+                    return Ok(NextStep::SealWork(SealWork { pieces, units }));
                 }
                 Ok(SealerReply::Groups(units)) => {
                     self.window = None;
                     if units.is_empty() {
                         return Err(corrupt("the newest records are missing"));
                     }
-                    self.left.extend(units);
+                    self.removable.extend(units);
                 }
                 Err(fault) => {
-                    self.forget();
+                    self.reset();
                     return Err(fault);
                 }
             }
         }
     }
 
-    /// The next begins from the oldest group.
-    pub(crate) fn forget(&mut self) {
+    /// Drops the plan; the next window starts at the oldest group.
+    pub(crate) fn reset(&mut self) {
         self.window = None;
-        self.left.clear();
+        self.removable.clear();
     }
 
-    fn ask(&mut self, from: u64, last_position: u64) -> Result<(), Fault> {
-        let (answers, coming) = sync_channel(limits::SEAL_PORTIONS_WAITING_MAX);
-        let unwanted = Arc::new(AtomicBool::new(false));
+    fn request_window(&mut self, from: u64, last_position: u64) -> Result<(), Fault> {
+        let (sender, results) = sync_channel(limits::SEAL_PORTIONS_WAITING_MAX);
+        let cancelled = Arc::new(AtomicBool::new(false));
         let bounds = WindowBounds { from, last_position, least_bytes: self.portion.bytes, most: self.most };
-        let (portion, asker) = (self.portion, std::thread::current());
-        self.asks
-            .send(SealRequest { bounds, portion, answers, unwanted: unwanted.clone(), asker })
+        let (portion, writer) = (self.portion, std::thread::current());
+        self.requests
+            .send(SealRequest { bounds, portion, results: sender, cancelled: cancelled.clone(), writer })
             .map_err(|_| stopped())?;
-        self.window = Some(Coming { answers: coming, unwanted });
+        self.window = Some(PendingWindow { results, cancelled });
         Ok(())
     }
 
-    fn take_away(&mut self) -> Next {
+    fn remove_groups(&mut self) -> NextStep {
         let units = self.units(self.portion.bytes);
-        Next::SealWork(SealWork { pieces: Vec::new(), units })
+        NextStep::SealWork(SealWork { pieces: Vec::new(), units })
     }
 
-    /// The oldest of what is left, of about so many bytes.
+    /// The oldest removable groups, of about so many bytes.
     fn units(&mut self, bytes: u64) -> Vec<Unit> {
         let mut units = Vec::new();
         let mut taken = 0;
         while taken < bytes.max(1)
-            && let Some(unit) = self.left.pop_front()
+            && let Some(unit) = self.removable.pop_front()
         {
             taken += unit.bytes;
             units.push(unit);

@@ -14,24 +14,24 @@ use crate::gather::{SealedPiece, Unit, Window, WindowBounds};
 use crate::layout::Totals;
 use crate::limits;
 
-/// One window that is wanted.
+/// A requested window.
 pub(crate) struct SealRequest {
     pub(crate) bounds: WindowBounds,
-    /// What goes into one portion.
+    /// The size of one portion.
     pub(crate) portion: Totals,
-    pub(crate) answers: SyncSender<Answer>,
+    pub(crate) results: SyncSender<SealerResult>,
     /// The window is no longer needed.
-    pub(crate) unwanted: Arc<AtomicBool>,
-    /// The thread that is woken after each answer.
-    pub(crate) asker: Thread,
+    pub(crate) cancelled: Arc<AtomicBool>,
+    /// The thread to wake after each result.
+    pub(crate) writer: Thread,
 }
 
-/// The results of a window: portions of chunks, and at the end all of its groups; or a fault, and nothing more.
-pub(crate) type Answer = Result<SealerReply, Fault>;
+/// One result of a window: a portion of chunks, and at the end all of its groups; or a fault as the last result.
+pub(crate) type SealerResult = Result<SealerReply, Fault>;
 
 pub(crate) enum SealerReply {
     Portion(Vec<SealedPiece>),
-    /// The last: what can be removed when all portions are written.
+    /// The last result: groups that can be removed when all portions are written.
     Groups(Vec<Unit>),
 }
 
@@ -40,55 +40,55 @@ pub(crate) fn start(
     connection: Connection,
     held: impl Send + 'static,
 ) -> (SyncSender<SealRequest>, JoinHandle<()>) {
-    let (asks, inbox) = sync_channel::<SealRequest>(limits::SEAL_WINDOWS_WAITING_MAX);
+    let (requests, inbox) = sync_channel::<SealRequest>(limits::SEAL_WINDOWS_WAITING_MAX);
     let thread = recount_world::thread("recount-sealer", move || {
         work(&connection, &inbox);
         drop(connection);
         drop(held);
     });
-    (asks, thread)
+    (requests, thread)
 }
 
 fn work(connection: &Connection, inbox: &Receiver<SealRequest>) {
-    while let Ok(ask) = inbox.recv() {
-        if let Err(fault) = serve(connection, &ask) {
-            ask.reply(Err(fault));
+    while let Ok(request) = inbox.recv() {
+        if let Err(fault) = serve(connection, &request) {
+            request.reply(Err(fault));
         }
     }
 }
 
-fn serve(connection: &Connection, ask: &SealRequest) -> Result<(), Fault> {
+fn serve(connection: &Connection, request: &SealRequest) -> Result<(), Fault> {
     let mut window = Window::new(connection);
-    window.gather(&ask.bounds, &|| ask.is_unwanted())?;
+    window.gather(&request.bounds, &|| request.is_cancelled())?;
     let mut portion = Vec::new();
     let (mut bytes, mut records) = (0, 0);
     window.pieces(&mut |piece| {
         bytes += piece.chunks.iter().map(|chunk| chunk.bytes()).sum::<u64>();
         records += piece.new.records;
         portion.push(piece);
-        if bytes < ask.portion.bytes && records < ask.portion.records {
-            return Ok(!ask.is_unwanted());
+        if bytes < request.portion.bytes && records < request.portion.records {
+            return Ok(!request.is_cancelled());
         }
         (bytes, records) = (0, 0);
-        Ok(ask.reply(Ok(SealerReply::Portion(std::mem::take(&mut portion)))))
+        Ok(request.reply(Ok(SealerReply::Portion(std::mem::take(&mut portion)))))
     })?;
     if !portion.is_empty() {
-        ask.reply(Ok(SealerReply::Portion(portion)));
+        request.reply(Ok(SealerReply::Portion(portion)));
     }
     let units = window.units()?;
-    ask.reply(Ok(SealerReply::Groups(units)));
+    request.reply(Ok(SealerReply::Groups(units)));
     Ok(())
 }
 
 impl SealRequest {
-    fn is_unwanted(&self) -> bool {
-        self.unwanted.load(Ordering::Relaxed)
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// `false`: the receiver is gone.
-    fn reply(&self, answer: Answer) -> bool {
-        let told = self.answers.send(answer).is_ok() && !self.is_unwanted();
-        self.asker.unpark();
-        told
+    /// Sends a result; returns `false` if it is no longer needed.
+    fn reply(&self, result: SealerResult) -> bool {
+        let was_sent = self.results.send(result).is_ok() && !self.is_cancelled();
+        self.writer.unpark();
+        was_sent
     }
 }

@@ -30,7 +30,7 @@ use crate::pool::{Pool, WaitingBounds};
 use crate::reserve::Reserve;
 use crate::schema::Refusal;
 use crate::write_back::WriteBack;
-use crate::writer::{Done, Job, Task, Writer, WriterContext, WriterThreads};
+use crate::writer::{CompletedAppend, Job, Task, Writer, WriterContext, WriterThreads};
 use crate::writer_queue::WriterQueue;
 use crate::{
     backup, changes, checkpoint, examine, layout, limits, load, marker, reading, rows, schema, sealer,
@@ -42,9 +42,9 @@ pub struct SqliteStore {
     readers: Pool<Connection>,
     pages: Arc<Pages>,
     blobs: Pool<Blobs>,
-    /// For a look at the whole store.
+    /// For checks of the whole store.
     place: DatabaseFile,
-    /// The folder has the marker of a backup still, which counts its blobs.
+    /// Whether the folder still has the marker of a backup, which counts its blobs.
     is_backup: AtomicBool,
     dropped_end: Option<DroppedEnd>,
     blob_folder: Blobs,
@@ -56,7 +56,7 @@ pub struct SqliteStore {
 
 /// Held by every thread; when the last drops it, the folder is unlocked and `close` returns.
 struct Hold {
-    // In this order: the files first, then the folder, then the word of it.
+    // The fields are dropped in this order: files, then folder, then the end signal.
     _written_back: Arc<WriteBack>,
     _folder: Arc<Folder>,
     _ended: watch::Sender<()>,
@@ -79,14 +79,14 @@ impl SqliteStore {
             }
             opened => opened,
         };
-        let Opened { writer, hot, pending_rows, journal, dropped_end } =
+        let OpenedDatabase { writer, hot, pending_rows, journal, dropped_end } =
             opened.map_err(|refusal| match refusal {
                 Refusal::Damaged(fault) => with_salvage(fault, &place),
                 Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
             })?;
         folder.check_blobs(hot.ends().last_position)?;
         blob_folder.prepare()?;
-        if let Err(fault) = reserve.make() {
+        if let Err(fault) = reserve.create() {
             tracing::warn!(
                 %fault,
                 "appends are rejected until the disk has space for the reserve; free some space or prune"
@@ -101,7 +101,7 @@ impl SqliteStore {
         let written_back = Arc::new(WriteBack::of(&place));
         let mark = folder.high_water();
         let hold = Arc::new(Hold { _written_back: written_back.clone(), _folder: folder, _ended: ending });
-        // Everything but the writer also holds the other end of what the writer waits for.
+        // All other threads hold the latch that the writer waits for.
         let (in_use, others) = std::sync::mpsc::sync_channel::<()>(limits::SIGNS_OF_LIFE_MAX);
         let held = (hold.clone(), in_use);
 
@@ -112,7 +112,7 @@ impl SqliteStore {
         let workers = vec![blob_folder.clone(); limits::BLOB_WORKERS];
         let (blobs, blob_threads) = Pool::start("recount-blob", bounds, workers, &held);
         threads.extend(blob_threads);
-        let (asks, thread) = sealer::start(sealer, held.clone());
+        let (seal_requests, thread) = sealer::start(sealer, held.clone());
         threads.push(thread);
         let (checkpoints, thread) =
             Checkpoints::start(checkpointer, written_back, options.checkpoint_pages, held.clone());
@@ -129,10 +129,10 @@ impl SqliteStore {
             meters: Arc::default(),
             reserve,
         };
-        let beside = WriterThreads { checkpoints, asks, high_water };
-        let writer = Writer::new(place.clone(), writer, journal, shared.clone(), beside, &options)?;
+        let writer_threads = WriterThreads { checkpoints, seal_requests, high_water };
+        let writer = Writer::new(place.clone(), writer, journal, shared.clone(), writer_threads, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
-            // Let go last, also when the writer stops with a panic.
+            // Dropped last, also when the writer panics.
             let _hold = hold;
             writer.run(&others);
         }));
@@ -151,36 +151,39 @@ impl SqliteStore {
         })
     }
 
-    /// Seals all that is hot, without waiting for its age. For tests.
+    /// Seals everything hot at once. For tests.
     #[doc(hidden)]
     pub fn seal_now(&self) -> Answer<()> {
         let (answer, done) = oneshot::channel();
-        let asked = self.shared.queue.push(Task::Seal(answer), 0);
+        let queued = self.shared.queue.push(Task::Seal(answer), 0);
         Box::pin(async move {
-            asked?;
+            queued?;
             done.await.unwrap_or_else(|_| Err(stopped()))
         })
     }
 
-    fn ask<T: Send + 'static>(
+    fn read_with<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Connection, &Hot) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<T> {
         let hot = self.shared.hot.clone();
-        self.readers.ask(0, move |connection| read(connection, &hot))
+        self.readers.call(0, move |connection| read(connection, &hot))
     }
 
     /// Puts an append into the queue.
-    fn enqueue(&self, append: Append) -> Result<oneshot::Receiver<Result<Done, AppendError>>, Fault> {
+    fn enqueue(
+        &self,
+        append: Append,
+    ) -> Result<oneshot::Receiver<Result<CompletedAppend, AppendError>>, Fault> {
         let bytes = append.admit()?;
-        let (answer, fate) = oneshot::channel();
+        let (answer, receiver) = oneshot::channel();
         let since = recount_world::moment();
         self.shared.queue.push(Task::Append(Job { append, bytes, since, answer }), bytes)?;
-        Ok(fate)
+        Ok(receiver)
     }
 
-    /// Lets nothing new in; the threads then end by themselves.
-    fn hang_up(&self) {
+    /// Refuses new work; the threads then end by themselves.
+    fn close_queues(&self) {
         self.closing.store(true, Ordering::Relaxed);
         self.shared.queue.close();
         self.readers.close();
@@ -190,9 +193,9 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.hang_up();
-        // An observer may be the last to hold the store. Its thread cannot wait for itself, nor for those
-        // that wait for it; they end by themselves.
+        self.close_queues();
+        // An observer may drop the last handle on the writer thread, which cannot wait for itself. The threads then end
+        // by themselves.
         let this = std::thread::current().id();
         if self.threads.iter().any(|thread| thread.thread().id() == this) {
             return;
@@ -211,20 +214,20 @@ impl Store for SqliteStore {
     }
 
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
-        let fate = self.enqueue(append);
+        let receiver = self.enqueue(append);
         Box::pin(async move {
             let lost = || {
                 let message = "the writer stopped before it responded; the append may have happened; read the stream \
                      to find out";
                 AppendError::Fault(Fault::new(FaultKind::Closed, Retry::Never, message))
             };
-            fate?.await.unwrap_or_else(|_| Err(lost())).map(Done::receipt)
+            receiver?.await.unwrap_or_else(|_| Err(lost())).map(CompletedAppend::into_committed)
         })
     }
 
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
         let stream = stream.clone();
-        self.ask(move |connection, hot| reading::stream(connection, hot, &stream, from, bound))
+        self.read_with(move |connection, hot| reading::stream(connection, hot, &stream, from, bound))
     }
 
     fn read_page(
@@ -235,7 +238,7 @@ impl Store for SqliteStore {
         write: PageWriter,
     ) -> Answer<Option<RecordPage>> {
         let (stream, pages) = (stream.clone(), self.pages.clone());
-        self.ask(move |connection, hot| {
+        self.read_with(move |connection, hot| {
             reading::record_page(connection, hot, &stream, from, bound, &write, &pages)
         })
     }
@@ -249,25 +252,25 @@ impl Store for SqliteStore {
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.ask(move |connection, _| reading::feed(connection, from, bound))
+        self.read_with(move |connection, _| reading::feed(connection, from, bound))
     }
 
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
         let stream = stream.clone();
-        self.ask(move |connection, hot| reading::tail(connection, hot, &stream))
+        self.read_with(move |connection, hot| reading::tail(connection, hot, &stream))
     }
 
     fn end(&self, stream: &StreamKey) -> Answer<Option<End>> {
         let stream = stream.clone();
-        self.ask(move |connection, hot| reading::end(connection, hot, &stream))
+        self.read_with(move |connection, hot| reading::end(connection, hot, &stream))
     }
 
     fn last_position(&self) -> Answer<u64> {
-        self.ask(|_, hot| Ok(hot.ends().last_position))
+        self.read_with(|_, hot| Ok(hot.ends().last_position))
     }
 
     fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
-        self.ask(move |connection, _| {
+        self.read_with(move |connection, _| {
             layout::list_streams(connection, after.as_deref(), limit).context("listing the streams")
         })
     }
@@ -279,14 +282,14 @@ impl Store for SqliteStore {
             return Box::pin(std::future::ready(Ok(state.into_row(&Arc::from(key)))));
         }
         let (space, key) = (space.to_owned(), key.to_owned());
-        self.ask(move |connection, _| {
+        self.read_with(move |connection, _| {
             rows::row(connection, &space, &key).context(&format!("reading row {space}/{key}"))
         })
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
         let pending_rows = self.shared.pending_rows.clone();
-        self.ask(move |connection, _| {
+        self.read_with(move |connection, _| {
             let WholeRows { rows, damaged } = whole_rows(connection, &pending_rows, &range)?;
             match damaged.first() {
                 None => Ok(rows),
@@ -298,12 +301,12 @@ impl Store for SqliteStore {
 
     fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
         let pending_rows = self.shared.pending_rows.clone();
-        self.ask(move |connection, _| whole_rows(connection, &pending_rows, &range))
+        self.read_with(move |connection, _| whole_rows(connection, &pending_rows, &range))
     }
 
     fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
         let pending_rows = self.shared.pending_rows.clone();
-        self.ask(move |connection, _| {
+        self.read_with(move |connection, _| {
             let mut damaged = rows::damaged(connection).context("looking for damaged rows")?;
             damaged.retain(|row| !is_fresh(&pending_rows, row));
             Ok(damaged)
@@ -313,9 +316,9 @@ impl Store for SqliteStore {
     fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
         let (answer, done) = oneshot::channel();
         let bytes = repair.bytes();
-        let asked = self.shared.queue.push(Task::Repair(repair, answer), bytes);
+        let queued = self.shared.queue.push(Task::Repair(repair, answer), bytes);
         Box::pin(async move {
-            asked?;
+            queued?;
             done.await.unwrap_or_else(|_| Err(stopped()))
         })
     }
@@ -324,12 +327,12 @@ impl Store for SqliteStore {
         if let Err(fault) = admit_blob(bytes.len()) {
             return Box::pin(std::future::ready(Err(fault)));
         }
-        self.blobs.ask(bytes.len(), move |blobs| blobs.put(&bytes))
+        self.blobs.call(bytes.len(), move |blobs| blobs.put(&bytes))
     }
 
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
         let hash = hash.to_owned();
-        self.blobs.ask(0, move |blobs| blobs.get(&hash))
+        self.blobs.call(0, move |blobs| blobs.get(&hash))
     }
 
     fn remove_blob(&self, hash: &str) -> Answer<()> {
@@ -341,31 +344,31 @@ impl Store for SqliteStore {
             self.is_backup.store(false, Ordering::Relaxed);
         }
         let hash = hash.to_owned();
-        self.blobs.ask(0, move |blobs| blobs.remove(&hash))
+        self.blobs.call(0, move |blobs| blobs.remove(&hash))
     }
 
     fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
-        self.blobs.ask(0, move |blobs| blobs.list(after.as_deref(), limit))
+        self.blobs.call(0, move |blobs| blobs.list(after.as_deref(), limit))
     }
 
-    /// Reads everything once, on one reader. While it runs the write-ahead log cannot begin again and
-    /// grows past its usual bound under load. Closing the store ends it.
+    /// Reads everything once, on one reader. While it runs, the write-ahead log cannot restart and grows past its usual
+    /// bound under load. Closing the store ends it.
     fn integrity(&self) -> Answer<Integrity> {
         let (place, blobs, closing) = (self.place.clone(), self.blob_folder.clone(), self.closing.clone());
-        // In a connection of its own, so that its state ends with it.
-        self.ask(move |_, _| examine::examine(place.open(Role::Examiner)?, Some(&blobs), &closing))
+        // On a connection of its own, so that its snapshot ends with it.
+        self.read_with(move |_, _| examine::examine(place.open(Role::Examiner)?, Some(&blobs), &closing))
     }
 
-    /// Copies on one reader, page by page and then blob by blob. While it runs the write-ahead log cannot
-    /// begin again and grows past its usual bound under load. Closing the store ends it.
+    /// Copies on one reader, page by page and then blob by blob. While it runs, the write-ahead log cannot restart and
+    /// grows past its usual bound under load. Closing the store ends it.
     fn backup(&self, to: PathBuf) -> Answer<()> {
         let (blobs, closing) = (self.blob_folder.clone(), self.closing.clone());
-        self.ask(move |connection, _| backup::backup(connection, &blobs, &to, &closing))
+        self.read_with(move |connection, _| backup::backup(connection, &blobs, &to, &closing))
     }
 
     fn stats(&self) -> Answer<Stats> {
         let (database, meters) = (self.place.database.clone(), self.shared.meters.clone());
-        self.ask(move |_, hot| {
+        self.read_with(move |_, hot| {
             let size = |path: &Path| match std::fs::metadata(path) {
                 Ok(found) => Ok(found.len()),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
@@ -392,7 +395,7 @@ impl Store for SqliteStore {
 
     fn space(&self) -> Answer<()> {
         let (reserve, database) = (self.shared.reserve.clone(), self.place.database.clone());
-        self.ask(move |_, _| {
+        self.read_with(move |_, _| {
             if reserve.is_spent() {
                 return Err(no_space("the reserve of the data folder is exhausted"));
             }
@@ -406,7 +409,7 @@ impl Store for SqliteStore {
     }
 
     fn close(&self) -> Answer<()> {
-        self.hang_up();
+        self.close_queues();
         let mut ended = self.ended.clone();
         Box::pin(async move {
             // Nothing is ever sent: the channel closes when the last thread has released the folder.
@@ -416,7 +419,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Pending rows and the table together. A damaged row of the table that has a newer state costs nothing.
+/// Merges pending rows with the table. A damaged row with a newer pending state is ignored.
 fn whole_rows(
     connection: &Connection,
     pending_rows: &PendingRows,
@@ -443,9 +446,8 @@ fn place(folder: &Folder, options: &SqliteOptions) -> DatabaseFile {
     DatabaseFile { database: folder.database(), durability: options.durability, vfs: options.vfs.clone() }
 }
 
-/// The writer's connection, to a database that is ours, of our schema and, as far as was looked, sound; and
-/// what is hot and pending in it.
-struct Opened {
+/// The writer's connection to a checked and migrated database, with its hot part and pending rows.
+struct OpenedDatabase {
     writer: Connection,
     hot: Hot,
     pending_rows: PendingRows,
@@ -453,12 +455,16 @@ struct Opened {
     dropped_end: Option<DroppedEnd>,
 }
 
-fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions) -> Result<Opened, Refusal> {
-    folder.make_database()?;
+fn open_database(
+    folder: &Folder,
+    place: &DatabaseFile,
+    options: &SqliteOptions,
+) -> Result<OpenedDatabase, Refusal> {
+    folder.create_database()?;
     let name = place.name();
     let evidence = Evidence::gather(folder, options.durability)?;
     let connection = place.connect(Role::Writer)?;
-    // Before any setting: a database that is not ours must stay unchanged.
+    // Before any setting: a database of another program must stay unchanged.
     let identified = schema::identify(&connection, &name);
     if matches!(identified, Err(Refusal::NotOurs(_))) {
         return Err(identified.expect_err("it was just looked at"));
@@ -470,8 +476,8 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
         }
         identified => identified.map(drop),
     };
-    // And one whose end is missing: the first write would overwrite what the write-ahead log still holds. A
-    // damaged log may be why the database looks damaged.
+    // A missing end is checked before the first write, which would overwrite the write-ahead log. A damaged log may be
+    // the cause of a database that looks damaged.
     let settle = || evidence.settle(&connection, &options.accept_loss_after).map_err(Refusal::Failed);
     let dropped_end = if evidence.is_of_log() {
         let dropped_end = settle()?;
@@ -483,7 +489,7 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
     };
     place.settle(&connection, Role::Writer)?;
     if dropped_end.is_some() {
-        // Else what follows the end of the log would be taken for damage, or used, at a later start.
+        // Otherwise a later start would use the frames after the end of the log, or report them as damage.
         checkpoint::empty(&connection)?;
     }
     schema::migrate(&connection, &name)?;
@@ -492,10 +498,10 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
     let (journal, states) = changes::load(&connection)?;
     let pending_rows = PendingRows::default();
     pending_rows.replace(states, recount_world::moment());
-    Ok(Opened { writer: connection, hot, pending_rows, journal, dropped_end })
+    Ok(OpenedDatabase { writer: connection, hot, pending_rows, journal, dropped_end })
 }
 
-/// Adds to a fault what of the store can still be read.
+/// Adds to a fault how much of the store can still be read.
 fn with_salvage(fault: Fault, place: &DatabaseFile) -> Fault {
     let salvage = place.open(Role::Salvager).and_then(|connection| {
         // A blob's name shows whether its bytes are right.
@@ -511,9 +517,9 @@ fn with_salvage(fault: Fault, place: &DatabaseFile) -> Fault {
     corrupt(format!("{} is damaged ({}): {readable}", place.name(), fault.message))
 }
 
-impl Done {
-    /// Where the records of each stream landed.
-    fn receipt(self) -> Committed {
+impl CompletedAppend {
+    /// The positions of the records of each stream.
+    fn into_committed(self) -> Committed {
         let mut next = self.first_position;
         let streams = self.append.streams.iter().map(|part| {
             let (first_sequence, first_position) = (part.expected_tail, next);

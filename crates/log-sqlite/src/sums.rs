@@ -13,26 +13,26 @@ use crate::rows;
 
 const TABLES: [&str; 4] = ["streams", "rows", "feed", "chunks"];
 
-const DOING: &str = "adding checksums to rows";
+const CONTEXT: &str = "adding checksums to rows";
 
-/// Adds the columns where they are missing.
+/// Adds the missing checksum columns.
 pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {
     for table in TABLES {
         let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = 'sum'";
-        let there: i64 = connection.query_row(sql, [table], |row| row.get(0)).context(DOING)?;
-        if there == 0 {
+        let exists: i64 = connection.query_row(sql, [table], |row| row.get(0)).context(CONTEXT)?;
+        if exists == 0 {
             connection
                 .execute_batch(&format!(r#"ALTER TABLE "{table}" ADD COLUMN sum INTEGER"#))
-                .context(DOING)?;
+                .context(CONTEXT)?;
         }
     }
     Ok(())
 }
 
-/// Adds the columns and fills them, those of chunks left out.
+/// Adds the columns and fills them, except those of chunks.
 pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
     add_columns(connection)?;
-    streams(connection).and_then(|()| feed(connection)).and_then(|()| rows(connection)).context(DOING)
+    streams(connection).and_then(|()| feed(connection)).and_then(|()| rows(connection)).context(CONTEXT)
 }
 
 fn streams(connection: &Connection) -> rusqlite::Result<()> {

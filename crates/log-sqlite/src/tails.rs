@@ -1,5 +1,5 @@
-//! The writer's cache of stream tails, so that the hot path reads nothing: two generations, the older
-//! of which is dropped when the younger is full.
+//! The writer's cache of stream tails, so that appends read nothing from the database. It has two generations; the
+//! older one is dropped when the younger is full.
 //!
 //! A group's changes are written here at once; if it is not committed, they are dropped.
 
@@ -8,7 +8,7 @@ use recount_log::StreamKey;
 use crate::layout::KnownTail;
 use crate::quick::QuickMap;
 
-/// Remembers at most `max` streams.
+/// Caches the tails of at most `max` streams.
 pub(crate) struct Tails {
     young: QuickMap<StreamKey, KnownTail>,
     old: QuickMap<StreamKey, KnownTail>,
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_and_the_rest_goes() {
+    fn used_tails_stay_and_others_are_evicted() {
         let mut tails = Tails::new(8);
         let used: StreamKey = "used".into();
         tails.put(&used, known(0));

@@ -1,4 +1,4 @@
-//! Reads the file of the write-ahead log without SQLite: which frames a recovery uses, and what follows them.
+//! Reads the write-ahead log without SQLite: which frames a recovery uses, and the frames after them.
 //!
 //! ```text
 //!   header (32 bytes): magic, format, page size, round, two salts, sum of what precedes
@@ -30,10 +30,10 @@ pub(crate) fn beside(database: &Path) -> PathBuf {
     name.into()
 }
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Survey {
-    /// Whole frames in the file, of whatever round.
+    /// Whole frames in the file, of any round.
     pub(crate) frames: u64,
     /// The number of the last frame that a recovery uses; 0 for none. The first frame has number 1.
     pub(crate) reached: u64,
@@ -184,12 +184,12 @@ fn sound_shape(header: &[u8; HEADER]) -> Option<Shape> {
     fits.then_some(shape)
 }
 
-/// The shape that the header must have had, from the first frames and from the database: SQLite takes no frame then.
+/// The shape guessed from the first frames and the database, for a damaged header. SQLite uses no frame then.
 fn guessed_shape(file: &mut File, database: &Path, header: &[u8; HEADER]) -> io::Result<Option<Shape>> {
     let mut beginning = [0; 18];
     let read = File::open(database).and_then(|mut database| database.read_exact(&mut beginning));
     let stored = u32::from(u16::from_be_bytes([beginning[16], beginning[17]]));
-    // An unreadable database has the usual pages as likely as any.
+    // An unreadable database probably has the default page size.
     let page_bytes = read.ok().and_then(|()| page_bytes(if stored == 1 { 65_536 } else { stored }));
     let page_bytes = page_bytes.unwrap_or(4096);
     let mut first = [0; FRAME_HEADER];

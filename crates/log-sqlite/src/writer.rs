@@ -1,19 +1,19 @@
-//! The writer thread: takes the queued appends, commits them as one group, calls the observer, answers.
+//! The writer thread: takes the queued appends, commits them as one group, calls the observer, and replies.
 //!
 //! ```text
-//!   take the queue ─▶ begin ─▶ check and write each append ─▶ commit (one sync) ─▶ observer ─▶ answers
+//!   take the queue ─▶ begin ─▶ check and write each append ─▶ commit (one sync) ─▶ observer ─▶ replies
 //!                        └────────── anything fails ──────────▶ roll back, every append of the group
-//!                                                               gets the fault, and the writer goes on
+//!                                                               gets the fault, and the writer continues
 //!   queue empty, or too much is hot ─▶ begin ─▶ seal some ─▶ commit
 //!   queue empty for a while         ─▶ begin ─▶ write changed rows to their table ─▶ commit
 //! ```
 //!
 //! Under many concurrent appends it waits a little for more of them ([`crate::group_commit`]).
 //! Another thread prepares sealing, and the writer seals in small transactions: when the queue is empty and the oldest
-//! group is old enough, between commits when much is hot, and before a commit when too much is.
+//! group is old enough, between commits when much is hot, and before a commit when the hot part is too large.
 //!
-//! After a failure with an unknown outcome the writer drops its cache and reads it again, so that service
-//! resumes by itself when the cause is gone. It must not know the tables.
+//! After a failure with an unknown outcome the writer drops its cache and reads it again, so that service resumes by
+//! itself when the cause ends. It must not know the tables.
 
 mod commit;
 mod sealing;
@@ -50,17 +50,17 @@ use crate::pending_rows::{PendingRows, RowStates};
 use crate::reserve::Reserve;
 use crate::rows;
 use crate::seal;
-use crate::seal_plan::{Next, WaitMode};
+use crate::seal_plan::{NextStep, WaitMode};
 use crate::sealer::SealRequest;
 use crate::tails::Tails;
 use crate::writer_queue::{TakeResult, WriterQueue};
 
-/// What waits for the writer.
+/// A task of the writer.
 pub(crate) enum Task {
     Append(Job),
-    /// Seal all that is hot now.
+    /// Seals everything hot.
     Seal(oneshot::Sender<Result<(), Fault>>),
-    /// Replace damaged rows. `false`: a stream has moved on, and nothing was changed.
+    /// Replaces damaged rows. The reply `false` means that a stream has changed, and no row was replaced.
     Repair(RowRepair, oneshot::Sender<Result<bool, Fault>>),
 }
 
@@ -69,12 +69,12 @@ pub(crate) struct Job {
     pub(crate) append: Append,
     pub(crate) bytes: usize,
     pub(crate) since: Instant,
-    pub(crate) answer: oneshot::Sender<Result<Done, AppendError>>,
+    pub(crate) answer: oneshot::Sender<Result<CompletedAppend, AppendError>>,
 }
 
-/// An append that happened.
-pub(crate) struct Done {
-    /// Of its first record; the others follow in the order they were given.
+/// A committed append.
+pub(crate) struct CompletedAppend {
+    /// The position of its first record; the others follow in order.
     pub(crate) first_position: u64,
     /// Returned, so that the caller's thread drops it and not the writer's.
     pub(crate) append: Append,
@@ -89,9 +89,9 @@ impl Task {
         }
     }
 
-    fn is_sociable(&self) -> bool {
+    fn can_share_commit(&self) -> bool {
         match self {
-            Task::Append(job) => job.is_sociable(),
+            Task::Append(job) => job.can_share_commit(),
             Task::Seal(_) | Task::Repair(..) => false,
         }
     }
@@ -100,7 +100,7 @@ impl Task {
 impl Job {
     /// Whether it may share a commit with others. A removal reads committed data only, and an append that may use
     /// the reserve must be alone.
-    fn is_sociable(&self) -> bool {
+    fn can_share_commit(&self) -> bool {
         !self.append.may_use_reserve()
     }
 }
@@ -120,21 +120,21 @@ pub(crate) struct WriterContext {
 /// The other threads that the writer uses.
 pub(crate) struct WriterThreads {
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) asks: SyncSender<SealRequest>,
+    pub(crate) seal_requests: SyncSender<SealRequest>,
     pub(crate) high_water: HighWater,
 }
 
-/// The writer's own things. [`Writer::run`] is its life.
+/// The state of the writer thread. [`Writer::run`] is its main loop.
 pub(crate) struct Writer {
     place: DatabaseFile,
-    /// `None` after a failure that left the connection in doubt; opened again for the next group.
+    /// `None` after a failure with an unknown outcome; opened again for the next group.
     connection: Option<Connection>,
     tails: Tails,
     written: GroupOutcome,
     journal: ChangeJournal,
     fresh_rows_max: usize,
     group_commit: GroupCommitPolicy,
-    /// The data version in which the hot part was last read; `None` after a doubt.
+    /// The data version of the last read of the hot part; `None` after an unknown outcome.
     known: Option<i64>,
     shared: WriterContext,
     checkpoints: Checkpoints,
@@ -147,14 +147,14 @@ pub(crate) struct Writer {
 }
 
 /// The outcome of a group: for each append, in order, the position of its first record.
-type Fates = Vec<Result<u64, AppendError>>;
+type AppendResults = Vec<Result<u64, AppendError>>;
 
-/// Closes the queue, however the writer ends.
-struct Leave(Arc<WriterQueue<Task>>);
+/// Abandons the queue when the writer ends, also by a panic.
+struct QueueGuard(Arc<WriterQueue<Task>>);
 
-impl Drop for Leave {
+impl Drop for QueueGuard {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.abandon();
     }
 }
 
@@ -164,10 +164,10 @@ impl Writer {
         mut connection: Connection,
         journal: ChangeJournal,
         shared: WriterContext,
-        beside: WriterThreads,
+        threads: WriterThreads,
         options: &SqliteOptions,
     ) -> Result<Self, Fault> {
-        let WriterThreads { checkpoints, asks, high_water } = beside;
+        let WriterThreads { checkpoints, seal_requests, high_water } = threads;
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
         let known = layout::data_version(&connection).context("reading the end of the store")?;
@@ -184,16 +184,16 @@ impl Writer {
             checkpoints,
             high_water,
             wal_pages,
-            sealing: Sealing::new(options, asks),
+            sealing: Sealing::new(options, seal_requests),
             fold_not_before: None,
         })
     }
 
-    /// Works until the queue is closed and everything accepted is answered; then waits until the
-    /// others that use the database have ended (`others` hangs up), and leaves it tidy.
+    /// Works until the queue is closed and all accepted tasks are finished. Then waits until the other users of the
+    /// database have ended (`others` closes), and closes it.
     pub(crate) fn run(mut self, others: &Latch<()>) {
         raise_priority();
-        let gone = Leave(self.shared.queue.clone());
+        let guard = QueueGuard(self.shared.queue.clone());
         let mut waiting = VecDeque::new();
         loop {
             let sleeps = waiting.is_empty();
@@ -207,12 +207,12 @@ impl Writer {
             }
             match waiting.pop_front() {
                 Some(Task::Seal(answer)) => {
-                    self.shared.queue.served(1, 0);
-                    // The caller may have left.
+                    self.shared.queue.release(1, 0);
+                    // The caller may no longer wait.
                     drop(answer.send(self.seal_all()));
                 }
                 Some(Task::Repair(repair, answer)) => {
-                    self.shared.queue.served(1, repair.bytes());
+                    self.shared.queue.release(1, repair.bytes());
                     drop(answer.send(self.repair(&repair)));
                 }
                 Some(Task::Append(first)) => {
@@ -226,28 +226,28 @@ impl Writer {
             }
         }
         self.fold();
-        drop(gone);
+        drop(guard);
         drop((self.checkpoints, self.sealing, self.high_water));
         // Nothing is ever sent: this returns when the last other handle is dropped.
         if others.recv().is_err() {
             tracing::trace!("the other threads of the store have ended");
         }
         if let Some(connection) = self.connection {
-            leave(connection, &self.place);
+            close_database(connection, &self.place);
         }
     }
 
-    /// Takes the queue, after the tasks already taken. Without any of those, it may wait for more.
+    /// Takes the queue, after the tasks already taken. Without earlier tasks it may wait for more.
     fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> TakeResult {
         let queue = &self.shared.queue;
         if !waiting.is_empty() {
             return queue.take(waiting, false);
         }
-        if let Some((count, wait)) = self.group_commit.wanted() {
+        if let Some((count, wait)) = self.group_commit.wait_target() {
             queue.gather(count, wait);
         }
         let found = queue.take(waiting, true);
-        self.group_commit.came(waiting.len());
+        self.group_commit.record_queue(waiting.len());
         found
     }
 
@@ -267,7 +267,7 @@ impl Writer {
         }
     }
 
-    /// How long until something has come of age; `None` when nothing is hot.
+    /// How long until records are old enough to be sealed; `None` when nothing is hot.
     fn until_due(&mut self) -> Option<Duration> {
         let backlog = self.shared.hot.backlog();
         let oldest = backlog.oldest?;
@@ -282,57 +282,59 @@ impl Writer {
         }
         let wait = (oldest + self.sealing.age).saturating_duration_since(now);
         if wait.is_zero() {
-            // All that is hot goes with the oldest: pieces of one run become larger.
+            // Everything hot is sealed with the oldest, so that pieces of one run become larger.
             self.sealing.due = backlog.last_position;
         }
         Some(wait)
     }
 
-    /// The longest beginning of the queue that fits into one group; at least one append.
+    /// The longest prefix of the queue that fits into one group; at least one append.
     fn take(&self, first: Job, waiting: &mut VecDeque<Task>) -> Vec<Job> {
         let mut bytes = first.bytes.max(1);
-        let sociable = first.is_sociable();
+        let can_share = first.can_share_commit();
         let mut group = vec![first];
-        while sociable
+        while can_share
             && group.len() < GROUP_APPENDS_MAX
             && let Some(next) = waiting.front()
-            && next.is_sociable()
+            && next.can_share_commit()
             && bytes + next.bytes().max(1) <= GROUP_BYTES_MAX
             && let Some(Task::Append(next)) = waiting.pop_front()
         {
             bytes += next.bytes.max(1);
             group.push(next);
         }
-        self.shared.queue.served(group.len(), group.iter().map(|job| job.bytes).sum());
+        self.shared.queue.release(group.len(), group.iter().map(|job| job.bytes).sum());
         group
     }
 
     fn commit(&mut self, group: Vec<Job>) {
         match self.commit_within_space(&group) {
-            Ok(fates) => {
-                if self.written.took_of_hot(&self.shared.hot) {
-                    // What was made ready may have it still.
-                    self.sealing.plan.forget();
+            Ok(results) => {
+                if self.written.has_removed_hot(&self.shared.hot) {
+                    // Prepared chunks may still contain the removed content.
+                    self.sealing.plan.reset();
                 }
-                self.written.remember(&self.shared.hot, &self.shared.pending_rows, &mut self.journal);
+                self.written.publish(&self.shared.hot, &self.shared.pending_rows, &mut self.journal);
                 self.sealing.came_in(self.written.totals(), self.shared.hot.backlog().totals);
                 if let Some(observer) = self.shared.observer.get()
                     && !self.written.records.is_empty()
                 {
                     observer.committed(&self.written.records);
                 }
-                // Dropped before the answers are sent, so that the caller has the last handle of its records.
+                // Dropped before the replies, so that the caller has the last handle of its records.
                 self.written.records.clear();
                 let now = moment();
                 self.shared.meters.group(group.iter().map(|job| now.saturating_duration_since(job.since)));
-                if self.written.took() {
-                    // Before the answer: then no file has any removed content left.
+                if self.written.has_removed() {
+                    // Before the reply: then no file contains removed content.
                     self.checkpoints.empty(self.wal_pages.load(Ordering::Relaxed));
                     self.restore_reserve();
                 }
-                for (Job { append, answer, .. }, fate) in group.into_iter().zip(fates) {
-                    // The caller may have left.
-                    drop(answer.send(fate.map(|first_position| Done { first_position, append })));
+                for (Job { append, answer, .. }, result) in group.into_iter().zip(results) {
+                    // The caller may no longer wait.
+                    drop(
+                        answer.send(result.map(|first_position| CompletedAppend { first_position, append })),
+                    );
                 }
                 self.high_water.acknowledge(self.shared.hot.ends().last_position);
                 self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
@@ -348,16 +350,16 @@ impl Writer {
         }
     }
 
-    /// [`Writer::write`], with the reserve for those that may use it.
-    fn commit_within_space(&mut self, group: &[Job]) -> Result<Fates, Fault> {
+    /// Writes a group, with the reserve for appends that may use it.
+    fn commit_within_space(&mut self, group: &[Job]) -> Result<AppendResults, Fault> {
         if !group.iter().all(|job| job.append.may_use_reserve()) {
-            self.shared.reserve.make()?;
-            return self.make_room().and_then(|()| self.write(group));
+            self.shared.reserve.create()?;
+            return self.seal_for_space().and_then(|()| self.write(group));
         }
-        match self.make_room().and_then(|()| self.write(group)) {
+        match self.seal_for_space().and_then(|()| self.write(group)) {
             Err(fault) if fault.kind == FaultKind::Full && self.shared.reserve.spend() => {
                 tracing::warn!(%fault, "the disk is full; the reserved space is used for a deletion");
-                self.make_room().and_then(|()| self.write(group))
+                self.seal_for_space().and_then(|()| self.write(group))
             }
             written => written,
         }
@@ -365,7 +367,7 @@ impl Writer {
 
     /// After a removal: the freed space refills the reserve.
     fn restore_reserve(&self) {
-        if let Err(fault) = self.shared.reserve.make() {
+        if let Err(fault) = self.shared.reserve.create() {
             tracing::warn!(
                 %fault,
                 "the reserved space is exhausted; only deletions are written until more space is free"
@@ -374,25 +376,25 @@ impl Writer {
     }
 
     /// One transaction for a group. `Ok`: durable. `Err`: nothing of it was written.
-    fn write(&mut self, group: &[Job]) -> Result<Fates, Fault> {
-        let fates = self.transact(|writer, connection| {
+    fn write(&mut self, group: &[Job]) -> Result<AppendResults, Fault> {
+        let results = self.transact(|writer, connection| {
             let shared = group::GroupContext {
                 hot: &writer.shared.hot,
                 pending_rows: &writer.shared.pending_rows,
                 journal: &writer.journal,
                 fresh_rows_max: writer.fresh_rows_max,
             };
-            let mut together = Group::begin(connection, &mut writer.tails, shared, &mut writer.written);
-            let mut fates = Vec::with_capacity(group.len());
+            let mut group_writer = Group::begin(connection, &mut writer.tails, shared, &mut writer.written);
+            let mut results = Vec::with_capacity(group.len());
             for job in group {
-                fates.push(together.land(&job.append)?);
+                results.push(group_writer.add(&job.append)?);
             }
-            Ok((fates, together.finish()?))
+            Ok((results, group_writer.finish()?))
         });
-        if fates.is_err() {
-            self.written.forget(&mut self.tails);
+        if results.is_err() {
+            self.written.discard(&mut self.tails);
         }
-        fates
+        results
     }
 
     // ---- rows ----
@@ -423,12 +425,12 @@ impl Writer {
         match folded {
             Ok(journal) => {
                 self.journal = journal;
-                self.shared.pending_rows.landed(&mut RowStates::default(), true, moment());
+                self.shared.pending_rows.publish(&mut RowStates::default(), true, moment());
                 self.fold_not_before = None;
                 self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
             }
             Err(fault) => {
-                // They are as safe where they are.
+                // The journal keeps them safe.
                 tracing::warn!(%fault, "cannot write rows to their table; retrying later");
                 self.fold_not_before = Some(moment() + limits::FOLD_RETRY);
             }
@@ -443,7 +445,7 @@ impl Writer {
         }
         let repaired = self.transact(|writer, connection| {
             for row in &repair.rows {
-                // An erasure moves no tail, and what it took away is not written again.
+                // An erasure moves no tail, and its rows must not be written again.
                 let moved = writer.tail(connection, &row.stream)? != row.expected_tail;
                 if moved || writer.is_erased(connection, &row.stream)? {
                     return Ok((None, CommitProof::Nothing));
@@ -462,12 +464,12 @@ impl Writer {
         })?;
         let Some(journal) = repaired else { return Ok(false) };
         self.journal = journal;
-        self.shared.pending_rows.landed(&mut RowStates::default(), true, moment());
+        self.shared.pending_rows.publish(&mut RowStates::default(), true, moment());
         self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
         Ok(true)
     }
 
-    /// Whether a stream was erased, by what is committed.
+    /// Whether a stream is erased in the committed state.
     fn is_erased(&mut self, connection: &Connection, key: &StreamKey) -> Result<bool, Fault> {
         if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
             return Ok(known.erased);
@@ -477,7 +479,7 @@ impl Writer {
         Ok(stored.is_some_and(|tail| tail.erased))
     }
 
-    /// Where a stream ends, by what is committed.
+    /// The end of a stream in the committed state.
     fn tail(&mut self, connection: &Connection, key: &StreamKey) -> Result<u64, Fault> {
         if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
             return Ok(known.next_sequence);
@@ -489,10 +491,10 @@ impl Writer {
 
     // ---- sealing ----
 
-    /// Seals until the next group has room.
-    fn make_room(&mut self) -> Result<(), Fault> {
+    /// Seals until the next group fits.
+    fn seal_for_space(&mut self) -> Result<(), Fault> {
         while self.sealing.is_too_much(self.shared.hot.backlog().totals) {
-            if self.seal_some(u64::MAX, WaitMode::ForRoom)? == SealStep::Nothing {
+            if self.seal_some(u64::MAX, WaitMode::ForSpace)? == SealStep::Nothing {
                 break;
             }
         }
@@ -507,7 +509,7 @@ impl Writer {
         }
     }
 
-    /// A step, if it can be done now.
+    /// Runs a step of sealing, if it is ready.
     fn seal_or_wait(&mut self, last_position: u64) -> SealStep {
         if self.shared.reserve.is_spent() {
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
@@ -527,38 +529,38 @@ impl Writer {
     }
 
     /// One sealing transaction.
-    fn seal_some(&mut self, last_position: u64, patience: WaitMode) -> Result<SealStep, Fault> {
+    fn seal_some(&mut self, last_position: u64, mode: WaitMode) -> Result<SealStep, Fault> {
         if self.known.is_none() {
-            // First what there is has to be known again.
+            // The hot part must be loaded first.
             self.transact(|_, _| Ok(((), CommitProof::Nothing)))?;
         }
         let backlog = self.shared.hot.backlog();
-        let work = match self.sealing.plan.next(&backlog, last_position, patience)? {
-            Next::SealWork(work) => work,
-            Next::NotReady => return Ok(SealStep::NotReady),
-            Next::Nothing => return Ok(SealStep::Nothing),
+        let work = match self.sealing.plan.next(&backlog, last_position, mode)? {
+            NextStep::SealWork(work) => work,
+            NextStep::NotReady => return Ok(SealStep::NotReady),
+            NextStep::Nothing => return Ok(SealStep::Nothing),
         };
         let known = self.known;
         let sealed = self.transact(|writer, connection| {
             if writer.known != known {
-                // Another program changed the database; what was made ready may not fit.
+                // Another program changed the database, so prepared chunks may not fit.
                 return Ok((None, CommitProof::Nothing));
             }
-            // First, so that what becomes free is used again at once.
-            seal::take_away(connection, &work.units)?;
-            let new = seal::land(connection, &work.pieces)?;
+            // Groups first, so that their freed pages are reused at once.
+            seal::remove_groups(connection, &work.units)?;
+            let new = seal::write_chunks(connection, &work.pieces)?;
             let count = layout::raise_fence(connection).context("updating the fence")?;
             Ok((Some(new), CommitProof::Fence(count)))
         });
-        let Some(new) = sealed.inspect_err(|_| self.sealing.plan.forget())? else {
-            self.sealing.plan.forget();
+        let Some(new) = sealed.inspect_err(|_| self.sealing.plan.reset())? else {
+            self.sealing.plan.reset();
             return Ok(SealStep::Done);
         };
         self.sealing.not_before = None;
         self.sealing.come_in.less(new);
-        self.shared.hot.sealed(new);
+        self.shared.hot.add_sealed(new);
         for unit in &work.units {
-            self.shared.hot.taken_away(unit.last_position, &unit.streams);
+            self.shared.hot.remove_groups(unit.last_position, &unit.streams);
         }
         self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
         Ok(SealStep::Done)
@@ -582,20 +584,20 @@ impl Writer {
         };
         let prepared = execute(&connection, "BEGIN IMMEDIATE")
             .context("starting a commit")
-            .and_then(|()| self.look_again(&connection))
+            .and_then(|()| self.reload_if_changed(&connection))
             .and_then(|()| work(self, &connection));
         let (done, proof) = match prepared {
             Ok(prepared) => prepared,
             Err(fault) => {
                 self.shared.meters.failed();
-                // Without a commit nothing counts, whatever reached the disk.
+                // Without a commit, written pages do not count.
                 if rolled_back(&connection) {
                     self.connection = Some(connection);
                 }
                 return Err(fault);
             }
         };
-        let asked = moment();
+        let started = moment();
         if let Err(error) = execute(&connection, "COMMIT") {
             let landed = settle(&connection, &error, &proof);
             if rolled_back(&connection) {
@@ -609,18 +611,18 @@ impl Writer {
         } else {
             self.connection = Some(connection);
         }
-        self.shared.meters.synced(asked.elapsed());
+        self.shared.meters.synced(started.elapsed());
         Ok(done)
     }
 
-    /// Reads again what was remembered if another connection has written or a commit is in doubt.
-    fn look_again(&mut self, connection: &Connection) -> Result<(), Fault> {
+    /// Reloads the cached state if another connection has written or the outcome of a commit is unknown.
+    fn reload_if_changed(&mut self, connection: &Connection) -> Result<(), Fault> {
         let version = layout::data_version(connection).context("reading the end of the store")?;
         if self.known == Some(version) {
             return Ok(());
         }
         self.tails.clear();
-        self.sealing.plan.forget();
+        self.sealing.plan.reset();
         self.shared.hot.replace(load::load(connection)?);
         let (journal, states) = changes::load(connection)?;
         self.shared.pending_rows.replace(states, moment());
@@ -630,9 +632,9 @@ impl Writer {
     }
 }
 
-/// Writes everything into the database file, so that it alone is the whole store.
-fn leave(connection: Connection, place: &DatabaseFile) {
-    // Another program that reads may be in the way; ending does not wait long for it.
+/// Copies the write-ahead log into the database file and closes it, so that the file alone is the whole store.
+fn close_database(connection: Connection, place: &DatabaseFile) {
+    // Another program may be reading; shutdown does not wait long for it.
     let emptied = connection.busy_timeout(limits::TRUNCATE_WAIT).and_then(|()| {
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
     });
@@ -645,9 +647,8 @@ fn leave(connection: Connection, place: &DatabaseFile) {
     }
 }
 
-/// Asks to be scheduled before others, those of this process included, where that is allowed: the tail of
-/// latencies is made of waiting for a turn. On Linux this speaks for the thread alone; elsewhere it would
-/// speak for the process.
+/// Requests a higher scheduling priority, where that is allowed: waiting for the scheduler dominates the tail latency.
+/// On Linux this affects only the thread; elsewhere it would affect the process.
 fn raise_priority() {
     #[cfg(target_os = "linux")]
     {

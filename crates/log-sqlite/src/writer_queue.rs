@@ -1,7 +1,7 @@
 //! The queue of the writer: bounded, in order, taken as a whole.
 //!
-//! It takes one lock for each append and two for each group, and wakes the writer's thread only when that sleeps. A task
-//! counts until it is part of a group. It must not know what a task does. See [`WriterQueue`].
+//! It takes one lock for each append and two for each group, and wakes the writer's thread only when that sleeps. A
+//! task counts until it is part of a group. It must not know what a task does. See [`WriterQueue`].
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,16 +13,16 @@ use recount_log::{Fault, FaultKind, Retry};
 
 use crate::fault::{closed, stopped};
 
-/// Where tasks wait, with the bytes they hold.
+/// The queued tasks, with their bytes.
 pub(crate) struct WriterQueue<T>(Mutex<QueueInner<T>>);
 
 struct QueueInner<T> {
     tasks: VecDeque<T>,
-    /// Of what is not in a group yet, be it here or in the writer's hands.
+    /// Tasks that are not in a group yet, here or with the writer.
     count: usize,
     bytes: usize,
     state: QueueState,
-    /// The writer, while it sleeps, and how many have to be here for it to be woken.
+    /// The sleeping writer, and how many tasks wake it.
     asleep: Option<(Thread, usize)>,
 }
 
@@ -31,11 +31,11 @@ enum QueueState {
     Open,
     /// Takes no new tasks; the writer finishes the queued ones.
     Closed,
-    /// There is no writer any more.
-    PartlySealed,
+    /// The writer has stopped.
+    Abandoned,
 }
 
-/// What the writer finds.
+/// The result of [`WriterQueue::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TakeResult {
     Tasks,
@@ -56,13 +56,13 @@ impl<T> WriterQueue<T> {
 
     // ---- for clients of the store ----
 
-    /// Puts a task at the end.
+    /// Adds a task at the end.
     pub(crate) fn push(&self, task: T, bytes: usize) -> Result<(), Fault> {
         let mut inner = self.lock();
         match inner.state {
             QueueState::Open => {}
             QueueState::Closed => return Err(closed()),
-            QueueState::PartlySealed => return Err(stopped()),
+            QueueState::Abandoned => return Err(stopped()),
         }
         if inner.count >= APPENDS_WAITING_MAX {
             return Err(busy(&format!("{APPENDS_WAITING_MAX} appends")));
@@ -82,7 +82,7 @@ impl<T> WriterQueue<T> {
         Ok(())
     }
 
-    /// Lets nothing new in.
+    /// Refuses new tasks from now on.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         if inner.state == QueueState::Open {
@@ -93,9 +93,9 @@ impl<T> WriterQueue<T> {
         }
     }
 
-    // ---- the writer ----
+    // ---- for the writer ----
 
-    /// Waits until so many are here, at most so long.
+    /// Waits until so many tasks are queued, at most so long.
     pub(crate) fn gather(&self, count: usize, wait: Duration) {
         {
             let mut inner = self.lock();
@@ -104,7 +104,7 @@ impl<T> WriterQueue<T> {
             }
             inner.asleep = Some((std::thread::current(), count));
         }
-        // Woken for nothing, it takes fewer.
+        // After a spurious wake-up it takes fewer.
         std::thread::park_timeout(wait);
     }
 
@@ -136,21 +136,21 @@ impl<T> WriterQueue<T> {
         }
     }
 
-    /// So many tasks do not wait any more.
-    pub(crate) fn served(&self, count: usize, bytes: usize) {
+    /// Releases the slots of tasks that are in a group now.
+    pub(crate) fn release(&self, count: usize, bytes: usize) {
         let mut inner = self.lock();
         inner.count = inner.count.saturating_sub(count);
         inner.bytes = inner.bytes.saturating_sub(bytes);
     }
 
-    /// The writer is gone: what is left gets no answer.
-    pub(crate) fn leave(&self) {
-        let left = {
+    /// Marks the queue as without a writer; queued tasks get no reply.
+    pub(crate) fn abandon(&self) {
+        let dropped = {
             let mut inner = self.lock();
-            inner.state = QueueState::PartlySealed;
+            inner.state = QueueState::Abandoned;
             std::mem::take(&mut inner.tasks)
         };
-        drop(left);
+        drop(dropped);
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_counts_until_it_is_served() {
+    fn taken_tasks_count_until_they_are_released() {
         let queue = WriterQueue::new();
         let mut mine = VecDeque::new();
         assert_eq!(queue.take(&mut mine, false), TakeResult::Nothing);
@@ -173,17 +173,17 @@ mod tests {
         assert_eq!(queue.take(&mut mine, false), TakeResult::Tasks);
         assert_eq!(mine.len(), APPENDS_WAITING_MAX);
         assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Busy);
-        queue.served(1, 1);
+        queue.release(1, 1);
         queue.push(7, 1).unwrap();
         queue.close();
         assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Closed);
         assert_eq!(queue.take(&mut mine, false), TakeResult::Tasks);
-        assert_eq!(mine.back(), Some(&7), "in order, behind what is in hand");
+        assert_eq!(mine.back(), Some(&7), "in order, after the tasks already taken");
         assert_eq!(queue.take(&mut mine, true), TakeResult::End);
     }
 
     #[test]
-    fn it_is_waited_for_as_many_as_are_wanted_or_until_nothing_comes_any_more() {
+    fn the_writer_waits_for_the_target_or_the_timeout() {
         let queue = std::sync::Arc::new(WriterQueue::new());
         let others = |count: usize, closes: bool| {
             let queue = queue.clone();
@@ -209,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_too_large_for_the_line_goes_when_nothing_else_waits() {
+    fn an_oversized_task_is_accepted_when_the_queue_is_empty() {
         let queue = WriterQueue::new();
         queue.push((), APPENDS_WAITING_BYTES_MAX + 1).unwrap();
         assert_eq!(queue.push((), 1).unwrap_err().kind, FaultKind::Busy);
-        queue.leave();
+        queue.abandon();
         assert_eq!(queue.push((), 1).unwrap_err().kind, FaultKind::Closed);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use recount_aaep::wire::{SubscriptionClose, SubscriptionId};
 use recount_aaep::{Event, Message};
 use recount_aaep_client::limits::{RECONNECT_WAIT_MS, RECONNECT_WAIT_MS_MAX};
-use recount_aaep_client::link::{Dial, Heard, Link, LinkError};
+use recount_aaep_client::link::{Dial, Link, LinkError, ReceivedMessage};
 use recount_world::World;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -174,7 +174,7 @@ impl EventListener {
         let stopped = || ConnectionEnd::End(ListenerEnd::Stopped);
         let Some(link) = &mut self.link else { return stopped() };
         if link.is_rejected() {
-            return ConnectionEnd::End(rejection(link.answer().unwrap_or_default()));
+            return ConnectionEnd::End(rejection(link.handshake_response().unwrap_or_default()));
         }
         let subscription = subscription_of(link);
         let connected = ListenerReport::Connected { subscription, again: self.connections > 1 };
@@ -225,7 +225,7 @@ impl EventListener {
 }
 
 /// The event in a message, if it has one. Unreadable messages are skipped, because they must not end a subscription.
-fn report(heard: &Heard) -> Result<Option<Box<Event>>, ListenerEnd> {
+fn report(heard: &ReceivedMessage) -> Result<Option<Box<Event>>, ListenerEnd> {
     match Message::parse(&heard.text) {
         Ok(Message::Event(event)) => Ok(Some(event)),
         Ok(Message::SubscriptionClose(close)) => {

@@ -39,14 +39,14 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Ref
         let otherwise = "the body is not declared as JSON; send content-type: application/json";
         return Err(Refusal::new(Code::MediaTypeUnsupported, otherwise));
     }
-    // An object and nothing else: a list would do for the fields of a struct.
+    // Only an object: serde would also accept a list for the fields of a struct.
     serde_json::from_slice(body)
         .and_then(|object| serde_json::from_value(serde_json::Value::Object(object)))
         .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
 }
 
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let body = serde_json::to_vec(value).expect("texts can be said in JSON");
+    let body = serde_json::to_vec(value).expect("texts are valid JSON strings");
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (status, headers, body).into_response()
 }

@@ -1,6 +1,6 @@
-//! The agents that execute own runs: built once from the configuration, and attached to the engine of each tenant.
+//! Builds the agents that execute own runs from the configuration, and attaches them to the engine of each tenant.
 //!
-//! Look at [`AgentPool`]. It must never know the state of a run.
+//! Start at [`AgentPool`]. It must never know the state of a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::{Config, StartError, limits};
 /// The folder for copies of workspaces, within the data folder.
 const FOLDER: &str = "workspaces";
 
-/// What agents of all tenants share.
+/// The settings that agents of all tenants share.
 pub(crate) struct AgentPool {
     registry: Registry,
     tools: Tools,
     mcp: McpServers,
     hooks: Hooks,
     policy: Policy,
-    /// `Err`: why no command can run.
+    /// `Err` is the reason why no command can run.
     sandbox: Result<Arc<Sandbox>, String>,
     allowed: Arc<[PathBuf]>,
     data: PathBuf,
     at_once: usize,
     mcp_at_once: usize,
     /// Whether requests need no token.
-    lets_anybody_in: bool,
-    /// How long a copy is kept that nothing works in.
+    allows_anonymous: bool,
+    /// How long an unused copy of a workspace is kept.
     keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     workspace_instructions: bool,
@@ -47,15 +47,14 @@ pub(crate) struct AgentPool {
     profiles: Arc<Profiles>,
 }
 
-/// The configured providers. Their keys are secrets, so they are needed before anything is logged.
+/// Builds the configured providers. Their keys are secrets, so this happens before anything is logged.
 pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, StartError> {
     let environment = |name: &str| std::env::var(name).ok();
     let built = Registry::build(&config.runs.models, &environment, &config.runs.folder, &world.clock);
     built.map_err(|why| StartError::usage(why.to_string()))
 }
 
-/// The default system prompt of runs that work on a copy of a folder with all tools, where the sandbox that is configured
-/// works.
+/// The default system prompt of a run with all tools on a copy of a folder. Assumes that the configured sandbox works.
 pub fn default_system_prompt(config: &Config) -> String {
     let standard = Tools::standard();
     let is_found = |name: &&str| *name != WEB_SEARCH || config.runs.web.search_in_words().is_some();
@@ -71,24 +70,24 @@ pub fn default_system_prompt(config: &Config) -> String {
 }
 
 impl AgentPool {
-    /// Reads the policy, and finds a working sandbox. The data folder exists by now.
-    pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<AgentPool>, StartError> {
+    /// Reads the policy and probes the sandbox. The data folder must exist.
+    pub(crate) async fn build(config: &Config, registry: Registry) -> Result<Arc<AgentPool>, StartError> {
         let runs = &config.runs;
         let data = config
             .data
             .canonicalize()
             .map_err(|why| StartError::failed(format!("cannot open {}: {why}", config.data.display())))?;
-        let around = SandboxContext { data: Some(data.clone()), ..SandboxContext::default() };
-        let sandbox = Sandbox::probe(runs.sandbox.clone(), around).await;
+        let context = SandboxContext { data: Some(data.clone()), ..SandboxContext::default() };
+        let sandbox = Sandbox::probe(runs.sandbox.clone(), context).await;
         let sandbox = sandbox.map(Arc::new).map_err(|why| why.to_string());
         let mut tools = Tools::standard();
         tools.set_at_once(runs.tools_at_once);
         if let Ok(sandbox) = &sandbox {
             tools.add_commands(sandbox);
         }
-        let lets_anybody_in = config.bind.ip().to_canonical().is_loopback() && !config.access.require_token;
+        let allows_anonymous = config.bind.ip().to_canonical().is_loopback() && !config.access.require_token;
         let mut web = runs.web.clone();
-        if lets_anybody_in {
+        if allows_anonymous {
             web = web.without_loopback(
                 "this server requires no token, so a call could answer prompts; start the server with \
                  --require-token",
@@ -109,11 +108,11 @@ impl AgentPool {
             registry,
             policy,
             sandbox,
-            allowed: runs.workspaces.iter().map(|path| as_it_is(path)).collect(),
+            allowed: runs.workspaces.iter().map(|path| canonical_path(path)).collect(),
             data,
             at_once: runs.at_once,
             mcp_at_once: runs.mcp_at_once,
-            lets_anybody_in,
+            allows_anonymous,
             keep: runs.keep,
             workspace_instructions: runs.workspace_instructions,
             experimental: runs.experimental,
@@ -128,13 +127,13 @@ impl AgentPool {
         &self.profiles
     }
 
-    /// Lets an agent do the runs of a tenant.
+    /// Attaches an agent that executes the runs of a tenant.
     pub(crate) async fn attach_performer(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
         let agent = self.agent(tenant, engine);
-        engine.catalogue().introduce(self.profiles.clone());
-        engine.work().employ(Arc::new(agent.clone()), self.at_once).await?;
+        engine.catalogue().register_profiles(self.profiles.clone());
+        engine.work().attach_performer(Arc::new(agent.clone()), self.at_once).await?;
         if let Some(keep) = self.keep {
-            keep_copies(agent, engine.clone(), keep);
+            sweep_copies(agent, engine.clone(), keep);
         }
         Ok(())
     }
@@ -171,22 +170,22 @@ impl AgentPool {
         Agent::new(settings, engine.world().clone())
     }
 
-    /// Where no token is required, a command with network access could answer the prompts of its own run.
+    /// The reason to refuse network access: without required tokens, a command could answer the prompts of its own run.
     fn no_network(&self) -> Option<String> {
-        let held = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off);
+        let is_sandboxed = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off);
         let reaches_us = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.reaches_loopback(true));
-        (held && reaches_us && self.lets_anybody_in).then(|| {
+        (is_sandboxed && reaches_us && self.allows_anonymous).then(|| {
             "a command with network access could answer prompts, because this server requires no token; \
              create a token with `recount token add` and start the server with --require-token"
                 .to_owned()
         })
     }
 
-    /// What holds commands back, in words for an operator.
-    pub(crate) fn in_words(&self, lets_anybody_in: bool) -> String {
+    /// Describes the sandbox for an operator.
+    pub(crate) fn sandbox_summary(&self, allows_anonymous: bool) -> String {
         match &self.sandbox {
             Err(why) => why.clone(),
-            Ok(sandbox) if lets_anybody_in && sandbox.reaches_loopback(false) => format!(
+            Ok(sandbox) if allows_anonymous && sandbox.reaches_loopback(false) => format!(
                 "commands of runs: {}; they can reach this server and answer prompts, because it requires no \
                  token",
                 sandbox.detail()
@@ -195,7 +194,7 @@ impl AgentPool {
         }
     }
 
-    /// What an operator should know of it.
+    /// Adds the health checks of sandbox, policy, models, agents and workspaces.
     pub(crate) async fn checks(&self, checks: &mut Vec<Check>, world: &World) {
         checks.push(match &self.sandbox {
             Ok(sandbox) if sandbox.layer() == Layer::Off => Check::note(
@@ -244,7 +243,7 @@ impl AgentPool {
             several => Check::fine("hooks", several.join(", ")),
         });
         let folder = self.data.join(FOLDER);
-        let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;
+        let size = world.tasks.block(Kind::Effect, move || folder_size_text(&folder)).await;
         checks.push(match size {
             Ok(size) => Check::fine("workspaces", size),
             Err(_) => Check::note("workspaces", "cannot measure the workspaces", "see the server's log"),
@@ -252,8 +251,8 @@ impl AgentPool {
     }
 }
 
-/// Takes copies away from time to time that were not worked in for so long.
-fn keep_copies(agent: Agent, engine: Engine, keep: Duration) {
+/// Deletes workspace copies that were unused for so long, at intervals.
+fn sweep_copies(agent: Agent, engine: Engine, keep: Duration) {
     let tasks = engine.world().tasks.clone();
     tasks.spawn(Kind::Service, move |mut shutdown| async move {
         loop {
@@ -264,7 +263,7 @@ fn keep_copies(agent: Agent, engine: Engine, keep: Duration) {
             }
             match agent.sweep(&engine, keep).await {
                 Ok(0) => {}
-                Ok(gone) => tracing::info!(gone, "unused workspaces were deleted"),
+                Ok(deleted) => tracing::info!(deleted, "unused workspaces were deleted"),
                 Err(error) => tracing::warn!(%error, "cannot delete unused workspaces"),
             }
         }
@@ -275,31 +274,31 @@ fn read_policy(path: &Path, tools: &Tools, mcp: &McpServers) -> Result<Policy, S
     let unusable = |why: String| StartError::usage(format!("policy.file: {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|why| unusable(why.to_string()))?;
     let policy = Policy::parse(&text).map_err(|why| unusable(why.to_string()))?;
-    // What tools a server has is known when a run reaches it, or when a connection to it is recorded.
-    let beginning = |server: &str| format!("{}{server}__", mcp::PREFIX);
-    let mut servers: Vec<String> = mcp.names().map(beginning).collect();
+    // The tools of a server are known only when a run connects to it or a connection is recorded.
+    let prefix = |server: &str| format!("{}{server}__", mcp::PREFIX);
+    let mut servers: Vec<String> = mcp.names().map(prefix).collect();
     for (rule, tool) in policy.recorded() {
         let server = mcp::server_of(tool).ok_or_else(|| {
             let such = "use `recorded` with tools of one MCP server, such as mcp__files__*";
             unusable(format!("rule `{rule}`: `tool` is `{tool}`; {such}"))
         })?;
-        servers.push(beginning(server));
+        servers.push(prefix(server));
     }
     let names: Vec<&str> = tools.names().collect();
     policy.check_tools(names.into_iter(), &servers).map_err(|why| unusable(why.to_string()))?;
     Ok(policy)
 }
 
-/// Paths are compared with links resolved. A missing one is compared as written.
-fn as_it_is(path: &Path) -> PathBuf {
+/// Resolves links, because paths are compared resolved. A missing path stays as written.
+fn canonical_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|why| {
         tracing::warn!(path = %path.display(), %why, "cannot open a folder of workspaces.allow");
         path.to_owned()
     })
 }
 
-/// How much lies below a folder, counted up to a bound. Blocks.
-fn size_of(folder: &Path) -> String {
+/// Describes the number and size of files below a folder, counted up to a bound. Blocks.
+fn folder_size_text(folder: &Path) -> String {
     let (mut waiting, mut entries, mut bytes) = (vec![folder.to_owned()], 0_usize, 0_u64);
     while let Some(next) = waiting.pop() {
         let Ok(listed) = std::fs::read_dir(&next) else { continue };

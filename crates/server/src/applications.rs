@@ -1,6 +1,6 @@
-//! The face for applications (AAP): its base paths, and the form of refusals that come before it is reached.
+//! The face for applications (AAP): mounts its base paths, and formats refusals from before the face.
 //!
-//! Look at [`mount`] and [`word`]. It must never know the replies of the face.
+//! Start at [`mount`] and [`format_refusals`]. It must never know the replies of the face.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ pub(crate) const PATHS: [&str; 9] = [
     "/sessions/{session}/turns/{turn}/events",
 ];
 
-/// The face under each of its paths; what it bounds, it bounds for all of them together.
+/// Mounts the face under each of its paths; its limits apply to all paths together.
 pub(crate) fn mount(router: Router, aap: &Aap, places: FaceState) -> Router {
     let face = recount_face_aap::router(places);
     aap.base_paths.iter().fold(router, |router, base| router.nest(base, face.clone()))
 }
 
 /// Rewrites refusals from before the face in the form of this protocol.
-pub(crate) async fn word(
+pub(crate) async fn format_refusals(
     State((aap, redactor)): State<(Arc<Aap>, Arc<Redactor>)>,
     request: Request,
     next: Next,
@@ -49,7 +49,7 @@ pub(crate) async fn word(
     let id = id.as_ref().map(|RequestId(id)| &**id);
     let detail = redactor.quotes(&refusal.detail);
     let mut worded = recount_face_aap::refusal_response(refusal.code, &detail, refusal.retry_after, id);
-    // Headers that were added to the refusal stay.
+    // Headers added to the refusal are kept.
     worded.headers_mut().extend(std::mem::take(response.headers_mut()));
     worded
 }

@@ -1,4 +1,4 @@
-//! The audit trail: what was done to the server itself, as events of runs that can be followed like any other.
+//! The audit trail: records administrative actions as events of runs, which clients read like any other.
 //!
 //! It has a store of its own, so no list, feed or search of a tenant shows it. Each start of the server is one run. A
 //! change is recorded before its client is answered; refused requests are counted and recorded together. It must never
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use recount_engine::{Engine, Error, ListQuery, NewRun, Redactor, Triple};
+use recount_engine::{BatchId, Engine, Error, ListQuery, NewRun, Redactor};
 use recount_event::door::draft;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId};
@@ -36,17 +36,17 @@ const PRODUCER: &str = "recount";
 /// The producer that ends a run which a killed server left open.
 const SUCCESSOR: &str = "recount-next-start";
 
-/// What may be recorded.
+/// The kinds of recorded events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuditKind {
     ServerStarted,
     ServerStopped,
-    /// A store went on without the end of its log.
+    /// A store was opened without the end of its log.
     LogEndDropped,
     TokenCreated,
     TokenRevoked,
     AccessRefused,
-    /// A request that took something away, or changed how long something is kept.
+    /// A request removed something, or changed how long something is kept.
     Removed,
     /// A listener tried to answer a prompt, to extend one, or to cancel a run.
     ReplyReceived,
@@ -73,7 +73,7 @@ pub(crate) struct Audit(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
-    /// What the first event says of this start; none where no server starts.
+    /// The content of the first event; `None` when no server starts.
     facts: Option<Value>,
     opened_ms: u64,
     /// One batch at a time is appended.
@@ -82,7 +82,7 @@ struct Inner {
     lost: AtomicU64,
 }
 
-/// The run of this start, as far as it could be recorded.
+/// The run of this start, and how much of it is recorded.
 #[derive(Default)]
 struct AuditRun {
     id: Option<RunId>,
@@ -121,11 +121,11 @@ impl Audit {
                     %error,
                     "cannot record the start in the audit trail; retrying"
                 );
-                audit.keep_trying();
+                audit.spawn_start_retry();
             }
             Err(error) => return Err(error),
         }
-        audit.keep_counting_refusals();
+        audit.spawn_refusal_recorder();
         Ok(audit)
     }
 
@@ -135,13 +135,13 @@ impl Audit {
         Audit(Arc::new(Inner { engine, facts, opened_ms, run, refusals, lost: AtomicU64::new(0) }))
     }
 
-    /// The run of this start, created and started.
-    async fn started(&self, run: &mut AuditRun) -> Result<RunId, Error> {
+    /// Returns the run of this start; creates and starts it if necessary.
+    async fn ensure_started(&self, run: &mut AuditRun) -> Result<RunId, Error> {
         let Inner { engine, facts, opened_ms, .. } = &*self.0;
         let id = match run.id {
             Some(id) => id,
             None => {
-                end_what_was_left(engine).await?;
+                end_unfinished_runs(engine).await?;
                 let mut queued = Queued::new(RunKind::External);
                 queued.title = Some("Audit trail".to_owned());
                 queued.requested_by = Some(PRODUCER.to_owned());
@@ -170,7 +170,7 @@ impl Audit {
         &self.0.engine
     }
 
-    /// Records what happened; returns when it is durable, or when it is known that it will not be.
+    /// Records an event; returns when it is durable or has failed.
     pub(crate) async fn record(&self, what: AuditKind, facts: Value) {
         tracing::info!(target: "audit", event = what.event_type(), %facts);
         if let Err(error) = self.append(what, &facts).await {
@@ -214,7 +214,7 @@ impl Audit {
 
     async fn append_all(&self, events: &[(&str, Value)]) -> Result<(), Error> {
         let mut run = self.0.run.lock().await;
-        let id = self.started(&mut run).await?;
+        let id = self.ensure_started(&mut run).await?;
         if !events.is_empty() {
             ingest(&self.0.engine, id, PRODUCER, run.next, events).await?;
             run.next += 1;
@@ -223,7 +223,7 @@ impl Audit {
     }
 
     /// Begins the run of this start as soon as the store takes events again.
-    fn keep_trying(&self) {
+    fn spawn_start_retry(&self) {
         let audit = self.clone();
         self.0.engine.world().tasks.spawn(Kind::Service, |mut shutdown| async move {
             loop {
@@ -248,13 +248,13 @@ impl Audit {
         });
     }
 
-    fn keep_counting_refusals(&self) {
+    fn spawn_refusal_recorder(&self) {
         let audit = self.clone();
         self.0.engine.world().tasks.spawn(Kind::Service, |mut shutdown| async move {
             loop {
                 tokio::select! {
                     () = shutdown.requested() => return,
-                    () = audit.0.refusals.some() => {}
+                    () = audit.0.refusals.wait_for_some() => {}
                 }
                 audit.record_refusals().await;
                 tokio::select! {
@@ -277,8 +277,8 @@ pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
     folder_within(data, TENANT)
 }
 
-/// Ends the runs of starts that were not ended by a shutdown. A damaged one stays as it is.
-async fn end_what_was_left(engine: &Engine) -> Result<(), Error> {
+/// Ends the runs of starts that had no shutdown. Damaged runs stay as they are.
+async fn end_unfinished_runs(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
     let rows = match engine.catalogue().list_runs(&active).await {
         Err(error) if error.is_damage() => {
@@ -315,14 +315,14 @@ async fn ingest(
     seq: u64,
     events: &[(&str, Value)],
 ) -> Result<(), Error> {
-    let producer = ForeignId::parse(producer).expect("the name is one of ours");
+    let producer = ForeignId::parse(producer).expect("the producer name is valid");
     let drafts = events.iter().map(|(event_type, facts)| draft(event_type, &facts.to_string()));
     let drafts =
-        drafts.collect::<Result<Vec<_>, _>>().expect("facts are small objects, and the types are ours");
-    engine.write().ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map(drop)
+        drafts.collect::<Result<Vec<_>, _>>().expect("facts are small objects, and the types are valid");
+    engine.write().ingest(run, BatchId { producer, epoch: 0, seq }, drafts).await.map(drop)
 }
 
-/// Records one thing in the trail of a data folder that no server holds, as a run of its own.
+/// Records one event in the trail of a data folder that no server holds, as a run of its own.
 pub(crate) async fn record_offline(data: &Path, what: AuditKind, facts: Value) -> Result<(), StartError> {
     let failed =
         |why: &dyn std::fmt::Display| StartError::failed(format!("cannot use the audit trail: {why}"));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_disk_costs_no_start_and_the_trail_begins_when_there_is_space() {
+    async fn a_full_disk_delays_the_trail_but_not_the_start() {
         let (folder, is_full) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(true)));
         let audit =
             Audit::start(on_a_disk(folder.path(), &is_full).await, json!({"version": "1"})).await.unwrap();
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_was_left_is_ended_when_there_is_space_again() {
+    async fn an_unfinished_audit_run_is_ended_when_space_returns() {
         let (folder, is_full) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
         let audit = Audit::start(on_a_disk(folder.path(), &is_full).await, json!({})).await.unwrap();
         // Not ended by a shutdown.

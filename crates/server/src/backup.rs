@@ -1,7 +1,7 @@
 //! Backups of the whole store: `POST /admin/backups` while a server runs, [`offline`] while none does.
 //!
-//! A server writes only below `backups` in its own data folder; the operator moves the copy elsewhere. A copy
-//! gets its name when it is whole and synced (`unfinished.rs`), and each store in it has a marker.
+//! A server writes only below `backups` in its own data folder; the operator moves the copy elsewhere. A copy gets its
+//! name when it is complete and synced (`unfinished.rs`), and each store in it has a marker.
 
 mod unfinished;
 
@@ -82,7 +82,7 @@ pub(crate) async fn make(
             format!("the backup {name:?} already exists; choose another name"),
         ));
     }
-    // Of a copy that failed and could not be removed.
+    // The name may be that of a failed copy that could not be removed.
     discard(&path);
     let copied = backups.tenants.backup(&unfinished(&path)).await.map_err(Refusal::from).and_then(|()| {
         list_tenants(&unfinished(&path)).map_err(|why| {
@@ -103,14 +103,14 @@ pub(crate) async fn make(
     Ok(json(StatusCode::CREATED, &reply))
 }
 
-/// Whether a name is that of a folder and nothing else, whatever reads it.
+/// Whether a name is a plain folder name on every system.
 fn is_plain(name: &str) -> bool {
     let fits = !name.is_empty() && name.len() <= limits::BACKUP_NAME_MAX;
     fits && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// Copies a data folder that no server holds to a new folder. The original stays as it is, even
-/// if it is of an older release. A damaged one is not copied.
+/// Copies a data folder that no server holds to a new folder. The original is not changed, even if it is of an older
+/// release. A damaged folder is not copied.
 pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
     let unfinished = unfinished(to);
     if unfinished.symlink_metadata().is_ok() {

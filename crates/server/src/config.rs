@@ -29,21 +29,21 @@ pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
 pub(crate) use self::rooms::{RoomAccess, Rooms};
 pub use self::runs::Runs;
-use self::runs::{Folders, Outside};
+use self::runs::{ExternalSettings, Folders};
 use self::table::{DefaultContext, Values};
 use crate::redaction::Redaction;
 use crate::settings::{Environment, Lookup, Setting};
 use crate::{Home, StartError};
 
-/// Everything that can be configured, settled.
+/// The complete checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub bind: SocketAddr,
     pub data: PathBuf,
-    /// Whether nothing is kept. Not for operators: shows what the disk costs.
+    /// Whether events are kept in memory only. Not for operators: measures the cost of the disk.
     pub in_memory: bool,
     pub durability: Durability,
-    /// Positions after which what was acknowledged may be missing.
+    /// Positions after which acknowledged events may be missing.
     pub accept_loss_after: Vec<u64>,
     /// How many events may be unsealed. Not for operators: for tests that want much sealing.
     pub hot_events_max: Option<u64>,
@@ -54,7 +54,7 @@ pub struct Config {
     pub access: Access,
     /// What is masked before it is stored.
     pub redaction: Redaction,
-    /// How our own runs are done.
+    /// How own runs are executed.
     pub runs: Runs,
     /// The configured agents.
     pub agents: Agents,
@@ -71,7 +71,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Settles what counts. `environment` looks a variable up.
+    /// Reads the configuration from flags, environment and file. `environment` looks a variable up.
     pub fn settle(
         options: Options,
         environment: impl Fn(&str) -> Option<String>,
@@ -84,15 +84,15 @@ impl Config {
         let data = user_folder("XDG_DATA_HOME", ".local/share", environment).unwrap_or_default();
         let home = environment("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let beside = path.parent().map(Path::to_owned).unwrap_or_default();
-        let mut look = Lookup::new(environment, path, file.values);
+        let mut lookup = Lookup::new(environment, path, file.values);
         let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
-        let values = Values::read(&mut look, &options, &place)?;
+        let values = Values::read(&mut lookup, &options, &place)?;
         let folders = Folders { home, beside: &beside };
         let web = WebSettings { hosts: file.web_hosts, search: file.web_search, ..WebSettings::default() };
-        let outside = Outside { mcp: &file.mcp, hooks: &file.hooks, web };
+        let external = ExternalSettings { mcp: &file.mcp, hooks: &file.hooks, web };
         let runs =
-            runs::settle(&mut look, &values, file.sandbox_environment, file.models, outside, &folders)?;
-        let agents = agents::settle(&mut look, file.agents, &runs, folders.home.as_deref())?;
+            runs::settle(&mut lookup, &values, file.sandbox_environment, file.models, external, &folders)?;
+        let agents = agents::settle(&mut lookup, file.agents, &runs, folders.home.as_deref())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage(
                 "cannot determine the data folder, because HOME is not set; use --data FOLDER",
@@ -141,7 +141,7 @@ impl Config {
             },
             log: values.log,
             log_format: values.log_format,
-            settings: look.settings(),
+            settings: lookup.settings(),
         })
     }
 

@@ -1,6 +1,6 @@
-//! A deterministic agent for conformance suites (`serve --conformance-agent`): it has a room of the surface in use, and
-//! plays one of a few scripts for each input. Its runs are external runs like those of any program, so what a suite sees
-//! is the server's own projection, shaping and replies.
+//! A deterministic agent for conformance suites (`serve --conformance-agent`): it has a room of the legacy surface, and
+//! plays one of a few scripts for each input. Its runs are external runs like those of any program, so a suite tests
+//! the server's own projection, shaping and replies.
 //!
 //! [`ConformanceAgent`] is the entry point, `play` reports the events of a script. It must not know AAEP's events.
 
@@ -18,7 +18,7 @@ use recount_face_aaep::RoomAgent;
 use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 
-use self::play::Player;
+use self::play::ScriptPlayer;
 use crate::{StartError, limits};
 
 /// The room that the agent has.
@@ -31,7 +31,7 @@ pub(crate) struct ConformanceAgent {
 }
 
 impl ConformanceAgent {
-    /// An agent with a session of its own for its runs, of which several may be at work.
+    /// Creates an agent with a session of its own for its runs; several may be active.
     pub(crate) async fn new(engine: &Engine) -> Result<ConformanceAgent, StartError> {
         let row = engine.write().create_session(Some("Conformance".to_owned())).await;
         let row =
@@ -57,11 +57,11 @@ impl RoomAgent for ConformanceAgent {
         let script = scripts::script(scripts::scenario(input, true));
         let prompt_wait = prompt_wait(input);
         Box::pin(async move {
-            // The input is nowhere in the run: suites put secrets into it.
+            // The input is not recorded in the run: suites put secrets into it.
             let queued = Queued { title: Some(script.begins.to_owned()), ..Queued::new(RunKind::External) };
             let new = NewRun { queued, task: None, session: Some(self.session), resumed_from: None };
             let (run, _) = self.engine.write().create_run(new).await?;
-            let player = Player::new(&self.engine, run, prompt_wait).await?;
+            let player = ScriptPlayer::new(&self.engine, run, prompt_wait).await?;
             let engine = self.engine.clone();
             self.engine.world().tasks.spawn(Kind::Effect, |mut shutdown| async move {
                 tokio::select! {
@@ -77,7 +77,7 @@ impl RoomAgent for ConformanceAgent {
     }
 }
 
-/// Ends a run whose script was broken off; nothing else would.
+/// Cancels a run whose script was interrupted; nothing else ends it.
 async fn cancel(engine: &Engine, run: RunId) {
     let reason = "the script of the run stopped before its end".to_owned();
     let command = Command::Cancel { by: CancelledBy::System, reason };
@@ -86,8 +86,8 @@ async fn cancel(engine: &Engine, run: RunId) {
     }
 }
 
-/// How long a prompt waits. The public suite gives up on a session after two seconds of silence, so what it asks for in
-/// its own words waits for less; `aaep conformance` replies wrongly first, and takes longer.
+/// How long a prompt waits. The public suite ends a session after two seconds of silence, so its prompts wait for less;
+/// `aaep conformance` replies wrongly first, and takes longer.
 fn prompt_wait(input: &str) -> Duration {
     match Scenario::of(input) {
         Some(_) => limits::CONFORMANCE_PROMPT_WAIT,

@@ -1,4 +1,4 @@
-//! One connection: HTTP until a client asks for an event stream, then the stream, then HTTP again.
+//! Serves one connection: HTTP until a client requests an event stream, then the stream, then HTTP again.
 //!
 //! While a stream is sent, the HTTP library does not have the connection: there are no buffers and no state machine
 //! between a frame and the socket. See `recount_transport::Handover` and `docs/decisions/0010`. HTTP/1.0 requests,
@@ -49,11 +49,11 @@ struct Stream {
     pieces: Pieces,
 }
 
-/// Serves until the peer leaves, something fails, or we go down.
+/// Serves until the peer leaves, something fails, or the server shuts down.
 pub(crate) async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
-    house: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     mut shutdown: Shutdown,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
@@ -62,16 +62,16 @@ pub(crate) async fn serve(
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {
         // Boxed, so that it takes no memory while a stream is sent.
-        let spoken = Box::pin(speak_http(socket, peer, &house, &mut shutdown)).await;
-        let Some((free, asked)) = spoken else { return };
+        let served = Box::pin(serve_http(socket, peer, &context, &mut shutdown)).await;
+        let Some((free, requested)) = served else { return };
         socket = free;
-        let told = outlet::write(&mut socket, asked.head, asked.pieces);
-        let Some(outcome) = until_drained(told, &mut shutdown).await else { return };
+        let writing = outlet::write(&mut socket, requested.head, requested.pieces);
+        let Some(outcome) = until_drained(writing, &mut shutdown).await else { return };
         match outcome.end {
             End::Whole if !shutdown.is_requested() => {}
             End::Whole | End::Left => return,
             End::Failed(error) if error.kind() == io::ErrorKind::TimedOut => {
-                house.connections.cut();
+                context.connections.count_stalled();
                 let after = outcome.cursor;
                 tracing::info!(%peer, after, "a slow reader was disconnected: it accepted no data for too long; it can resume after this id");
                 return;
@@ -84,7 +84,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// The outcome, unless we go down and it does not come soon.
+/// The outcome, unless the server shuts down and it does not come soon.
 async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown) -> Option<T> {
     let mut work = std::pin::pin!(work);
     tokio::select! {
@@ -96,44 +96,44 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
 }
 
 /// Serves requests until one is for a stream; `None` when the connection is over.
-async fn speak_http(
+async fn serve_http(
     socket: Socket,
     peer: SocketAddr,
-    house: &Arc<ServerContext>,
+    context: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
 ) -> Option<(Socket, Stream)> {
     let waiting = socket.waiting();
-    let asked = RequestedStream::default();
+    let requested = RequestedStream::default();
     let (socket, dropped) = upgradable(socket);
-    let answering = Answering { house: house.clone(), peer, asked: asked.clone() };
+    let handler = RequestHandler { context: context.clone(), peer, requested: requested.clone() };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEAD_WAIT)
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEADERS_MAX)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(socket), answering)
+        .serve_connection(TokioIo::new(socket), handler)
         .with_upgrades();
-    let turn = |connection: &mut http1::UpgradeableConnection<_, _>, cx: &mut Context<'_>| {
+    let poll_until_stream = |connection: &mut http1::UpgradeableConnection<_, _>, cx: &mut Context<'_>| {
         match Pin::new(connection).poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(Err(outcome)),
-            // What was answered before has to be out first.
+            // Earlier responses are written first.
             Poll::Pending if waiting.load(Ordering::Relaxed) => Poll::Pending,
-            Poll::Pending => match asked.take() {
+            Poll::Pending => match requested.take() {
                 Some(stream) => Poll::Ready(Ok(stream)),
                 None => Poll::Pending,
             },
         }
     };
-    let spoken = tokio::select! {
-        spoken = poll_fn(|cx| turn(&mut connection, cx)) => spoken,
+    let served = tokio::select! {
+        served = poll_fn(|cx| poll_until_stream(&mut connection, cx)) => served,
         () = shutdown.requested() => {
             Pin::new(&mut connection).graceful_shutdown();
-            let rest = poll_fn(|cx| turn(&mut connection, cx));
+            let rest = poll_fn(|cx| poll_until_stream(&mut connection, cx));
             tokio::time::timeout(limits::DRAIN_WAIT, rest).await.unwrap_or(Err(Ok(())))
         }
     };
-    match spoken {
+    match served {
         Ok(stream) => {
             // The library has answered all earlier requests, and has nothing left to write.
             let parts = connection.into_parts()?;
@@ -143,7 +143,7 @@ async fn speak_http(
         }
         Err(outcome) => {
             drop(connection);
-            // A WebSocket keeps the place of its connection.
+            // A WebSocket keeps the slot of its connection.
             let stalled = until_drained(dropped.wait(), shutdown).await == Some(true);
             match outcome {
                 Err(error) if !stalled && !is_stall(&error) => {
@@ -151,7 +151,7 @@ async fn speak_http(
                 }
                 Ok(()) if !stalled => {}
                 _ => {
-                    house.connections.cut();
+                    context.connections.count_stalled();
                     tracing::info!(%peer, "a connection was closed: its peer accepted no data for too long");
                 }
             }
@@ -160,7 +160,7 @@ async fn speak_http(
     }
 }
 
-/// Whether it is [`StallGuard`] that ended a connection that speaks HTTP.
+/// Whether [`StallGuard`] ended an HTTP connection.
 fn is_stall(error: &hyper::Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
@@ -186,30 +186,30 @@ impl RequestedStream {
     }
 }
 
-/// Serves requests. A request for a stream is never answered here: the stream is put into the shared slot,
+/// Serves requests. A request for a stream never gets its response here: the stream is put into the shared slot,
 /// and the connection leaves the library.
-struct Answering {
-    house: Arc<ServerContext>,
+struct RequestHandler {
+    context: Arc<ServerContext>,
     peer: SocketAddr,
-    asked: RequestedStream,
+    requested: RequestedStream,
 }
 
-impl Service<Request<Incoming>> for Answering {
+impl Service<Request<Incoming>> for RequestHandler {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(Peer(self.peer));
-        let may_be_told = may_be_told(&request);
-        let (clock, asked) = (self.house.clock.clone(), self.asked.clone());
-        let answer = self.house.router.clone().oneshot(request.map(Body::new));
+        let can_take_over = can_take_over(&request);
+        let (clock, requested) = (self.context.clock.clone(), self.requested.clone());
+        let response = self.context.router.clone().oneshot(request.map(Body::new));
         Box::pin(async move {
-            let mut response = answer.await?;
+            let mut response = response.await?;
             let handover = response.extensions_mut().remove::<Handover>();
-            match handover.filter(|_| may_be_told && response.status() == StatusCode::OK) {
+            match handover.filter(|_| can_take_over && response.status() == StatusCode::OK) {
                 Some(handover) if let Some(pieces) = handover.take() => {
-                    asked.put(Stream { head: head(response.headers(), &*clock), pieces });
+                    requested.put(Stream { head: head(response.headers(), &*clock), pieces });
                     std::future::pending().await
                 }
                 _ => Ok(response),
@@ -218,9 +218,9 @@ impl Service<Request<Incoming>> for Answering {
     }
 }
 
-/// Whether the bytes after the head of the response are ours to frame, and the next request begins where
+/// Whether the bytes after the head of the response are framed by this file, and the next request begins where
 /// this one ends.
-fn may_be_told(request: &Request<Incoming>) -> bool {
+fn can_take_over(request: &Request<Incoming>) -> bool {
     let stays = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
     request.method() == Method::GET
         && request.version() == Version::HTTP_11

@@ -1,6 +1,6 @@
 //! Limits of open connections, in all and per address, and their counters. See [`ConnectionLimits`].
 //!
-//! A new connection is known only by its address, so the last places are kept for addresses with few connections.
+//! A new connection is known only by its address, so the last slots are reserved for addresses with few connections.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::limits;
 pub(crate) struct ConnectionLimits {
     places: Shares<IpAddr>,
     places_max: usize,
-    /// For connections that only get a refusal.
+    /// Slots for connections that only get a refusal.
     refusals: Arc<Semaphore>,
     accepted: AtomicU64,
     stalled: AtomicU64,
@@ -49,8 +49,8 @@ impl ConnectionLimits {
         self.refusals.clone().try_acquire_owned().map_or(Admission::Nothing, Admission::Refusal)
     }
 
-    /// A connection was cut because its peer took nothing.
-    pub(crate) fn cut(&self) {
+    /// Counts a connection that was cut because its peer accepted no data.
+    pub(crate) fn count_stalled(&self) {
         self.stalled.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -81,7 +81,7 @@ fn limits_of(places_max: usize) -> ShareLimits {
     ShareLimits::of_all(places_max, kept, each)
 }
 
-/// The holder of an IPv6 address has a whole network of them.
+/// The network of an address: the owner of one IPv6 address usually has all of its network.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -114,7 +114,7 @@ mod tests {
             let other = fill(&connections, "::ffff:192.0.2.2");
             assert!(!other.is_empty(), "of {places_max}");
             assert_eq!(connections.open(), greedy.len() + other.len());
-            assert_eq!(fill(&connections, "192.0.2.2").len(), 0, "the same address in other words");
+            assert_eq!(fill(&connections, "192.0.2.2").len(), 0, "the same address in another form");
             assert_eq!(connections.refused(), 3);
             drop(greedy);
             assert_eq!(connections.open(), other.len());

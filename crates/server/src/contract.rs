@@ -1,4 +1,4 @@
-//! The published contract: OpenAPI for programs, a page for people. It has no secrets and needs no token.
+//! Serves the published contract: OpenAPI for programs, a page for people. It has no secrets and needs no token.
 
 use std::sync::LazyLock;
 
@@ -10,34 +10,34 @@ use recount_event::schema;
 
 use crate::web;
 
-/// Made once: the same for every server of this release.
+/// Built once: the same for every server of this release.
 static DOCUMENT: LazyLock<String> = LazyLock::new(openapi::text);
 
 static PAGE: LazyLock<String> = LazyLock::new(handbook::page);
 
-/// `/openapi.json`: the bytes of `docs/openapi.json`.
+/// Serves `/openapi.json`: the bytes of `docs/openapi.json`.
 pub(crate) async fn describe() -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-cache")];
     (headers, DOCUMENT.as_str()).into_response()
 }
 
-/// `/docs`: the same to read.
+/// Serves `/docs`: the contract as a page.
 pub(crate) async fn explain() -> Response {
     web::file("text/html; charset=utf-8", PAGE.as_bytes())
 }
 
-/// What can be described on its own.
+/// A schema that can be printed on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     pub name: &'static str,
-    /// How firm it is, as the registry has it.
+    /// Its stability, from the registry.
     pub status: &'static str,
 }
 
 const ENVELOPE: &str = "envelope";
 const OPENAPI: &str = "openapi";
 
-/// Everything that [`schema`] describes: the envelope, the whole contract, and the data of each event type.
+/// All schemas of [`schema`]: the envelope, the whole contract, and the data of each event type.
 pub fn schemas() -> Vec<Schema> {
     let ours = [Schema { name: ENVELOPE, status: "core" }, Schema { name: OPENAPI, status: "core" }];
     let types = TABLE.iter().map(|row| Schema { name: row.type_name, status: row.status.as_str() });
@@ -53,7 +53,7 @@ pub fn schema(name: &str) -> Option<String> {
     }
 }
 
-/// The name that was meant by one that is none.
+/// The schema name nearest to an unknown one.
 pub fn nearest_schema(name: &str) -> Option<&'static str> {
     spelling::nearest(name, schemas().into_iter().map(|schema| schema.name))
 }

@@ -34,7 +34,7 @@ pub(crate) struct Server {
 }
 
 /// With `full=true` every event's bytes are read.
-pub(crate) async fn look(
+pub(crate) async fn checkup(
     State(server): State<Server>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refusal> {
@@ -63,7 +63,7 @@ impl Server {
             integrity(&mut of_tenant, &engine, full).await;
             if let Ok(stats) = engine.admin().stats().await {
                 sizes(&mut of_tenant, &stats);
-                trouble(&mut of_tenant, &stats);
+                failed_commits(&mut of_tenant, &stats);
             }
             clock(&mut of_tenant, &engine).await;
             if name != TENANT_DEFAULT {
@@ -77,7 +77,7 @@ impl Server {
         files(&mut checks, Files::now());
         let (open, most) = (self.sources.connections.open(), self.sources.connections.places_max());
         checks.push(Check::fine("connections", format!("{open} open, at most {most}")));
-        bounds(&mut checks);
+        main_limits(&mut checks);
         if let Some(pool) = tenants.agents() {
             pool.checks(&mut checks, tenants.default_engine().world()).await;
         }
@@ -111,7 +111,7 @@ async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
 async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
     const NAME: &str = "integrity";
     if !full {
-        let scrubbed = engine.admin().scrubbed();
+        let scrubbed = engine.admin().scrub_report();
         checks.extend(scrubbed.findings.iter().map(|found| Check::problem(NAME, found, folder::DAMAGE)));
         if scrubbed.more > 0 {
             let value = format!("and {} more; the server's log names them", scrubbed.more);
@@ -163,8 +163,8 @@ fn sizes(checks: &mut Vec<Check>, stats: &EngineStats) {
     ));
 }
 
-/// What has gone wrong since the server started.
-fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
+/// Reports failed commits since the server started.
+fn failed_commits(checks: &mut Vec<Check>, stats: &EngineStats) {
     const NAME: &str = "commits";
     let failed = stats.store.commits_failed;
     checks.push(match failed {
@@ -180,7 +180,7 @@ fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
     });
 }
 
-/// Events are dated by our clock and never before one another within a run; one that goes back is worth knowing.
+/// Compares the clock with the newest event. Times never fall within a run, so a clock that went back delays them.
 async fn clock(checks: &mut Vec<Check>, engine: &Engine) {
     let now = engine.world().clock.now_ms();
     let newest = match engine.read().last_position().await {
@@ -224,7 +224,7 @@ fn durability(checks: &mut Vec<Check>, durability: Durability) {
     });
 }
 
-/// What is pruned, so that people see it who cannot read the configuration.
+/// Reports the retention policy, for people who cannot read the configuration.
 fn retention(checks: &mut Vec<Check>, kept: Option<(Policy, Duration)>) {
     let Some((policy, every)) = kept else { return };
     let bounds = [
@@ -256,7 +256,7 @@ fn time(length: Duration) -> String {
 fn priority(checks: &mut Vec<Check>) {
     const NAME: &str = "priority";
     let niceness = recount_log_sqlite::limits::WRITER_NICENESS;
-    checks.push(if may_be_raised(niceness) {
+    checks.push(if can_raise_priority(niceness) {
         Check::fine(NAME, format!("the store's writer may use {niceness}"))
     } else {
         Check::note(
@@ -270,23 +270,23 @@ fn priority(checks: &mut Vec<Check>) {
     });
 }
 
-/// Tried on a thread that ends with it.
-fn may_be_raised(niceness: i32) -> bool {
+/// Tries to raise the priority, on a thread of its own that ends afterwards.
+fn can_raise_priority(niceness: i32) -> bool {
     if !cfg!(target_os = "linux") {
         return false;
     }
     let raised = Arc::new(AtomicBool::new(false));
-    let tell = raised.clone();
+    let outcome_flag = raised.clone();
     let tried = recount_world::thread("recount-doctor", move || {
         let outcome = rustix::process::setpriority_process(None, niceness);
-        tell.store(outcome.is_ok(), Ordering::SeqCst);
+        outcome_flag.store(outcome.is_ok(), Ordering::SeqCst);
     });
     tried.join().is_ok() && raised.load(Ordering::SeqCst)
 }
 
 fn files(checks: &mut Vec<Check>, files: Files) {
     const NAME: &str = "open files";
-    let (soft, hard) = (crate::files::in_words(files.soft), crate::files::in_words(files.hard));
+    let (soft, hard) = (crate::files::limit_text(files.soft), crate::files::limit_text(files.hard));
     let value = format!(
         "at most {soft}, can be raised to {hard}; enough for {} connections",
         files.connections_max()
@@ -304,7 +304,7 @@ fn files(checks: &mut Vec<Check>, files: Files) {
 }
 
 /// The limits that people meet most; docs/limits.md has more.
-fn bounds(checks: &mut Vec<Check>) {
+fn main_limits(checks: &mut Vec<Check>) {
     let bounds = [
         ("connections", limits::CONNECTIONS_MAX),
         ("streams", recount_face_aep::limits::STREAMS_MAX),
@@ -334,22 +334,22 @@ mod tests {
     use recount_api::admin::Status;
 
     #[test]
-    fn what_is_pruned_is_told() {
-        let told = |kept| {
+    fn the_retention_policy_is_reported() {
+        let values = |kept| {
             let mut checks = Vec::new();
             retention(&mut checks, kept);
             checks.into_iter().map(|check| check.value).collect::<Vec<_>>()
         };
         let every = Duration::from_secs(600);
-        assert!(told(None).is_empty());
-        assert_eq!(told(Some((Policy::default(), every))), ["off: nothing is pruned"]);
+        assert!(values(None).is_empty());
+        assert_eq!(values(Some((Policy::default(), every))), ["off: nothing is pruned"]);
         let policy = Policy {
             max_age: Some(Duration::from_secs(30 * 86_400)),
             max_events: Some(5),
             max_bytes: Some(5 << 30),
         };
         assert_eq!(
-            told(Some((policy, every))),
+            values(Some((policy, every))),
             ["ended runs are kept for 30d, at most 5 events, at most 5120 MiB of events; checked every 10m"]
         );
         assert_eq!(
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_back_is_told() {
+    fn a_clock_that_went_back_is_reported() {
         let now = limits::CLOCK_EARLIEST_MS * 2;
         for (now, newest, status) in [
             (now, None, Status::Fine),

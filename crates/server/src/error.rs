@@ -1,8 +1,8 @@
-//! Why a server did not start or a tool of it gave up: a message for the operator and the exit code.
+//! Errors of starting a server or of its offline tools: a message for the operator and the exit code.
 //!
-//! It must not know what failed. Look at [`StartError`].
+//! It must not know what failed. Start at [`StartError`].
 
-/// Why the server did not start, or did not run to a good end.
+/// Why the server did not start, or ended with an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StartError {
@@ -24,7 +24,7 @@ impl StartError {
         StartError { message: message.into(), exit_code: 3 }
     }
 
-    /// Logs the message; the exit code stays for the caller.
+    /// Logs the message and keeps only the exit code for the caller.
     pub(crate) fn logged(self) -> Self {
         tracing::error!("{}", self.message);
         StartError { message: String::new(), exit_code: self.exit_code }

@@ -1,4 +1,4 @@
-//! Whole runs as files: the digest of an export, and export and import in a data folder that no server holds.
+//! Exports and imports whole runs: the digest of an export, and both operations on a data folder that no server holds.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -14,24 +14,25 @@ use crate::config::{Config, Options};
 use crate::start::{open_store, open_store_or_fault};
 use crate::{StartError, limits};
 
-/// Adds a run's events up while they are written, one by one, and compares in the end.
-pub struct Sum {
+/// Computes the digest of a run while its events are written, and compares it at the end.
+pub struct ExportDigest {
     run_id: String,
     events: u64,
     head: ChainValue,
 }
 
-impl Sum {
+impl ExportDigest {
     pub fn new(run_id: &str) -> Self {
-        Sum { run_id: run_id.to_owned(), events: 0, head: ChainValue::start(run_id) }
+        ExportDigest { run_id: run_id.to_owned(), events: 0, head: ChainValue::start(run_id) }
     }
 
-    /// Of a run whose events before `first` were pruned, with the chain value `start`. `None` if that is not a chain value.
+    /// The digest of a run whose events before `first` were pruned, from the chain value `start`. `None` if `start` is
+    /// invalid.
     pub fn beginning_at(run_id: &str, first: u64, start: &str) -> Option<Self> {
-        Some(Sum { run_id: run_id.to_owned(), events: first, head: ChainValue::parse(start)? })
+        Some(ExportDigest { run_id: run_id.to_owned(), events: first, head: ChainValue::parse(start)? })
     }
 
-    /// Adds the next event. An error says why it cannot be a line of an export.
+    /// Adds the next event. The error names why it cannot be a line of an export.
     pub fn event(&mut self, bytes: &[u8]) -> Result<(), String> {
         if bytes.contains(&b'\n') {
             return Err(format!("event {} of {} contains a line break", self.events, self.run_id));
@@ -46,9 +47,9 @@ impl Sum {
         self.head.to_string()
     }
 
-    /// Compares with the noted digest. An error says what is wrong.
+    /// Compares with the recorded digest. The error names the difference.
     pub fn finish(self, events: u64, head: &str) -> Result<(), String> {
-        let Sum { run_id, events: found, head: sum } = self;
+        let ExportDigest { run_id, events: found, head: sum } = self;
         if found != events {
             return Err(format!("{run_id} has {found} readable events, expected {events}"));
         }
@@ -59,23 +60,23 @@ impl Sum {
     }
 }
 
-/// Why a run did not come into a folder.
+/// Why a run was not imported into a folder.
 #[derive(Debug)]
-pub enum NotImported {
-    /// The run cannot come in; the folder is as it was.
+pub enum ImportError {
+    /// The run is invalid or conflicts; the folder is unchanged.
     Refused { code: &'static str, detail: String },
-    /// The world failed.
+    /// The store or the machine failed.
     Failed(StartError),
 }
 
-/// A data folder that no server holds, and none can hold until this is dropped.
+/// A data folder that no server holds; it stays locked until this is dropped.
 pub struct Folder {
     source: ExportSource,
 }
 
 enum ExportSource {
     Store(SqliteStore),
-    /// The store is refused as damaged, and what is whole of it is read past the damage.
+    /// The store is damaged; its whole runs are read by salvage.
     Damaged {
         salvage: RefCell<Salvage>,
         whole: Vec<Stream>,
@@ -84,7 +85,7 @@ enum ExportSource {
 }
 
 impl Folder {
-    /// Opens a folder that holds a store already. Of a damaged one the runs that are whole can be read.
+    /// Opens a folder with a store. Of a damaged store, only whole runs can be read.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         if !data.join("recount.db").is_file() {
             return Err(StartError::usage(format!(
@@ -105,8 +106,8 @@ impl Folder {
         }
     }
 
-    /// The same, but a missing folder is created. A damaged one is refused.
-    pub fn open_or_make(data: &Path) -> Result<Self, StartError> {
+    /// Opens a folder, and creates it if it is missing. A damaged one is refused.
+    pub fn open_or_create(data: &Path) -> Result<Self, StartError> {
         Ok(Folder { source: ExportSource::Store(open_store(&config(data)?)?) })
     }
 
@@ -118,7 +119,7 @@ impl Folder {
         }
     }
 
-    /// What cannot be read of a damaged store and may belong to runs that nothing names any more, as a sentence.
+    /// Describes unreadable parts of a damaged store that may belong to unknown runs.
     pub fn unread(&self) -> Option<String> {
         let ExportSource::Damaged { salvage, .. } = &self.source else { return None };
         let Damage { pages, rows, frames, commits, nameless_records } = salvage.borrow().damage.clone();
@@ -183,7 +184,7 @@ impl Folder {
         }
     }
 
-    /// Some of a run's events as they are stored, from sequence `from` on; none when there are none.
+    /// A page of a run's events as stored, from sequence `from` on; empty at the end.
     pub async fn events(&self, run: &str, from: u64) -> Result<Vec<Bytes>, StartError> {
         let store = match &self.source {
             ExportSource::Store(store) => store,
@@ -198,25 +199,25 @@ impl Folder {
         Ok(page.into_iter().map(|record| record.bytes).collect())
     }
 
-    /// Takes in one run, as the lines of an export.
-    pub async fn import(&self, lines: &[u8]) -> Result<recount_engine::Imported, NotImported> {
+    /// Imports one run from the lines of an export.
+    pub async fn import(&self, lines: &[u8]) -> Result<recount_engine::ImportedRun, ImportError> {
         let import: Import = recount_face_aep::read_export(lines).map_err(|refusal| {
-            NotImported::Refused { code: refusal.code.as_str(), detail: refusal.detail }
+            ImportError::Refused { code: refusal.code.as_str(), detail: refusal.detail }
         })?;
         let ExportSource::Store(store) = &self.source else {
-            return Err(NotImported::Failed(StartError::failed("a damaged store accepts no imports")));
+            return Err(ImportError::Failed(StartError::failed("a damaged store accepts no imports")));
         };
         recount_engine::import::import(store, import).await.map_err(|error| match error {
             recount_engine::Error::Rejected(rejection) => {
-                NotImported::Refused { code: rejection.code.as_str(), detail: rejection.message }
+                ImportError::Refused { code: rejection.code.as_str(), detail: rejection.message }
             }
             recount_engine::Error::Failed(failure) => {
-                NotImported::Failed(StartError::failed(failure.to_string()))
+                ImportError::Failed(StartError::failed(failure.to_string()))
             }
         })
     }
 
-    /// Lets go of the folder.
+    /// Closes and unlocks the folder.
     pub async fn close(self) -> Result<(), StartError> {
         match self.source {
             ExportSource::Store(store) => store.close().await.map_err(failed),

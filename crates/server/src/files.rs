@@ -7,7 +7,7 @@ use crate::limits;
 /// How many files this process may have open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Files {
-    /// What counts now; `None` is without a limit.
+    /// The current limit; `None` means no limit.
     pub soft: Option<u64>,
     /// The hard limit, up to which the process may raise it.
     pub hard: Option<u64>,
@@ -19,8 +19,7 @@ impl Files {
         Files { soft: limit.current, hard: limit.maximum }
     }
 
-    /// Raises what counts to the most that is allowed. Once, when the server starts: what it starts later
-    /// would inherit it.
+    /// Raises the current limit to the hard limit. Call it once at startup: programs started later inherit the limit.
     pub fn raise() -> Self {
         let before = Files::now();
         let limit = Rlimit { current: before.hard, maximum: before.hard };
@@ -30,18 +29,18 @@ impl Files {
         Files::now()
     }
 
-    /// Connections that leave enough files for everything else.
+    /// The number of connections that leaves enough files for everything else.
     pub fn connections_max(self) -> usize {
         let Some(soft) = self.soft else { return limits::CONNECTIONS_MAX };
         let soft = usize::try_from(soft).unwrap_or(usize::MAX);
-        // So few that nothing works well: then a quarter of them, so that something does.
-        let left = soft.saturating_sub(limits::FILES_KEPT).max(soft / 4).max(1);
-        left.min(limits::CONNECTIONS_MAX)
+        // With very few files, reserve only part of them, so that some connections remain.
+        let available = soft.saturating_sub(limits::FILES_KEPT).max(soft / 4).max(1);
+        available.min(limits::CONNECTIONS_MAX)
     }
 }
 
-/// A limit in words.
-pub(crate) fn in_words(limit: Option<u64>) -> String {
+/// A limit as text for operators.
+pub(crate) fn limit_text(limit: Option<u64>) -> String {
     limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string())
 }
 

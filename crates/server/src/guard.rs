@@ -1,8 +1,8 @@
-//! The guard before every face. It checks, in this order: `Origin`, `Host`, and the token.
+//! The guard in front of every face: checks `Origin`, `Host` and the token of each request.
 //!
-//! A page of another site can make a visitor's browser send requests here. So `Origin`, when present, must be our own or
-//! allowed by name. Wherever a client may come without a token, `Host` must be a loopback name, which also stops foreign
-//! names that resolve to this machine. Health checks are exempt.
+//! A page of another site can make a browser send requests here. So `Origin`, when present, must be that of this server
+//! or allowed by name. Where a client needs no token, `Host` must be a loopback name, which also stops foreign names
+//! that resolve to this machine. Health checks are exempt.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,9 +24,9 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     if matches!(path, "/healthz" | "/readyz") {
         return next.run(request).await;
     }
-    let rules = Rules {
+    let rules = OriginRules {
         bound: request.extensions().get::<ArrivedAt>().map_or(gate.bound, |ArrivedAt(address)| *address),
-        anybody: gate.lets_anybody_in(),
+        allows_anonymous: gate.allows_anonymous(),
         allowed_origins: &gate.access.allowed_origins,
     };
     let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
@@ -36,12 +36,12 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
         }
         refusal.into_response()
     };
-    let page = match rules.page(request.headers(), request.uri()) {
+    let page = match rules.check_page(request.headers(), request.uri()) {
         Ok(page) => page,
         Err(refusal) => return refused(refusal),
     };
     let mut response = match (&page, is_preflight(&request)) {
-        // Asked by a browser on its own, which sends no token with it.
+        // The browser sends this by itself, without a token.
         (PageAccess::Allowed(_), true) => preflight(request.headers()),
         _ => match admit(&gate, &mut request) {
             Ok(()) => next.run(request).await,
@@ -61,25 +61,25 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
 
 /// Keeps browsers from reading a reply as anything but what it is declared as, and from embedding it in a page of
 /// another origin. A page that is allowed by name reads replies by CORS, which this does not touch.
-pub(crate) async fn keep_to_itself(mut response: Response) -> Response {
+pub(crate) async fn forbid_sniffing_and_embedding(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
 }
 
-/// Headers of ours that pages may read.
+/// Response headers that pages may read.
 const EXPOSED: &str = "aap-turn-id, etag, idempotency-replayed, location, retry-after, x-request-id";
 
-/// Headers that pages may send.
+/// Request headers that pages may send.
 const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if-match, if-none-match, \
                         last-event-id, traceparent, x-request-id";
 
 /// The origin of a request.
 enum PageAccess {
-    /// No page, or one of ours.
+    /// No page, or one of this server.
     Own,
-    /// One of another origin that is allowed.
+    /// A page of another origin that is allowed.
     Allowed(HeaderValue),
 }
 
@@ -88,62 +88,62 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Sent by public pages before they use a machine in a private network.
-const PRIVATE_ASKED: &str = "access-control-request-private-network";
+/// Public pages send this before they use a machine in a private network.
+const PRIVATE_REQUESTED: &str = "access-control-request-private-network";
 const PRIVATE_ALLOWED: &str = "access-control-allow-private-network";
 
-fn preflight(asked: &HeaderMap) -> Response {
+fn preflight(requested: &HeaderMap) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
     let methods = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENDABLE));
-    if asked.get(PRIVATE_ASKED).is_some_and(|value| value == "true") {
+    if requested.get(PRIVATE_REQUESTED).is_some_and(|value| value == "true") {
         headers.insert(PRIVATE_ALLOWED, HeaderValue::from_static("true"));
     }
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from(limits::PREFLIGHT_AGE.as_secs()));
     response
 }
 
-/// Identifies the client. Public paths need none.
+/// Identifies the client and adds it to the request. Public paths need no client.
 fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
     if web::is_open(request.uri().path()) {
         return Ok(());
     }
     let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-    let (visitor, admitted) = match gate.aap.below(uri.path()) {
-        Some(below) => gate.which_application(below, method, uri, headers, peer)?,
-        None => gate.who(method, uri, headers, peer)?,
+    let (context, admitted) = match gate.aap.below(uri.path()) {
+        Some(below) => gate.identify_application(below, method, uri, headers, peer)?,
+        None => gate.identify(method, uri, headers, peer)?,
     };
-    let (visitor, admitted) = match is_audit(request.uri().path()) {
-        true => (gate.auditor(&visitor, &admitted)?, admitted),
-        false => (visitor, admitted),
+    let (context, admitted) = match is_audit(request.uri().path()) {
+        true => (gate.audit_context(&context, &admitted)?, admitted),
+        false => (context, admitted),
     };
     if let Some(uri) = without_ticket(request.uri()) {
         *request.uri_mut() = uri;
     }
-    request.extensions_mut().insert(visitor);
+    request.extensions_mut().insert(context);
     request.extensions_mut().insert(admitted);
     Ok(())
 }
 
-/// Whether a path is one of the audit trail.
+/// Whether a path belongs to the audit trail.
 fn is_audit(path: &str) -> bool {
     path.strip_prefix(audit::PREFIX).is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// What `Host` and `Origin` are checked against.
-struct Rules<'a> {
+/// The values that `Host` and `Origin` are checked against.
+struct OriginRules<'a> {
     bound: SocketAddr,
     /// Whether requests without a token are allowed.
-    anybody: bool,
+    allows_anonymous: bool,
     allowed_origins: &'a [String],
 }
 
-impl Rules<'_> {
-    fn page(&self, headers: &HeaderMap, uri: &Uri) -> Result<PageAccess, Refusal> {
+impl OriginRules<'_> {
+    fn check_page(&self, headers: &HeaderMap, uri: &Uri) -> Result<PageAccess, Refusal> {
         let host = host(headers, uri)?;
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let origin = origins.next();
@@ -151,7 +151,7 @@ impl Rules<'_> {
             return Err(Refusal::new(Code::OriginRefused, "the Origin header is repeated; send it once"));
         }
         // If a token is required, any host name may be used.
-        if self.anybody && !names_us(host, self.bound) {
+        if self.allows_anonymous && !is_loopback_host(host, self.bound) {
             let (shown, bound) = (host.chars().take(80).collect::<String>(), self.bound);
             return Err(Refusal::new(
                 Code::HostRefused,
@@ -161,7 +161,7 @@ impl Rules<'_> {
         let Some(origin) = origin else { return Ok(PageAccess::Own) };
         let named = text(origin, Code::OriginRefused, "Origin")?;
         let authority = match named.strip_prefix("http://") {
-            None if !self.anybody => named.strip_prefix("https://"),
+            None if !self.allows_anonymous => named.strip_prefix("https://"),
             authority => authority,
         };
         if authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host)) {
@@ -175,7 +175,7 @@ impl Rules<'_> {
     }
 }
 
-/// Why a page may not come in, and what lets it in. A page that is refused cannot read this; its developer can.
+/// The detail of a refused origin, with the setting that allows it. It is for the developer of the page.
 fn origin_refused(shown: &str, host: &str, allowed: &[String]) -> String {
     let mut names: Vec<&str> = allowed.iter().take(limits::ORIGINS_SHOWN_MAX).map(String::as_str).collect();
     let own = format!("http://{host}");
@@ -208,28 +208,28 @@ fn text<'a>(value: &'a HeaderValue, code: Code, name: &str) -> Result<&'a str, R
     value.to_str().map_err(|_| Refusal::new(code, format!("the {name} header is not plain text")))
 }
 
-/// A loopback name or address, with the port we listen on.
-fn names_us(host: &str, bound: SocketAddr) -> bool {
+/// Whether a host is a loopback name or address with the port of this server.
+fn is_loopback_host(host: &str, bound: SocketAddr) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
         _ => (host, None),
     };
-    let port_is_ours = match port {
+    let port_matches = match port {
         Some(port) => port.parse() == Ok(bound.port()),
         None => bound.port() == 80,
     };
     let address = name.trim_start_matches('[').trim_end_matches(']');
-    let name_is_ours = name.eq_ignore_ascii_case("localhost")
+    let name_is_loopback = name.eq_ignore_ascii_case("localhost")
         || address.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
-    port_is_ours && name_is_ours
+    port_matches && name_is_loopback
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `Ok(true)`: a page of another origin that is allowed.
-    fn check(anybody: bool, host: Option<&str>, origin: Option<&str>) -> Result<bool, Code> {
+    /// Returns `Ok(true)` for a page of another origin that is allowed.
+    fn check(allows_anonymous: bool, host: Option<&str>, origin: Option<&str>) -> Result<bool, Code> {
         let mut headers = HeaderMap::new();
         if let Some(host) = host {
             headers.insert(header::HOST, host.parse().unwrap());
@@ -238,13 +238,17 @@ mod tests {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
         let allowed = ["https://app.example".to_owned()];
-        let rules = Rules { bound: "127.0.0.1:8765".parse().unwrap(), anybody, allowed_origins: &allowed };
-        let page = rules.page(&headers, &Uri::from_static("/v1/runs"));
+        let rules = OriginRules {
+            bound: "127.0.0.1:8765".parse().unwrap(),
+            allows_anonymous,
+            allowed_origins: &allowed,
+        };
+        let page = rules.check_page(&headers, &Uri::from_static("/v1/runs"));
         page.map(|page| matches!(page, PageAccess::Allowed(_))).map_err(|refusal| refusal.code)
     }
 
     #[test]
-    fn names_of_ours_where_nobody_is_asked() {
+    fn only_loopback_hosts_pass_without_tokens() {
         for host in ["127.0.0.1:8765", "localhost:8765", "LOCALHOST:8765", "[::1]:8765"] {
             assert_eq!(check(true, Some(host), None), Ok(false), "{host}");
         }
@@ -259,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_refused_is_told_what_is_allowed_and_where_to_allow_it() {
+    fn a_refused_origin_error_lists_allowed_origins_and_the_setting() {
         let headers = |name: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, "localhost:8765".parse().unwrap());
@@ -267,9 +271,16 @@ mod tests {
             headers
         };
         let refused = |allowed: &[String]| {
-            let rules =
-                Rules { bound: "127.0.0.1:8765".parse().unwrap(), anybody: true, allowed_origins: allowed };
-            rules.page(&headers("http://localhost:3000"), &Uri::from_static("/v1/runs")).err().unwrap().detail
+            let rules = OriginRules {
+                bound: "127.0.0.1:8765".parse().unwrap(),
+                allows_anonymous: true,
+                allowed_origins: allowed,
+            };
+            rules
+                .check_page(&headers("http://localhost:3000"), &Uri::from_static("/v1/runs"))
+                .err()
+                .unwrap()
+                .detail
         };
         for words in [
             "\"http://localhost:3000\"",
@@ -280,21 +291,21 @@ mod tests {
             assert!(refused(&[]).contains(words), "{}", refused(&[]));
         }
         let many: Vec<String> = (0..40).map(|number| format!("https://app{number}.example")).collect();
-        let told = refused(&many);
+        let detail = refused(&many);
         let hidden = many.len() - limits::ORIGINS_SHOWN_MAX;
         assert!(
-            told.contains("https://app0.example, ") && told.contains(&format!(" and {hidden} more;")),
-            "{told}"
+            detail.contains("https://app0.example, ") && detail.contains(&format!(" and {hidden} more;")),
+            "{detail}"
         );
-        assert!(!told.contains("https://app39.example"), "{told}");
+        assert!(!detail.contains("https://app39.example"), "{detail}");
     }
 
     #[test]
-    fn which_pages_may_come_in() {
+    fn only_own_and_allowed_origins_pass() {
         let host = Some("localhost:8765");
-        for anybody in [true, false] {
-            assert_eq!(check(anybody, host, Some("http://localhost:8765")), Ok(false));
-            assert_eq!(check(anybody, host, Some("https://app.example")), Ok(true));
+        for allows_anonymous in [true, false] {
+            assert_eq!(check(allows_anonymous, host, Some("http://localhost:8765")), Ok(false));
+            assert_eq!(check(allows_anonymous, host, Some("https://app.example")), Ok(true));
             for origin in [
                 "null",
                 "*",
@@ -306,10 +317,10 @@ mod tests {
                 "http://localhost:8765.evil.example",
                 "http://127.0.0.1:8765",
             ] {
-                assert_eq!(check(anybody, host, Some(origin)), Err(Code::OriginRefused), "{origin}");
+                assert_eq!(check(allows_anonymous, host, Some(origin)), Err(Code::OriginRefused), "{origin}");
             }
         }
-        // A proxy before us may speak TLS; without tokens there is none.
+        // A proxy in front may speak TLS; without tokens there is no proxy.
         let secure = Some("https://localhost:8765");
         assert_eq!(check(false, host, secure), Ok(false));
         assert_eq!(check(true, host, secure), Err(Code::OriginRefused));

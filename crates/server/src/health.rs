@@ -1,4 +1,4 @@
-//! `/healthz`: the process answers. `/readyz`: the store answers, too, and has space.
+//! Health routes: `/healthz` shows that the process responds, `/readyz` that the store responds and has space.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use recount_event::Code;
 use crate::tenants::Tenants;
 
 pub(crate) async fn alive() -> Response {
-    answer(StatusCode::OK, "ok")
+    health_response(StatusCode::OK, "ok")
 }
 
 pub(crate) async fn ready(State(tenants): State<Arc<Tenants>>) -> Response {
     match tenants.ready().await {
-        Ok(()) => answer(StatusCode::OK, "ready"),
+        Ok(()) => health_response(StatusCode::OK, "ready"),
         Err(error) if error.code() == Code::StoreFull => {
             tracing::warn!(%error, "not ready");
-            answer(StatusCode::SERVICE_UNAVAILABLE, "the disk is full")
+            health_response(StatusCode::SERVICE_UNAVAILABLE, "the disk is full")
         }
         Err(error) => {
             tracing::warn!(%error, "not ready");
-            answer(StatusCode::SERVICE_UNAVAILABLE, "the store does not respond")
+            health_response(StatusCode::SERVICE_UNAVAILABLE, "the store does not respond")
         }
     }
 }
 
-fn answer(status: StatusCode, text: &str) -> Response {
+fn health_response(status: StatusCode, text: &str) -> Response {
     let health = Health { status: text.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    let body = serde_json::to_vec(&health).expect("two texts can be said in JSON");
+    let body = serde_json::to_vec(&health).expect("texts are valid JSON strings");
     let headers = [
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),

@@ -1,6 +1,6 @@
 //! The data folder of a server, and how its stores are opened.
 //!
-//! It must not know tenants or requests. Look at [`Home`].
+//! It must not know tenants or requests. Start at [`Home`].
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use recount_log_sqlite::{Durability, SqliteOptions};
 pub struct Home {
     pub data: PathBuf,
     pub durability: Durability,
-    /// Positions after which what was acknowledged may be missing.
+    /// Positions after which acknowledged events may be missing.
     pub accept_loss_after: Vec<u64>,
     /// How many events of a store may be unsealed. For tests that want much sealing.
     #[doc(hidden)]
@@ -19,7 +19,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// How a store in this folder is opened.
+    /// The options to open a store in this folder.
     pub(crate) fn options(&self, folder: PathBuf) -> SqliteOptions {
         let mut options = SqliteOptions::new(folder);
         options.durability = self.durability;

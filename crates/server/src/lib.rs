@@ -1,4 +1,4 @@
-//! The server: configuration, stores, faces, guard, listener and shutdown, put together.
+//! The server: assembles configuration, stores, faces, guard, listener and shutdown.
 //!
 //! Only this crate (and the simulation) names the implementations of stores and faces. It must never know the rules.
 
@@ -53,4 +53,4 @@ pub use recount_agent::sandbox::entrance as sandbox_entrance;
 pub use redaction::Redaction;
 pub use running::Running;
 pub use settings::{Setting, Source};
-pub use start::{Inside, Unfinished, default_data, serve, start_inside};
+pub use start::{EmbeddedServer, Unfinished, default_data, serve, start_embedded};

@@ -23,11 +23,11 @@ pub const CONNECTIONS_FEW: usize = 1_000;
 /// [`REFUSALS_MAX`].
 pub const FILES_KEPT: usize = 128;
 
-/// Connections over the limit that get an answer; a further one is closed without one.
+/// Connections over the limit that get a response; a further one is closed without one.
 pub const REFUSALS_MAX: usize = 64;
 
-/// How long a connection over the limit is given to send the head of its request and to take the refusal; then
-/// it is closed.
+/// How long a connection over the limit may take to send the head of its request and to receive the refusal; then it is
+/// closed.
 pub const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 
 /// `Retry-After` of that refusal.
@@ -48,7 +48,7 @@ pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How long open requests may take at shutdown; then their connections are cut. Less than the engine waits
 /// for its tasks, so that a stalled peer does not count as a task that did not end.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(4);
-const _: () = assert!(DRAIN_WAIT.as_millis() < recount_engine::limits::SHUTDOWN_PATIENCE.as_millis());
+const _: () = assert!(DRAIN_WAIT.as_millis() < recount_engine::limits::SHUTDOWN_TIMEOUT.as_millis());
 
 /// Events read at a time when a store is verified or exported.
 pub const VERIFY_PAGE_EVENTS: usize = 1000;
@@ -77,7 +77,7 @@ pub const DISK_FREE_BYTES_MIN: u64 = 256 << 20;
 /// Free bytes below which the doctor notes it.
 pub const DISK_FREE_BYTES_LOW: u64 = 2 << 30;
 
-/// How far the newest event may be dated ahead of the clock before the doctor calls that a problem.
+/// How far the time of the newest event may be ahead of the clock before the doctor reports a problem.
 pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
 
 /// A clock before this (the beginning of 2025) is wrong.
@@ -96,7 +96,7 @@ pub const TENANTS_MAX: usize = 64;
 /// Characters of a tenant's name; more is refused.
 pub const TENANT_NAME_MAX: usize = 63;
 
-/// Bytes read of the list of tenants in a backup: room for [`TENANTS_MAX`] names, the audit trail and more.
+/// Bytes read of the list of tenants in a backup: enough for [`TENANTS_MAX`] names, the audit trail and more.
 pub const TENANT_LIST_BYTES_MAX: u64 = 16 * 1024;
 
 /// Characters of a token's name; more is refused.
@@ -114,17 +114,17 @@ pub const TICKET_LIFE: Duration = Duration::from_secs(60 * 60);
 /// Tickets at a time; one more is refused with `rate_limited`.
 pub const TICKETS_MAX: usize = 10_000;
 
-/// Characters of the path that a ticket is for; more is refused.
+/// Characters of the path of a ticket; more is refused.
 pub const TICKET_PATH_MAX: usize = 512;
 
-/// How long a browser may cache the answer to a preflight request.
+/// How long a browser may cache the response to a preflight request.
 pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
 /// Allowed origins that the refusal of a page names; of more only the number.
 pub const ORIGINS_SHOWN_MAX: usize = 8;
 
-/// Letters or digits of a value of the environment that counts as a word or a number and not as a secret, although
-/// the variable's name sounds secret; from this length on it is a secret.
+/// Letters or digits from which a value of a variable with a secret-sounding name is a secret; a shorter value counts
+/// as a word or a number.
 pub const PLAIN_WORD_BYTES_MAX: usize = 12;
 
 /// Bytes of a file that holds a secret; a larger one is refused.
@@ -137,7 +137,7 @@ pub const RUNS_AT_ONCE_DEFAULT: usize = 1_024;
 /// The most own runs at work at a time that can be configured.
 pub const RUNS_AT_ONCE_MAX: usize = 10_000;
 
-/// Tools at work at a time, over all tenants, that can be configured; the default is a limit of the agent.
+/// The most tools at work at a time, over all tenants, that can be configured; the default is a limit of the agent.
 pub const TOOLS_AT_ONCE_MAX: usize = 10_000;
 
 /// Files and folders that a health check counts in workspaces; beyond it reports that there are more.
@@ -149,23 +149,23 @@ pub const AGENT_NAME_MAX: usize = 64;
 /// Bytes of the file with an agent's system prompt; a larger one is refused as configuration.
 pub const SYSTEM_FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// Paths that the face for applications may be at; more are refused as configuration.
+/// Base paths of the face for applications; more are refused as configuration.
 pub const BASE_PATHS_MAX: usize = 16;
 
-/// How often refused requests are recorded in the audit trail; those in between are recorded together, with how
-/// often.
+/// How often refused requests are recorded in the audit trail; those in between are recorded together, with their
+/// count.
 pub const AUDIT_REFUSALS_EVERY: Duration = Duration::from_secs(10);
 
 /// How often a server that started on a full disk tries to record its start in the audit trail.
 pub const AUDIT_START_EVERY: Duration = Duration::from_secs(10);
 
-/// A start that is recorded later than this says when it was, in milliseconds.
+/// Milliseconds after which the record of a delayed start names its own time.
 pub const AUDIT_START_LATE_MS: u64 = 5_000;
 
 /// Peers and codes of refused requests that are counted separately between two recordings; the rest count as others.
 pub const AUDIT_PEERS_MAX: usize = 256;
 
-/// The newest runs of the audit trail that a start looks at for one that was left open; only one can be.
+/// The newest runs of the audit trail that a start checks for an unfinished one; only one can be unfinished.
 pub const AUDIT_RUNS_LEFT_MAX: usize = 16;
 
 /// Unfinished runs that the server names at start; for the rest it gives their number. The log names all.
@@ -175,10 +175,10 @@ pub const UNFINISHED_NAMED_MAX: usize = 10;
 /// rightly; then its default is applied.
 pub const CONFORMANCE_PROMPT_WAIT: Duration = Duration::from_secs(30);
 
-/// The same for the public suite, which takes two seconds of silence for the end of a session.
+/// The same for the public suite, which ends a session after two seconds of silence.
 pub const CONFORMANCE_PROMPT_WAIT_SHORT: Duration = Duration::from_secs(1);
 
-/// How long the slow tool of the conformance agent works before it is given up.
+/// How long the slow tool of the conformance agent runs before it times out.
 pub const CONFORMANCE_TOOL_WAIT: Duration = Duration::from_millis(200);
 
 /// Artifacts that `artifacts.task_count` may allow a task; a larger setting is refused at the start.

@@ -1,4 +1,4 @@
-//! The listener: accepts connections up to the limit. `connection.rs` serves each of them.
+//! Accepts connections up to the limit. `connection.rs` serves each of them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Accepts until services are ended. `full` answers connections beyond the limit.
-pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, world: &World) {
-    let house = Arc::new(house);
+/// Accepts connections until shutdown. `full` serves the refusal to connections over the limit.
+pub(crate) fn start(listener: TcpListener, context: ServerContext, full: Router, world: &World) {
+    let context = Arc::new(context);
     let world_of_connections = world.clone();
     world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
         loop {
@@ -32,9 +32,9 @@ pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, w
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => admit(stream, peer, &house, &full, &world_of_connections),
+                Ok((stream, peer)) => admit(stream, peer, &context, &full, &world_of_connections),
                 Err(error) => {
-                    // Out of descriptors, or a peer that left at once: rest, so as not to spin.
+                    // Out of descriptors, or the peer disconnected at once. The pause avoids a busy loop.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(limits::ACCEPT_REST).await;
                 }
@@ -43,19 +43,19 @@ pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, w
     });
 }
 
-fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<ServerContext>, full: &Router, world: &World) {
-    match house.connections.try_admit(peer) {
+fn admit(stream: TcpStream, peer: SocketAddr, context: &Arc<ServerContext>, full: &Router, world: &World) {
+    match context.connections.try_admit(peer) {
         Admission::Place(place) => {
-            let house = house.clone();
+            let context = context.clone();
             world.tasks.spawn(Kind::Connection, move |shutdown| async move {
-                connection::serve(stream, peer, house, shutdown).await;
+                connection::serve(stream, peer, context, shutdown).await;
                 drop(place);
             });
         }
         Admission::Refusal(place) => {
             let full = full.clone();
             world.tasks.spawn(Kind::Connection, move |_| async move {
-                turn_away(stream, peer, full).await;
+                refuse_connection(stream, peer, full).await;
                 drop(place);
             });
         }
@@ -63,8 +63,8 @@ fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<ServerContext>, full: 
     }
 }
 
-/// Reads one request and answers it: a refusal that was sent before could be lost with the connection.
-async fn turn_away(stream: TcpStream, peer: SocketAddr, full: Router) {
+/// Reads one request and refuses it. A refusal sent before the request could be lost with the connection.
+async fn refuse_connection(stream: TcpStream, peer: SocketAddr, full: Router) {
     let connection = http1::Builder::new()
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEADERS_MAX)

@@ -1,6 +1,6 @@
-//! The face for listeners (AAEP): its state, its paths, and the form of refusals that come before it is reached.
+//! The face for listeners (AAEP): creates its state, names its paths, and formats refusals from before the face.
 //!
-//! Look at [`face`] and [`word`]. It must never know the replies of the face.
+//! Start at [`face`] and [`format_refusals`]. It must never know the replies of the face.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -42,8 +42,8 @@ pub(crate) const PATHS: [&str; 10] = [
     "/aaep/legacy/{room}/ws",
 ];
 
-/// The state of the face. Without a key of the data folder, reply tokens are good until the server ends. Attempts to reply
-/// are recorded in the trail, if there is one.
+/// Creates the state of the face. Without a key of the data folder, reply tokens are valid until the server ends.
+/// Attempts to reply are recorded in the audit trail, if there is one.
 pub(crate) async fn face(
     world: &World,
     key: Option<&[u8; SEAL_KEY_BYTES]>,
@@ -67,8 +67,8 @@ pub(crate) async fn face(
     Ok(face.with_agent(Arc::new(agent), settings.rooms.announces_sessions))
 }
 
-/// One room at the root of a further address: `/events` there is `/aaep/legacy/{room}/events` of `router`. Nothing else of
-/// the server is reached there.
+/// Serves one room at the root of a further address: `/events` there is `/aaep/legacy/{room}/events` of `router`.
+/// Nothing else of the server is available there.
 pub(crate) fn at_root(router: Router, room: &'static str, address: SocketAddr) -> Router {
     Router::new().fallback(async move |mut request: Request| {
         let below = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
@@ -82,7 +82,7 @@ pub(crate) fn at_root(router: Router, room: &'static str, address: SocketAddr) -
     })
 }
 
-/// Refuses rooms to clients that may not reach them.
+/// Refuses the rooms to clients without access.
 pub(crate) async fn rooms(State(access): State<RoomAccess>, request: Request, next: Next) -> Response {
     if !request.uri().path().starts_with("/aaep/legacy/") {
         return next.run(request).await;
@@ -106,7 +106,7 @@ pub(crate) async fn rooms(State(access): State<RoomAccess>, request: Request, ne
     }
 }
 
-/// Attempts to reply, in the audit trail.
+/// Records attempts to reply in the audit trail.
 struct ReplyTrail(Audit);
 
 impl AttemptLog for ReplyTrail {
@@ -129,8 +129,12 @@ impl AttemptLog for ReplyTrail {
     }
 }
 
-/// Words what is refused before the face is reached, as the protocol does.
-pub(crate) async fn word(State(redactor): State<Arc<Redactor>>, request: Request, next: Next) -> Response {
+/// Rewrites refusals from before the face in the form of the protocol.
+pub(crate) async fn format_refusals(
+    State(redactor): State<Arc<Redactor>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let path = request.uri().path();
     if !path.starts_with("/aaep/") && path != recount_face_aaep::MANIFEST {
         return next.run(request).await;
@@ -141,7 +145,7 @@ pub(crate) async fn word(State(redactor): State<Arc<Redactor>>, request: Request
     let detail = redactor.quotes(&refusal.detail);
     let mut worded =
         recount_face_aaep::refusal_response(refusal.code, &detail, refusal.retry_after, is_handshake);
-    // Headers that were added to the refusal stay.
+    // Headers added to the refusal are kept.
     worded.headers_mut().extend(std::mem::take(response.headers_mut()));
     worded
 }

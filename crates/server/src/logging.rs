@@ -1,4 +1,4 @@
-//! The server's own log: for operators, on standard error, without payloads and without secrets.
+//! The server's own log on standard error: for operators, without payloads and without secrets.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ struct Masking<W> {
 impl<W: Write> Write for Masking<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let masked = match std::str::from_utf8(line) {
-            // What is escaped there is found when it is read.
+            // Secrets in JSON are escaped, so the line is parsed to find them.
             Ok(text) if self.json => {
                 self.redactor.json(text, None, &|_| false).map(|masked| masked.text.into())
             }
@@ -73,11 +73,11 @@ mod tests {
 
     #[test]
     fn lines_are_masked_whatever_their_form() {
-        let secret = Secret::new("say \"please\" twice").unwrap();
+        let secret = Secret::new("get \"please\" twice").unwrap();
         let redactor = Arc::new(Redactor::new(vec![secret], true));
         for (json, line, wanted) in [
-            (false, "WARN it was say \"please\" twice\n", "WARN it was ******************\n"),
-            (true, "{\"m\":\"say \\\"please\\\" twice\"}\n", "{\"m\":\"******************\"}\n"),
+            (false, "WARN it was get \"please\" twice\n", "WARN it was ******************\n"),
+            (true, "{\"m\":\"get \\\"please\\\" twice\"}\n", "{\"m\":\"******************\"}\n"),
             (true, "{\"m\":\"nothing\"}\n", "{\"m\":\"nothing\"}\n"),
         ] {
             let mut masking = Masking { redactor: redactor.clone(), json, out: Vec::new() };

@@ -1,7 +1,7 @@
-//! `/metrics`: the figures of the server as OpenMetrics text. See [`page`].
+//! Serves `/metrics`: the figures of the server as OpenMetrics text. See [`page`].
 //!
-//! It must not know names: no run id, no requested path and no text of an event gets here, and every label has few
-//! values, known beforehand.
+//! It must not know names: no run id, requested path or event text gets here, and every label has few values, known
+//! beforehand.
 
 mod process;
 mod requests;
@@ -22,7 +22,7 @@ use self::text::{Kind, MetricsPage, Scale};
 use crate::connection_limits::ConnectionLimits;
 use crate::tenants::Tenants;
 
-/// What the page is made of.
+/// The sources of the figures.
 #[derive(Clone)]
 pub(crate) struct Sources {
     pub(crate) tenants: Arc<Tenants>,
@@ -50,7 +50,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
     (headers, page(&sources, stats.as_ref())).into_response()
 }
 
-/// The whole page. Where the store does not answer, what only it knows is left out.
+/// The whole page. If the store does not respond, its figures are omitted.
 fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     let mut page = MetricsPage::default();
     page.family("recount_build", Kind::Info, None, "The version of the program and of its SQLite.");
@@ -119,9 +119,9 @@ fn log(page: &mut MetricsPage, stats: &EngineStats) {
     page.gauge("recount_runs_in_line", None, "Own runs that wait for a worker.", stats.runs_in_line as f64);
 }
 
-/// What the scrub has read, and what it found.
+/// The progress and findings of the scrub.
 fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
-    let scrubbed = &stats.scrubbed;
+    let scrubbed = &stats.scrub;
     page.counter("recount_scrub_rounds", None, "Completed rounds of the scrub.", scrubbed.rounds);
     page.counter("recount_scrub_events", None, "Events that the scrub has read.", scrubbed.events);
     page.gauge(

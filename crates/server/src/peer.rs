@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// The address of the listener that a request came to, where that is not the server's own; in the extensions of its requests.
+/// The address of the listener that a request came to, where that is not the server's own; in the extensions of its
+/// requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArrivedAt(pub(crate) SocketAddr);

@@ -1,7 +1,7 @@
-//! The known secrets: values of environment variables with secret-sounding names, and those that the configuration
-//! names.
+//! Collects the known secrets: values of environment variables with secret-sounding names, and those that the
+//! configuration names.
 //!
-//! The configuration has no values: it names variables and files. A message here has at most the length of a value. See
+//! The configuration names variables and files, not values. A message here has at most the length of a value. See
 //! [`Redaction`].
 
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use recount_redact::{Refused, Secret};
 use crate::StartError;
 use crate::limits::{PLAIN_WORD_BYTES_MAX, SECRET_FILE_BYTES_MAX};
 
-/// What is masked, as it was configured.
+/// The configured masking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redaction {
-    /// Whether what has the shape of a secret is masked.
+    /// Whether texts with the shape of a secret are masked.
     pub detectors: bool,
     /// Whether the values of variables with secret-sounding names are masked.
     pub environment: bool,
@@ -33,18 +33,18 @@ impl Default for Redaction {
     }
 }
 
-/// What is not masked although an operator may expect it; for the log.
-pub(crate) type Passed = Vec<String>;
+/// Warnings for the log about values that are not masked although an operator may expect it.
+pub(crate) type UnmaskedNotes = Vec<String>;
 
 impl Redaction {
-    /// Reads what is secret, once. `keys` are those of providers of models, and defaults of secret options.
+    /// Reads all secrets once. `keys` are the keys of model providers and the defaults of secret options.
     pub(crate) fn redactor(
         &self,
         environment: impl Iterator<Item = (OsString, OsString)>,
         keys: &[recount_agent::model::Secret],
-    ) -> Result<(Arc<Redactor>, Passed), StartError> {
+    ) -> Result<(Arc<Redactor>, UnmaskedNotes), StartError> {
         let mut known = Vec::new();
-        let mut passed = Vec::new();
+        let mut notes = Vec::new();
         let mut missing = self.secret_env.clone();
         for (name, value) in environment {
             let Some(name) = name.to_str() else { continue };
@@ -68,7 +68,7 @@ impl Redaction {
                 }
                 Err(why) if is_named => return Err(unusable("secret_env", &name, &why)),
                 Err(why @ Refused::TooLong { .. }) => {
-                    passed.push(format!("the value of {name} is not masked, because it {why}"));
+                    notes.push(format!("the value of {name} is not masked, because it {why}"));
                 }
                 Err(_) => {}
             }
@@ -84,7 +84,7 @@ impl Redaction {
         for key in keys {
             match Secret::new(key.reveal()) {
                 Ok(secret) => known.push(secret),
-                Err(why) => passed.push(format!(
+                Err(why) => notes.push(format!(
                     "a key of a model provider, or the default of a secret option, is not masked, because it \
                      {why}"
                 )),
@@ -99,7 +99,7 @@ impl Redaction {
             );
             return Err(StartError::usage(many));
         }
-        Ok((Arc::new(Redactor::new(known, self.detectors)), passed))
+        Ok((Arc::new(Redactor::new(known, self.detectors)), notes))
     }
 }
 
@@ -146,8 +146,8 @@ fn sounds_secret(name: &str) -> bool {
         && !words.contains(&"PUBLIC")
 }
 
-/// Whether a value also occurs in ordinary text: a word, a number, the path of an existing file. To mask it
-/// all the same, name its variable.
+/// Whether a value also occurs in ordinary text: a word, a number, the path of an existing file. Such a value is masked
+/// only if the configuration names its variable.
 fn is_ordinary(value: &str) -> bool {
     let value = value.trim();
     let short = value.len() < PLAIN_WORD_BYTES_MAX;
@@ -160,7 +160,10 @@ fn is_ordinary(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn built(redaction: &Redaction, environment: &[(&str, &str)]) -> Result<(Arc<Redactor>, Passed), String> {
+    fn built(
+        redaction: &Redaction,
+        environment: &[(&str, &str)],
+    ) -> Result<(Arc<Redactor>, UnmaskedNotes), String> {
         let environment =
             environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         redaction.redactor(environment, &[]).map_err(|why| why.to_string())
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_environment_holds_is_masked_and_the_ordinary_is_not() {
+    fn secrets_in_the_environment_are_masked_and_ordinary_values_are_not() {
         let environment = [
             ("APP_TOKEN", "a-very-secret-value-42"),
             ("OTHER_KEY", "disabled"),
@@ -210,8 +213,8 @@ mod tests {
             ("KEY_DIR_KEY", "/proc"),
             ("PLAIN", "nothing-secret-here"),
         ];
-        let (redactor, passed) = built(&Redaction::default(), &environment).unwrap();
-        assert!(passed.is_empty());
+        let (redactor, notes) = built(&Redaction::default(), &environment).unwrap();
+        assert!(notes.is_empty());
         let text = "a-very-secret-value-42 disabled 12345678 short /proc nothing-secret-here";
         assert_eq!(
             redactor.text(text),
@@ -226,17 +229,17 @@ mod tests {
             "a-very-secret-value-42 ******** 12345678 short /proc *******************"
         );
         let long = "x1".repeat(3000);
-        let (_, passed) = built(&Redaction::default(), &[("LONG_SECRET", &long)]).unwrap();
-        assert!(passed[0].contains("LONG_SECRET") && passed[0].contains("6000") && !passed[0].contains("x1"));
+        let (_, notes) = built(&Redaction::default(), &[("LONG_SECRET", &long)]).unwrap();
+        assert!(notes[0].contains("LONG_SECRET") && notes[0].contains("6000") && !notes[0].contains("x1"));
     }
 
     #[test]
     fn keys_of_providers_are_masked() {
         let keys = ["sk-of-a-provider", "short"].map(recount_agent::model::Secret::new);
         let off = Redaction { detectors: false, environment: false, ..Redaction::default() };
-        let (redactor, passed) = off.redactor(std::iter::empty(), &keys).unwrap();
-        assert_eq!(redactor.text("said sk-of-a-provider"), "said ****************");
-        assert!(passed.len() == 1 && !passed[0].contains("short"), "{passed:?}");
+        let (redactor, notes) = off.redactor(std::iter::empty(), &keys).unwrap();
+        assert_eq!(redactor.text("key sk-of-a-provider"), "key ****************");
+        assert!(notes.len() == 1 && !notes[0].contains("short"), "{notes:?}");
     }
 
     #[test]
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named_and_not_shown() {
+    fn unusable_secrets_are_named_but_not_shown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("short");
         std::fs::write(&path, "s3cr3t\n").unwrap();

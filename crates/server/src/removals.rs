@@ -1,13 +1,13 @@
-//! Audit of deletions: each successful request that removes something is recorded with its path. See [`watch`].
+//! Audits deletions: records each successful request that removes something, with its path. See [`watch`].
 //!
-//! It is after the guard, so the client is known. It must not know what a face does for a path: it sees only method and
-//! path, so a new kind of deletion is recorded without a change here.
+//! It runs after the guard, so the client is known. It must not know what a face does for a path: it sees only method
+//! and path, so a new kind of deletion needs no change here.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{Method, StatusCode};
-use recount_engine::Visitor;
+use recount_engine::RequestContext;
 use recount_transport::RequestId;
 use serde_json::json;
 
@@ -15,20 +15,20 @@ use crate::access::{Admitted, Gate};
 use crate::audit::AuditKind;
 use crate::peer::Peer;
 
-/// Records what a request took away, before its client is answered.
+/// Records what a request removed, before its response is sent.
 pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let Some(audit) = gate.tenants.audit() else { return next.run(request).await };
     let extensions = request.extensions();
     let peer = extensions.get::<Peer>().map(|Peer(address)| address.ip());
     let removal = action(request.method(), request.uri().path()).map(|action| {
-        let visitor = extensions.get::<Visitor>();
+        let context = extensions.get::<RequestContext>();
         let admitted = extensions.get::<Admitted>();
         json!({
             "action": action,
             "path": request.uri().path(),
             "tenant": admitted.map(|admitted| &*admitted.tenant),
-            "by": visitor.map(|visitor| visitor.caller.name.clone()),
-            "caller_id": visitor.map(|visitor| visitor.caller.id.clone()),
+            "by": context.map(|context| context.caller.name.clone()),
+            "caller_id": context.map(|context| context.caller.id.clone()),
             "peer": peer.map(|peer| peer.to_string()),
             "request_id": extensions.get::<RequestId>().map(|RequestId(id)| id.to_string()),
         })
@@ -37,11 +37,11 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
     let status = recount_face_aep::status_of(&response);
     match removal {
         Some(mut facts) if status.is_success() || status.is_server_error() => {
-            // Recorded all the same: the first time, the process may have died before its event.
+            // A replayed response is recorded too: the process may have died before the first record.
             if response.headers().contains_key(recount_face_aep::REPLAYED) {
                 facts["repeated"] = true.into();
             }
-            // What a deletion has noted goes at the next start, and what a round has pruned is gone.
+            // A failed request may still have removed something, at once or at the next start.
             if status.is_server_error() {
                 facts["failed"] = status.as_u16().into();
             }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_something_away() {
+    fn requests_that_remove_something_are_recognized() {
         for (method, path, wanted) in [
             (Method::DELETE, "/v1/tasks/task_1", Some("delete")),
             (Method::DELETE, "/aap/sessions/chat_1", Some("delete")),

@@ -17,7 +17,7 @@ use recount_world::World;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::access::{Access, Gate, Keys};
+use crate::access::{Access, ActiveTokens, Gate};
 use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::boxed;
@@ -32,9 +32,9 @@ use crate::{
     listeners, metrics, removals, seal, tokens, web,
 };
 
-/// Access to the server, and the base paths and visibility of the face for applications.
+/// The settings of access and of the faces.
 #[derive(Clone, Default)]
-pub(crate) struct Entry {
+pub(crate) struct ServerSettings {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
     pub(crate) aaep: Aaep,
@@ -47,16 +47,16 @@ pub struct Running {
     pub address: SocketAddr,
     /// The further address whose root is a room, if there is one.
     pub room_address: Option<SocketAddr>,
-    /// That of the default tenant.
+    /// The engine of the default tenant.
     pub engine: Engine,
     pub(crate) gate: Gate,
 }
 
 impl Running {
-    /// Binds, then opens the engine on a store and listens.
+    /// Binds an address, opens the engine on a store, and listens.
     #[boxed]
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world, None, Entry::default(), shapes()).await
+        Running::on(bind_server(bind).await?, store, world, None, ServerSettings::default(), shapes()).await
     }
 
     /// The same with a home, so that operators can request backups and health checks, and with rules of
@@ -69,8 +69,8 @@ impl Running {
         home: Home,
         access: Access,
     ) -> Result<Self, StartError> {
-        let entry = Entry { access, ..Entry::default() };
-        Running::on(claim(bind).await?, store, world, Some(home), entry, shapes()).await
+        let entry = ServerSettings { access, ..ServerSettings::default() };
+        Running::on(bind_server(bind).await?, store, world, Some(home), entry, shapes()).await
     }
 
     /// The same on a bound address; early connections wait until the engine is open.
@@ -80,7 +80,7 @@ impl Running {
         store: Arc<dyn Store>,
         world: World,
         home: Option<Home>,
-        entry: Entry,
+        entry: ServerSettings,
         redactor: Arc<Redactor>,
     ) -> Result<Self, StartError> {
         let room_listener = match entry.aaep.rooms.bind {
@@ -89,7 +89,7 @@ impl Running {
                 let is_near =
                     listener.local_addr().is_ok_and(|bound| bound.ip().to_canonical().is_loopback());
                 entry.aaep.rooms.check(is_near && !entry.access.require_token)?;
-                Some(claim_for("aaep.room_bind", bind).await?)
+                Some(bind_for("aaep.room_bind", bind).await?)
             }
         };
         let key = home.as_ref().map(|home| seal::key(&home.data, &world)).transpose()?;
@@ -98,7 +98,7 @@ impl Running {
             .map_err(|error| StartError::failed(format!("cannot use the store: {error}")))?;
         let address = address_of(&listener)?;
         let failed = |error| StartError::failed(format!("cannot read the tokens: {error}"));
-        let keys = Keys::load(engine.clone()).await.map_err(failed)?;
+        let tokens = ActiveTokens::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), home.clone()).await?;
         if let Some(home) = &home {
             let facts = json!({
@@ -108,9 +108,9 @@ impl Running {
                 .record_in(Audit::open(home, world.clone(), engine.write().redactor().clone(), facts).await?);
             tenants.record_dropped_ends().await;
         }
-        let Entry { access, aap, aaep, profiles, settings: _ } = entry;
-        let gate = Gate::new(address, access, aap, tenants, keys, &world);
-        if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
+        let ServerSettings { access, aap, aaep, profiles, settings: _ } = entry;
+        let gate = Gate::new(address, access, aap, tenants, tokens, &world);
+        if !address.ip().to_canonical().is_loopback() && gate.tokens.is_empty() {
             return Err(StartError::usage(format!(
                 "{address} is not a loopback address and no token exists; create a token with `recount token \
                  add --data FOLDER`, or bind a loopback address"
@@ -135,15 +135,15 @@ impl Running {
         if let Some(listener) = room_listener {
             let address = address_of(&listener)?;
             let router = listeners::at_root(router.clone(), aaep.rooms.at_root(), address);
-            let house = ServerContext { router, connections: connections.clone(), clock: clock.clone() };
-            listen::start(listener, house, full.clone(), &world);
+            let context = ServerContext { router, connections: connections.clone(), clock: clock.clone() };
+            listen::start(listener, context, full.clone(), &world);
             room_address = Some(address);
         }
         listen::start(listener, ServerContext { router, connections, clock }, full, &world);
         Ok(Running { address, room_address, engine, gate })
     }
 
-    /// Stops accepting, lets streams go, lets writers finish, closes the store.
+    /// Stops accepting, ends streams, lets writers finish, and closes the store.
     #[boxed]
     pub async fn stop(self) -> usize {
         // Before the writers end. Later removals are in the log only.
@@ -152,7 +152,7 @@ impl Running {
         }
         let left = self.engine.shutdown().await;
         for (_, engine) in self.gate.tenants.all().into_iter().skip(1) {
-            // Its tasks have ended with the others; what is left is to close the store.
+            // Its tasks have ended with the others; only its store remains to be closed.
             engine.shutdown().await;
         }
         if let Some(audit) = self.gate.tenants.audit() {
@@ -171,21 +171,21 @@ fn shapes() -> Arc<Redactor> {
     Arc::new(Redactor::shapes())
 }
 
-/// Takes an address, before anything else is done that would have to be undone.
-pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
-    claim_for("--bind", bind).await
+/// Binds an address first, because everything later would have to be undone.
+pub(crate) async fn bind_server(bind: SocketAddr) -> Result<TcpListener, StartError> {
+    bind_for("--bind", bind).await
 }
 
-async fn claim_for(setting: &str, bind: SocketAddr) -> Result<TcpListener, StartError> {
+async fn bind_for(setting: &str, bind: SocketAddr) -> Result<TcpListener, StartError> {
     let bound = listen::bind(bind).await;
     bound.map_err(|why| StartError::failed(format!("cannot bind {bind}: {why}; choose another {setting}")))
 }
 
 fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
-    let worded = (gate.aap.clone(), engine.write().redactor().clone());
+    let refusal_state = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
-    let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(house(
+    let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(server_router(
         &sources,
         home.as_ref(),
         gate,
@@ -197,21 +197,21 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) 
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
         .layer(middleware::from_fn_with_state(rooms, listeners::rooms))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
-        .layer(middleware::map_response(guard::keep_to_itself))
-        .layer(middleware::from_fn_with_state(worded, applications::word))
-        .layer(middleware::from_fn_with_state(engine.write().redactor().clone(), listeners::word))
+        .layer(middleware::map_response(guard::forbid_sniffing_and_embedding))
+        .layer(middleware::from_fn_with_state(refusal_state, applications::format_refusals))
+        .layer(middleware::from_fn_with_state(engine.write().redactor().clone(), listeners::format_refusals))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
     recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone())
 }
 
 /// The router of [`SERVER_ROUTES`].
-fn house(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
+fn server_router(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
     let mut router = Router::new();
     for route in SERVER_ROUTES {
         let method = Method::from_bytes(route.method.as_bytes()).ok();
         let filter =
             method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
-        if let Some(answers) = house_route(route.name, filter, sources, home, gate) {
+        if let Some(answers) = server_route(route.name, filter, sources, home, gate) {
             let answers = match (route.name, route.scopes) {
                 // Monitoring may add query parameters that a proxy or a cache needs.
                 (_, []) | (ServerRouteName::Measure, _) => answers,
@@ -224,7 +224,7 @@ fn house(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
 }
 
 /// One handler per route; the compiler checks that all are present. Without a data folder some are missing.
-fn house_route(
+fn server_route(
     name: ServerRouteName,
     filter: MethodFilter,
     sources: &Sources,
@@ -232,7 +232,8 @@ fn house_route(
     gate: &Gate,
 ) -> Option<MethodRouter> {
     let tenants = || gate.tenants.clone();
-    let of_the_house = |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::house_only));
+    let for_default_admin =
+        |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::default_admin_only));
     let of_a_tenant = |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::admin_only));
     Some(match name {
         ServerRouteName::AddToken => of_a_tenant(on(filter, tokens::add).with_state(gate.clone())),
@@ -242,15 +243,17 @@ fn house_route(
             on(filter, tokens::ticket).with_state(gate.clone())
         }
         ServerRouteName::MakeBackup => {
-            of_the_house(on(filter, backup::make).with_state(Backups::new(tenants(), &home?.data)))
+            for_default_admin(on(filter, backup::make).with_state(Backups::new(tenants(), &home?.data)))
         }
         ServerRouteName::LookAtHealth => {
             let server = doctor::Server { sources: sources.clone(), home: home?.clone() };
-            of_the_house(on(filter, doctor::look).with_state(server))
+            for_default_admin(on(filter, doctor::checkup).with_state(server))
         }
         ServerRouteName::IsAlive => on(filter, health::alive),
         ServerRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
-        ServerRouteName::Measure => of_the_house(on(filter, metrics::metrics).with_state(sources.clone())),
+        ServerRouteName::Measure => {
+            for_default_admin(on(filter, metrics::metrics).with_state(sources.clone()))
+        }
         ServerRouteName::Describe => on(filter, contract::describe),
         ServerRouteName::Explain => on(filter, contract::explain),
     })

@@ -1,4 +1,4 @@
-//! `recount salvage`: a new data folder with everything that can be read in a damaged one, tenant by tenant.
+//! Salvages a damaged data folder (`recount salvage`): writes everything readable into a new one, tenant by tenant.
 //!
 //! Runs that are proven whole keep ids, bytes, positions and heads. Of a damaged run the proven beginning is kept and
 //! ends with a gap event that gives the reason; its other readable events are written as lines to `salvaged/`. The old
@@ -19,9 +19,9 @@ use recount_world::World;
 use crate::StartError;
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within, lost_tenants, tenant_folders};
 
-/// Where readable events lie that are in no account, within the new folder.
+/// The folder for readable events that are in no run, within the new data folder.
 const ASIDE: &str = "salvaged";
-/// What originals are sealed with, within a data folder.
+/// The folder of the keys that seal originals, within a data folder.
 const KEYS: &str = "keys";
 
 /// The result, store by store.
@@ -42,7 +42,7 @@ pub struct StoreReport {
     pub blobs_damaged: Vec<String>,
     pub blobs_missing: Vec<String>,
     pub damage: StoreDamage,
-    /// Why nothing of it could be read.
+    /// Why the whole store could not be read.
     pub unreadable: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct StoreReport {
 pub struct RunReport {
     pub run_id: String,
     pub outcome: Outcome,
-    /// Events that are in the new store, those that close the run left out.
+    /// Events in the new store, without those that close the run.
     pub events: u64,
     /// The head of a whole run.
     pub head: Option<String>,
@@ -64,7 +64,7 @@ pub enum Outcome {
     /// It was erased before; its tombstone is kept.
     Erased,
     Part(Damage),
-    /// Nothing of it is in the new store. The number of events it is known to have had.
+    /// Nothing of it is in the new store. `events` is the number that it is known to have had.
     Lost {
         events: Option<u64>,
         why: String,
@@ -72,7 +72,7 @@ pub enum Outcome {
 }
 
 impl SalvageReport {
-    /// Whether everything that is known to have been there was saved.
+    /// Whether everything that is known to have existed was saved.
     pub fn is_whole(&self) -> bool {
         self.stores.iter().all(StoreReport::is_whole)
     }
@@ -86,7 +86,7 @@ impl StoreReport {
     }
 }
 
-/// Makes a data folder at `to`, where there must be nothing, of what can be read at `from`. Blocks.
+/// Writes a new data folder at `to`, which must not exist, from the readable content of `from`. Blocks.
 pub fn salvage(from: &Path, to: &Path) -> Result<SalvageReport, StartError> {
     if to.symlink_metadata().is_ok() {
         return Err(StartError::usage(format!("{} already exists; name a new folder", to.display())));
@@ -97,8 +97,8 @@ pub fn salvage(from: &Path, to: &Path) -> Result<SalvageReport, StartError> {
         let shown = unfinished.display();
         return Err(StartError::usage(format!("{shown} is left from an interrupted salvage; delete it")));
     }
-    let made = all(from, &unfinished, &world);
-    if made.is_err()
+    let result = salvage_all(from, &unfinished, &world);
+    if result.is_err()
         && let Err(error) = std::fs::remove_dir_all(&unfinished)
     {
         tracing::debug!(
@@ -107,7 +107,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<SalvageReport, StartError> {
             "cannot remove the folder of a failed salvage"
         );
     }
-    let report = made?;
+    let report = result?;
     std::fs::rename(&unfinished, to).map_err(|why| {
         StartError::failed(format!("cannot rename {} to {}: {why}", unfinished.display(), to.display()))
     })?;
@@ -120,12 +120,12 @@ fn unfinished(to: &Path) -> PathBuf {
     name.into()
 }
 
-fn all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartError> {
-    let mut stores = vec![store(TENANT_DEFAULT, from, to, world)?];
+fn salvage_all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartError> {
+    let mut stores = vec![salvage_store(TENANT_DEFAULT, from, to, world)?];
     let tenants = tenant_folders(from)
         .map_err(|why| StartError::failed(format!("cannot read the folder of tenants: {why}")))?;
     for (name, folder) in tenants {
-        stores.push(store(&name, &folder, &folder_within(to, &name), world)?);
+        stores.push(salvage_store(&name, &folder, &folder_within(to, &name), world)?);
     }
     for tenant in lost_tenants(from).map_err(|why| StartError::failed(why.to_string()))? {
         stores.retain(|store| store.tenant != tenant);
@@ -141,8 +141,8 @@ fn all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartErro
     Ok(SalvageReport { stores })
 }
 
-/// One store, into a folder that is made.
-fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreReport, StartError> {
+/// Salvages one store into a new folder.
+fn salvage_store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreReport, StartError> {
     let mut report = StoreReport { tenant: tenant.to_owned(), ..StoreReport::default() };
     let mut salvage = match read(from) {
         Ok(salvage) => salvage,
@@ -160,12 +160,12 @@ fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreRep
     for stream in salvage.streams().to_vec() {
         plans.push(plan(&mut salvage, stream, &listed, world)?);
     }
-    let goes_on: BTreeSet<&str> =
-        plans.iter().filter(|plan| plan.goes_on).map(|plan| &*plan.stream.key).collect();
+    let continues: BTreeSet<&str> =
+        plans.iter().filter(|plan| plan.continues).map(|plan| &*plan.stream.key).collect();
     let kept: BTreeSet<&str> =
         plans.iter().filter(|plan| plan.is_kept()).map(|plan| &*plan.stream.key).collect();
     let keeps_row = |row: recount_log_sqlite::salvage::SalvagedRow<'_>| {
-        engine::keeps_row(row.space, row.value, &|run| goes_on.contains(run))
+        engine::keeps_row(row.space, row.value, &|run| continues.contains(run))
     };
     let mut records: BTreeMap<String, u64> = BTreeMap::new();
     for row in salvage.rows().filter(|row| keeps_row(*row)) {
@@ -195,12 +195,12 @@ fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreRep
     Ok(report)
 }
 
-/// Reads what can be read of one store.
+/// Reads everything readable of one store.
 pub(crate) fn read(data: &Path) -> Result<Salvage, Fault> {
     Salvage::read(data, &claim)
 }
 
-/// The runs that are whole, erased ones among them, and the names of those that are not.
+/// The whole runs, including erased ones, and the names of the damaged ones.
 pub(crate) fn whole_runs(salvage: &mut Salvage) -> Result<(Vec<Stream>, Vec<String>), StartError> {
     let listed = listed(salvage);
     let world = World::real();
@@ -217,26 +217,26 @@ pub(crate) fn whole_runs(salvage: &mut Salvage) -> Result<(Vec<Stream>, Vec<Stri
     Ok((whole, damaged))
 }
 
-/// The runs that lists name, and whether they had ended.
+/// The runs in the catalogue, and whether they had ended.
 fn listed(salvage: &Salvage) -> BTreeMap<String, bool> {
     salvage.rows().filter_map(|row| engine::listed_run(row.space, row.value)).collect()
 }
 
-/// The place that a record itself names.
+/// The stream and sequence that a record itself names.
 fn claim(record: &[u8]) -> Option<(String, u64)> {
     let event = codec::decode(record).ok()?;
     Some((event.run_id.to_string(), event.sequence))
 }
 
-/// What is to become of one run.
-struct Plan {
+/// The outcome of one run, and the records that close it.
+struct RunPlan {
     stream: Stream,
     outcome: Outcome,
     closing: Vec<Bytes>,
-    goes_on: bool,
+    continues: bool,
 }
 
-impl Plan {
+impl RunPlan {
     fn is_kept(&self) -> bool {
         !matches!(self.outcome, Outcome::Lost { .. })
     }
@@ -247,8 +247,8 @@ fn plan(
     stream: Stream,
     listed: &BTreeMap<String, bool>,
     world: &World,
-) -> Result<Plan, StartError> {
-    let mut plan = Plan { outcome: Outcome::Whole, closing: Vec::new(), goes_on: false, stream };
+) -> Result<RunPlan, StartError> {
+    let mut plan = RunPlan { outcome: Outcome::Whole, closing: Vec::new(), continues: false, stream };
     let stream = &plan.stream;
     if stream.erased {
         plan.outcome = Outcome::Erased;
@@ -263,7 +263,7 @@ fn plan(
     let mut closing = Closing::beginning_at(stream.first_sequence);
     salvage.kept(stream, &mut |_, bytes| closing.event(bytes)).map_err(|fault| failed(&fault))?;
     if stream.lost_beginning && closing.begins_in_the_middle() {
-        // If it were kept, it would look like a run whose first events were pruned.
+        // A kept run would look as if its first events had been pruned.
         let why = "its beginning cannot be read, and no marker shows that it was pruned".to_owned();
         plan.outcome = Outcome::Lost { events: known, why };
         return Ok(plan);
@@ -274,9 +274,9 @@ fn plan(
     let reason = match () {
         () if last.is_some() || (had_ended && !ended) => Reason::Damaged,
         () if stream.proven_end < stream.end || stream.lost_beginning => Reason::Unproven,
-        () if stream.may_have_gone_on && !ended => Reason::MayBeMissing,
+        () if stream.may_continue && !ended => Reason::MayBeMissing,
         () => {
-            plan.goes_on = !ended;
+            plan.continues = !ended;
             return Ok(plan);
         }
     };
@@ -292,8 +292,8 @@ fn plan(
     Ok(plan)
 }
 
-/// Closes the runs that are kept in part, makes the catalogue, and names the blobs that are missing.
-fn close_runs(to: &Path, plans: &[Plan]) -> Result<Vec<String>, StartError> {
+/// Closes the partly saved runs, rebuilds the catalogue, and returns the missing blobs.
+fn close_runs(to: &Path, plans: &[RunPlan]) -> Result<Vec<String>, StartError> {
     let store = SqliteStore::open(SqliteOptions::new(to)).map_err(|fault| failed(&fault))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -315,9 +315,9 @@ fn close_runs(to: &Path, plans: &[Plan]) -> Result<Vec<String>, StartError> {
     })
 }
 
-/// Writes the readable events of a run that are not in the new store, one a line.
-fn put_aside(salvage: &mut Salvage, plan: Plan, to: &Path) -> Result<RunReport, StartError> {
-    let Plan { stream, outcome, .. } = plan;
+/// Writes the readable events of a run that are not in the new store, one per line.
+fn put_aside(salvage: &mut Salvage, plan: RunPlan, to: &Path) -> Result<RunReport, StartError> {
+    let RunPlan { stream, outcome, .. } = plan;
     let is_lost = matches!(outcome, Outcome::Lost { .. });
     let mut lines: Vec<u8> = Vec::new();
     let mut count = 0;
@@ -357,7 +357,7 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Without them nothing can be opened that was sealed.
+/// Copies the keys: without them sealed originals cannot be opened.
 fn copy_keys(from: &Path, to: &Path) -> std::io::Result<()> {
     let keys = from.join(KEYS);
     if !keys.is_dir() {
@@ -366,7 +366,7 @@ fn copy_keys(from: &Path, to: &Path) -> std::io::Result<()> {
     make_private(&to.join(KEYS))?;
     for file in std::fs::read_dir(keys)? {
         let file = file?;
-        // With the rights of the original, which are its owner's.
+        // The copy has the permissions of the original, which are private.
         if file.file_type()?.is_file() {
             std::fs::copy(file.path(), to.join(KEYS).join(file.file_name()))?;
         }

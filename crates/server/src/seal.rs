@@ -1,8 +1,7 @@
-//! The key that seals originals of masked input: a file of its own in the data folder, so a copy of the database is no
-//! use without it.
+//! Reads or creates the key that seals originals of masked input. It is a file of its own in the data folder, so a copy
+//! of the database does not contain it.
 //!
-//! It is created at the first start. If it is lost, sealed originals are lost, and the calls that wait for them are
-//! refused.
+//! The first start creates it. If it is lost, sealed originals are lost, and calls that need them are refused.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -18,7 +17,7 @@ use crate::StartError;
 const FOLDER: &str = "keys";
 const FILE: &str = "seal";
 
-/// The key of a data folder, made if there is none.
+/// Reads the key of a data folder, or creates it.
 pub(crate) fn key(data: &Path, world: &World) -> Result<[u8; SEAL_KEY_BYTES], StartError> {
     let path = data.join(FOLDER).join(FILE);
     let failed = |why: String| StartError::failed(format!("cannot use the key {}: {why}", path.display()));
@@ -27,7 +26,7 @@ pub(crate) fn key(data: &Path, world: &World) -> Result<[u8; SEAL_KEY_BYTES], St
             failed("it is not 64 hexadecimal digits; restore it, or delete it to create a new key".into())
         }),
         Err(why) if why.kind() == ErrorKind::NotFound => {
-            let key = drawn(world);
+            let key = random_key(world);
             write(&path, &key).map_err(|why| failed(why.to_string()))?;
             Ok(key)
         }
@@ -47,7 +46,7 @@ fn read(text: &str) -> Option<[u8; SEAL_KEY_BYTES]> {
     Some(key)
 }
 
-fn drawn(world: &World) -> [u8; SEAL_KEY_BYTES] {
+fn random_key(world: &World) -> [u8; SEAL_KEY_BYTES] {
     let mut key = [0; SEAL_KEY_BYTES];
     for half in key.chunks_mut(16) {
         half.copy_from_slice(&world.entropy.draw().to_le_bytes()[..half.len()]);
@@ -55,7 +54,7 @@ fn drawn(world: &World) -> [u8; SEAL_KEY_BYTES] {
     key
 }
 
-/// Completely or not at all, and readable only for the owner.
+/// Writes the file completely or not at all, readable only by its owner.
 fn write(path: &Path, key: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     match DirBuilder::new().mode(0o700).create(folder) {
@@ -82,8 +81,8 @@ mod tests {
     fn a_key_is_made_once_and_only_for_us() {
         let data = tempfile::tempdir().unwrap();
         let world = World::real();
-        let made = key(data.path(), &world).unwrap();
-        assert_eq!(key(data.path(), &world).unwrap(), made);
+        let created = key(data.path(), &world).unwrap();
+        assert_eq!(key(data.path(), &world).unwrap(), created);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let (folder, file) = (data.path().join("keys"), data.path().join("keys/seal"));
         assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// One value that counts.
+/// One effective value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// As the file has it, with its section.
+    /// The key in the file, with its section.
     pub key: &'static str,
     pub value: String,
     pub source: Source,
@@ -38,7 +38,7 @@ impl fmt::Display for Source {
 /// Returns the value of an environment variable.
 pub(crate) type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
-/// Looks values up, and remembers each.
+/// Looks values up, and records each with its source.
 pub(crate) struct Lookup<'e> {
     environment: &'e Environment<'e>,
     /// The configuration file, if there is one, and its content.
@@ -82,21 +82,21 @@ impl<'e> Lookup<'e> {
         value
     }
 
-    /// A variable that the configuration names; its value is not remembered.
+    /// The value of a variable that the configuration names; it is not recorded.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         (self.environment)(name).filter(|value| !value.is_empty())
     }
 
     /// Adds a setting that only the file can have, after the settings of a section.
-    pub(crate) fn note(&mut self, section: &str, key: &'static str, value: String, is_said: bool) {
-        let source = if is_said { Source::File(self.file.clone()) } else { Source::Default };
+    pub(crate) fn note(&mut self, section: &str, key: &'static str, value: String, is_configured: bool) {
+        let source = if is_configured { Source::File(self.file.clone()) } else { Source::Default };
         let is_of_section = |setting: &Setting| setting.key.split('.').next() == Some(section);
         let place =
             self.settings.iter().rposition(is_of_section).map_or(self.settings.len(), |last| last + 1);
         self.settings.insert(place, Setting { key, value, source });
     }
 
-    /// All that was looked up.
+    /// All recorded settings.
     pub(crate) fn settings(self) -> Vec<Setting> {
         self.settings
     }
@@ -110,8 +110,8 @@ pub(crate) fn variable(key: &str) -> String {
     }
 }
 
-/// Several names as one value.
-pub(crate) fn in_words(names: &[impl AsRef<str>]) -> String {
+/// Joins names into one value.
+pub(crate) fn join_names(names: &[impl AsRef<str>]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

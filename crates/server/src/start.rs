@@ -15,20 +15,20 @@ use tracing::level_filters::LevelFilter;
 use crate::agents::{self, AgentPool};
 use crate::boxed;
 use crate::config::{Config, LogFormat, Options};
-use crate::files::in_words;
-use crate::running::{Entry, claim};
+use crate::files::limit_text;
+use crate::running::{ServerSettings, bind_server};
 use crate::{Files, Running, StartError, backup, limits, logging};
 
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     check_folder(&config.data)?;
     let store = open_store_or_fault(config).map_err(|fault| StartError::failed(fault.to_string()))?;
-    // The folder is ours now.
+    // This process holds the folder now.
     backup::clear(&config.data);
     Ok(store)
 }
 
-/// Refuses a folder that is not a whole store, in cases that the store itself cannot detect.
+/// Refuses an incomplete data folder, in cases that the store itself cannot detect.
 fn check_folder(data: &Path) -> Result<(), StartError> {
     let shown = data.display();
     if backup::is_unfinished(data) {
@@ -46,7 +46,7 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The same, where it matters why it was refused.
+/// Like [`open_store`], but returns the fault that refused it.
 pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault> {
     SqliteStore::open(config.home().options(config.data.clone()))
 }
@@ -57,7 +57,7 @@ pub fn default_data() -> Result<PathBuf, StartError> {
 }
 
 /// A warning for a data folder that other users can read; one created by the server is private.
-fn openness(data: &Path) -> Option<String> {
+fn permission_warning(data: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(data).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
@@ -66,14 +66,14 @@ fn openness(data: &Path) -> Option<String> {
     })
 }
 
-/// Runs the server until it is asked to stop. Blocks. With the log in JSON, standard error holds nothing else: then an
-/// error is logged here and has no message left for the caller to print.
+/// Runs the server until it gets a stop signal. Blocks. With a JSON log, standard error holds only JSON: an error is
+/// then logged here, and the returned error has no message to print.
 pub fn serve(options: Options) -> Result<(), StartError> {
-    let wants_json = options.log_format.as_deref() == Some("json");
+    let json_flag = options.log_format.as_deref() == Some("json");
     let is_json = |config: &Config| config.log_format == LogFormat::Json;
     let config = match Config::settle(options, |name| std::env::var(name).ok()) {
         Ok(config) => config,
-        Err(error) if wants_json => {
+        Err(error) if json_flag => {
             logging::start(LevelFilter::ERROR, LogFormat::Json, &Arc::new(Redactor::new(Vec::new(), true)));
             return Err(error.logged());
         }
@@ -85,10 +85,11 @@ pub fn serve(options: Options) -> Result<(), StartError> {
 fn serve_configured(config: &Config) -> Result<(), StartError> {
     let world = World::real();
     let registry = agents::registry(config, &world)?;
-    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(config, &registry))?;
+    let (redactor, notes) =
+        config.redaction.redactor(std::env::vars_os(), &known_secrets(config, &registry))?;
     logging::start(config.log, config.log_format, &redactor);
     logging::log_panics();
-    passed.iter().for_each(|words| tracing::warn!("{words}"));
+    notes.iter().for_each(|words| tracing::warn!("{words}"));
     tracing::info!(values = redactor.known(), shapes = config.redaction.detectors, "secrets are masked");
     let threads =
         std::thread::available_parallelism().map_or(2, usize::from).min(limits::SERVING_THREADS_MAX);
@@ -128,14 +129,14 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 }
 
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
-fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
+fn known_secrets(config: &Config, registry: &Registry) -> Vec<Secret> {
     let runs = &config.runs;
     let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
     [registry.secrets.clone(), config.agents.secrets(), of_runs].concat()
 }
 
-/// A server within another program: what that program needs of it.
-pub struct Inside {
+/// A server that runs within another program.
+pub struct EmbeddedServer {
     pub running: Running,
     pub data: PathBuf,
     /// Runs that a previous process left unfinished, of all tenants.
@@ -156,14 +157,14 @@ pub struct Unfinished {
     pub created_at: String,
 }
 
-impl Inside {
+impl EmbeddedServer {
     /// Starts executing the runs of this server, including unfinished ones.
     #[boxed]
     pub async fn work(&self) -> Result<(), StartError> {
         attach_agents(&self.running, self.pool.clone()).await
     }
 
-    /// Answers questions about the workspaces of runs without executing any. Use it in place of [`Inside::work`].
+    /// Serves requests about the workspaces of runs without executing any. Use it in place of [`EmbeddedServer::work`].
     pub fn attach(&self) -> Result<(), StartError> {
         for (tenant, engine) in self.running.gate.tenants.all() {
             let failed =
@@ -173,8 +174,8 @@ impl Inside {
         Ok(())
     }
 
-    /// Cancels these runs of [`Inside::unfinished`]. Call it before [`Inside::work`], so that none of them is executed
-    /// further.
+    /// Cancels these runs of [`EmbeddedServer::unfinished`]. Call it before [`EmbeddedServer::work`], so that none of
+    /// them is executed further.
     #[boxed]
     pub async fn abandon(&self, runs: &[Unfinished]) -> Result<(), StartError> {
         for (tenant, engine) in self.running.gate.tenants.all() {
@@ -193,21 +194,22 @@ impl Inside {
     }
 }
 
-/// Starts a server within this program, configured as `serve` would be. No run is worked at until [`Inside::work`] is
-/// called. The caller ends it with [`Running::stop`].
+/// Starts a server within this program, configured as `serve` would be. No run is executed until
+/// [`EmbeddedServer::work`] is called. The caller ends it with [`Running::stop`].
 #[boxed]
-pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
+pub async fn start_embedded(options: Options) -> Result<EmbeddedServer, StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
     let world = World::real();
     let registry = agents::registry(&config, &world)?;
-    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(&config, &registry))?;
+    let (redactor, notes) =
+        config.redaction.redactor(std::env::vars_os(), &known_secrets(&config, &registry))?;
     logging::start(config.log, config.log_format, &redactor);
-    passed.iter().for_each(|words| tracing::warn!("{words}"));
+    notes.iter().for_each(|words| tracing::warn!("{words}"));
     // The limits do not matter here: a server for one run has few connections.
     Files::raise();
     let (running, pool) = assemble(&config, world, registry, redactor).await?;
     let unfinished = unfinished(&running).await?;
-    Ok(Inside { running, data: config.data, unfinished, pool })
+    Ok(EmbeddedServer { running, data: config.data, unfinished, pool })
 }
 
 /// Lists the runs that a previous process left unfinished.
@@ -235,7 +237,7 @@ async fn attach_agents(running: &Running, pool: Arc<AgentPool>) -> Result<(), St
 }
 
 /// One line for operators that names the runs being resumed.
-fn in_short(unfinished: &[Unfinished]) -> Option<String> {
+fn resumed_runs_line(unfinished: &[Unfinished]) -> Option<String> {
     let named: Vec<String> = unfinished
         .iter()
         .take(limits::UNFINISHED_NAMED_MAX)
@@ -246,7 +248,7 @@ fn in_short(unfinished: &[Unfinished]) -> Option<String> {
     (!named.is_empty()).then(|| format!("resuming unfinished runs: {}{more}", named.join(", ")))
 }
 
-/// Everything configured, assembled and listening. No agent executes runs yet.
+/// Starts everything that is configured, and listens. No agent executes runs yet.
 #[boxed]
 async fn assemble(
     config: &Config,
@@ -254,7 +256,7 @@ async fn assemble(
     registry: Registry,
     redactor: Arc<Redactor>,
 ) -> Result<(Running, Arc<AgentPool>), StartError> {
-    let listener = claim(config.bind).await?;
+    let listener = bind_server(config.bind).await?;
     let store: Arc<dyn Store> = match config.in_memory {
         false => Arc::new(open_store(config)?),
         true => {
@@ -263,13 +265,13 @@ async fn assemble(
             Arc::new(MemoryStore::default())
         }
     };
-    let pool = AgentPool::gather(config, registry).await?;
+    let pool = AgentPool::build(config, registry).await?;
     let (home, access) = (config.home(), config.access.clone());
     let settings = config.settings.iter().map(
         |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
     );
     let settings = settings.collect();
-    let entry = Entry {
+    let entry = ServerSettings {
         access,
         aap: config.aap.clone(),
         aaep: config.aaep,
@@ -278,24 +280,24 @@ async fn assemble(
     };
     let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
     running.gate.tenants.limit_artifacts(config.artifacts);
-    running.gate.tenants.keep_to(config.retention, config.sweep_every);
-    tracing::info!("{}", pool.in_words(running.gate.lets_anybody_in()));
+    running.gate.tenants.set_retention(config.retention, config.sweep_every);
+    tracing::info!("{}", pool.sandbox_summary(running.gate.allows_anonymous()));
     Ok((running, pool))
 }
 
 /// Prints where the server listens, at every log level: programs that start a server read its address here.
 fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let pool = running.gate.tenants.agents();
-    let openness = openness(&config.data);
-    let entry = match running.gate.lets_anybody_in() {
+    let openness = permission_warning(&config.data);
+    let entry = match running.gate.allows_anonymous() {
         true => "no token is required: anyone who can reach this address on this machine may do everything",
         false => "every request requires a token",
     };
-    let held = pool.map(|pool| pool.in_words(running.gate.lets_anybody_in()));
+    let held = pool.map(|pool| pool.sandbox_summary(running.gate.allows_anonymous()));
     let version = env!("CARGO_PKG_VERSION");
     let data = config.data.display();
     let address = running.address;
-    let before = in_short(unfinished);
+    let before = resumed_runs_line(unfinished);
     let lines = [
         Some(format!("recount {version} keeps its data in {data}")),
         openness,
@@ -325,9 +327,10 @@ fn keep_pages_small() {
     }
 }
 
-/// Reports the limit of connections. A lower one than the server could serve is a warning only if ordinary use comes near it.
+/// Reports the limit of connections. A lower one than the server could serve is a warning only if ordinary use comes
+/// near it.
 fn report_limits(files: Files) {
-    let (soft, most) = (in_words(files.soft), files.connections_max());
+    let (soft, most) = (limit_text(files.soft), files.connections_max());
     if most < limits::CONNECTIONS_FEW {
         tracing::warn!(
             "at most {most} connections at a time, because this process may have {soft} files open; for {} raise \

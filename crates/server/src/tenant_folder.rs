@@ -1,7 +1,7 @@
 //! Names of tenants, the folders of their stores within a data folder, and the list of them in a backup.
 //!
-//! A backup names its tenants in a file, so that one which lost the folder of a tenant is recognised: the markers of the
-//! stores count only what is within each store. It must not open a store. Entry points: [`tenant_folders`],
+//! A backup lists its tenants in a file, so that a missing tenant folder is detected: the marker of a store counts only
+//! that store. It must not open a store. Entry points: [`tenant_folders`],
 //! [`folder_within`], [`lost_tenants`].
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits;
 
-/// The tenant of everything that names no other.
+/// The tenant of requests and tokens that name no other.
 pub(crate) const TENANT_DEFAULT: &str = "default";
 
 /// The folder for the stores of tenants, within the data folder.
@@ -21,7 +21,7 @@ const FOLDER: &str = "tenants";
 /// The list of tenants, within a backup.
 const LIST: &str = "backup-tenants";
 
-/// Whether something can be the name of a tenant: one that is also the name of a folder, everywhere.
+/// Whether a text is a valid tenant name: it must be a valid folder name on every system.
 pub(crate) fn is_tenant_name(name: &str) -> bool {
     let fits = !name.is_empty() && name.len() <= limits::TENANT_NAME_MAX;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -51,7 +51,7 @@ pub(crate) fn folder_within(data: &Path, name: &str) -> PathBuf {
     data.join(FOLDER).join(name)
 }
 
-/// Writes the list of the tenants that a backup has, durably. To be called when all of them are copied.
+/// Writes the list of tenants of a backup, durably. Call it when all of them are copied.
 pub(crate) fn list_tenants(backup: &Path) -> io::Result<()> {
     let names: Vec<String> = tenant_folders(backup)?.into_keys().map(|name| name + "\n").collect();
     let mut list = std::fs::OpenOptions::new();
@@ -61,7 +61,7 @@ pub(crate) fn list_tenants(backup: &Path) -> io::Result<()> {
     File::open(backup)?.sync_all()
 }
 
-/// The tenants that are on the list of a backup, and have no store in it.
+/// The tenants on the list of a backup that have no store in it.
 pub(crate) fn lost_tenants(data: &Path) -> io::Result<Vec<String>> {
     let mut names = String::new();
     match File::open(data.join(LIST)) {
@@ -73,7 +73,7 @@ pub(crate) fn lost_tenants(data: &Path) -> io::Result<Vec<String>> {
     Ok(names.lines().filter(is_lost).map(str::to_owned).collect())
 }
 
-/// Says of a backup which tenants it has lost, and what to do; nothing when it has lost none.
+/// Describes the missing tenants of a backup and what to do; `None` if none is missing.
 pub(crate) fn loss_of_tenants(data: &Path) -> io::Result<Option<String>> {
     let lost = lost_tenants(data)?;
     let (shown, list) = (data.display(), data.join(LIST));
@@ -87,8 +87,8 @@ pub(crate) fn loss_of_tenants(data: &Path) -> io::Result<Option<String>> {
     }))
 }
 
-/// Removes the list: from now on the folder lives, and tenants may come and go.
-pub(crate) fn forget_list(data: &Path) -> io::Result<()> {
+/// Removes the list: from now on the folder is in use, and tenants may be added.
+pub(crate) fn remove_list(data: &Path) -> io::Result<()> {
     match std::fs::remove_file(data.join(LIST)) {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
@@ -114,9 +114,9 @@ mod tests {
         std::fs::remove_file(folder_within(data, "beta").join("recount.db")).unwrap();
         assert_eq!(lost_tenants(data).unwrap(), ["acme", "beta"]);
         assert!(loss_of_tenants(data).unwrap().unwrap().contains("its tenants acme, beta;"));
-        forget_list(data).unwrap();
+        remove_list(data).unwrap();
         assert_eq!(lost_tenants(data).unwrap(), Vec::<String>::new());
-        forget_list(data).unwrap();
+        remove_list(data).unwrap();
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Tenants: each has a store and an engine of its own, so no tenant can see data of another.
+//! Opens tenants: each has a store and an engine of its own, so no tenant can see data of another.
 //!
 //! The store of the default tenant is in the data folder itself, the others are below it in folders with their names.
 //! See `docs/decisions/0014`.
@@ -18,20 +18,20 @@ use serde_json::json;
 use crate::agents::AgentPool;
 use crate::audit::{self, Audit, AuditKind};
 use crate::home::Home;
-use crate::tenant_folder::{TENANT_DEFAULT, folder_within, forget_list, loss_of_tenants, tenant_folders};
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within, loss_of_tenants, remove_list, tenant_folders};
 use crate::{StartError, limits, seal};
 
 pub(crate) struct Tenants {
     default: Engine,
     others: RwLock<BTreeMap<String, Engine>>,
-    /// `None`: there is no folder to keep others in.
+    /// `None` means that there is no folder for other tenants.
     home: Option<Home>,
     world: World,
     /// One new tenant at a time.
-    making: tokio::sync::Mutex<()>,
+    creation: tokio::sync::Mutex<()>,
     /// The retention policy of every store.
     policy: OnceLock<(Policy, Duration)>,
-    /// How much each of them may keep of artifacts.
+    /// The artifact quota of each tenant.
     quota: OnceLock<ArtifactQuota>,
     /// The agents that execute own runs, if there are any.
     agents: OnceLock<Arc<AgentPool>>,
@@ -53,18 +53,18 @@ impl Tenants {
             if let Some(loss) = loss {
                 return Err(loss.map_or_else(|why| StartError::failed(why.to_string()), StartError::damaged));
             }
-            if let Err(error) = forget_list(&home.data) {
+            if let Err(error) = remove_list(&home.data) {
                 tracing::warn!(%error, "cannot remove the list of the tenants of a backup");
             }
         }
         let others = RwLock::default();
-        let making = tokio::sync::Mutex::default();
+        let creation = tokio::sync::Mutex::default();
         let tenants = Arc::new(Tenants {
             default,
             others,
             home,
             world,
-            making,
+            creation,
             policy: OnceLock::new(),
             quota: OnceLock::new(),
             agents: OnceLock::new(),
@@ -85,7 +85,7 @@ impl Tenants {
             return Err(Refusal::new(Code::LimitReached, detail));
         };
         let options = home.options(folder_within(&home.data, name));
-        // It waits for the disk, but only when a tenant is new or the server begins.
+        // This blocks on the disk, but only when a tenant is new or the server starts.
         let store = SqliteStore::open(options).map_err(Error::from)?;
         let redactor = self.default.write().redactor().clone();
         // One key for all: sealed records are bound to their run.
@@ -98,8 +98,8 @@ impl Tenants {
             engine.write().limit_artifacts(*quota);
         }
         if let Some((policy, every)) = self.policy.get() {
-            engine.admin().keep_to(*policy, *every);
-            engine.admin().keep_scrubbing();
+            engine.admin().start_sweeps(*policy, *every);
+            engine.admin().start_scrubs();
         }
         if let Some(agents) = self.agents.get() {
             agents.attach_performer(name, &engine).await?;
@@ -109,14 +109,14 @@ impl Tenants {
     }
 
     /// The engine of a tenant; its store is created if it is missing.
-    pub(crate) async fn make(&self, name: &str) -> Result<Engine, Refusal> {
-        let _one_at_a_time = self.making.lock().await;
+    pub(crate) async fn get_or_create(&self, name: &str) -> Result<Engine, Refusal> {
+        let _one_at_a_time = self.creation.lock().await;
         if let Some(engine) = self.engine(name) {
             return Ok(engine);
         }
-        let there = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
-        if there >= limits::TENANTS_MAX {
-            let detail = format!("the limit of {there} tenants is reached");
+        let count = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
+        if count >= limits::TENANTS_MAX {
+            let detail = format!("the limit of {count} tenants is reached");
             return Err(Refusal::new(Code::LimitReached, detail));
         }
         tracing::info!(tenant = name, "creating the store of a new tenant");
@@ -141,7 +141,7 @@ impl Tenants {
         std::iter::once((TENANT_DEFAULT.to_owned(), self.default.clone())).chain(others).collect()
     }
 
-    /// Bounds what tasks and uploads keep from now on, in all stores.
+    /// Limits the artifacts of tasks and uploads from now on, in all stores.
     pub(crate) fn limit_artifacts(&self, quota: ArtifactQuota) {
         for (_, engine) in self.all() {
             engine.write().limit_artifacts(quota);
@@ -152,10 +152,10 @@ impl Tenants {
     }
 
     /// Prunes by this policy from now on, in all stores, and scrubs them.
-    pub(crate) fn keep_to(&self, policy: Policy, every: Duration) {
+    pub(crate) fn set_retention(&self, policy: Policy, every: Duration) {
         for (_, engine) in self.all() {
-            engine.admin().keep_scrubbing();
-            engine.admin().keep_to(policy, every);
+            engine.admin().start_scrubs();
+            engine.admin().start_sweeps(policy, every);
         }
         // Set once, when the server starts.
         if self.policy.set((policy, every)).is_err() {
@@ -163,14 +163,14 @@ impl Tenants {
         }
     }
 
-    /// The retention policy, and the pause between two sweeps; nothing before [`Tenants::keep_to`].
+    /// The retention policy, and the pause between two sweeps; nothing before [`Tenants::set_retention`].
     pub(crate) fn retention(&self) -> Option<(Policy, Duration)> {
         self.policy.get().copied()
     }
 
     /// Attaches the agents that execute the runs of all tenants, and of tenants to come.
     pub(crate) async fn attach_agents(&self, agents: Arc<AgentPool>) -> Result<(), Error> {
-        let _one_at_a_time = self.making.lock().await;
+        let _one_at_a_time = self.creation.lock().await;
         for (name, engine) in self.all() {
             agents.attach_performer(&name, &engine).await?;
         }
@@ -179,13 +179,13 @@ impl Tenants {
         Ok(())
     }
 
-    /// Records what is done to the server from now on.
+    /// Sets the audit trail that records actions from now on.
     pub(crate) fn record_in(&self, audit: Audit) {
         // Set once, when the server starts.
         self.audit.get_or_init(|| audit);
     }
 
-    /// Records which stores went on without the end of their log, that of the audit trail included.
+    /// Records which stores were opened without the end of their log, including that of the audit trail.
     pub(crate) async fn record_dropped_ends(&self) {
         let Some(audit) = self.audit() else { return };
         let trail = (audit::TENANT.to_owned(), audit.engine().clone());
@@ -214,7 +214,7 @@ impl Tenants {
         Ok(())
     }
 
-    /// All together.
+    /// The sum over all tenants.
     pub(crate) async fn stats(&self) -> Result<EngineStats, Error> {
         let mut sum = self.default.admin().stats().await?;
         for (_, engine) in self.all().into_iter().skip(1) {

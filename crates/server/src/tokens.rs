@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode};
 use recount_api::admin::{AddToken, AddedToken, AskTicket, Removed, Ticket, Token};
 use recount_api::reply::{One, Page};
-use recount_engine::{Scope, Visitor};
+use recount_engine::{RequestContext, Scope};
 use recount_event::Code;
 use recount_face_aep::Refusal;
 use serde_json::json;
@@ -20,46 +20,46 @@ use crate::audit::AuditKind;
 use crate::limits;
 use crate::tenant_folder::TENANT_DEFAULT;
 
-/// Passes requests with the scope admin.
+/// Lets only requests with the scope admin pass.
 pub(crate) async fn admin_only(request: Request, next: Next) -> Response {
-    let may = |visitor: &Visitor| visitor.caller.may(Scope::Admin);
-    if request.extensions().get::<Visitor>().is_some_and(may) {
+    let is_admin = |context: &RequestContext| context.caller.may(Scope::Admin);
+    if request.extensions().get::<RequestContext>().is_some_and(is_admin) {
         return next.run(request).await;
     }
     Refusal::new(Code::ScopeMissing, "this needs the scope admin").into_response()
 }
 
-/// Passes requests with the scope admin of the default tenant: the routes after it show data of all tenants.
-pub(crate) async fn house_only(request: Request, next: Next) -> Response {
-    let whole = |admitted: &Admitted| &*admitted.tenant == TENANT_DEFAULT;
-    if request.extensions().get::<Admitted>().is_some_and(whole) {
+/// Lets only requests with the scope admin of the default tenant pass: these routes show data of all tenants.
+pub(crate) async fn default_admin_only(request: Request, next: Next) -> Response {
+    let is_default = |admitted: &Admitted| &*admitted.tenant == TENANT_DEFAULT;
+    if request.extensions().get::<Admitted>().is_some_and(is_default) {
         return admin_only(request, next).await;
     }
     Refusal::new(Code::ScopeMissing, "this needs the scope admin of the default tenant").into_response()
 }
 
 /// The tenant whose tokens an administrator may manage: `None` for all.
-fn reach(admitted: &Admitted) -> Option<&str> {
+fn managed_tenant(admitted: &Admitted) -> Option<&str> {
     (&*admitted.tenant != TENANT_DEFAULT).then_some(&*admitted.tenant)
 }
 
 pub(crate) async fn add(
     State(gate): State<Gate>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(context): Extension<RequestContext>,
     Extension(admitted): Extension<Admitted>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
     let request: AddToken = read(&headers, body).await?;
     let tenant = request.tenant.clone().unwrap_or_else(|| admitted.tenant.to_string());
-    if reach(&admitted).is_some_and(|own| own != tenant) {
+    if managed_tenant(&admitted).is_some_and(|own| own != tenant) {
         let detail =
             "only administrators of the default tenant can create tokens for other tenants; omit tenant";
         return Err(Refusal::new(Code::ScopeMissing, detail));
     }
-    let new = new_token(request, tenant, &visitor.caller)?;
-    gate.tenants.make(&new.tenant).await?;
-    let (row, secret) = gate.keys.add(new).await?;
+    let new = new_token(request, tenant, &context.caller)?;
+    gate.tenants.get_or_create(&new.tenant).await?;
+    let (row, secret) = gate.tokens.add(new).await?;
     tracing::info!(token = %row.id, tenant = row.tenant, by = row.created_by, "a token was created");
     if let Some(audit) = gate.tenants.audit() {
         audit.record(AuditKind::TokenCreated, created(&row)).await;
@@ -69,19 +69,19 @@ pub(crate) async fn add(
 }
 
 pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extension<Admitted>) -> Response {
-    let within = reach(&admitted);
-    let tokens: Vec<Token> = gate.keys.list(within).into_iter().map(public_token).collect();
+    let within = managed_tenant(&admitted);
+    let tokens: Vec<Token> = gate.tokens.list(within).into_iter().map(public_token).collect();
     let mut page = Page::new(tokens, None, false);
-    // The tenant of a damaged one is unknown.
+    // The tenant of a damaged token is unknown.
     if within.is_none() {
-        page.damaged = gate.keys.damaged();
+        page.damaged = gate.tokens.damaged();
     }
     json(StatusCode::OK, &page)
 }
 
 pub(crate) async fn remove(
     State(gate): State<Gate>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(context): Extension<RequestContext>,
     Extension(admitted): Extension<Admitted>,
     Path(token): Path<String>,
 ) -> Result<Response, Refusal> {
@@ -90,13 +90,13 @@ pub(crate) async fn remove(
         Refusal::new(Code::TokenNotFound, format!("no token has the id or name {shown:?}"))
     };
     let id = token.parse().map_err(|_| missing())?;
-    if !gate.keys.remove(id, reach(&admitted)).await? {
+    if !gate.tokens.remove(id, managed_tenant(&admitted)).await? {
         return Err(missing());
     }
-    tracing::info!(token = %id, by = visitor.caller.name, "a token was revoked");
+    tracing::info!(token = %id, by = context.caller.name, "a token was revoked");
     if let Some(audit) = gate.tenants.audit() {
         let facts =
-            json!({"token_id": id.to_string(), "by": visitor.caller.name, "caller_id": visitor.caller.id});
+            json!({"token_id": id.to_string(), "by": context.caller.name, "caller_id": context.caller.id});
         audit.record(AuditKind::TokenRevoked, facts).await;
     }
     Ok(json(StatusCode::OK, &One::new("removed", Removed { id: id.to_string() })))
@@ -104,12 +104,12 @@ pub(crate) async fn remove(
 
 pub(crate) async fn ticket(
     State(gate): State<Gate>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(context): Extension<RequestContext>,
     Extension(admitted): Extension<Admitted>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    if !visitor.caller.may(Scope::Read) {
+    if !context.caller.may(Scope::Read) {
         return Err(Refusal::new(Code::ScopeMissing, "a ticket needs the scope read"));
     }
     let request: AskTicket = read(&headers, body).await?;
@@ -119,7 +119,7 @@ pub(crate) async fn ticket(
         let detail = format!("invalid path {shown:?}; send the path of a stream, without a query");
         return Err(Refusal::new(Code::BodyMalformed, detail));
     }
-    let ticket = gate.tickets.issue(&request.path, admitted.key)?;
+    let ticket = gate.tickets.issue(&request.path, admitted.token)?;
     let reply = Ticket { ticket, path: request.path, redeem_within_seconds: limits::TICKET_WAIT.as_secs() };
     Ok(json(StatusCode::CREATED, &One::new("ticket", reply)))
 }

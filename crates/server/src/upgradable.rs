@@ -1,4 +1,4 @@
-//! A connection that signals when the HTTP library, or a WebSocket after an upgrade, drops it.
+//! Wraps a connection to signal when the HTTP library, or a WebSocket after an upgrade, drops it.
 //!
 //! It must not know the protocol on it. Entry point: [`upgradable`].
 
@@ -36,7 +36,7 @@ impl<IO> Upgradable<IO> {
         self.io
     }
 
-    /// Notes that a write gave up because the peer accepts no data.
+    /// Records that a write failed because the peer accepts no data.
     fn note<T>(&self, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if matches!(&outcome, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::TimedOut) {
             self.stalled.store(true, Ordering::Relaxed);
@@ -46,7 +46,7 @@ impl<IO> Upgradable<IO> {
 }
 
 impl Dropped {
-    /// Returns whether a write gave up because the peer accepted no data.
+    /// Waits, and returns whether a write failed because the peer accepted no data.
     pub(crate) async fn wait(self) -> bool {
         // Nothing is ever sent.
         self.held.await.err();

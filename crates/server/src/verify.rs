@@ -1,7 +1,7 @@
-//! Verification of runs: bytes against the chain, events against the rules, heads against noted ones.
+//! Verifies runs: bytes against the chain, events against the rules, heads against recorded ones.
 //!
 //! [`Checker`] checks one run; [`offline`] checks a data folder that no server holds. A stored head proves nothing
-//! against a person who can change the bytes next to it: only a head that was noted elsewhere does.
+//! against a person who can change the bytes next to it: only a head that was recorded elsewhere does.
 
 mod folder;
 
@@ -13,7 +13,7 @@ use recount_run::{Auditor, Illegal};
 pub use folder::seal;
 pub use folder::{Survey, offline};
 
-/// What a check of one run found, or of a store as a whole.
+/// The result of checking one run, or a store as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyReport {
     /// `None` for the store as a whole.
@@ -21,14 +21,14 @@ pub struct VerifyReport {
     pub events: u64,
     /// The chain over the bytes that were read.
     pub head: String,
-    /// Sentences; empty when all is well.
+    /// One sentence per problem; empty if there is none.
     pub problems: Vec<String>,
-    /// What was pruned or erased, and so could not be checked: notes, not problems.
+    /// Pruned or erased content that could not be checked. These are notes, not problems.
     pub unseen: Vec<String>,
 }
 
 impl VerifyReport {
-    /// A noted run that is missing.
+    /// The report of a recorded run that is missing.
     pub fn missing(run_id: &str) -> Self {
         VerifyReport {
             run_id: Some(run_id.to_owned()),
@@ -39,13 +39,14 @@ impl VerifyReport {
         }
     }
 
-    /// A run that could not be read.
+    /// The report of a run that could not be read.
     pub fn unchecked(run_id: &str, why: &str) -> Self {
         let problems = vec![format!("cannot check it: {why}")];
         VerifyReport { problems, ..VerifyReport::missing(run_id) }
     }
 
-    /// A run of which only a tombstone is left. Without its head, the noted digest cannot be compared, and the report says so.
+    /// The report of an erased run, of which only a tombstone remains. Without its head, the recorded digest cannot be
+    /// compared, and the report notes it.
     pub fn erased(run_id: &str, events: u64, head: &str, noted: &[Noted]) -> Self {
         let (mut problems, mut unseen) = (Vec::new(), vec!["it was erased and cannot be read".to_owned()]);
         for noted in noted.iter().filter(|noted| noted.run_id == run_id) {
@@ -70,11 +71,11 @@ impl VerifyReport {
     }
 }
 
-/// The count and head of a run, noted elsewhere.
+/// The count and head of a run, recorded elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Noted {
     pub run_id: String,
-    /// How many events the head covers; `None` when that was not noted, then any number will do.
+    /// How many events the head covers; `None` if unknown, then any number matches.
     pub events: Option<u64>,
     head: ChainValue,
 }
@@ -86,7 +87,7 @@ impl Noted {
         Some(Noted { run_id: run_id.to_owned(), events: None, head })
     }
 
-    /// A line as `recount digest` prints it: run, events, head.
+    /// Parses a line of `recount digest`: run, events, head.
     pub fn line(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let (run, events, head) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
@@ -95,19 +96,19 @@ impl Noted {
     }
 }
 
-/// Takes the events of one run, in order, as stored bytes.
+/// Checks the events of one run, given in order as stored bytes.
 pub struct Checker {
     run_id: String,
     head: ChainValue,
     auditor: Auditor,
     illegal: Option<Illegal>,
     count: u64,
-    /// The first event that is left.
+    /// The first event that was not pruned.
     first: u64,
     problems: Vec<String>,
-    /// What was noted of this run and did not come yet.
+    /// Recorded digests of this run that were not reached yet.
     noted: Vec<Noted>,
-    /// Differences to noted digests; the rest of the check continues regardless.
+    /// Differences from recorded digests; the check continues after them.
     differences: Vec<String>,
 }
 
@@ -126,14 +127,15 @@ impl Checker {
         }
     }
 
-    /// Of a run whose events before `first` were pruned, with the chain value `start`. `None` if that is not a chain value.
+    /// Checks a run whose events before `first` were pruned, from the chain value `start`. `None` if `start` is
+    /// invalid.
     pub fn beginning_at(run_id: &str, first: u64, start: &str) -> Option<Self> {
         let head = ChainValue::parse(start)?;
         let auditor = Auditor::beginning_at(first);
         Some(Checker { head, auditor, count: first, first, ..Checker::new(run_id) })
     }
 
-    /// Compares with what was noted of this run, too; more may have happened since. Before any event.
+    /// Also compares with the recorded digests of this run; more events may follow. Call it before any event.
     #[must_use]
     pub fn against(mut self, noted: &[Noted]) -> Self {
         self.noted = noted.iter().filter(|noted| noted.run_id == self.run_id).cloned().collect();
@@ -159,12 +161,12 @@ impl Checker {
         });
     }
 
-    /// How many events were taken.
+    /// How many events were checked.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// What was noted of events that are gone, in sentences, and that they are gone.
+    /// Describes the pruned events and the recorded digests that can no longer be compared.
     fn unseen(&mut self) -> Vec<String> {
         if self.first == 0 {
             return Vec::new();
@@ -187,7 +189,7 @@ impl Checker {
         unseen
     }
 
-    /// Takes one event. An error names its own problem; the check continues.
+    /// Checks one event. An error names its own problem; the check continues.
     pub fn event(&mut self, bytes: &[u8]) -> Result<(), String> {
         let place = self.count;
         self.count += 1;
@@ -209,9 +211,9 @@ impl Checker {
         outcome
     }
 
-    /// Compares with the noted count and head, and checks the whole run against the rules.
+    /// Compares with the expected count and head, and checks the whole run against the rules.
     pub fn finish(mut self, expected: Option<(u64, &str)>) -> VerifyReport {
-        // Where an event cannot be read, what follows it would break rules by that alone.
+        // After an unreadable event, later events would break rules only because of the gap.
         if self.problems.is_empty()
             && let Some(illegal) = &self.illegal
         {
@@ -262,7 +264,7 @@ mod tests {
         events.iter().fold(ChainValue::start(RUN), |head, event| head.then(event.as_bytes()))
     }
 
-    /// What differs when a run of three events is compared with one noted line.
+    /// Checks the difference between a run of three events and one recorded line.
     fn check(noted: Option<Noted>, expected: &str) {
         let mut checker = Checker::new(RUN).against(&[noted.expect("a head")]);
         for event in ["a", "b", "c"] {
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_of_an_erased_run_is_compared_or_said_not_to_be() {
+    fn digests_of_erased_runs_are_compared_or_reported_as_uncompared() {
         let (one, two) = (head(&["a"]).to_string(), head(&["a", "b"]).to_string());
         let problems =
             |events, of: &str, noted: &[Noted]| VerifyReport::erased(RUN, events, of, noted).problems;
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_must_be_there_and_more_may_follow() {
+    fn recorded_digests_must_match_and_more_events_may_follow() {
         let all = ["a", "b", "c"];
         for events in 0..=3 {
             let head = head(&all[..events]).to_string();

@@ -1,4 +1,4 @@
-//! The files of the console, embedded in the program, and the catalogues of what it announces, which are those of the
+//! Serves the console: its embedded files, and the catalogues of its announcements, which it shares with the
 //! accessibility face.
 
 use axum::Router;
@@ -8,7 +8,7 @@ use http::{HeaderValue, header};
 use recount_api::routes::{SERVER_ROUTES, ServerRoute};
 use recount_face_aaep::speech::Speech;
 
-/// A file of `web/` under its own path.
+/// One file of `web/` under its own path.
 macro_rules! web {
     ($type:expr, $path:literal) => {
         (concat!("/", $path), $type, include_bytes!(concat!("../../../web/", $path)))
@@ -19,7 +19,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const CATALOGUE: &str = "text/plain; charset=utf-8";
 
-/// Path, media type, bytes. A test compares it with what is in `web/`.
+/// Path, media type, bytes. A test compares it with the content of `web/`.
 const FILES: &[(&str, &str, &[u8])] = &[
     ("/", "text/html; charset=utf-8", include_bytes!("../../../web/index.html")),
     web!(STYLE, "console.css"),
@@ -75,7 +75,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     web!(SCRIPT, "src/voice.js"),
 ];
 
-/// Only our own files and our own streams; nothing may frame the console.
+/// Allows only this server's files and streams; no page may frame the console.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -104,7 +104,7 @@ pub(crate) fn file(media_type: &'static str, bytes: &'static [u8]) -> Response {
     (headers, bytes).into_response()
 }
 
-/// Whether a path is public: files in every copy of the program, and routes that need no scope.
+/// Whether a path is public: the embedded files, and routes without scopes.
 pub(crate) fn is_open(path: &str) -> bool {
     let needs_nothing = |route: &ServerRoute| route.path == path && route.scopes.is_empty();
     let tag = path.strip_prefix("/speech/").and_then(|name| name.strip_suffix(".ftl"));

@@ -1,7 +1,7 @@
 //! `aaep capture`: records the messages of a producer as they arrive.
 //!
-//! The lines go to a file, with their times beside it, or to standard output. Progress goes to standard error, and a summary
-//! at the end to standard output where that is free.
+//! Lines go to a file, with arrival times in a second file, or to standard output. Progress goes to standard error. The
+//! final summary goes to standard output unless the lines do.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -12,7 +12,9 @@ use clap::{Args, ValueEnum};
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::VERSION;
 use recount_aaep_kit::aaep::wire::{Capabilities, Decision, SubscriptionRequest};
-use recount_aaep_kit::capture::{CaptureError, CaptureNotice, Ended, Filter, Keep, Plan, Summary, capture};
+use recount_aaep_kit::capture::{
+    CaptureError, CaptureNotice, CapturePlan, CaptureSink, CaptureSummary, EndReason, Filter, capture,
+};
 use recount_aaep_kit::link::{Dial, LinkError, Target, words};
 use recount_aaep_kit::recording::{Direction, Stamp, Writer, times_of};
 use recount_command_line::clean;
@@ -49,7 +51,7 @@ pub(super) struct Capture {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Stop after N seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
     /// Stop after N events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -95,7 +97,7 @@ enum Auto {
     Reject,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
     duration.ok_or_else(|| "it must be greater than 0 and fit into a clock".to_owned())
@@ -116,10 +118,10 @@ impl Capture {
         };
         sink.finish()?;
         self.print_summary(invocation.json, &summary)?;
-        if summary.events == 0 { Err(Failure::No) } else { Ok(()) }
+        if summary.events == 0 { Err(Failure::Negative) } else { Ok(()) }
     }
 
-    fn plan(&self, invocation: &Invocation) -> Result<Plan, Failure> {
+    fn plan(&self, invocation: &Invocation) -> Result<CapturePlan, Failure> {
         let target = match (&self.producer, &self.command) {
             (Some(address), _) => address.parse().map_err(link_failure)?,
             (None, Some(command)) => {
@@ -143,11 +145,11 @@ impl Capture {
         });
         let request = match &self.request {
             Some(path) => Some(small_file(path).map_err(Failure::Usage)?),
-            None if self.handshake => Some(request(auto.is_some())?),
+            None if self.handshake => Some(subscription_request(auto.is_some())?),
             None => None,
         };
         let urgencies = self.urgency.iter().filter_map(ValueEnum::to_possible_value);
-        Ok(Plan {
+        Ok(CapturePlan {
             dial: Dial { token, request, ..Dial::to(target) },
             timeout: self.timeout,
             max_events: self.max_events,
@@ -161,8 +163,8 @@ impl Capture {
         })
     }
 
-    /// What it came to: on standard output, unless the lines went there.
-    fn print_summary(&self, as_json: bool, summary: &Summary) -> Result<(), Failure> {
+    /// Prints the summary on standard output, or on standard error if the lines went to standard output.
+    fn print_summary(&self, as_json: bool, summary: &CaptureSummary) -> Result<(), Failure> {
         let on_stdout = self.output == Path::new("-");
         if as_json && !on_stdout {
             return Output::new().value(&json!({
@@ -175,11 +177,11 @@ impl Capture {
                 "answered": summary.answered,
                 "connections": summary.connections,
                 "seconds": summary.took.as_millis() as f64 / 1_000.0,
-                "ended": ended(summary).0,
-                "why": ended(summary).1,
+                "ended": ended_code(summary).0,
+                "why": ended_code(summary).1,
             }));
         }
-        let line = self.in_words(summary);
+        let line = self.summary_line(summary);
         match on_stdout {
             true => note(&line),
             false => Output::new().line(&clean::line(&line))?,
@@ -187,7 +189,7 @@ impl Capture {
         Ok(())
     }
 
-    fn in_words(&self, summary: &Summary) -> String {
+    fn summary_line(&self, summary: &CaptureSummary) -> String {
         let besides = summary.lines - summary.events;
         let mut parts = vec![format!(
             "{} in {:.1} s over {}",
@@ -209,29 +211,27 @@ impl Capture {
         if self.output != Path::new("-") && summary.lines > 0 {
             line.push_str(&format!("; written to {}", self.output.display()));
         }
-        let (word, why) = ended(summary);
-        let why = why.map_or_else(
-            || ended_in_words(word).to_owned(),
-            |why| format!("{}: {why}", ended_in_words(word)),
-        );
+        let (word, why) = ended_code(summary);
+        let why =
+            why.map_or_else(|| ended_text(word).to_owned(), |why| format!("{}: {why}", ended_text(word)));
         format!("{line}; {why}")
     }
 }
 
-/// Asks for everything, at any level. It says that prompts are answered only when they are: a producer that is told so
-/// waits for the answer.
-fn request(answers: bool) -> Result<String, Failure> {
+/// Builds a request for all events at every level. It claims support for replies only if prompts are answered, because
+/// the producer then waits for them.
+fn subscription_request(can_reply: bool) -> Result<String, Failure> {
     let capabilities = Capabilities {
-        supports_confirmation_reply: Some(answers),
+        supports_confirmation_reply: Some(can_reply),
         supports_clarification_reply: Some(false),
         supported_conformance_levels: Some(vec![1, 2, 3]),
         ..Capabilities::default()
     };
     let request = SubscriptionRequest::new(VERSION.to_owned(), "recount-capture".to_owned(), capabilities);
-    serde_json::to_string(&request).map_err(|why| Failure::Own(why.to_string()))
+    serde_json::to_string(&request).map_err(|why| Failure::Internal(why.to_string()))
 }
 
-async fn record(plan: &Plan, sink: &mut Sink, quiet: bool) -> Result<Summary, CaptureError> {
+async fn record(plan: &CapturePlan, sink: &mut Sink, quiet: bool) -> Result<CaptureSummary, CaptureError> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let stop = async move {
@@ -241,14 +241,14 @@ async fn record(plan: &Plan, sink: &mut Sink, quiet: bool) -> Result<Summary, Ca
         }
     };
     let mut notify = |notice: CaptureNotice<'_>| {
-        if let Some(words) = in_words(&notice).filter(|_| !quiet) {
+        if let Some(words) = describe_notice(&notice).filter(|_| !quiet) {
             note(&words);
         }
     };
     capture(&World::real(), plan, sink, &mut notify, stop).await
 }
 
-fn in_words(notice: &CaptureNotice<'_>) -> Option<String> {
+fn describe_notice(notice: &CaptureNotice<'_>) -> Option<String> {
     Some(match notice {
         CaptureNotice::Connected { connection: 1, subscription: None } => {
             "connected; Ctrl-C ends the capture".to_owned()
@@ -274,19 +274,19 @@ fn in_words(notice: &CaptureNotice<'_>) -> Option<String> {
     })
 }
 
-/// A word for programs, and what the producer or the network said.
-fn ended(summary: &Summary) -> (&'static str, Option<&str>) {
+/// A code for programs, and the reason from the producer or the network.
+fn ended_code(summary: &CaptureSummary) -> (&'static str, Option<&str>) {
     match &summary.ended {
-        Ended::Enough => ("max_events", None),
-        Ended::TimedOut => ("timeout", None),
-        Ended::Stopped => ("stopped", None),
-        Ended::ByProducer => ("producer", None),
-        Ended::Rejected(answer) => ("rejected", Some(answer)),
-        Ended::Lost(why) => ("lost", Some(why)),
+        EndReason::Enough => ("max_events", None),
+        EndReason::TimedOut => ("timeout", None),
+        EndReason::Stopped => ("stopped", None),
+        EndReason::ByProducer => ("producer", None),
+        EndReason::Rejected(answer) => ("rejected", Some(answer)),
+        EndReason::Lost(why) => ("lost", Some(why)),
     }
 }
 
-fn ended_in_words(word: &str) -> &'static str {
+fn ended_text(word: &str) -> &'static str {
     match word {
         "max_events" => "the limit of events was reached",
         "timeout" => "the timeout was reached",
@@ -297,8 +297,8 @@ fn ended_in_words(word: &str) -> &'static str {
     }
 }
 
-fn counted(count: u64, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn link_failure(why: LinkError) -> Failure {
@@ -321,13 +321,13 @@ fn link_failure(why: LinkError) -> Failure {
     }
 }
 
-/// Where the lines go.
+/// The output for captured lines.
 enum Sink {
     File {
         path: PathBuf,
-        /// Opened with the first line, so that the old content is gone only when there is something new.
+        /// Opened with the first line, so that old content is replaced only by new content.
         writer: Option<Writer>,
-        /// Whether the file exists only because creating it was tried.
+        /// Whether this command created the file to check that it is writable.
         is_trial: bool,
     },
     Stdout {
@@ -354,7 +354,7 @@ impl Sink {
         match self {
             Sink::File { writer: Some(writer), .. } => Ok(writer.finish()?),
             Sink::File { path, writer: None, is_trial } => {
-                leave_no_trial(&path, is_trial);
+                remove_trial_file(&path, is_trial);
                 Ok(())
             }
             Sink::Stdout { .. } => Ok(()),
@@ -365,22 +365,22 @@ impl Sink {
         match (self, why) {
             (Sink::Stdout { failed: Some(failed), .. }, _) => failed,
             (Sink::File { path, writer: None, is_trial }, CaptureError::Link(why)) => {
-                leave_no_trial(&path, is_trial);
+                remove_trial_file(&path, is_trial);
                 link_failure(why)
             }
             (_, CaptureError::Link(why)) => link_failure(why),
-            (_, why @ CaptureError::Keep(_)) => Failure::Own(why.to_string()),
+            (_, why @ CaptureError::Write(_)) => Failure::Internal(why.to_string()),
         }
     }
 }
 
-fn leave_no_trial(path: &Path, is_trial: bool) {
+fn remove_trial_file(path: &Path, is_trial: bool) {
     if is_trial {
         std::fs::remove_file(path).ok();
     }
 }
 
-impl Keep for Sink {
+impl CaptureSink for Sink {
     fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
         match self {
             Sink::File { path, writer, .. } => {

@@ -1,4 +1,4 @@
-//! `aaep completion SHELL`: what a shell needs to complete command lines.
+//! `aaep completion SHELL`: prints a shell completion script.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;

@@ -36,7 +36,7 @@ impl Conformance {
     }
 }
 
-/// How a report is given.
+/// Output options of a report.
 #[derive(Args)]
 struct ReportOptions {
     /// Also write the report as JSON to a file
@@ -48,11 +48,11 @@ struct ReportOptions {
 }
 
 impl ReportOptions {
-    /// Prints a report. A requirement that is not met makes the verb fail.
+    /// Prints a report. The verb fails if a requirement is not met.
     fn show(&self, report: &Report, json: bool) -> Result<(), Failure> {
         if let Some(file) = &self.report_json {
             std::fs::write(file, report.to_json() + "\n").map_err(|why| {
-                Failure::Own(format!("cannot write the report to {}: {why}", file.display()))
+                Failure::Internal(format!("cannot write the report to {}: {why}", file.display()))
             })?;
         }
         let mut out = Output::new();
@@ -63,6 +63,6 @@ impl ReportOptions {
             }
             Format::Json => out.json(&report.to_json())?,
         }
-        if report.passed() { Ok(()) } else { Err(Failure::No) }
+        if report.passed() { Ok(()) } else { Err(Failure::Negative) }
     }
 }

@@ -1,4 +1,4 @@
-//! `aaep man --out DIR`: a manual page for the program and one for each verb.
+//! `aaep man --out DIR`: writes a manual page for the program and one for each verb.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) struct Man {
 impl Man {
     pub(super) fn run(self) -> Result<(), Failure> {
         let failed = |why: std::io::Error| {
-            Failure::Own(format!("cannot write manual pages to {}: {why}", self.out.display()))
+            Failure::Internal(format!("cannot write manual pages to {}: {why}", self.out.display()))
         };
         std::fs::create_dir_all(&self.out).map_err(failed)?;
         clap_mangen::generate_to(CommandLine::command(), &self.out).map_err(failed)

@@ -1,4 +1,4 @@
-//! `aaep replay`: sends a recording to subscribers of any make.
+//! `aaep replay`: serves a recording to any subscriber.
 
 use std::fs::File;
 use std::io::{Read, Write as _};
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::invocation::{self, Invocation, Output};
 
 #[derive(Args)]
-pub(super) struct Again {
+pub(super) struct ReplayCommand {
     /// Recording: one event per line, as capture writes it; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Again {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
     /// Speed factor; 0.5 is half as fast as recorded
-    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = parse_speed)]
     speed: f64,
     /// Send all events without pauses
     #[arg(long, conflicts_with = "speed")]
@@ -59,19 +59,19 @@ pub(super) struct Again {
     visualize: bool,
 }
 
-fn speed(text: &str) -> Result<f64, String> {
+fn parse_speed(text: &str) -> Result<f64, String> {
     let speed: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if speed.is_finite() && speed > 0.0 { Ok(speed) } else { Err("it must be more than 0".to_owned()) }
 }
 
-impl Again {
+impl ReplayCommand {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let name = self.file.display().to_string();
         let unusable = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {why}"));
         let (file, times): (Box<dyn Read>, _) = if self.file == Path::new("-") {
             (Box::new(std::io::stdin()), None)
         } else {
-            (Box::new(File::open(&self.file).map_err(|why| unusable(&why))?), times(&self.file)?)
+            (Box::new(File::open(&self.file).map_err(|why| unusable(&why))?), read_times(&self.file)?)
         };
         let script = ReplayScript::read(file, times.as_deref()).map_err(|why| unusable(&why))?;
         for warning in script.warnings() {
@@ -109,12 +109,12 @@ impl Again {
             stay: self.stay,
             hold: self.wait_for_replies,
         };
-        let (lines, unsaid) = (script.len(), script.unsaid());
+        let (lines, skipped_lines) = (script.len(), script.skipped_lines());
         let json = printer.json;
         let notify: NoticeSink = Arc::new(move |notice| printer.print(&notice));
         let replay = Replay::start(&World::real(), script, options, notify).await.map_err(|why| {
             let place = format!("{}:{}", self.bind, self.port);
-            Failure::Own(format!("cannot listen on {place}: {why}; --port 0 picks a free port"))
+            Failure::Internal(format!("cannot listen on {place}: {why}; --port 0 picks a free port"))
         })?;
         if !self.bind.is_loopback() {
             note(&format!(
@@ -122,7 +122,7 @@ impl Again {
                 self.bind
             ));
         }
-        let besides = match unsaid {
+        let besides = match skipped_lines {
             0 => String::new(),
             1 => "; 1 handshake or reply is skipped".to_owned(),
             count => format!("; {count} handshakes and replies are skipped"),
@@ -135,7 +135,7 @@ impl Again {
         tokio::select! {
             () = replay.ended() => return Ok(()),
             interrupted = tokio::signal::ctrl_c() => {
-                interrupted.map_err(|why| Failure::Own(format!("cannot receive signals: {why}")))?;
+                interrupted.map_err(|why| Failure::Internal(format!("cannot receive signals: {why}")))?;
             }
         }
         note("interrupted; closing streams");
@@ -144,8 +144,8 @@ impl Again {
     }
 }
 
-/// When the lines came, as it stands beside the recording, if it does.
-fn times(recording: &Path) -> Result<Option<String>, Failure> {
+/// Reads the arrival times from the file beside the recording, if it exists.
+fn read_times(recording: &Path) -> Result<Option<String>, Failure> {
     let mut name = recording.as_os_str().to_owned();
     name.push(".times");
     match std::fs::read_to_string(&name) {
@@ -155,22 +155,22 @@ fn times(recording: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Where what happens goes: sentences to stderr, or JSON to stdout, and replies to their file.
+/// Prints notices as sentences on stderr or as JSON on stdout, and writes replies to their file.
 struct ReplayPrinter {
     json: bool,
     replies: Option<Mutex<File>>,
-    /// Follows what is said, when that is to be told.
+    /// Describes the sent events, with `--visualize`.
     live: Option<Mutex<Live>>,
 }
 
 impl ReplayPrinter {
-    /// All was said.
+    /// Prints the end of the description.
     fn finish(&self) -> Result<(), Failure> {
         let Some(live) = &self.live else { return Ok(()) };
-        self.account(None, &live.lock().unwrap_or_else(PoisonError::into_inner).finish())
+        self.print_account(None, &live.lock().unwrap_or_else(PoisonError::into_inner).finish())
     }
 
-    fn account(&self, line: Option<u32>, lines: &[String]) -> Result<(), Failure> {
+    fn print_account(&self, line: Option<u32>, lines: &[String]) -> Result<(), Failure> {
         if self.json && !lines.is_empty() {
             return Output::new().value(&json!({ "told": "account", "line": line, "account": lines }));
         }
@@ -188,48 +188,50 @@ impl ReplayPrinter {
         if let (ReplayNotice::Line { line, text, .. }, Some(live)) = (notice, &self.live) {
             let text = String::from_utf8_lossy(text);
             let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
-            // Who reads no more is told nothing more; the replay goes on for its subscribers.
-            self.account(Some(*line), &live.hear(*line as usize, &text)).ok();
+            // A closed output is ignored; the replay continues for its subscribers.
+            self.print_account(Some(*line), &live.push(*line as usize, &text)).ok();
         }
         if !self.json {
-            if let Some(words) = words(notice) {
+            if let Some(words) = describe_notice(notice) {
                 note(&words);
             }
             return;
         }
-        let Some(value) = value(notice) else { return };
-        // Who reads no more is told nothing more; the replay goes on for its subscribers.
+        let Some(value) = notice_json(notice) else { return };
+        // A closed output is ignored; the replay continues for its subscribers.
         Output::new().value(&value).ok();
     }
 }
 
-fn words(notice: &ReplayNotice<'_>) -> Option<String> {
+fn describe_notice(notice: &ReplayNotice<'_>) -> Option<String> {
     Some(match notice {
-        ReplayNotice::Begins { round: 0 } => "playback started".to_owned(),
-        ReplayNotice::Begins { round } => format!("playback started again (round {})", u64::from(*round) + 1),
-        ReplayNotice::Comes { listeners, after: None } => {
+        ReplayNotice::RoundStarted { round: 0 } => "playback started".to_owned(),
+        ReplayNotice::RoundStarted { round } => {
+            format!("playback started again (round {})", u64::from(*round) + 1)
+        }
+        ReplayNotice::ListenerJoined { listeners, after: None } => {
             format!("a subscriber connected ({listeners} in total)")
         }
-        ReplayNotice::Comes { listeners, after: Some(id) } => {
+        ReplayNotice::ListenerJoined { listeners, after: Some(id) } => {
             format!("a subscriber resumed after {id} ({listeners} in total)")
         }
-        ReplayNotice::Left { lines, of, listeners } => {
+        ReplayNotice::ListenerLeft { lines, of, listeners } => {
             format!("a subscriber disconnected after {lines} of {of} lines ({listeners} connected)")
         }
-        ReplayNotice::Waits { line, until } => {
+        ReplayNotice::WaitingForReply { line, until } => {
             format!("line {line} is a prompt: waiting for a reply, at most {} s", until.as_secs_f32().ceil())
         }
-        ReplayNotice::TimedOut { line } => format!("line {line} got no reply in time"),
-        ReplayNotice::Lingers => "all lines sent; waiting for a subscriber to return".to_owned(),
-        ReplayNotice::Reply { text, outcome } => format!("{}: {text}", became(outcome)),
+        ReplayNotice::ReplyTimedOut { line } => format!("line {line} got no reply in time"),
+        ReplayNotice::WaitingForListener => "all lines sent; waiting for a subscriber to return".to_owned(),
+        ReplayNotice::Reply { text, outcome } => format!("{}: {text}", describe_outcome(outcome)),
         ReplayNotice::Input { text } => format!("work requested, which a recording cannot do: {text}"),
         _ => return None,
     })
 }
 
-fn became(outcome: &ReplyOutcome) -> String {
+fn describe_outcome(outcome: &ReplyOutcome) -> String {
     match outcome {
-        ReplyOutcome::Taken { line, value, recorded } => {
+        ReplyOutcome::Accepted { line, value, recorded } => {
             let differs = match recorded {
                 Some(recorded) if recorded == value => String::new(),
                 Some(recorded) => format!("; the recording continues as after {recorded}"),
@@ -237,37 +239,37 @@ fn became(outcome: &ReplyOutcome) -> String {
             };
             format!("line {line}: reply {value}{differs}")
         }
-        ReplyOutcome::Again { line } => format!("line {line}: another reply, ignored"),
+        ReplyOutcome::Duplicate { line } => format!("line {line}: another reply, ignored"),
         ReplyOutcome::Late { line } => format!("line {line}: reply too late"),
-        ReplyOutcome::Unfit { line, value } => {
+        ReplyOutcome::Invalid { line, value } => {
             format!("line {line}: reply {value}, which the prompt does not offer")
         }
-        ReplyOutcome::Stranger => "reply on an unknown subscription".to_owned(),
+        ReplyOutcome::UnknownSubscription => "reply on an unknown subscription".to_owned(),
         ReplyOutcome::Unknown => "reply to an unknown prompt".to_owned(),
     }
 }
 
-fn value(notice: &ReplayNotice<'_>) -> Option<serde_json::Value> {
+fn notice_json(notice: &ReplayNotice<'_>) -> Option<serde_json::Value> {
     Some(match notice {
-        ReplayNotice::Begins { round } => json!({ "told": "begins", "round": round }),
-        ReplayNotice::Comes { listeners, after } => {
+        ReplayNotice::RoundStarted { round } => json!({ "told": "begins", "round": round }),
+        ReplayNotice::ListenerJoined { listeners, after } => {
             json!({ "told": "comes", "listeners": listeners, "after": after })
         }
-        ReplayNotice::Left { lines, of, listeners } => {
+        ReplayNotice::ListenerLeft { lines, of, listeners } => {
             json!({ "told": "left", "lines": lines, "of": of, "listeners": listeners })
         }
-        ReplayNotice::Waits { line, until } => {
+        ReplayNotice::WaitingForReply { line, until } => {
             json!({ "told": "waits", "line": line, "ms": until.as_millis() })
         }
-        ReplayNotice::TimedOut { line } => json!({ "told": "timed_out", "line": line }),
-        ReplayNotice::Lingers => json!({ "told": "lingers" }),
+        ReplayNotice::ReplyTimedOut { line } => json!({ "told": "timed_out", "line": line }),
+        ReplayNotice::WaitingForListener => json!({ "told": "lingers" }),
         ReplayNotice::Reply { text, outcome } => {
             let (outcome, line) = match outcome {
-                ReplyOutcome::Taken { line, .. } => ("taken", Some(line)),
-                ReplyOutcome::Again { line } => ("again", Some(line)),
+                ReplyOutcome::Accepted { line, .. } => ("taken", Some(line)),
+                ReplyOutcome::Duplicate { line } => ("again", Some(line)),
                 ReplyOutcome::Late { line } => ("late", Some(line)),
-                ReplyOutcome::Unfit { line, .. } => ("unfit", Some(line)),
-                ReplyOutcome::Stranger => ("stranger", None),
+                ReplyOutcome::Invalid { line, .. } => ("unfit", Some(line)),
+                ReplyOutcome::UnknownSubscription => ("stranger", None),
                 ReplyOutcome::Unknown => ("unknown", None),
             };
             json!({ "told": "reply", "outcome": outcome, "line": line, "reply": text })

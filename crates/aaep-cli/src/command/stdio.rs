@@ -1,4 +1,4 @@
-//! `aaep stdio`: the events of a server as JSON-RPC on standard input and output, for programs that start their
+//! `aaep stdio`: serves a server's events as JSON-RPC on standard input and output, for programs that start their
 //! producer themselves.
 
 use std::path::PathBuf;
@@ -32,9 +32,9 @@ impl Stdio {
         let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
         let world = World::real();
         match recount_aaep_kit::stdio::serve(&world, &target, token.as_deref(), input, output).await {
-            // The program that started this one has ended.
+            // The parent program has exited.
             Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            served => served.map_err(|why| Failure::Own(format!("standard output failed: {why}"))),
+            served => served.map_err(|why| Failure::Internal(format!("standard output failed: {why}"))),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recount_aaep_kit::World;
-use recount_aaep_kit::validate::{Json, Report, Text, Total, Validation, Verdict};
+use recount_aaep_kit::validate::{FindingReport, JsonReport, TextReport, Total, Validation, Verdict};
 use recount_command_line::clean;
 use recount_command_line::output::note;
 
@@ -37,20 +37,20 @@ impl Validate {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let mut out = Output::new();
         match Format::of(self.format, invocation.json) {
-            Format::Text => self.print_report(Text::new(|line: &str| out.line(&clean::line(line)))),
+            Format::Text => self.print_report(TextReport::new(|line: &str| out.line(&clean::line(line)))),
             Format::Json => {
-                let total = self.all(Json::new(|part: &str| out.json_part(part)))?;
+                let total = self.all(JsonReport::new(|part: &str| out.json_part(part)))?;
                 out.line("")?;
                 self.verdict(total)
             }
         }
     }
 
-    fn print_report(&self, report: impl Report<Error = Failure>) -> Result<(), Failure> {
+    fn print_report(&self, report: impl FindingReport<Error = Failure>) -> Result<(), Failure> {
         self.verdict(self.all(report)?)
     }
 
-    fn all(&self, report: impl Report<Error = Failure>) -> Result<Total, Failure> {
+    fn all(&self, report: impl FindingReport<Error = Failure>) -> Result<Total, Failure> {
         let mut validation = Validation::new(&World::real(), self.profile.of_rules(), self.events, report);
         let standard_input = [PathBuf::from("-")];
         let files = if self.files.is_empty() { &standard_input[..] } else { &self.files[..] };
@@ -63,7 +63,7 @@ impl Validate {
     fn verdict(&self, total: Total) -> Result<(), Failure> {
         match total.verdict(self.deny_warnings) {
             Verdict::Good => Ok(()),
-            Verdict::Bad => Err(Failure::No),
+            Verdict::Bad => Err(Failure::Negative),
             Verdict::Unusable => {
                 let more = match total.unusable {
                     0 | 1 => String::new(),

@@ -1,4 +1,4 @@
-//! `aaep visualize`: renders a recorded session as text, as a page with drawings, or as data.
+//! `aaep visualize`: renders a recorded session as text, as an HTML page with drawings, or as JSON.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -81,9 +81,9 @@ impl Visualize {
     }
 }
 
-/// The exit status of `validate`: 1 when a finding is an error. The account is complete either way.
+/// The exit status of `validate`: 1 if a finding is an error. The output is complete either way.
 fn verdict(totals: &trace::Totals) -> Result<(), Failure> {
-    if totals.errors == 0 { Ok(()) } else { Err(Failure::No) }
+    if totals.errors == 0 { Ok(()) } else { Err(Failure::Negative) }
 }
 
 fn failed(name: &str, why: TraceError) -> Failure {
@@ -94,7 +94,7 @@ fn failed(name: &str, why: TraceError) -> Failure {
     }
 }
 
-/// Standard output, as something to write to.
+/// Standard output as a [`Write`].
 struct Terminal {
     out: Output,
     closed: bool,

@@ -1,20 +1,20 @@
-//! The guide to the accessibility event protocol, run as it stands with a shell, up to where it needs two terminals.
+//! Runs the shell examples of docs/aaep/guide.md, up to the section that needs two terminals.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::aaep;
-use crate::program::Answer;
+use crate::program::CommandOutput;
 
-/// What is typed, and what the page says comes of it.
+/// Commands of the page with their expected output.
 fn steps(page: &str) -> Vec<(&str, &str)> {
-    let (alone, _) = page.split_once("\n## 5. ").expect("the fifth section is there");
+    let (alone, _) = page.split_once("\n## 5. ").expect("the page has a fifth section");
     let blocks = alone.split("```sh\n").skip(1);
     blocks
         .map(|block| {
-            let (typed, rest) = block.split_once("\n```\n\n```").expect("what is typed ends");
-            let (_, expected) = rest.split_once('\n').expect("what comes of it begins");
-            (typed, expected.split_once("\n```").expect("what comes of it ends").0)
+            let (typed, rest) = block.split_once("\n```\n\n```").expect("the command block has an end");
+            let (_, expected) = rest.split_once('\n').expect("the output block has a start");
+            (typed, expected.split_once("\n```").expect("the output block has an end").0)
         })
         .collect()
 }
@@ -33,7 +33,7 @@ fn guide_examples_match_the_real_output() {
     for (typed, expected) in steps {
         let mut shell = Command::new("sh");
         shell.args(["-c", typed]).current_dir(folder.path()).env("PATH", &paths);
-        let answer = Answer::of(&mut shell);
-        assert_eq!((answer.data.trim_end(), answer.words.as_str()), (expected, ""), "{typed}");
+        let output = CommandOutput::of(&mut shell);
+        assert_eq!((output.data.trim_end(), output.words.as_str()), (expected, ""), "{typed}");
     }
 }

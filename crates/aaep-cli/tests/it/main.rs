@@ -1,4 +1,4 @@
-//! The program `aaep` in processes of its own.
+//! Integration tests that run the program `aaep` as a process.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "in a test a surprise is a panic")]
 
@@ -11,7 +11,7 @@ mod replaying;
 mod validating;
 mod visualizing;
 
-/// The binary, untouched by the environment of the person who runs the tests.
+/// The binary, isolated from the environment of the test run.
 fn aaep() -> std::process::Command {
     program::untouched(env!("CARGO_BIN_EXE_aaep"))
 }

@@ -1,5 +1,4 @@
-//! Programs in processes of their own: what they write, how they end, how much memory they hold. The process tests of
-//! `recount` use it too.
+//! Helpers that run programs as processes: output, exit status and memory. The process tests of `recount` use them too.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -7,81 +6,81 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// How long anything in these tests may take; reached only when it will never come.
+/// Timeout of any wait in these tests; reached only by a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Between two looks at a condition: a loop without a pause takes a processor from what it waits for.
+/// Pause between two checks of a condition: a loop without a pause takes a processor from the awaited work.
 pub(crate) const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits before the next look at a condition, without a runtime.
+/// Waits before the next check of a condition, without a runtime.
 pub(crate) fn wait_to_look() {
     std::thread::park_timeout(LOOK);
 }
 
-/// A verb that goes on, line by line.
-pub(crate) struct Following {
+/// A running command whose output is read line by line.
+pub(crate) struct RunningCommand {
     child: Child,
     data: Receiver<String>,
     words: Receiver<String>,
 }
 
-impl Following {
+impl RunningCommand {
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let data = lines_of(child.stdout.take().expect("it is piped"));
         let words = lines_of(child.stderr.take().expect("it is piped"));
-        Following { child, data, words }
+        RunningCommand { child, data, words }
     }
 
     pub(crate) fn line(&self) -> String {
-        self.data.recv_timeout(PATIENCE).expect("a line of data comes")
+        self.data.recv_timeout(PATIENCE).expect("a line arrives on standard output")
     }
 
-    /// Waits for words on standard error that begin so, and answers the line.
+    /// Waits for a line on standard error that begins with this text; returns the line.
     pub(crate) fn words(&self, begin: &str) -> String {
         loop {
-            let line = self.words.recv_timeout(PATIENCE).expect("words come");
+            let line = self.words.recv_timeout(PATIENCE).expect("a line arrives on standard error");
             if line.starts_with(begin) {
                 return line;
             }
         }
     }
 
-    /// As ctrl-c does.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        assert!(kill.expect("kill is there").success());
+        assert!(kill.expect("kill is installed").success());
     }
 
-    /// Waits until it ends; what was not read yet, and the status.
+    /// Waits for the exit; returns the unread lines and the exit status.
     pub(crate) fn end(mut self) -> (Vec<String>, i32) {
         let rest = self.data.iter().collect();
-        let status = self.child.wait().expect("it can be waited for");
+        let status = self.child.wait().expect("the process can be awaited");
         (rest, status.code().unwrap_or(-1))
     }
 }
 
-impl Drop for Following {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// What a verb answered.
+/// The output and exit status of a finished command.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CommandOutput {
     pub(crate) status: i32,
     pub(crate) data: String,
     pub(crate) words: String,
 }
 
-impl Answer {
+impl CommandOutput {
     pub(crate) fn of(command: &mut Command) -> Self {
         let Output { status, stdout, stderr } = command.output().expect("the binary starts");
         let text = |bytes| String::from_utf8(bytes).expect("the output is text");
-        Answer { status: status.code().unwrap_or(-1), data: text(stdout), words: text(stderr) }
+        CommandOutput { status: status.code().unwrap_or(-1), data: text(stdout), words: text(stderr) }
     }
 
     #[track_caller]
@@ -96,7 +95,7 @@ impl Answer {
     }
 }
 
-/// A program, untouched by the environment of the person who runs the tests.
+/// A program, isolated from the environment of the test run.
 pub(crate) fn untouched(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -112,14 +111,14 @@ pub(crate) fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<St
     let (send, receive) = channel();
     recount_world::thread("pipe", move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            // The pipe is drained to its end even when nobody listens any more.
+            // Drains the pipe to its end even without a receiver.
             drop(send.send(line));
         }
     });
     receive
 }
 
-/// Mebibytes that a process has had at most.
+/// Peak memory of a process in mebibytes.
 #[cfg(target_os = "linux")]
 pub(crate) fn peak_mib(pid: u32) -> u64 {
     status_mib(pid, "VmHWM:")

@@ -1,20 +1,20 @@
-//! `aaep replay` as a process: what it says where, how it ends, and with which status.
+//! Tests of `aaep replay` as a process: its output, how it ends and its exit status.
 
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use crate::aaep;
-use crate::program::{Answer, Following};
+use crate::program::{CommandOutput, RunningCommand};
 
 const CONFIRMED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aaep/sessions/good.confirmed.jsonl");
 
-/// A replay on a free port, and where it listens.
-fn replay(more: &[&str]) -> (Following, String) {
+/// Starts a replay on a free port; returns it with its URL.
+fn replay(more: &[&str]) -> (RunningCommand, String) {
     let mut command = aaep();
     command.args(["--json", "replay", CONFIRMED, "--port", "0", "--no-delay"]).args(more);
-    let replay = Following::of(&mut command);
+    let replay = RunningCommand::of(&mut command);
     let value: Value = serde_json::from_str(&replay.line()).unwrap();
     assert_eq!((value["told"].as_str(), value["lines"].as_u64()), (Some("listening"), Some(9)));
     let url = value["url"].as_str().unwrap().to_owned();
@@ -25,10 +25,10 @@ fn replay(more: &[&str]) -> (Following, String) {
 fn curl(arguments: &[&str]) -> Child {
     let mut command = Command::new("curl");
     command.args(["-sN", "--max-time", "60"]).args(arguments);
-    command.stdout(Stdio::piped()).spawn().expect("curl is there")
+    command.stdout(Stdio::piped()).spawn().expect("curl is installed")
 }
 
-/// What a stream said, to its end.
+/// All events of a stream.
 fn events(child: Child) -> Vec<String> {
     let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
     text.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect()
@@ -58,7 +58,7 @@ fn control_c_ends_it_and_its_streams_cleanly() {
     }
     replay.interrupt();
     replay.words("interrupted");
-    assert_eq!(events(listener), recorded_events(), "what was said is given first");
+    assert_eq!(events(listener), recorded_events(), "the events are sent before the end");
     assert_eq!(replay.end().1, 0);
 }
 
@@ -80,11 +80,11 @@ fn replies_are_reported_and_written_to_a_file() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_with_a_reason() {
+fn invalid_recordings_and_options_are_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.jsonl");
     std::fs::write(&empty, "\n").unwrap();
-    let ask = |arguments: &[&str]| Answer::of(aaep().args(["replay"]).args(arguments));
+    let ask = |arguments: &[&str]| CommandOutput::of(aaep().args(["replay"]).args(arguments));
     ask(&["/nonexistent.jsonl"]).bad(2, "/nonexistent.jsonl: No such file");
     ask(&[empty.to_str().unwrap()]).bad(2, "the file has no producer events");
     ask(&[CONFIRMED, "--speed", "0"]).bad(2, "more than 0");

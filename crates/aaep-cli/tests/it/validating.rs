@@ -1,4 +1,4 @@
-//! `aaep validate`: what it says, how it ends, and that no file is too long for it.
+//! Tests of `aaep validate`: output, exit status and memory use.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::aaep;
-use crate::program::Answer;
+use crate::program::CommandOutput;
 #[cfg(target_os = "linux")]
 use crate::program::peak_mib;
 
@@ -15,17 +15,17 @@ fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep/sessions").join(name)
 }
 
-fn validate(arguments: &[&str]) -> Answer {
-    Answer::of(aaep().args(["validate"]).args(arguments))
+fn validate(arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(aaep().args(["validate"]).args(arguments))
 }
 
-/// Says something on standard input.
-fn validate_input(input: &[u8], arguments: &[&str]) -> Answer {
+/// Validates standard input.
+fn validate_input(input: &[u8], arguments: &[&str]) -> CommandOutput {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("input");
     std::fs::write(&file, input).unwrap();
     let input = std::fs::File::open(&file).unwrap();
-    Answer::of(aaep().args(["validate"]).args(arguments).stdin(input))
+    CommandOutput::of(aaep().args(["validate"]).args(arguments).stdin(input))
 }
 
 #[test]
@@ -33,13 +33,13 @@ fn the_exit_status_shows_whether_there_are_errors() {
     let (good, bad) = (corpus("good.confirmed.jsonl"), corpus("bad.appendix8.4.jsonl"));
     let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
     assert_eq!(validate(&[good]).good(), "9 events in 1 file: no errors, no warnings\n");
-    let answer = validate(&[good, bad, good]);
-    assert_eq!((answer.status, answer.words.as_str()), (1, ""), "{answer:?}");
-    let lines: Vec<&str> = answer.data.lines().collect();
-    assert!(lines[0].starts_with(&format!("{bad}:3: error tool.unconfirmed: ")), "{answer:?}");
-    assert!(lines[0].contains("Send `awaiting.confirmation` and wait for `accept`"), "{answer:?}");
-    assert!(lines.last().unwrap().contains(" in 3 files: 1 error, 1 warning"), "{answer:?}");
-    // Each event of it is right by itself.
+    let output = validate(&[good, bad, good]);
+    assert_eq!((output.status, output.words.as_str()), (1, ""), "{output:?}");
+    let lines: Vec<&str> = output.data.lines().collect();
+    assert!(lines[0].starts_with(&format!("{bad}:3: error tool.unconfirmed: ")), "{output:?}");
+    assert!(lines[0].contains("Send `awaiting.confirmation` and wait for `accept`"), "{output:?}");
+    assert!(lines.last().unwrap().contains(" in 3 files: 1 error, 1 warning"), "{output:?}");
+    // Each of its events is valid by itself.
     assert!(validate(&["--events", bad]).good().contains(": no errors, no warnings"));
 }
 
@@ -48,7 +48,7 @@ fn profiles_and_denied_warnings_change_the_verdict() {
     let session = std::fs::read_to_string(corpus("good.output.jsonl")).unwrap();
     let without = session.replace("\"localization_hints\":{\"primary_language\":\"en\"},", "");
     let strict = validate_input(without.as_bytes(), &[]);
-    assert_eq!(strict.status, 1, "strict is what is meant when nothing is said: {strict:?}");
+    assert_eq!(strict.status, 1, "strict is the default: {strict:?}");
     assert!(strict.data.contains("-:1: error localization.missing: "), "{strict:?}");
     assert!(strict.data.contains("not counted as errors with --profile compat"), "{strict:?}");
     let compat = validate_input(without.as_bytes(), &["-", "--profile", "compat"]).good();
@@ -67,16 +67,16 @@ fn unreadable_or_empty_files_exit_with_2_and_others_are_reported() {
     validate(&[folder]).bad(2, &format!("{folder}: cannot be read: Is a directory"));
     validate(&[]).bad(2, "-: empty");
     validate_input(b"\r\n \n", &[]).bad(2, "-: empty");
-    let answer = validate(&[&missing, folder, bad]);
-    assert_eq!(answer.status, 2, "{answer:?}");
-    assert!(answer.words.contains("missing.jsonl: cannot be read: No such file"), "{answer:?}");
-    assert!(answer.words.contains("(and one more file)"), "{answer:?}");
-    assert!(answer.data.contains(":3: error tool.unconfirmed: "), "{answer:?}");
-    assert!(answer.data.ends_with("1 error, 1 warning, 2 without a verdict\n"), "{answer:?}");
+    let output = validate(&[&missing, folder, bad]);
+    assert_eq!(output.status, 2, "{output:?}");
+    assert!(output.words.contains("missing.jsonl: cannot be read: No such file"), "{output:?}");
+    assert!(output.words.contains("(and one more file)"), "{output:?}");
+    assert!(output.data.contains(":3: error tool.unconfirmed: "), "{output:?}");
+    assert!(output.data.ends_with("1 error, 1 warning, 2 without a verdict\n"), "{output:?}");
 }
 
 #[test]
-fn json_is_one_line_and_both_ways_to_ask_for_it_give_the_same() {
+fn json_is_one_line_and_both_options_for_it_are_equal() {
     let bad = corpus("bad.appendix8.4.jsonl");
     let bad = bad.to_str().unwrap();
     let output = validate(&["--format", "json", bad]);
@@ -92,16 +92,16 @@ fn json_is_one_line_and_both_ways_to_ask_for_it_give_the_same() {
 }
 
 #[test]
-fn nothing_in_a_file_steers_the_terminal() {
-    let answer =
+fn control_characters_in_a_file_are_escaped() {
+    let output =
         validate_input("{\"type\":\"a\",\"b\u{9b}2J\u{202e}\":1,\"b\u{9b}2J\u{202e}\":1}\n".as_bytes(), &[]);
-    assert_eq!(answer.status, 1);
-    assert!(answer.data.contains(r"the key `b\u{9b}2J\u{202e}` appears twice"), "{answer:?}");
-    assert!(!answer.data.contains('\u{9b}'), "{answer:?}");
+    assert_eq!(output.status, 1);
+    assert!(output.data.contains(r"the key `b\u{9b}2J\u{202e}` appears twice"), "{output:?}");
+    assert!(!output.data.contains('\u{9b}'), "{output:?}");
 }
 
 #[test]
-fn a_reader_of_findings_that_leaves_is_no_failure() {
+fn a_closed_output_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.jsonl");
     // More findings than a pipe holds.
@@ -118,7 +118,7 @@ fn a_reader_of_findings_that_leaves_is_no_failure() {
     }
 }
 
-/// Findings that were gathered would need twice what is allowed; so would sessions that were never let go.
+/// Collected findings, or sessions that are never dropped, would need twice the allowed memory.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_does_not_grow_with_findings_or_sessions() {
@@ -129,12 +129,12 @@ fn memory_does_not_grow_with_findings_or_sessions() {
         command.args(["validate", "--format", format, "-"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
-        let listening = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let heard = std::sync::Arc::clone(&listening);
+        let byte_count = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let counter = std::sync::Arc::clone(&byte_count);
         let reader = recount_world::thread("findings", move || {
             let mut buffer = vec![0; 1 << 16];
             while let Ok(count @ 1..) = output.read(&mut buffer) {
-                heard.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
+                counter.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
             }
         });
         let mut input = std::io::BufWriter::new(child.stdin.take().unwrap());
@@ -158,7 +158,7 @@ fn memory_does_not_grow_with_findings_or_sessions() {
         drop(input);
         assert_eq!(child.wait().unwrap().code(), Some(1));
         reader.join().unwrap();
-        let bytes = listening.load(std::sync::atomic::Ordering::Relaxed);
+        let bytes = byte_count.load(std::sync::atomic::Ordering::Relaxed);
         assert!(bytes > 100 * LINES as u64, "{bytes} bytes of findings");
         assert!(peak < MIB_MAX, "{peak} MiB as {format}");
     }
@@ -168,11 +168,11 @@ fn memory_does_not_grow_with_findings_or_sessions() {
 fn a_single_valid_event_passes_event_rules_only() {
     let session = std::fs::read_to_string(corpus("good.confirmed.jsonl")).unwrap();
     let event = session.lines().nth(6).unwrap();
-    let answer = validate_input(event.as_bytes(), &["-"]);
-    assert_eq!(answer.status, 1, "{answer:?}");
-    assert!(answer.data.lines().last().unwrap().contains("--events"), "{answer:?}");
+    let output = validate_input(event.as_bytes(), &["-"]);
+    assert_eq!(output.status, 1, "{output:?}");
+    assert!(output.data.lines().last().unwrap().contains("--events"), "{output:?}");
     assert!(!validate_input(event.as_bytes(), &["-", "--events"]).good().contains("hint"));
-    // What is wrong with the event itself is no matter of its session.
+    // An invalid event gets no hint about session rules.
     let wrong = event.replace("evt_", "event-");
     assert!(!validate_input(wrong.as_bytes(), &["-"]).data.contains("hint"));
 }

@@ -1,28 +1,28 @@
-//! `aaep visualize` as a process, and what `replay --visualize` tells: in which form, where to, with which status.
+//! Tests of `aaep visualize` and `replay --visualize` as processes: formats, output files and exit statuses.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::aaep;
-use crate::program::{Answer, Following};
+use crate::program::{CommandOutput, RunningCommand};
 
 fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep").join(name)
 }
 
-fn visualize(arguments: &[&str]) -> Answer {
-    Answer::of(aaep().args(["visualize"]).args(arguments))
+fn visualize(arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(aaep().args(["visualize"]).args(arguments))
 }
 
 #[test]
 fn a_session_is_shown_as_text_html_and_json() {
     let file = testdata("sessions/bad.confirmed.rejected.jsonl");
     let file = file.to_str().unwrap();
-    // The account is whole, and the status says that there are errors in it.
-    let found = |answer: Answer| {
-        assert_eq!((answer.status, answer.words.as_str()), (1, ""), "{answer:?}");
-        answer.data
+    // The output is complete, and the exit status reports the errors in it.
+    let found = |output: CommandOutput| {
+        assert_eq!((output.status, output.words.as_str()), (1, ""), "{output:?}");
+        output.data
     };
     let good = testdata("sessions/good.confirmed.jsonl");
     assert!(visualize(&[good.to_str().unwrap()]).good().contains("sess_1"));
@@ -37,13 +37,13 @@ fn a_session_is_shown_as_text_html_and_json() {
         assert_eq!(json["findings"][0]["rule"], "tool.after_reject");
     }
     let wins = found(visualize(&["--json", file, "--format", "text"]));
-    assert_eq!(wins, text, "what is said for the verb wins");
+    assert_eq!(wins, text, "the option of the verb takes precedence");
     let compat = found(visualize(&[file, "--profile", "compat"]));
     assert!(compat.contains("with the profile compat: 1 error."));
 }
 
 #[test]
-fn a_file_is_there_only_when_all_went_well() {
+fn the_output_file_is_written_only_on_success() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     let page = page.to_str().unwrap();
@@ -54,7 +54,7 @@ fn a_file_is_there_only_when_all_went_well() {
     visualize(&["no-such-file", "-o", page]).bad(2, "cannot read");
     visualize(&[trip, "--session", "sess_none", "-o", page]).bad(2, "no session `sess_none` in the file");
     assert_eq!(left(), 0);
-    // A finding is told by the status, and leaves the page whole.
+    // A finding changes the exit status; the page is still complete.
     let output = visualize(&[trip, "--session", "sess_ticket", "--format", "html", "-o", page]);
     assert_eq!((output.status, output.data.as_str()), (1, ""), "{output:?}");
     assert_eq!(left(), 1);
@@ -66,12 +66,12 @@ fn a_file_is_there_only_when_all_went_well() {
 fn a_replay_prints_the_events_it_sends() {
     let file = testdata("sessions/good.confirmed.jsonl");
     let replay = ["replay", file.to_str().unwrap(), "--port", "0", "--no-delay", "--no-wait", "--visualize"];
-    let output = Following::of(aaep().args(replay)).end();
+    let output = RunningCommand::of(aaep().args(replay)).end();
     assert_eq!(output.1, 0);
     let output = output.0;
     assert_eq!(output[..2], ["Session sess_1", "Line 1, after 0 s: The session starts: “Starting.”"]);
     assert!(output.last().unwrap().starts_with("End of session sess_1: completed after 9 s."), "{output:?}");
-    let output = Following::of(aaep().arg("--json").args(replay)).end().0;
+    let output = RunningCommand::of(aaep().arg("--json").args(replay)).end().0;
     let accounts: Vec<Value> = output
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())

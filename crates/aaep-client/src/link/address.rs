@@ -7,19 +7,20 @@ use reqwest::Url;
 use super::error::LinkError;
 use super::{Surface, Target};
 
-/// What the base of the versioned surface ends in.
+/// The end of the versioned surface's base URL.
 pub(super) const VERSIONED: &str = "/aaep/v1";
 
-const WANTED: &str =
+const URL_HINT: &str =
     "use a URL such as http://127.0.0.1:8080, http://127.0.0.1:8080/aaep/v1 or ws://127.0.0.1:8080/ws";
 
 impl FromStr for Target {
     type Err = LinkError;
 
-    /// `http://`, `https://`, `ws://` and `wss://`. The address of the events themselves is taken for its base.
+    /// Parses `http://`, `https://`, `ws://` and `wss://` URLs. A URL that ends in a known route is reduced to its
+    /// base.
     fn from_str(text: &str) -> Result<Target, LinkError> {
         let unusable =
-            |why: &str| LinkError::Unusable(format!("{text:?} is not a producer URL ({why}); {WANTED}"));
+            |why: &str| LinkError::Unusable(format!("{text:?} is not a producer URL ({why}); {URL_HINT}"));
         let url = Url::parse(text).map_err(|why| unusable(&why.to_string()))?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
             return Err(unusable("it does not begin with http:// or ws://"));
@@ -51,18 +52,18 @@ impl FromStr for Target {
     }
 }
 
-/// Where the events of a subscription are, when nobody said so.
-pub(super) fn events_of(base: &str, subscription: Option<&str>) -> Result<String, LinkError> {
+/// The default URL of a subscription's events.
+pub(super) fn events_url(base: &str, subscription: Option<&str>) -> Result<String, LinkError> {
     let mut url = Url::parse(&format!("{base}/events"))
-        .map_err(|why| LinkError::Unusable(format!("{base:?} is not a valid URL ({why}); {WANTED}")))?;
+        .map_err(|why| LinkError::Unusable(format!("{base:?} is not a valid URL ({why}); {URL_HINT}")))?;
     if let Some(subscription) = subscription {
         url.query_pairs_mut().append_pair("subscription_id", subscription);
     }
     Ok(url.into())
 }
 
-/// What a `Location` means. It must stay with the origin: the token goes there too.
-pub(super) fn beside(base: &str, location: &str) -> Result<String, LinkError> {
+/// Resolves a `Location` header. It must have the same origin, because the token is sent there too.
+pub(super) fn resolve_location(base: &str, location: &str) -> Result<String, LinkError> {
     let base = Url::parse(base)
         .map_err(|why| LinkError::Unusable(format!("{base:?} is not a valid URL ({why})")))?;
     let url = base.join(location).map_err(|why| {
@@ -79,8 +80,8 @@ pub(super) fn beside(base: &str, location: &str) -> Result<String, LinkError> {
     Ok(url.into())
 }
 
-/// The words of a command line: parted by blanks, kept together by quotes, one character by a backslash. No shell is
-/// asked, so nothing else means anything.
+/// Splits a command line into words at white space, with quotes and backslash escapes. No shell is involved, so no
+/// other character is special.
 pub fn words(line: &str) -> Result<Vec<String>, LinkError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -145,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn events_stay_with_their_server() {
+    fn events_must_come_from_the_same_server() {
         let base = "http://h:1/aaep/v1";
-        let at = |location| beside(base, location);
+        let at = |location| resolve_location(base, location);
         assert_eq!(
             at("/aaep/v1/events?subscription_id=sub_1").unwrap(),
             "http://h:1/aaep/v1/events?subscription_id=sub_1"
@@ -156,12 +157,12 @@ mod tests {
         for elsewhere in ["http://h:2/e", "https://h:1/e", "//evil/e", "http://[/"] {
             assert!(matches!(at(elsewhere), Err(LinkError::Protocol(_))), "{elsewhere}");
         }
-        assert_eq!(events_of(base, Some("a&b")).unwrap(), "http://h:1/aaep/v1/events?subscription_id=a%26b");
-        assert_eq!(events_of(base, None).unwrap(), "http://h:1/aaep/v1/events");
+        assert_eq!(events_url(base, Some("a&b")).unwrap(), "http://h:1/aaep/v1/events?subscription_id=a%26b");
+        assert_eq!(events_url(base, None).unwrap(), "http://h:1/aaep/v1/events");
     }
 
     #[test]
-    fn command_lines_are_parted_as_shells_part_them() {
+    fn command_lines_are_split_as_shells_split_them() {
         for (line, expected) in [
             ("prog a  b", vec!["prog", "a", "b"]),
             ("prog 'a b' \"c 'd'\" e\\ f ''", vec!["prog", "a b", "c 'd'", "e f", ""]),

@@ -1,5 +1,5 @@
-//! HTTP calls: [`Caller`]. Event streams and WebSockets are opened with it too, so TLS, tokens and timeouts are
-//! handled in one place.
+//! The HTTP client: [`Caller`]. It also opens event streams and WebSockets, so that TLS, tokens and timeouts are
+//! handled in one module.
 //!
 //! `https://` uses the root certificates of the system and ring (docs/decisions/0015).
 
@@ -11,7 +11,7 @@ use reqwest::{Method, RequestBuilder, Response, Url};
 use super::error::LinkError;
 use crate::limits;
 
-/// Speaks to one server. Cheap to clone.
+/// An HTTP client for one server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Caller {
     http: reqwest::Client,
@@ -19,7 +19,7 @@ pub struct Caller {
     patience: Duration,
 }
 
-/// The answer to a call, whatever its status.
+/// An HTTP response, whatever its status.
 #[derive(Debug, Clone)]
 pub struct HttpReply {
     pub status: u16,
@@ -34,7 +34,7 @@ impl HttpReply {
         (200..300).contains(&self.status)
     }
 
-    /// A header that is text.
+    /// A header value, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -45,24 +45,24 @@ impl HttpReply {
 }
 
 impl Caller {
-    /// `address` is any of the server's; it says whether certificates are needed, and whether a proxy is asked.
+    /// `address` is any URL of the server; it determines whether certificates and proxies are used.
     pub fn new(address: &str, token: Option<&str>, patience: Duration) -> Result<Caller, LinkError> {
         let url = Url::parse(address)
             .map_err(|why| LinkError::Unusable(format!("{address:?} is not a valid server URL ({why})")))?;
         let token = token.map(bearer).transpose()?;
-        // Whose cryptography TLS uses is for the process to say, once; an earlier choice is as good.
+        // The TLS provider is set once per process; an earlier choice is kept.
         rustls::crypto::ring::default_provider().install_default().ok();
         let mut http = reqwest::Client::builder()
             .connect_timeout(patience)
             .pool_idle_timeout(limits::REST_MAX)
             .redirect(reqwest::redirect::Policy::limited(limits::REDIRECTS_MAX))
-            // A producer that is gone without a word is noticed, however seldom it speaks.
+            // Detects a producer that disappeared, even if its stream is mostly idle.
             .tcp_keepalive(limits::KEEPALIVE_EVERY)
             .tcp_keepalive_interval(limits::KEEPALIVE_EVERY)
             .tcp_keepalive_retries(limits::KEEPALIVE_RETRIES)
             .tcp_nodelay(true);
         if matches!(url.scheme(), "http" | "ws") {
-            // No certificate is looked at, so none is read, and a machine without any will do.
+            // No certificate is checked, so none is loaded; a machine without root certificates works.
             http = http.tls_certs_only([]);
         }
         if is_loopback(&url) {
@@ -93,16 +93,16 @@ impl Caller {
         }
     }
 
-    /// Until the head of the answer is there.
+    /// Sends a request and waits for the head of the response.
     pub(super) async fn head(&self, url: &str, request: RequestBuilder) -> Result<Response, LinkError> {
         match tokio::time::timeout(self.patience, request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(why)) => Err(LinkError::unreachable(url, &why)),
-            Err(_) => Err(self.silent(url)),
+            Err(_) => Err(self.timeout_error(url)),
         }
     }
 
-    /// What is left of an answer.
+    /// Reads the body of a response.
     pub(super) async fn body(&self, url: &str, mut response: Response) -> Result<Vec<u8>, LinkError> {
         let whole = async {
             let mut body = Vec::new();
@@ -119,11 +119,11 @@ impl Caller {
         };
         match tokio::time::timeout(self.patience, whole).await {
             Ok(body) => body,
-            Err(_) => Err(self.silent(url)),
+            Err(_) => Err(self.timeout_error(url)),
         }
     }
 
-    fn silent(&self, url: &str) -> LinkError {
+    fn timeout_error(&self, url: &str) -> LinkError {
         let reason = format!("no response within {} ms", self.patience.as_millis());
         LinkError::Unreachable { at: url.to_owned(), reason }
     }

@@ -1,5 +1,5 @@
-//! A producer that runs as a child process: [`Command`] starts it, reads its output and writes its input, one text a
-//! line. Its error output goes to ours.
+//! Connects to a producer that runs as a child process: [`Command`] starts it, reads lines from its output and writes
+//! lines to its input. Its standard error is inherited.
 
 use std::borrow::Cow;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::error::LinkError;
-use super::{Framing, Heard};
+use super::{Framing, ReceivedMessage};
 use crate::glance::one_line;
 use crate::limits;
 
@@ -21,16 +21,16 @@ pub(super) struct Command {
     world: World,
     name: String,
     child: Child,
-    /// `None` once it was closed.
+    /// `None` after it is closed.
     input: Option<ChildStdin>,
-    /// `None` once it has ended.
+    /// `None` after its end.
     output: Option<ChildStdout>,
     framing: Framing,
-    /// What was read and not told yet.
+    /// Bytes that are read but not yet returned.
     read: BytesMut,
-    /// How much of it holds no line end for sure.
+    /// How many of them are known to contain no line end.
     searched: usize,
-    /// What is still to be written: kept here, so that a write that is given up half way goes on with the next.
+    /// Bytes to be written. A cancelled write continues with the next one.
     outbox: BytesMut,
     requests: u64,
     comments: u64,
@@ -97,16 +97,16 @@ impl Command {
         })
     }
 
-    pub(super) async fn next(&mut self) -> Result<Option<Heard>, LinkError> {
+    pub(super) async fn next(&mut self) -> Result<Option<ReceivedMessage>, LinkError> {
         loop {
             self.flush().await?;
             while let Some(line) = self.line()? {
                 if let Some(text) = self.interpret(line)? {
-                    return Ok(Some(self.heard(text)));
+                    return Ok(Some(self.received(text)));
                 }
                 self.flush().await?;
             }
-            let Some(output) = &mut self.output else { return self.ended().await };
+            let Some(output) = &mut self.output else { return self.finish_output().await };
             self.read.reserve(limits::READ_BYTES);
             match output.read_buf(&mut self.read).await {
                 Ok(0) => self.output = None,
@@ -119,11 +119,11 @@ impl Command {
         }
     }
 
-    fn heard(&mut self, text: String) -> Heard {
+    fn received(&mut self, text: String) -> ReceivedMessage {
         let comments = self.comments - self.comments_reported;
         self.comments_reported = self.comments;
         let (at, at_ms) = (recount_world::moment(), self.world.clock.now_ms());
-        Heard { text, id: None, event: None, at, at_ms, comments }
+        ReceivedMessage { text, id: None, event: None, at, at_ms, comments }
     }
 
     /// The next whole line that is not blank, without its end.
@@ -157,7 +157,7 @@ impl Command {
         }
     }
 
-    /// What a line says to who listens, if anything. What must be answered at once is.
+    /// Extracts the message of a line, if any. Responds to JSON-RPC requests at once.
     fn interpret(&mut self, line: String) -> Result<Option<String>, LinkError> {
         if self.framing == Framing::Lines {
             return Ok(Some(line));
@@ -176,16 +176,16 @@ impl Command {
             ("aaep.ping", id) => {
                 self.comments += 1;
                 if let Some(id) = id {
-                    self.post(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+                    self.enqueue(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
                 }
                 Ok(None)
             }
             (_, Some(id)) => {
                 let error = r#"{"code":-32601,"message":"a subscriber does not know this method"}"#;
-                self.post(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
+                self.enqueue(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
                 Ok(None)
             }
-            // A note that later versions may send.
+            // An unknown notification of a later version.
             (_, None) => Ok(None),
         }
     }
@@ -202,28 +202,28 @@ impl Command {
     pub(super) async fn send(&mut self, text: &str, kind: Option<MessageKind>) -> Result<(), LinkError> {
         let text = one_line(text);
         if self.framing == Framing::Lines {
-            self.post(&text);
+            self.enqueue(&text);
             return self.flush().await;
         }
-        let (method, asks) = match kind {
+        let (method, expects_response) = match kind {
             Some(MessageKind::SubscriptionRequest) => ("aaep.subscribe", true),
             Some(MessageKind::SubscriptionRenegotiate) => ("aaep.renegotiate", true),
             Some(MessageKind::SubscriptionClose) => ("aaep.close", false),
             Some(_) => ("aaep.reply", false),
-            // The drivers' message has no method in the protocol; this one is ours.
+            // The protocol has no method for the drivers' message; this one is our own.
             None => ("aaep.user_input", false),
         };
-        let id = if asks {
+        let id = if expects_response {
             self.requests += 1;
             format!(r#""id":{},"#, self.requests)
         } else {
             String::new()
         };
-        self.post(&format!(r#"{{"jsonrpc":"2.0",{id}"method":"{method}","params":{text}}}"#));
+        self.enqueue(&format!(r#"{{"jsonrpc":"2.0",{id}"method":"{method}","params":{text}}}"#));
         self.flush().await
     }
 
-    fn post(&mut self, line: &str) {
+    fn enqueue(&mut self, line: &str) {
         self.outbox.extend_from_slice(line.as_bytes());
         self.outbox.extend_from_slice(b"\n");
     }
@@ -237,7 +237,7 @@ impl Command {
             let wrote = tokio::time::timeout(limits::PATIENCE, input.write_buf(&mut self.outbox)).await;
             match wrote {
                 Ok(Ok(wrote)) if wrote > 0 => {}
-                // It reads no more; what it still says is heard.
+                // The program no longer reads; its output is still received.
                 Ok(_) => {
                     self.input = None;
                     return Ok(());
@@ -252,23 +252,23 @@ impl Command {
         Ok(())
     }
 
-    /// Behind the end of its output.
-    async fn ended(&mut self) -> Result<Option<Heard>, LinkError> {
+    /// Handles the end of the output: the last line and the exit status.
+    async fn finish_output(&mut self) -> Result<Option<ReceivedMessage>, LinkError> {
         if !self.read.is_empty() {
             let rest = std::mem::take(&mut self.read);
             self.searched = 0;
             let text = std::str::from_utf8(&rest).unwrap_or_default().trim();
-            // A last line without its end is whole when it reads as JSON.
+            // A last line without a line end is complete if it is valid JSON.
             return match serde_json::from_str::<serde::de::IgnoredAny>(text) {
                 Ok(_) => {
                     let text = self.interpret(text.to_owned())?;
-                    Ok(text.map(|text| self.heard(text)))
+                    Ok(text.map(|text| self.received(text)))
                 }
                 Err(_) => Err(LinkError::CutOff { bytes: rest.len() }),
             };
         }
         self.input = None;
-        // A program may close its output and live on; nothing more can be heard of it.
+        // A program may close its output and keep running; no more messages can come.
         match tokio::time::timeout(limits::CLOSE_WAIT, self.child.wait()).await {
             Ok(Ok(status)) if !status.success() => {
                 Err(LinkError::Died { command: self.name.clone(), status })
@@ -281,7 +281,7 @@ impl Command {
         self.comments
     }
 
-    /// Ends its input, which tells it to end; then it is ended.
+    /// Closes the input, which requests the exit, and kills the program if it does not exit in time.
     pub(super) async fn close(mut self) {
         self.input = None;
         self.output = None;

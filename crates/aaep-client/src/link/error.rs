@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// Why a producer is not heard, or not heard any more.
+/// Why a producer cannot be reached, or why its stream ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// Nothing was sent, because what was given cannot be used.
+    /// Invalid arguments; nothing was sent.
     #[error("{0}")]
     Unusable(String),
-    /// Nobody answers there.
+    /// The producer does not respond.
     #[error("no answer from {at}: {reason}")]
     Unreachable { at: String, reason: String },
-    /// It answered, and the answer is no.
+    /// The response has an error status.
     #[error("{url} returned status {status}{}", excerpt(.body))]
     Refused { url: String, status: u16, body: Vec<u8> },
-    /// It answered with something else than events.
+    /// The response is not an event stream.
     #[error(
         "{url} returned {what}, which is not an event stream; check that this is the URL of an AAEP producer"
     )]
     NotAStream { url: String, what: String },
-    /// It answered a handshake with nothing, for as long as one waits.
+    /// The handshake got no response within the timeout.
     #[error("the subscription.request was not answered within {} ms", .waited.as_millis())]
     NoAnswer { waited: Duration },
     #[error(
@@ -32,29 +32,29 @@ pub enum LinkError {
     /// The connection broke.
     #[error("the connection failed: {reason}")]
     Broken { reason: String },
-    /// A message is longer than is read.
+    /// A message exceeds the limit.
     #[error("a message exceeds {limit} bytes (MESSAGE_BYTES_MAX); it was discarded")]
     TooLong { limit: usize },
     #[error("received a binary message of {bytes} bytes; the protocol uses text only")]
     Binary { bytes: usize },
     #[error("a message is not UTF-8; the protocol uses UTF-8 only")]
     NotText,
-    /// The last message is not whole.
+    /// The last message is incomplete.
     #[error("the connection ended inside a message, after {bytes} bytes; they were discarded")]
     CutOff { bytes: usize },
-    /// What came is not what this transport carries.
+    /// A received message violates the transport's protocol.
     #[error("{0}")]
     Protocol(String),
-    /// A request of ours was answered with an error of JSON-RPC. The link goes on.
+    /// A request got a JSON-RPC error. The link remains usable.
     #[error("request {id} failed with error {code}: {message}")]
     Rpc { id: u64, code: i64, message: String },
-    /// A command ended, and not well.
+    /// The command exited with an error.
     #[error("the command {command:?} ended with {status}")]
     Died { command: String, status: std::process::ExitStatus },
 }
 
 impl LinkError {
-    /// Whether connecting again may help.
+    /// Whether reconnecting may help.
     pub fn may_pass(&self) -> bool {
         match self {
             LinkError::Unreachable { .. } | LinkError::Broken { .. } | LinkError::CutOff { .. } => true,
@@ -63,12 +63,12 @@ impl LinkError {
         }
     }
 
-    /// Whether the answer was no, and will be no again.
+    /// Whether the request was rejected and will be rejected again.
     pub fn is_final_refusal(&self) -> bool {
         matches!(self, LinkError::Refused { .. }) && !self.may_pass()
     }
 
-    /// The status of a refusal.
+    /// The HTTP status of a rejection.
     pub fn status(&self) -> Option<u16> {
         match self {
             LinkError::Refused { status, .. } => Some(*status),
@@ -85,7 +85,7 @@ impl LinkError {
     }
 }
 
-/// The last of a chain of causes: what the operating system said.
+/// The last of a chain of causes, such as the error of the operating system.
 fn innermost(why: &dyn std::error::Error) -> String {
     let mut cause = why;
     while let Some(deeper) = cause.source() {
@@ -94,7 +94,7 @@ fn innermost(why: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// The beginning of a body, for people.
+/// The beginning of a response body, for error messages.
 fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();

@@ -1,7 +1,7 @@
-//! The subscriber's end of a WebSocket: [`Socket`].
+//! The client side of a WebSocket: [`Socket`].
 //!
-//! The connection is opened like any other call, so TLS, tokens and refusals are those of [`super::call`]; the library
-//! handles only what follows the switch of protocols.
+//! [`super::call`] opens the connection, so TLS, tokens and errors are those of HTTP requests. The WebSocket library
+//! handles only the connection after the upgrade.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::Heard;
+use super::ReceivedMessage;
 use super::call::Caller;
 use super::error::LinkError;
 use crate::limits;
 
-/// What both sides speak behind the switch. Producers that do not know it are heard too.
+/// The offered subprotocol. Producers that do not support it are accepted too.
 const SUBPROTOCOL: &str = "aaep.v1";
 
-/// The protocol's own word for a clean end.
+/// The protocol's close code for a clean end.
 const CLEAN: u16 = 4000;
 
 pub(super) struct Socket {
@@ -34,7 +34,7 @@ pub(super) struct Socket {
     closed: Option<(u16, String)>,
     comments: u64,
     comments_reported: u64,
-    over: bool,
+    has_ended: bool,
 }
 
 impl Socket {
@@ -83,17 +83,17 @@ impl Socket {
             closed: None,
             comments: 0,
             comments_reported: 0,
-            over: false,
+            has_ended: false,
         })
     }
 
-    pub(super) async fn next(&mut self) -> Result<Option<Heard>, LinkError> {
-        while !self.over {
+    pub(super) async fn next(&mut self) -> Result<Option<ReceivedMessage>, LinkError> {
+        while !self.has_ended {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => {
                     let comments = self.comments - self.comments_reported;
                     self.comments_reported = self.comments;
-                    return Ok(Some(Heard {
+                    return Ok(Some(ReceivedMessage {
                         text: text.as_str().to_owned(),
                         id: None,
                         event: None,
@@ -103,30 +103,30 @@ impl Socket {
                     }));
                 }
                 Some(Ok(Message::Binary(bytes))) => {
-                    self.give_up(CloseCode::Unsupported, "text frames only").await;
+                    self.close_with_error(CloseCode::Unsupported, "text frames only").await;
                     return Err(LinkError::Binary { bytes: bytes.len() });
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => self.comments += 1,
                 Some(Ok(Message::Close(frame))) => {
                     self.closed = Some(match frame {
                         Some(frame) => (frame.code.into(), frame.reason.as_str().to_owned()),
-                        // What a close without a code is called.
+                        // The reserved code for a close frame without a code.
                         None => (1005, String::new()),
                     });
                 }
                 Some(Ok(Message::Frame(_))) => {}
-                None | Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) => self.over = true,
+                None | Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) => self.has_ended = true,
                 Some(Err(Error::Capacity(_))) => {
-                    self.give_up(CloseCode::Size, "the message is too long").await;
+                    self.close_with_error(CloseCode::Size, "the message is too long").await;
                     return Err(LinkError::TooLong { limit: limits::MESSAGE_BYTES_MAX });
                 }
                 Some(Err(Error::Utf8(_))) => {
-                    self.give_up(CloseCode::Invalid, "the message is not UTF-8").await;
+                    self.close_with_error(CloseCode::Invalid, "the message is not UTF-8").await;
                     return Err(LinkError::NotText);
                 }
                 Some(Err(why)) => {
-                    self.over = true;
-                    // Behind a close the rest does not matter.
+                    self.has_ended = true;
+                    // After a close frame, errors do not matter.
                     if self.closed.is_some() {
                         return Ok(None);
                     }
@@ -153,9 +153,9 @@ impl Socket {
         self.comments
     }
 
-    /// Says why nothing more is heard, to who may not hear it either.
-    async fn give_up(&mut self, code: CloseCode, reason: &'static str) {
-        self.over = true;
+    /// Closes the connection with an error code. The producer may not read it.
+    async fn close_with_error(&mut self, code: CloseCode, reason: &'static str) {
+        self.has_ended = true;
         let frame = CloseFrame { code, reason: reason.into() };
         tokio::time::timeout(limits::CLOSE_WAIT, self.stream.close(Some(frame))).await.ok();
     }
@@ -165,13 +165,13 @@ impl Socket {
             Some(_) => CloseCode::from(CLEAN),
             None => CloseCode::Normal,
         };
-        let last_words = async {
+        let closing = async {
             let frame = CloseFrame { code, reason: "".into() };
             if self.stream.close(Some(frame)).await.is_ok() {
                 while let Some(Ok(_)) = self.stream.next().await {}
             }
         };
-        tokio::time::timeout(limits::CLOSE_WAIT, last_words).await.ok();
+        tokio::time::timeout(limits::CLOSE_WAIT, closing).await.ok();
     }
 }
 

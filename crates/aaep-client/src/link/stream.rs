@@ -8,20 +8,20 @@ use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use reqwest::{Method, Response};
 use tokio::time::Instant;
 
-use super::Heard;
+use super::ReceivedMessage;
 use super::call::Caller;
 use super::error::LinkError;
 use crate::limits;
 
-/// What a field name and its colon add to a message on its line.
+/// Bytes that the field name adds to a message on its line.
 const FIELD_BYTES: usize = "data: ".len();
 
 pub(super) struct Stream {
     world: World,
-    /// `None` once it has ended.
+    /// `None` after its end.
     response: Option<Response>,
     decoder: Decoder,
-    /// When the chunk came that is being told.
+    /// When the current chunk arrived.
     at: Instant,
     at_ms: u64,
     comments_reported: u64,
@@ -46,7 +46,7 @@ impl Stream {
         let response = caller.head(url, request).await?;
         let status = response.status().as_u16();
         if status != 200 {
-            // What it says is told where it comes soon, and the status in any case.
+            // The body is reported if it arrives in time, the status always.
             let body = tokio::time::timeout(patience, caller.body(url, response)).await;
             let body = body.ok().and_then(Result::ok).unwrap_or_default();
             return Err(LinkError::Refused { url: url.to_owned(), status, body });
@@ -72,13 +72,13 @@ impl Stream {
         })
     }
 
-    /// May be dropped at any await: a chunk that came was fed before anything else is waited for.
-    pub(super) async fn next(&mut self) -> Result<Option<Heard>, LinkError> {
+    /// Cancel-safe: a received chunk is decoded before the next await.
+    pub(super) async fn next(&mut self) -> Result<Option<ReceivedMessage>, LinkError> {
         loop {
             if let Some(frame) = self.decoder.next_frame() {
                 let comments = self.decoder.comments() - self.comments_reported;
                 self.comments_reported += comments;
-                return Ok(Some(Heard {
+                return Ok(Some(ReceivedMessage {
                     text: frame.data,
                     id: frame.id,
                     event: frame.event,
@@ -96,7 +96,7 @@ impl Stream {
                 Ok(Some(chunk)) => {
                     self.at = recount_world::moment();
                     self.at_ms = self.world.clock.now_ms();
-                    // Frames that were whole before it failed are told first.
+                    // Complete frames before the failure are returned first.
                     self.failed = self.decoder.feed(&chunk).err();
                 }
                 Ok(None) => self.response = None,

@@ -1,24 +1,23 @@
-//! A producer of a few lines: what it answers to a request is a function of the test, down to the bytes and where they
-//! are cut.
+//! A minimal test server: each test decides the exact bytes of the responses and how they are split.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use recount_aaep_client::link::{Dial, Heard, Link, LinkError, Target};
+use recount_aaep_client::link::{Dial, Link, LinkError, ReceivedMessage, Target};
 use recount_world::{Kind, World};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a test waits at most for something that must come.
-pub(crate) const SOON: Duration = Duration::from_secs(120);
+/// How long a test waits for something that must happen.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// As in `GET /events`.
     pub(crate) line: String,
-    /// In small letters, with their values.
+    /// Lower-case names with their values.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
@@ -29,7 +28,7 @@ impl Request {
     }
 }
 
-type Answer = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Listens until its world ends.
 pub(crate) struct Server {
@@ -38,7 +37,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Each connection is one request, and `answer` has the connection.
+    /// Each connection has one request; `answer` gets the connection.
     pub(crate) async fn start<F>(
         world: &World,
         answer: impl Fn(Request, TcpStream) -> F + Send + Sync + 'static,
@@ -50,7 +49,7 @@ impl Server {
         let at = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (list, tasks) = (seen.clone(), world.tasks.clone());
-        let answer = Arc::new(move |request, stream| -> Answer { Box::pin(answer(request, stream)) });
+        let answer = Arc::new(move |request, stream| -> ResponseFuture { Box::pin(answer(request, stream)) });
         world.tasks.spawn(Kind::Service, |_| async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (list, answer) = (list.clone(), answer.clone());
@@ -64,7 +63,7 @@ impl Server {
         Server { at, seen }
     }
 
-    /// One that answers every request with the same bytes, and then closes.
+    /// A server that sends the same bytes for every request, and then closes the connection.
     pub(crate) async fn responding(world: &World, answer: impl Into<Vec<u8>>) -> Server {
         let answer: Arc<[u8]> = answer.into().into();
         Server::start(world, move |_, mut stream| {
@@ -122,8 +121,8 @@ async fn read(stream: &mut TcpStream) -> Option<Request> {
 pub(crate) const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// An answer that is all there.
-pub(crate) fn whole(status: &str, headers: &str, body: &str) -> String {
+/// A complete HTTP response.
+pub(crate) fn response(status: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}")
 }
@@ -134,21 +133,21 @@ pub(crate) async fn write(stream: &mut TcpStream, text: impl AsRef<[u8]>) {
 }
 
 pub(crate) fn dial(target: &str) -> Dial {
-    Dial { patience: SOON, ..Dial::to(target.parse::<Target>().unwrap()) }
+    Dial { patience: TEST_TIMEOUT, ..Dial::to(target.parse::<Target>().unwrap()) }
 }
 
-/// All texts until the end, and how it ended.
-pub(crate) async fn all(link: &mut Link) -> (Vec<Heard>, Option<LinkError>) {
-    let mut heard = Vec::new();
+/// Receives all messages until the end; returns them and the error, if any.
+pub(crate) async fn all(link: &mut Link) -> (Vec<ReceivedMessage>, Option<LinkError>) {
+    let mut received = Vec::new();
     loop {
-        match tokio::time::timeout(SOON, link.next()).await.expect("the link ends soon") {
-            Ok(Some(message)) => heard.push(message),
-            Ok(None) => return (heard, None),
-            Err(why) => return (heard, Some(why)),
+        match tokio::time::timeout(TEST_TIMEOUT, link.next()).await.expect("the link ends soon") {
+            Ok(Some(message)) => received.push(message),
+            Ok(None) => return (received, None),
+            Err(why) => return (received, Some(why)),
         }
     }
 }
 
-pub(crate) fn texts(heard: &[Heard]) -> Vec<&str> {
-    heard.iter().map(|message| message.text.as_str()).collect()
+pub(crate) fn texts(received: &[ReceivedMessage]) -> Vec<&str> {
+    received.iter().map(|message| message.text.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! WebSockets: subprotocols, frames that must not come, and how they end.
+//! Links over WebSockets: subprotocols, invalid frames and close codes.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use recount_aaep_client::limits;
@@ -11,12 +11,12 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
-use crate::server::{Request, SOON, Server, all, dial, texts, whole, write};
+use crate::server::{Request, Server, TEST_TIMEOUT, all, dial, response, texts, write};
 
 const REQUEST: &str = r#"{"type":"subscription.request"}"#;
 const ACCEPTED: &str = r#"{"type":"subscription.accepted","subscription_id":"sub_1"}"#;
 
-/// Switches to a WebSocket, with headers of the test's.
+/// Upgrades to a WebSocket, with additional headers.
 async fn switch(request: &Request, mut socket: TcpStream, headers: &str) -> WebSocketStream<TcpStream> {
     assert_eq!(request.header("upgrade"), Some("websocket"));
     let accept = derive_accept_key(request.header("sec-websocket-key").unwrap().as_bytes());
@@ -33,7 +33,7 @@ fn address(server: &Server) -> String {
 }
 
 #[tokio::test]
-async fn with_and_without_the_subprotocol() {
+async fn sockets_work_with_and_without_the_subprotocol() {
     let world = World::real();
     for (headers, expected) in [("sec-websocket-protocol: aaep.v1\r\n", Some("aaep.v1")), ("", None)] {
         let server = Server::start(&world, move |request, socket| async move {
@@ -49,10 +49,10 @@ async fn with_and_without_the_subprotocol() {
         let dial = Dial { token: Some("t0k".to_owned()), ..dial(&address(&server)) };
         let mut link = Link::open(&world, &dial).await.unwrap();
         assert_eq!(link.subprotocol(), expected);
-        let (heard, ended) = all(&mut link).await;
+        let (received, ended) = all(&mut link).await;
         assert!(ended.is_none(), "{ended:?}");
-        assert_eq!(texts(&heard), ["{\"n\":1}", "{\"n\":\n2}"]);
-        assert_eq!((heard[0].comments, heard[1].comments, link.comments()), (0, 1, 1));
+        assert_eq!(texts(&received), ["{\"n\":1}", "{\"n\":\n2}"]);
+        assert_eq!((received[0].comments, received[1].comments, link.comments()), (0, 1, 1));
         assert_eq!(link.closed(), Some((1005, "")));
     }
 }
@@ -83,7 +83,7 @@ async fn a_handshake_and_replies_share_the_socket() {
     .await;
     let dial = Dial { request: Some(REQUEST.to_owned()), ..dial(&address(&server)) };
     let mut link = Link::open(&world, &dial).await.unwrap();
-    assert_eq!((link.answer(), link.subscription()), (Some(ACCEPTED), Some("sub_1")));
+    assert_eq!((link.handshake_response(), link.subscription()), (Some(ACCEPTED), Some("sub_1")));
     for expected in ["\"early\"", "\"late\""] {
         assert_eq!(link.next().await.unwrap().unwrap().text, expected);
     }
@@ -91,12 +91,15 @@ async fn a_handshake_and_replies_share_the_socket() {
     assert!(sent.status.is_none() && sent.body.is_empty());
     link.close().await;
     for expected in [REQUEST, r#"{"type":"confirmation.reply"}"#, "4000"] {
-        assert_eq!(tokio::time::timeout(SOON, receiver.recv()).await.unwrap().as_deref(), Some(expected));
+        assert_eq!(
+            tokio::time::timeout(TEST_TIMEOUT, receiver.recv()).await.unwrap().as_deref(),
+            Some(expected)
+        );
     }
 }
 
-/// What a producer that does one thing makes of a link: what was heard, how it ended, what the producer was told.
-async fn after(message: Message) -> (usize, Option<LinkError>, Option<u16>) {
+/// Sends a text and this message to a link; returns the number of received messages, the error and the close code.
+async fn exchange(message: Message) -> (usize, Option<LinkError>, Option<u16>) {
     let world = World::real();
     let (codes, mut code_receiver) = mpsc::unbounded_channel();
     let server = Server::start(&world, move |request, socket| {
@@ -114,28 +117,30 @@ async fn after(message: Message) -> (usize, Option<LinkError>, Option<u16>) {
     })
     .await;
     let mut link = Link::open(&world, &dial(&address(&server))).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
-    // Who is still sending does not listen.
+    let (received, ended) = all(&mut link).await;
+    // A producer that is still sending does not read the close frame.
     let code = match ended {
-        Some(LinkError::Binary { .. }) => tokio::time::timeout(SOON, code_receiver.recv()).await.unwrap(),
+        Some(LinkError::Binary { .. }) => {
+            tokio::time::timeout(TEST_TIMEOUT, code_receiver.recv()).await.unwrap()
+        }
         _ => None,
     };
-    assert!(link.next().await.unwrap().is_none(), "the error is told once");
-    (heard.len(), ended, code)
+    assert!(link.next().await.unwrap().is_none(), "the error is returned once");
+    (received.len(), ended, code)
 }
 
 #[tokio::test]
 async fn binary_frames_are_refused() {
-    let (heard, ended, code) = after(Message::binary(b"{}".to_vec())).await;
-    assert!(heard == 1 && matches!(ended, Some(LinkError::Binary { bytes: 2 })), "{ended:?}");
+    let (received, ended, code) = exchange(Message::binary(b"{}".to_vec())).await;
+    assert!(received == 1 && matches!(ended, Some(LinkError::Binary { bytes: 2 })), "{ended:?}");
     assert_eq!(code, Some(1003));
 }
 
 #[tokio::test]
-async fn what_is_too_long_is_refused_and_a_mebibyte_is_not() {
+async fn oversized_messages_are_refused_and_a_mebibyte_is_accepted() {
     // R-148
-    let (heard, ended, _) = after(Message::text("x".repeat(limits::MESSAGE_BYTES_MAX + 1))).await;
-    assert!(heard == 1 && matches!(ended, Some(LinkError::TooLong { .. })), "{ended:?}");
+    let (received, ended, _) = exchange(Message::text("x".repeat(limits::MESSAGE_BYTES_MAX + 1))).await;
+    assert!(received == 1 && matches!(ended, Some(LinkError::TooLong { .. })), "{ended:?}");
 
     let world = World::real();
     let server = Server::start(&world, |request, socket| async move {
@@ -145,13 +150,13 @@ async fn what_is_too_long_is_refused_and_a_mebibyte_is_not() {
     })
     .await;
     let mut link = Link::open(&world, &dial(&address(&server))).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
-    assert!(ended.is_none() && heard[0].text.len() == 1024 * 1024);
+    let (received, ended) = all(&mut link).await;
+    assert!(ended.is_none() && received[0].text.len() == 1024 * 1024);
     assert_eq!(link.closed(), Some((4004, "enough")));
 }
 
 #[tokio::test]
-async fn a_socket_that_just_goes_away_is_broken() {
+async fn a_socket_that_disconnects_is_reported_as_broken() {
     let world = World::real();
     let server = Server::start(&world, |request, socket| async move {
         let mut socket = switch(&request, socket, "").await;
@@ -159,8 +164,8 @@ async fn a_socket_that_just_goes_away_is_broken() {
     })
     .await;
     let mut link = Link::open(&world, &dial(&address(&server))).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
-    assert_eq!(heard.len(), 1);
+    let (received, ended) = all(&mut link).await;
+    assert_eq!(received.len(), 1);
     assert!(matches!(&ended, Some(why @ LinkError::Broken { .. }) if why.may_pass()), "{ended:?}");
 }
 
@@ -168,7 +173,7 @@ async fn a_socket_that_just_goes_away_is_broken() {
 async fn a_failed_protocol_switch_is_reported() {
     let world = World::real();
     for (status, code) in [("401 Unauthorized", 401), ("200 OK", 200), ("426 Upgrade Required", 426)] {
-        let server = Server::responding(&world, whole(status, "", "no sockets here")).await;
+        let server = Server::responding(&world, response(status, "", "no sockets here")).await;
         let why = Link::open(&world, &dial(&address(&server))).await.err().unwrap();
         assert_eq!(why.status(), Some(code), "{why}");
         assert!(why.to_string().contains("no sockets here"), "{why}");

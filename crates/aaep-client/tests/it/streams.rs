@@ -1,14 +1,14 @@
-//! Event streams as networks and servers really cut, end and spoil them.
+//! Links over event streams: split, truncated and invalid streams.
 
 use recount_aaep_client::limits;
 use recount_aaep_client::link::{Dial, Link, LinkError};
 use recount_world::World;
 use tokio::io::AsyncReadExt as _;
 
-use crate::server::{STREAM, Server, all, dial, texts, whole, write};
+use crate::server::{STREAM, Server, all, dial, response, texts, write};
 
 #[tokio::test]
-async fn messages_come_whole_however_they_are_cut() {
+async fn messages_are_complete_however_the_stream_is_split() {
     let world = World::real();
     // R-141: cut within a character, within a line end, within a field; all three line ends; R-022: a byte order mark.
     let stream = "\u{feff}: connected\n\ndata: {\"a\":\"é\"}\n\nid: evt_2\r\nevent: aaep.event\r\ndata:{\"b\":1}\r\n\r\n\
@@ -23,13 +23,16 @@ async fn messages_come_whole_however_they_are_cut() {
     })
     .await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
+    let (received, ended) = all(&mut link).await;
     assert!(ended.is_none());
-    assert_eq!(texts(&heard), ["{\"a\":\"é\"}", "{\"b\":1}", "{", "{\n\"c\": 2}"]);
-    assert_eq!((heard[1].id.as_deref(), heard[1].event.as_deref()), (Some("evt_2"), Some("aaep.event")));
-    assert_eq!((heard[0].id.as_deref(), heard[0].event.as_deref()), (None, None));
+    assert_eq!(texts(&received), ["{\"a\":\"é\"}", "{\"b\":1}", "{", "{\n\"c\": 2}"]);
+    assert_eq!(
+        (received[1].id.as_deref(), received[1].event.as_deref()),
+        (Some("evt_2"), Some("aaep.event"))
+    );
+    assert_eq!((received[0].id.as_deref(), received[0].event.as_deref()), (None, None));
     assert_eq!(link.comments(), 3);
-    assert_eq!(heard.iter().map(|message| message.comments).sum::<u64>(), 3);
+    assert_eq!(received.iter().map(|message| message.comments).sum::<u64>(), 3);
     let seen = &server.seen()[0];
     assert_eq!(seen.line, "GET /events");
     assert_eq!(seen.header("accept"), Some("text/event-stream"));
@@ -37,7 +40,7 @@ async fn messages_come_whole_however_they_are_cut() {
 }
 
 #[tokio::test]
-async fn the_token_and_the_last_id_are_shown() {
+async fn the_token_and_the_last_event_id_are_sent() {
     let world = World::real();
     let server = Server::responding(&world, STREAM).await;
     let dial = Dial {
@@ -66,20 +69,20 @@ async fn a_mebibyte_is_accepted_and_an_oversized_event_ends_the_link() {
     let stream = format!("{STREAM}data: {mebibyte}\n\ndata: {{}}\n\n");
     let server = Server::responding(&world, stream).await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
+    let (received, ended) = all(&mut link).await;
     assert!(ended.is_none());
-    assert_eq!(texts(&heard), [mebibyte.as_str(), "{}"]);
+    assert_eq!(texts(&received), [mebibyte.as_str(), "{}"]);
 
     let longest = "z".repeat(limits::MESSAGE_BYTES_MAX);
     let server = Server::responding(&world, format!("{STREAM}data: {longest}\n\n")).await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
-    assert!(ended.is_none() && heard.len() == 1, "exactly at the limit");
+    let (received, ended) = all(&mut link).await;
+    assert!(ended.is_none() && received.len() == 1, "exactly at the limit");
 
     let server = Server::responding(&world, format!("{STREAM}data: 1\n\ndata: {longest}z\n\n")).await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
-    assert_eq!(texts(&heard), ["1"], "what was whole before it is heard");
+    let (received, ended) = all(&mut link).await;
+    assert_eq!(texts(&received), ["1"], "complete messages before it are received");
     let ended = ended.unwrap();
     assert!(matches!(ended, LinkError::TooLong { .. }) && !ended.may_pass(), "{ended}");
 }
@@ -93,31 +96,31 @@ async fn a_stream_that_never_ends_its_line_is_not_kept() {
         for _ in 0..(limits::MESSAGE_BYTES_MAX / 65_536 + 64) {
             write(&mut socket, vec![b'x'; 65_536]).await;
         }
-        // Until the other side has had enough.
+        // Until the client disconnects.
         socket.read_u8().await.ok();
     })
     .await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
-    let (heard, ended) = all(&mut link).await;
-    assert!(heard.is_empty() && matches!(ended, Some(LinkError::TooLong { .. })));
+    let (received, ended) = all(&mut link).await;
+    assert!(received.is_empty() && matches!(ended, Some(LinkError::TooLong { .. })));
 }
 
 #[tokio::test]
 async fn a_clean_end_differs_from_a_broken_stream() {
     let world = World::real();
     let chunked = "HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
-    // Half a frame at the end is no message (R-025).
+    // An incomplete frame at the end is no message (R-025).
     let server = Server::responding(&world, format!("{STREAM}data: 1\n\ndata: {{\"half\"")).await;
-    let (heard, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
-    assert!(texts(&heard) == ["1"] && ended.is_none());
+    let (received, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
+    assert!(texts(&received) == ["1"] && ended.is_none());
 
     let server = Server::responding(&world, format!("{chunked}9\r\ndata: 1\n\n\r\n0\r\n\r\n")).await;
-    let (heard, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
-    assert!(texts(&heard) == ["1"] && ended.is_none());
+    let (received, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
+    assert!(texts(&received) == ["1"] && ended.is_none());
 
     let server = Server::responding(&world, format!("{chunked}9\r\ndata: 1\n\n\r\n40\r\nda")).await;
-    let (heard, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
-    assert_eq!(texts(&heard), ["1"]);
+    let (received, ended) = all(&mut Link::open(&world, &dial(&server.http())).await.unwrap()).await;
+    assert_eq!(texts(&received), ["1"]);
     assert!(matches!(&ended, Some(why @ LinkError::Broken { .. }) if why.may_pass()), "{ended:?}");
 }
 
@@ -131,7 +134,7 @@ async fn refusals_are_reported_with_their_text() {
         ("204 None", 204, false),
     ] {
         let body = if code == 204 { "" } else { "{\"why\":\"no\"}" };
-        let server = Server::responding(&world, whole(status, "", body)).await;
+        let server = Server::responding(&world, response(status, "", body)).await;
         let why = Link::open(&world, &dial(&server.http())).await.err().unwrap();
         assert_eq!((why.status(), why.may_pass()), (Some(code), may_pass), "{why}");
         assert!(why.to_string().contains(&format!("status {code}")), "{why}");
@@ -140,10 +143,10 @@ async fn refusals_are_reported_with_their_text() {
 }
 
 #[tokio::test]
-async fn what_is_no_event_stream_is_named() {
+async fn a_response_that_is_no_event_stream_is_reported_with_its_type() {
     let world = World::real();
     for (kind, named) in [("content-type: text/html\r\n", "text/html"), ("", "no media type")] {
-        let server = Server::responding(&world, whole("200 OK", kind, "<p>data: 1</p>")).await;
+        let server = Server::responding(&world, response("200 OK", kind, "<p>data: 1</p>")).await;
         let why = Link::open(&world, &dial(&server.http())).await.err().unwrap();
         assert!(matches!(why, LinkError::NotAStream { .. }) && why.to_string().contains(named), "{why}");
     }
@@ -156,7 +159,7 @@ async fn what_is_no_event_stream_is_named() {
 async fn an_unresponsive_server_times_out() {
     let world = World::real();
     let server = Server::start(&world, |_, mut socket| async move {
-        // Holds the connection, and says nothing.
+        // Holds the connection and sends nothing.
         socket.read_u8().await.ok();
     })
     .await;
@@ -184,18 +187,18 @@ async fn waiting_can_be_cancelled_at_any_time() {
     })
     .await;
     let mut link = Link::open(&world, &dial(&server.http())).await.unwrap();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     loop {
         tokio::select! {
             biased;
             () = tokio::task::yield_now() => {}
             message = link.next() => match message.unwrap() {
-                Some(message) => heard.push(message.text.parse::<usize>().unwrap()),
+                Some(message) => received.push(message.text.parse::<usize>().unwrap()),
                 None => break,
             },
         }
     }
-    assert!(heard.iter().copied().eq(0..200), "{heard:?}");
+    assert!(received.iter().copied().eq(0..200), "{received:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Connections over TLS: what is older than 1.2 is refused.
+//! Links over TLS: versions before 1.2 are rejected.
 
 use recount_aaep_client::link::{Link, LinkError};
 use recount_world::World;
@@ -10,7 +10,7 @@ use crate::server::dial;
 /// Records of TLS.
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
-/// The alert with which a client says that the version will not do.
+/// The alert for an unsupported version.
 const PROTOCOL_VERSION: u8 = 70;
 
 /// The first flight of a server that chooses this minor version of TLS 1: 2 is TLS 1.1.

@@ -1,5 +1,5 @@
-//! `recount-aaep-subscriber`: the scripted subscriber as a program, to point at a producer or to give to
-//! `aaep conformance subscriber` as its command. It must never know more than the library.
+//! `recount-aaep-subscriber`: the scripted subscriber as a program, for testing a producer or as the command of `aaep
+//! conformance subscriber`. It contains no logic beyond the library.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,11 +14,7 @@ Usage: recount-aaep-subscriber URL [--answers accept|reject|nobody] [--surface v
        recount-aaep-subscriber --faults";
 
 #[tokio::main]
-#[expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a program of a few lines that says what it can do"
-)]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a short program that prints its usage")]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments == ["--faults"] {
@@ -71,7 +67,7 @@ fn read(arguments: &[String]) -> Option<(String, SubscriberBehaviour)> {
                     SubscriberSurface::ALL.into_iter().find(|surface| surface.name() == value)?;
             }
             "--level" => behaviour.level = value.parse().ok().filter(|level| (1..=3).contains(level))?,
-            "--thinks-ms" => behaviour.thinks = Duration::from_millis(value.parse().ok()?),
+            "--thinks-ms" => behaviour.reply_delay = Duration::from_millis(value.parse().ok()?),
             "--token" => behaviour.token = Some(value.clone()),
             "--fault" => behaviour.fault = Some(Fault::named(value)?),
             _ => return None,

@@ -4,11 +4,11 @@ use recount_aaep::kind::{PREFIX, TYPES_URI, VOCABULARY_URI};
 
 use crate::glance::Glance;
 
-/// Where a part is empty it does not matter. What is no event passes always: without handshakes and replies, events are
-/// not understood.
+/// An empty list matches everything. Messages other than events always pass, because events cannot be interpreted
+/// without handshakes and replies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Names of types, or what they begin with and a star. `aaep:agent.` may be left out.
+    /// Type names, or prefixes followed by `*`. The prefix `aaep:agent.` is optional.
     pub types: Vec<String>,
     pub urgencies: Vec<String>,
     pub sessions: Vec<String>,
@@ -24,14 +24,14 @@ impl Filter {
             && self.is_about(glance)
     }
 
-    /// Whether an event is of a session that is wanted.
+    /// Whether an event belongs to a selected session.
     pub(super) fn is_about(&self, glance: &Glance) -> bool {
         self.sessions.is_empty() || glance.session_id.as_ref().is_some_and(|id| self.sessions.contains(id))
     }
 }
 
 fn fits(pattern: &str, name: &str) -> bool {
-    // All ways to write the protocol's own types are one.
+    // All spellings of the protocol's own types are equal.
     let own = |text: &str| {
         let short = [TYPES_URI, VOCABULARY_URI, PREFIX].iter().find_map(|start| text.strip_prefix(start));
         short.map(|short| short.strip_prefix("agent.").unwrap_or(short).to_owned())

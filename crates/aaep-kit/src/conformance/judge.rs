@@ -1,4 +1,4 @@
-//! Evaluates conversations with pure functions: lines in, verdict out. Nothing here waits or sends.
+//! Evaluates recorded conversations with pure functions: lines in, verdict out. Nothing here waits or sends.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::transcript::Line;
 /// The status of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptStatus {
-    /// Nothing yet.
+    /// Not settled.
     Open,
-    /// Its tool was called; the number of the line.
+    /// Its tool was called in this line.
     Done(usize),
-    /// The producer went on without it; the number of the line that says so.
+    /// The producer continued without it, as this line shows.
     Passed(usize),
 }
 
@@ -27,7 +27,7 @@ impl PromptStatus {
     }
 }
 
-/// Whether a call is the one that a prompt asks for: the prompt names it (G-35), or it names none.
+/// Whether a call is the one that a prompt is for: the prompt names it (G-35), or names no call.
 pub fn is_call_of(prompt: &Line, call: &Line) -> bool {
     if !call.is(Kind::ToolInvoked) || call.session() != prompt.session() {
         return false;
@@ -36,16 +36,16 @@ pub fn is_call_of(prompt: &Line, call: &Line) -> bool {
         prompt.json.get("extra_context").and_then(|context| context.get(name)).and_then(Value::as_str)
     };
     match (named("tool_call_id"), named("tool")) {
-        // Called again it has another id, and is the same action all the same.
+        // A retry has another id but is the same action.
         (_, Some(tool)) if call.str("tool") == tool => true,
         (Some(id), _) => call.str("tool_call_id") == id,
         (None, tool) => tool.is_none(),
     }
 }
 
-/// What became of the prompt in line `prompt`: its call, or else the first change of state or ending behind it.
+/// How the prompt in line `prompt` was settled: by its call, or else by the first change of state or ending after it.
 ///
-/// A change of state into `calling_tool` may be on the way to the call, so the call counts when it follows.
+/// A change of state into `calling_tool` may precede the call, so a following call counts.
 pub fn prompt_status(lines: &[Line], prompt: usize) -> PromptStatus {
     let prompt_line = &lines[prompt];
     let mut passed = None;
@@ -64,7 +64,7 @@ pub fn prompt_status(lines: &[Line], prompt: usize) -> PromptStatus {
     passed.map_or(PromptStatus::Open, PromptStatus::Passed)
 }
 
-/// The first sign that a prompt is settled, whichever way.
+/// The first line that shows a prompt as settled.
 pub fn settled(lines: &[Line], prompt: usize) -> Option<usize> {
     let prompt_line = &lines[prompt];
     (prompt + 1..lines.len()).find(|number| {
@@ -77,7 +77,7 @@ pub fn settled(lines: &[Line], prompt: usize) -> Option<usize> {
     })
 }
 
-/// The last event of each session that began to be heard and has not ended.
+/// The last received event of each session that started and has not ended.
 pub fn unended(lines: &[Line]) -> Vec<usize> {
     let mut open: BTreeMap<&str, usize> = BTreeMap::new();
     let mut ended = std::collections::BTreeSet::new();
@@ -95,7 +95,7 @@ pub fn unended(lines: &[Line]) -> Vec<usize> {
     open.into_values().collect()
 }
 
-/// The newest prompt of a session, while nothing shows that it is settled.
+/// The newest prompt of a session that is not settled.
 pub fn open_prompt(lines: &[Line], session: &str) -> Option<usize> {
     let is_prompt = |line: &Line| {
         (line.is(Kind::AwaitingConfirmation) || line.is(Kind::AwaitingClarification))
@@ -105,7 +105,7 @@ pub fn open_prompt(lines: &[Line], session: &str) -> Option<usize> {
     settled(lines, prompt).is_none().then_some(prompt)
 }
 
-/// What sounds as if something were done, between a prompt and line `until`: calls, their ends, output.
+/// The first line between a prompt and line `until` that implies a completed action: a call, its end, or output.
 pub fn sounds_done(lines: &[Line], prompt: usize, until: usize) -> Option<&Line> {
     let prompt_line = &lines[prompt];
     lines[prompt + 1..until].iter().find(|line| {
@@ -124,13 +124,13 @@ pub fn sounds_done(lines: &[Line], prompt: usize, until: usize) -> Option<&Line>
     })
 }
 
-/// How many calls of a prompt there were behind it.
+/// The lines after a prompt that call its tool.
 pub fn calls_of(lines: &[Line], prompt: usize) -> Vec<usize> {
     let prompt_line = &lines[prompt];
     (prompt + 1..lines.len()).filter(|number| is_call_of(prompt_line, &lines[*number])).collect()
 }
 
-/// How often the producer left `awaiting_input` behind a prompt, in its session.
+/// The lines after a prompt in which its session leaves `awaiting_input`.
 pub fn departures(lines: &[Line], prompt: usize) -> Vec<usize> {
     let prompt_line = &lines[prompt];
     (prompt + 1..lines.len())
@@ -143,7 +143,7 @@ pub fn departures(lines: &[Line], prompt: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The texts of all outputs, by session and `output_id`, each joined of its pieces in the order they came.
+/// The texts of all outputs by session and `output_id`, each joined from its pieces in order of arrival.
 pub fn joined<'l>(lines: impl IntoIterator<Item = &'l Line>) -> BTreeMap<(String, String), String> {
     let mut texts: BTreeMap<(String, String), String> = BTreeMap::new();
     for line in lines.into_iter().filter(|line| line.is(Kind::OutputStreaming)) {
@@ -166,7 +166,7 @@ pub fn misplaced<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Option<(&'l L
     None
 }
 
-/// The most moments that lie within any one second, and where that second begins.
+/// The largest number of moments within any one second, and the start of that second.
 pub fn busiest_second(moments_ms: &[u64]) -> (usize, u64) {
     let mut most = (0, 0);
     let mut from = 0;
@@ -181,10 +181,10 @@ pub fn busiest_second(moments_ms: &[u64]) -> (usize, u64) {
     most
 }
 
-/// Whether a piece ends where its hint says. `next` is the text that follows in the same output.
+/// Whether a piece ends where its hint claims. `next` is the text that follows in the same output.
 pub fn hint_is_true(chunk: &str, hint: &str, complete: bool, next: Option<&str>) -> bool {
     const CLOSING: [char; 10] = ['"', '\'', ')', ']', '»', '”', '’', '*', '_', '`'];
-    // The end of everything is the end of every part.
+    // The end of the output is the end of every unit.
     if complete || next.is_none() || chunk.is_empty() {
         return true;
     }
@@ -209,7 +209,7 @@ pub fn hint_is_true(chunk: &str, hint: &str, complete: bool, next: Option<&str>)
     }
 }
 
-/// Pieces of output whose hint is none of `agreed` (or none at all), or not true.
+/// Pieces of output whose hint is missing, not among `agreed`, or false.
 pub fn untrue_hints<'l>(lines: &'l [Line], agreed: &[&str]) -> Vec<(&'l Line, String)> {
     let pieces: Vec<&Line> = lines.iter().filter(|line| line.is(Kind::OutputStreaming)).collect();
     let mut found = Vec::new();
@@ -222,7 +222,7 @@ pub fn untrue_hints<'l>(lines: &'l [Line], agreed: &[&str]) -> Vec<(&'l Line, St
         let next = pieces[number + 1..].iter().find(same).map(|next| next.str("chunk"));
         let complete = piece.json.get("complete").and_then(Value::as_bool) == Some(true);
         if !hint_is_true(piece.str("chunk"), hint, complete, next) {
-            found.push((*piece, format!("the piece does not end where `{hint}` says")));
+            found.push((*piece, format!("the piece does not end at its hint `{hint}`")));
         } else if !agreed.is_empty()
             && !hint.is_empty()
             && hint != "none"
@@ -235,7 +235,7 @@ pub fn untrue_hints<'l>(lines: &'l [Line], agreed: &[&str]) -> Vec<(&'l Line, St
     found
 }
 
-/// The first piece that has no hint and does not end at this boundary.
+/// The first piece without a hint that does not end at this boundary.
 pub fn cut_elsewhere<'l>(lines: &'l [Line], boundary: &str) -> Option<&'l Line> {
     let pieces: Vec<&Line> = lines.iter().filter(|line| line.is(Kind::OutputStreaming)).collect();
     pieces.iter().enumerate().find_map(|(number, piece)| {
@@ -250,7 +250,7 @@ pub fn cut_elsewhere<'l>(lines: &'l [Line], boundary: &str) -> Option<&'l Line> 
     })
 }
 
-/// What an HTTP exchange answered.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -263,19 +263,19 @@ impl Answer {
     }
 }
 
-/// The first two answers that differ, with what each was for.
+/// The first two responses that differ, with the labels of their requests.
 pub fn unlike(answers: &[(String, Answer)]) -> Option<[&(String, Answer); 2]> {
     let first = answers.first()?;
     answers.iter().find(|other| other.1 != first.1).map(|other| [first, other])
 }
 
-/// Events that one conversation has and another lacks, told apart by `event_id`.
+/// Events of one conversation that another lacks, compared by `event_id`.
 pub fn missing<'l>(all: impl IntoIterator<Item = &'l Line>, had: &[&Line]) -> Vec<&'l Line> {
     let ids: std::collections::BTreeSet<&str> = had.iter().map(|line| line.str("event_id")).collect();
     all.into_iter().filter(|line| !ids.contains(line.str("event_id"))).collect()
 }
 
-/// The first text for people that holds `secret`, outside of what repeats the request itself.
+/// The first text for people that contains a secret. Fields that repeat the request are ignored.
 pub fn leaks<'l>(lines: &'l [Line], secrets: &[&str]) -> Option<(&'l Line, String)> {
     fn find(value: &Value, path: &str, secrets: &[&str]) -> Option<String> {
         match value {
@@ -293,7 +293,7 @@ pub fn leaks<'l>(lines: &'l [Line], secrets: &[&str]) -> Option<(&'l Line, Strin
         .find_map(|line| find(&line.json, "", secrets).map(|field| (line, field)))
 }
 
-/// The first text that is written with a combining mark where a composed letter exists; Latin letters only.
+/// The first text that uses a combining mark where a composed letter exists. Covers Latin letters only.
 pub fn decomposed(lines: &[Line]) -> Option<&Line> {
     let plain = |text: &str| {
         let mut last = ' ';

@@ -1,5 +1,5 @@
-//! Tests a producer: runs scenarios, listens on subscriptions of its own, checks every message against the rules, and
-//! checks what rules cannot see. Entry: [`run`]; `specs` lists the checks.
+//! Tests a producer: runs scenarios, listens on its own subscriptions, checks every message against the rules, and
+//! runs checks that rules cannot express. Entry: [`run`]; `specs` lists the checks.
 //!
 //! It knows only what the producer sends over the wire.
 
@@ -17,9 +17,9 @@ use recount_world::World;
 use serde_json::{Value, json};
 
 use self::harness::{Harness, Note, able, request};
+use super::conversation::millis;
 use super::report::{Check, Outcome, Report, Side};
 use super::requirements::{self, Requirement};
-use super::talk::millis;
 use super::transcript::{Scope, Transcript};
 use crate::limits;
 use crate::link::{LinkError, Surface, Target};
@@ -27,44 +27,44 @@ use crate::scenario::Scenario;
 
 pub use specs::{CHECKS, Part, REASONS, Spec};
 
-/// How the producer is made to do something.
+/// How the suite makes the producer act.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Drive {
-    /// `user_input` to `/messages`, or on the connection itself; where that is refused, `/sessions`.
+    /// `user_input` to `/messages` or on the connection itself; if that is refused, `/sessions`.
     #[default]
     Messages,
     /// A POST to this address.
     Url(String),
-    /// A program that is run with the sentence as its last argument.
+    /// A program, run with the sentence as its last argument.
     Command(Vec<String>),
 }
 
-/// What is tried, and how.
+/// The producer to test, and how.
 #[derive(Debug, Clone)]
 pub struct Subject {
     pub target: Target,
-    /// Whether the specification's own surface is looked for below the address of a de-facto one.
+    /// Whether to look for the specification's surface below the address of a de-facto one.
     pub look_for_versioned: bool,
-    /// Whether all programs that a command starts speak for one producer, as bridges do.
+    /// Whether all programs that a command starts act for one producer, as bridges do.
     pub shares_producer: bool,
     pub token: Option<String>,
     pub drive: Drive,
-    /// What is said for a scenario, where that is not its own sentence.
+    /// Sentences for scenarios, replacing the built-in ones.
     pub sentences: BTreeMap<Scenario, String>,
-    /// How long is waited for what must come.
+    /// How long to wait for a required message.
     pub patience: Duration,
-    /// How long nothing must come before it counts as nothing coming.
+    /// How long a stream must stay silent before a message counts as absent.
     pub silence: Duration,
-    /// The longest time of a prompt that is waited out.
+    /// The longest prompt timeout that is waited out.
     pub outlast: Duration,
-    /// How long a quiet stream is listened to; zero leaves it out.
+    /// How long to listen to an idle stream; zero skips the check.
     pub quiet: Duration,
-    /// Only these requirements; all when there are none.
+    /// Only these requirements; all if empty.
     pub only: BTreeSet<String>,
 }
 
 impl Subject {
-    /// With the waits that suit a producer which is driven by a model.
+    /// Subject with waits that suit a producer driven by a model.
     pub fn at(target: Target) -> Self {
         Subject {
             target,
@@ -81,12 +81,12 @@ impl Subject {
         }
     }
 
-    /// What is said for a scenario.
+    /// The sentence for a scenario.
     pub fn sentence(&self, scenario: Scenario) -> String {
         self.sentences.get(&scenario).cloned().unwrap_or_else(|| scenario.text().to_owned())
     }
 
-    fn wants(&self, requirement: &str) -> bool {
+    fn selects(&self, requirement: &str) -> bool {
         self.only.is_empty() || self.only.contains(requirement)
     }
 }
@@ -100,7 +100,7 @@ pub enum RunError {
     Unreachable(String),
 }
 
-/// Tries a producer at a level, which includes the lower ones. `sink` is told what is being done.
+/// Tests a producer at a level, including the lower ones. `sink` receives the progress.
 pub async fn run(
     world: &World,
     subject: &Subject,
@@ -119,21 +119,21 @@ pub async fn run(
         .map_err(|why| RunError::Unusable(why.to_string()))?;
     let hello = hello(&harness).await?;
     let parts: Vec<Part> = Part::ALL.iter().copied().filter(|part| is_run(*part, subject, level)).collect();
-    let mut troubles: BTreeMap<Part, String> = BTreeMap::new();
+    let mut errors: BTreeMap<Part, String> = BTreeMap::new();
     for part in &parts {
         sink(part.description());
-        if let Err(trouble) = part::run(*part, &harness).await {
-            troubles.insert(*part, trouble);
+        if let Err(error) = part::run(*part, &harness).await {
+            errors.insert(*part, error);
         }
     }
-    part::alike(&harness);
-    let (notes, mut transcripts) = harness.take();
+    part::check_equal_responses(&harness);
+    let (notes, mut transcripts) = harness.into_results();
     transcripts.extend(hello);
     let mut report = Report::new(world, Side::Producer, address(&target), level);
     report.partial = !subject.only.is_empty();
     (report.subject, report.subject_version) = name(&transcripts).unwrap_or((report.subject, None));
-    report.checks = findings::checks(&transcripts, level, |id| subject.wants(id));
-    report.checks.extend(checks(notes, &parts, &troubles, level, subject));
+    report.checks = findings::checks(&transcripts, level, |id| subject.selects(id));
+    report.checks.extend(checks(notes, &parts, &errors, level, subject));
     report.checks.extend(outside(level, subject));
     if !report.partial {
         complete(&mut report);
@@ -143,34 +143,40 @@ pub async fn run(
     Ok(report)
 }
 
-/// Whether a part has anything that is asked for.
+/// Whether any selected requirement needs this part.
 fn is_run(part: Part, subject: &Subject, level: u8) -> bool {
     if part.level() > level {
         return false;
     }
     let own = CHECKS
         .iter()
-        .any(|spec| spec.part == part && subject.wants(spec.requirement) && spec.level() <= level);
-    // Rules hold wherever something is said; what they are about comes up in these.
+        .any(|spec| spec.part == part && subject.selects(spec.requirement) && spec.level() <= level);
+    // Rules apply to every message; what they concern occurs in these parts.
     let ruled = subject.only.iter().filter_map(|id| Requirement::named(id)).any(|row| {
-        let held = findings::held(level).any(|held| held.id == row.id);
-        held && match row.level {
-            1 => part == Part::Plain,
-            2 => matches!(
-                part,
-                Part::Grave | Part::Rejected | Part::TimedOut | Part::Twice | Part::Question | Part::Handoff
-            ),
-            _ => match row.id {
-                "R-117" | "R-060" => part == Part::Terms,
-                "R-122" => part == Part::Renegotiate,
-                _ => part == Part::Handshake,
-            },
-        }
+        let has_rules = findings::ruled_requirements(level).any(|other| other.id == row.id);
+        has_rules
+            && match row.level {
+                1 => part == Part::Plain,
+                2 => matches!(
+                    part,
+                    Part::Irreversible
+                        | Part::Rejected
+                        | Part::TimedOut
+                        | Part::Twice
+                        | Part::Question
+                        | Part::Handoff
+                ),
+                _ => match row.id {
+                    "R-117" | "R-060" => part == Part::Terms,
+                    "R-122" => part == Part::Renegotiate,
+                    _ => part == Part::Handshake,
+                },
+            }
     });
     subject.only.is_empty() || own || ruled
 }
 
-/// Where it is spoken to: the address that was given, or the specification's own surface below it.
+/// Finds the address to test: the given one, or the specification's surface below it.
 async fn reach(world: &World, subject: &Subject) -> Result<Target, RunError> {
     let Target::Http { base, surface: Surface::Legacy } = &subject.target else {
         return Ok(subject.target.clone());
@@ -184,11 +190,15 @@ async fn reach(world: &World, subject: &Subject) -> Result<Target, RunError> {
     let harness =
         Harness::new(world, &probe, 1, below.clone()).map_err(|why| RunError::Unusable(why.to_string()))?;
     match harness
-        .ask("does the producer have the specification's endpoints?", Scope::Part, &request(able(json!({}))))
+        .open_with_request(
+            "does the producer have the specification's endpoints?",
+            Scope::Part,
+            &request(able(json!({}))),
+        )
         .await
     {
-        Ok(talk) => {
-            talk.close().await;
+        Ok(conversation) => {
+            conversation.close().await;
             Ok(below)
         }
         Err(LinkError::Unusable(why)) => Err(RunError::Unusable(why)),
@@ -197,21 +207,23 @@ async fn reach(world: &World, subject: &Subject) -> Result<Target, RunError> {
     }
 }
 
-/// Finds out whether it answers handshakes, and whether it is there at all.
+/// Checks whether the producer is reachable and answers handshakes.
 async fn hello(harness: &Harness<'_>) -> Result<Option<Transcript>, RunError> {
-    let handshake = harness.ask("is the producer reachable?", Scope::Part, &request(able(json!({})))).await;
+    let handshake =
+        harness.open_with_request("is the producer reachable?", Scope::Part, &request(able(json!({})))).await;
     match handshake {
-        Ok(talk) => {
+        Ok(conversation) => {
             harness.handshakes.store(true, Ordering::Relaxed);
-            Ok(Some(talk.close().await))
+            Ok(Some(conversation.close().await))
         }
         Err(LinkError::Unusable(why)) => Err(RunError::Unusable(why)),
         Err(why @ LinkError::Unreachable { .. }) => Err(RunError::Unreachable(why.to_string())),
         Err(why) => {
-            *harness.silence_of_handshakes.lock().expect("nothing panics while it notes") = why.to_string();
+            *harness.no_handshake_reason.lock().expect("no code panics while holding this lock") =
+                why.to_string();
             match harness.listen("is the producer reachable without a handshake?", Scope::Part).await {
-                Ok(talk) => Ok(Some(talk.close().await)),
-                // It answers, and not as a producer does: the report says so.
+                Ok(conversation) => Ok(Some(conversation.close().await)),
+                // It responds, but not as a producer: the report shows that.
                 Err(_) => Ok(None),
             }
         }
@@ -226,22 +238,22 @@ fn address(target: &Target) -> String {
     }
 }
 
-/// What the producer calls itself, and which of its builds it is.
+/// The producer's name for itself, and its build.
 fn name(transcripts: &[Transcript]) -> Option<(String, Option<String>)> {
     let producers = transcripts.iter().flat_map(|transcript| &transcript.lines).filter_map(|line| {
         let producer =
-            line.json.get("producer").filter(|_| line.origin == super::transcript::LineOrigin::Heard)?;
+            line.json.get("producer").filter(|_| line.origin == super::transcript::LineOrigin::Received)?;
         let agent = producer.get("agent_id").and_then(Value::as_str)?;
         Some((agent.to_owned(), producer.get("agent_version").and_then(Value::as_str).map(str::to_owned)))
     });
     producers.max_by_key(|(_, version)| version.is_some())
 }
 
-/// One check of each spec: the worst of what was noted, or why nothing was.
+/// Builds one check for each spec: the worst of its notes, or the reason why there is none.
 fn checks(
     notes: Vec<Note>,
     parts: &[Part],
-    troubles: &BTreeMap<Part, String>,
+    errors: &BTreeMap<Part, String>,
     level: u8,
     subject: &Subject,
 ) -> Vec<Check> {
@@ -254,10 +266,10 @@ fn checks(
     };
     let mut checks = Vec::new();
     for spec in CHECKS.iter().copied() {
-        if spec.level() > level || !parts.contains(&spec.part) || !subject.wants(spec.requirement) {
+        if spec.level() > level || !parts.contains(&spec.part) || !subject.selects(spec.requirement) {
             continue;
         }
-        // Of several that are as bad the first is told.
+        // Of equally bad notes the first is reported.
         let mut worst: Option<&Note> = None;
         for note in notes.iter().filter(|note| note.spec == spec) {
             if worst.is_none_or(|worst| rank(&note.outcome) > rank(&worst.outcome)) {
@@ -274,7 +286,7 @@ fn checks(
             )
             .with_all(&note.evidence),
             None => {
-                let why = troubles.get(&spec.part).cloned();
+                let why = errors.get(&spec.part).cloned();
                 let why = why.unwrap_or_else(|| "the run ended before this check".to_owned());
                 Check::new(spec.requirement, spec.name, spec.level(), Outcome::NotShown(why), "")
             }
@@ -284,14 +296,14 @@ fn checks(
     checks
 }
 
-/// What no conversation can show, told for each requirement: a claim leaves it out by name.
+/// One check for each requirement that no conversation can show. A claim lists them as excluded.
 fn outside(level: u8, subject: &Subject) -> impl Iterator<Item = Check> {
     let rows = REASONS.iter().filter_map(|(id, reason)| Some((Requirement::named(id)?, *reason)));
-    rows.filter(move |(row, _)| row.level <= level && subject.wants(row.id))
+    rows.filter(move |(row, _)| row.level <= level && subject.selects(row.id))
         .map(|(row, reason)| Check::new(row.id, row.text, row.level, Outcome::Outside(reason.to_owned()), ""))
 }
 
-/// A requirement of the level that no check is about is not shown, rather than left out of the report.
+/// Adds each requirement of the level without a check as not shown, instead of omitting it.
 fn complete(report: &mut Report) {
     let looked_at: BTreeSet<&str> = report.checks.iter().map(|check| check.requirement).collect();
     let missing: Vec<&Requirement> = requirements::ALL
@@ -304,15 +316,15 @@ fn complete(report: &mut Report) {
     }));
 }
 
-/// How a requirement is tried, for the page: the checks and rules on it, or the reason why there are none.
+/// How a requirement is tested, for the documentation: its checks and rules, or the reason why there are none.
 pub fn how(
     requirement: &Requirement,
 ) -> Result<(Vec<&'static Spec>, Vec<&'static str>), Option<&'static str>> {
     let specs: Vec<&Spec> =
         CHECKS.iter().copied().filter(|spec| spec.requirement == requirement.id).collect();
-    let held = findings::held(3).any(|held| held.id == requirement.id);
-    let rules = if held { requirement.rules().map(|rule| rule.id).collect() } else { Vec::new() };
-    if !specs.is_empty() || held {
+    let has_rules = findings::ruled_requirements(3).any(|other| other.id == requirement.id);
+    let rules = if has_rules { requirement.rules().map(|rule| rule.id).collect() } else { Vec::new() };
+    if !specs.is_empty() || has_rules {
         return Ok((specs, rules));
     }
     Err(REASONS.iter().find(|(id, _)| *id == requirement.id).map(|(_, reason)| *reason))

@@ -1,11 +1,11 @@
-//! The result of a conformance run: [`Report`], with one [`Check`] for each thing that was tested. Written as text
-//! ([`Report::lines`]) and as JSON ([`Report::to_json`]). It does not know how results were obtained.
+//! The result of a conformance run: [`Report`], with one [`Check`] for each test. Written as text ([`Report::lines`])
+//! and as JSON ([`Report::to_json`]). It does not depend on how results were obtained.
 //!
-//! Evidence holds texts of the other side as they came. Code that prints them to a terminal must escape them first.
+//! Evidence contains received texts unchanged. Escape them before printing to a terminal.
 
 mod json;
-mod standing;
 mod text;
+mod verdict;
 
 use recount_aaep::lex::time::Moment;
 use recount_world::World;
@@ -13,7 +13,7 @@ use recount_world::World;
 use super::SUITE_VERSION;
 use crate::limits;
 
-/// Which side of the protocol was tried.
+/// The side of the protocol that was tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Producer,
@@ -29,19 +29,19 @@ impl Side {
     }
 }
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
-    /// What must be is not so.
+    /// A mandatory requirement is violated.
     Failed,
-    /// What should be is not so, or it cannot be told for certain.
+    /// A recommendation is violated, or the violation is not certain.
     Warned,
-    /// What the check looks at did not come about, so nothing is known; says why.
+    /// The situation did not occur, so the result is unknown; contains the reason.
     NotShown(String),
-    /// It does not concern this subject; says why.
+    /// It does not apply to this subject; contains the reason.
     Inapplicable(String),
-    /// No conversation can show it, whatever the subject does; says why.
+    /// No conversation can show it; contains the reason.
     Outside(String),
 }
 
@@ -58,7 +58,7 @@ impl Outcome {
         }
     }
 
-    /// Why nothing was seen.
+    /// The reason why nothing was observed.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Outcome::NotShown(reason) | Outcome::Inapplicable(reason) | Outcome::Outside(reason) => {
@@ -69,19 +69,19 @@ impl Outcome {
     }
 }
 
-/// One thing that was looked at.
+/// One test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// As `R-051`.
+    /// Such as `R-051`.
     pub requirement: &'static str,
-    /// A sentence that holds where the check passes.
+    /// A sentence that is true if the check passes.
     pub name: &'static str,
     /// The level it belongs to, 1 to 3.
     pub level: u8,
     pub outcome: Outcome,
-    /// What was seen, in a sentence.
+    /// The observation, as a sentence.
     pub detail: String,
-    /// What shows it: lines of the conversation, newest last.
+    /// Lines of the conversation as evidence, newest last.
     pub evidence: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Check {
         Check { requirement, name, level, outcome, detail: detail.into(), evidence: Vec::new() }
     }
 
-    /// The same with a line that shows it. Of long lines the beginning is kept, of many lines the first.
+    /// Adds a line of evidence. Long lines are cut; extra lines are dropped.
     pub fn with(mut self, line: impl AsRef<str>) -> Self {
         if self.evidence.len() < limits::EVIDENCE_LINES_MAX {
             self.evidence.push(beginning(line.as_ref(), limits::EVIDENCE_LINE_BYTES_MAX));
@@ -104,13 +104,13 @@ impl Check {
         self
     }
 
-    /// The same with lines that show it.
+    /// Adds lines of evidence.
     pub fn with_all(self, lines: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         lines.into_iter().fold(self, Check::with)
     }
 }
 
-/// The beginning of a text, on one line, with an ellipsis where it was cut.
+/// The beginning of a text on one line, with an ellipsis if it was cut.
 pub(crate) fn beginning(text: &str, bytes_max: usize) -> String {
     let mut line: String = text.chars().map(|c| if matches!(c, '\r' | '\n') { ' ' } else { c }).collect();
     if line.len() > bytes_max {
@@ -124,9 +124,9 @@ pub(crate) fn beginning(text: &str, bytes_max: usize) -> String {
     line
 }
 
-/// How often each outcome came.
+/// The number of checks with each outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct OutcomeCounts {
     pub passed: usize,
     pub failed: usize,
     pub warned: usize,
@@ -135,14 +135,14 @@ pub struct Tally {
     pub outside: usize,
 }
 
-/// Whether the claim stands.
+/// The verdict on the claimed level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LevelVerdict {
     Passed,
     Failed,
-    /// Nothing failed, but a requirement of the level was not shown, so the level is not given.
+    /// Nothing failed, but a mandatory requirement of the level was not shown, so the level is not reached.
     NotShown,
-    /// Only some requirements were looked at, or nothing passed: nothing is claimed.
+    /// Only some requirements were tested, or nothing passed: there is no claim.
     NoClaim,
 }
 
@@ -157,22 +157,22 @@ impl LevelVerdict {
     }
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub side: Side,
-    /// What it calls itself; the address where it says nothing.
+    /// The subject's own name, or else its address.
     pub subject: String,
     /// Where it was found.
     pub address: String,
-    /// Which of its builds it was, when it says so.
+    /// The subject's build, if it states one.
     pub subject_version: Option<String>,
-    /// The level that was asked for; the lower ones are part of it.
+    /// The requested level; includes the lower ones.
     pub level: u8,
     pub suite_version: String,
     /// The day, as `2026-05-24`.
     pub date: String,
-    /// Whether only some requirements were looked at, so that nothing can be claimed.
+    /// Whether only some requirements were tested, so that no claim is possible.
     pub partial: bool,
     /// How long the run took.
     pub took_ms: u64,
@@ -180,7 +180,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty report of today.
+    /// An empty report with today's date.
     pub fn new(world: &World, side: Side, subject: impl Into<String>, level: u8) -> Self {
         let now = i64::try_from(world.clock.now_ms()).unwrap_or(i64::MAX);
         let subject = subject.into();
@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_should_hold_withholds_no_level() {
+    fn unshown_recommendations_do_not_prevent_a_level() {
         let hint = Check::new("R-035", "hints", 2, Outcome::NotShown("no error came".into()), "");
         let report = report(vec![check(1, Outcome::Passed), check(2, Outcome::Passed), hint]);
         assert_eq!((report.verdict(), report.unshown()), (LevelVerdict::Passed, vec![]));
     }
 
     #[test]
-    fn a_look_at_single_requirements_ends_well_only_when_they_were_shown() {
+    fn a_partial_run_passes_only_if_its_requirements_were_shown() {
         let mut report = report(vec![check(2, Outcome::NotShown("no prompt came".into()))]);
         report.partial = true;
         assert_eq!((report.verdict(), report.passed()), (LevelVerdict::NoClaim, false));
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_what_the_page_describes() {
+    fn json_has_the_documented_fields() {
         let not_shown = Outcome::NotShown("no prompt came".into());
         let json: serde_json::Value =
             serde_json::from_str(&report(vec![check(2, not_shown)]).to_json()).unwrap();

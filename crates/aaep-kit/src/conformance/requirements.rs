@@ -1,6 +1,5 @@
-//! The protocol's requirements, one row each: id, who it concerns, level, strength, section and a short statement.
-//! [`ALL`] is the table. Which test covers a requirement is in the rules of `recount_aaep` and in both sides of the
-//! suite.
+//! The protocol's requirements, one row each: id, addressee, level, strength, section and a short statement. [`ALL`]
+//! is the table. The rules of `recount_aaep` and both sides of the suite define which test covers a requirement.
 
 use recount_aaep::rule;
 
@@ -9,7 +8,7 @@ use recount_aaep::rule;
 pub enum Strength {
     Must,
     Should,
-    /// Allowed or informative; what is worth knowing is told.
+    /// Allowed or informative; observations are reported.
     May,
 }
 
@@ -26,17 +25,17 @@ impl Strength {
 /// One requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirement {
-    /// As `R-051`.
+    /// Such as `R-051`.
     pub id: &'static str,
-    /// Whom it concerns, a letter each: `P` producers, `S` subscribers, `T` transports, `G` gateways, `V` validators,
-    /// `C` suites such as this one, `X` extensions.
+    /// Whom it concerns, one letter each: `P` producers, `S` subscribers, `T` transports, `G` gateways, `V`
+    /// validators, `C` suites such as this one, `X` extensions.
     pub who: &'static str,
-    /// The level it belongs to, or, where the protocol names none, the one at which what it is about first comes up.
+    /// The level it belongs to. If the protocol names none, the level at which its subject first occurs.
     pub level: u8,
     pub strength: Strength,
-    /// Where it is written.
+    /// The section of the specification.
     pub section: &'static str,
-    /// What it asks.
+    /// The statement.
     pub text: &'static str,
 }
 
@@ -45,7 +44,7 @@ impl Requirement {
         ALL.iter().find(|requirement| requirement.id == id)
     }
 
-    /// Whether it is about producers, the transport they offer, or this suite.
+    /// Whether it concerns producers, their transport, or this suite.
     pub fn concerns_producers(&self) -> bool {
         self.who.contains(['P', 'T', 'G', 'V', 'C', 'X'])
     }
@@ -54,18 +53,18 @@ impl Requirement {
         self.who.contains('S')
     }
 
-    /// The rules of `recount_aaep` that hold it.
+    /// The rules of `recount_aaep` that check it.
     pub fn rules(&self) -> impl Iterator<Item = &'static rule::Rule> {
         let id = self.id;
         rule::ALL.iter().copied().filter(move |rule| cited(rule).any(|cited| cited == id))
     }
 }
 
-/// The requirements that a rule is about: those it cites, or, where it cites chapters only, the one that these chapters
-/// come under.
+/// The requirements that a rule covers: those it cites, or, if it cites chapters only, the requirement of these
+/// chapters.
 pub fn cited(rule: &rule::Rule) -> impl Iterator<Item = &'static str> {
     let under: &[&str] = match rule.id {
-        // It may be another call's id, or come too soon.
+        // The id may belong to another call, or arrive too early.
         "tool.not_invoked" => &["R-050", "R-052"],
         "prompt.open" => &["R-071"],
         "prompt.allowed_replies" => &["R-078"],
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_cite_requirements_that_there_are() {
+    fn rules_cite_existing_requirements() {
         for rule in rule::ALL {
             assert!(cited(rule).all(|id| Requirement::named(id).is_some()), "{}: {}", rule.id, rule.cites);
         }

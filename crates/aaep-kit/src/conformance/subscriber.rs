@@ -1,8 +1,8 @@
 //! Tests a subscriber: acts as a producer on every surface, and checks what the subscriber sends and whether it stays
-//! connected. Entry: [`run`]. What a subscriber speaks or shows cannot be observed: a person is asked about it on
-//! request ([`Subject::person`]), and `coverage` lists what cannot be tested.
+//! connected. Entry: [`run`]. Speech and display cannot be observed: on request a person is asked about them
+//! ([`Subject::person`]), and `coverage` lists what cannot be tested.
 //!
-//! Most subscribers connect to a producer, so the test begins by printing an address to point the subscriber at.
+//! Most subscribers connect to a producer, so the test starts by printing an address for the subscriber.
 //! [`push`] is for subscribers that listen for connections.
 
 mod builder;
@@ -25,100 +25,100 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Check, Report};
 use crate::limits;
 
-/// Who answers prompts on the subscriber's side. The trial needs it to judge replies and silence.
+/// How the subscriber's prompts are answered. The trial needs it to evaluate replies and silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum ReplyPolicy {
     /// No replies are configured: silence passes, a reply fails.
     Never,
-    /// It is set up to accept by itself.
+    /// It accepts automatically.
     Accept,
-    /// It is set up to reject by itself.
+    /// It rejects automatically.
     Reject,
-    /// A person sits before it.
+    /// A person answers.
     Person,
 }
 
-impl Answers {
+impl ReplyPolicy {
     /// The text for reports.
     pub fn description(self) -> &'static str {
         match self {
-            Answers::Never => "nobody answers prompts",
-            Answers::Accept => "it is configured to accept",
-            Answers::Reject => "it is configured to reject",
-            Answers::Person => "a person answers its prompts",
+            ReplyPolicy::Never => "nobody answers prompts",
+            ReplyPolicy::Accept => "it is configured to accept",
+            ReplyPolicy::Reject => "it is configured to reject",
+            ReplyPolicy::Person => "a person answers its prompts",
         }
     }
 }
 
-/// How long things are waited for.
+/// Timeouts and durations of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
-    /// Until it has come, in the beginning.
-    pub comes: Duration,
+pub struct TrialTimes {
+    /// Until the first connection.
+    pub connect: Duration,
     /// For a reply.
     pub reply: Duration,
-    /// How long it is watched when nothing is to happen.
+    /// How long to watch for messages that must not arrive.
     pub quiet: Duration,
-    /// Until it is there again after its connection was cut.
-    pub returns: Duration,
-    /// How long the producer is away.
+    /// Until it reconnects after its connection was cut.
+    pub reconnect: Duration,
+    /// How long the producer is unreachable.
     pub down: Duration,
-    /// How long events come at the rate it declares.
+    /// How long to send events at the declared rate.
     pub sustain: Duration,
 }
 
-impl Times {
-    /// For subscribers of which nothing is known.
-    pub fn usual(answers: Answers) -> Times {
-        let reply = if answers == Answers::Person { limits::TRIAL_PERSON } else { limits::TRIAL_REPLY };
-        Times {
-            comes: limits::TRIAL_COMES,
+impl TrialTimes {
+    /// Defaults for an unknown subscriber.
+    pub fn usual(answers: ReplyPolicy) -> TrialTimes {
+        let reply = if answers == ReplyPolicy::Person { limits::TRIAL_PERSON } else { limits::TRIAL_REPLY };
+        TrialTimes {
+            connect: limits::TRIAL_CONNECT,
             reply,
             quiet: limits::TRIAL_QUIET,
-            returns: limits::TRIAL_RETURNS,
+            reconnect: limits::TRIAL_RECONNECT,
             down: limits::TRIAL_DOWN,
             sustain: limits::TRIAL_SUSTAIN,
         }
     }
 }
 
-/// A question to the person at the terminal. `None` says that it could not be told.
+/// A question to the person at the terminal. The answer `None` means that the person cannot tell.
 pub struct Question {
     pub text: String,
     pub answer: oneshot::Sender<Option<bool>>,
 }
 
-/// What is tried, and how.
+/// The subscriber to test, and how.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// Where the trial's producer is served; port 0 takes a free one.
+    /// The listen address of the trial's producer; port 0 picks a free one.
     pub address: SocketAddr,
-    /// Starts the subscriber, anew wherever a fresh one is needed. `{url}` stands for the address; without it a person
-    /// starts the subscriber by hand.
+    /// Starts the subscriber, and restarts it when a fresh one is needed. `{url}` is replaced by the address. Without
+    /// a command, a person starts the subscriber.
     pub command: Option<Vec<String>>,
-    pub answers: Answers,
-    /// A bearer token that is asked for.
+    pub answers: ReplyPolicy,
+    /// The bearer token to require.
     pub token: Option<String>,
-    pub times: Times,
-    /// Takes questions about what cannot be seen from here.
+    pub times: TrialTimes,
+    /// Receives questions about what cannot be observed.
     pub person: Option<mpsc::Sender<Question>>,
 }
 
 impl Subject {
-    pub fn new(address: SocketAddr, answers: Answers) -> Subject {
-        let times = Times::usual(answers);
+    pub fn new(address: SocketAddr, answers: ReplyPolicy) -> Subject {
+        let times = TrialTimes::usual(answers);
         Subject { address, command: None, answers, token: None, times, person: None }
     }
 }
 
-/// The requirement that a check is for, and a sentence that holds where it passes.
+/// The requirement of a check, and a sentence that is true if it passes.
 #[derive(Debug, Clone, Copy)]
 struct Expectation(&'static str, &'static str);
 
-/// A notice that is sent while the trial runs.
+/// A progress notice of the trial.
 #[derive(Debug)]
 pub enum TrialNotice<'a> {
-    /// A message to the person who waits or has something to do.
+    /// A message to the person who runs the trial.
     Note(&'a str),
     Check(&'a Check),
 }
@@ -136,7 +136,7 @@ pub enum TrialError {
     Push(String),
 }
 
-/// Tries a subscriber at a level, the lower ones included.
+/// Tests a subscriber at a level, including the lower ones.
 pub async fn run(
     world: &World,
     subject: &Subject,
@@ -144,13 +144,13 @@ pub async fn run(
     sink: &mut (dyn FnMut(TrialNotice<'_>) + Send),
 ) -> Result<Report, TrialError> {
     let mut trial = trial::Trial::begin(world, subject, level, sink).await?;
-    parts::hello::run(&mut trial).await?;
-    parts::survive::run(&mut trial).await?;
+    parts::handshake::run(&mut trial).await?;
+    parts::unusual_input::run(&mut trial).await?;
     parts::prompts::run(&mut trial).await?;
-    parts::flow::run(&mut trial).await?;
+    parts::load::run(&mut trial).await?;
     parts::person::run(&mut trial).await?;
-    parts::line::run(&mut trial).await?;
+    parts::reconnect::run(&mut trial).await?;
     judge::run(&mut trial);
-    parts::end::run(&mut trial).await?;
+    parts::ending::run(&mut trial).await?;
     Ok(trial.finish().await)
 }

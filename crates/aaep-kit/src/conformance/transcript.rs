@@ -2,15 +2,15 @@
 //! network.
 
 use recount_aaep::Kind;
-use recount_aaep::kind::{Named, named};
+use recount_aaep::kind::{TypeClass, classify};
 use recount_aaep::lex::time;
 use serde_json::Value;
 
-/// Who sent a line, and whether it counts.
+/// Which side sent a line, and whether it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineOrigin {
     /// Received from the other side.
-    Heard,
+    Received,
     /// Sent by the suite.
     Sent,
     /// Sent by the suite, and must have no effect; checks of the other side skip it.
@@ -20,15 +20,15 @@ pub enum LineOrigin {
 /// One message.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// Milliseconds since the run began, by a clock that never steps back.
+    /// Milliseconds since the run began, by a monotonic clock.
     pub at_ms: u64,
-    /// Milliseconds since 1970 when it came.
+    /// Milliseconds since 1970 on arrival.
     pub wall_ms: u64,
     pub origin: LineOrigin,
     pub text: String,
-    /// What the text is; `Null` when it is no JSON.
+    /// The parsed text; `Null` if it is not JSON.
     pub json: Value,
-    /// The id that the transport gave it.
+    /// The id assigned by the transport.
     pub id: Option<String>,
 }
 
@@ -47,10 +47,10 @@ impl Line {
         self.str("type")
     }
 
-    /// Which of the twelve it is.
+    /// The event kind, if it is a core event.
     pub fn kind(&self) -> Option<Kind> {
-        match named(self.type_name()) {
-            Named::Core(kind) if self.origin == LineOrigin::Heard => Some(kind),
+        match classify(self.type_name()) {
+            TypeClass::Core(kind) if self.origin == LineOrigin::Received => Some(kind),
             _ => None,
         }
     }
@@ -59,9 +59,9 @@ impl Line {
         self.kind() == Some(kind)
     }
 
-    /// An event, of the protocol or of an extension.
+    /// Whether it is an event of the protocol or of an extension.
     pub fn is_event(&self) -> bool {
-        self.origin == LineOrigin::Heard && self.json.get("event_id").is_some()
+        self.origin == LineOrigin::Received && self.json.get("event_id").is_some()
     }
 
     pub fn is_critical(&self) -> bool {
@@ -81,10 +81,10 @@ impl Line {
         time::Moment::parse(self.str("timestamp")).map(time::Moment::millis)
     }
 
-    /// As evidence shows it.
+    /// The line as evidence.
     pub fn shown(&self) -> String {
         let origin = match self.origin {
-            LineOrigin::Heard => "heard",
+            LineOrigin::Received => "heard",
             LineOrigin::Sent => "sent",
             LineOrigin::SentIneffective => "sent in vain",
         };
@@ -92,25 +92,25 @@ impl Line {
     }
 }
 
-/// How much of the producer's sessions a transcript holds.
+/// How much of the producer's sessions a transcript contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All sessions from their beginning to their end: rules of whole sessions hold.
+    /// All sessions from start to end: rules on whole sessions apply.
     Whole,
-    /// Sessions are cut, filtered or joined in midway: only rules of single messages and of terms hold.
+    /// Sessions are cut, filtered or joined midway: only rules on single messages and on terms apply.
     Part,
 }
 
 /// A conversation.
 #[derive(Debug, Clone)]
 pub struct Transcript {
-    /// What the conversation was for.
+    /// The purpose of the conversation.
     pub label: String,
     pub scope: Scope,
     pub lines: Vec<Line>,
     /// When the subscription was open, by the clock of [`Line::at_ms`].
     pub opened_ms: u64,
-    /// When the suite asked the producer for something while the subscription was open, by the same clock.
+    /// When the suite requested something of the producer while the subscription was open, by the same clock.
     pub requested_ms: Vec<u64>,
     /// Whether endings of sessions may be missing: the stream ended before they came, or they took too long.
     pub cut_short: bool,
@@ -132,7 +132,7 @@ impl Transcript {
         self.lines.iter().filter(|line| line.is_event())
     }
 
-    /// The lines that were heard of a session, in order.
+    /// The received lines of a session, in order.
     pub fn of_session<'t>(&'t self, session: &'t str) -> impl Iterator<Item = &'t Line> {
         self.events().filter(move |line| line.session() == session)
     }

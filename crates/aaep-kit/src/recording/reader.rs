@@ -1,4 +1,4 @@
-//! Reads captures, ours and those of other tools: [`Reader`].
+//! Reads captures of this and other tools: [`Reader`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,8 +12,8 @@ use super::{RecordedLine, direction_of, one_line, times_of};
 use crate::glance::Glance;
 use crate::limits;
 
-/// A capture being read, line by line: JSON lines, and also one JSON or an array. Holds what one step of reading brings,
-/// so files may be of any length. Reading blocks.
+/// Reads a capture line by line: JSON lines, a single JSON value, or an array. It holds only one chunk, so files may
+/// have any length. Reading blocks.
 pub struct Reader {
     source: Box<dyn Read + Send>,
     splitter: Option<Splitter>,
@@ -23,7 +23,7 @@ pub struct Reader {
     remark: Option<String>,
 }
 
-/// Why a line cannot be told. The lines behind it can.
+/// Why a line cannot be read. Later lines are still read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error("the file cannot be read: {0}")]
@@ -32,14 +32,14 @@ pub enum Unreadable {
     Line { line: usize, why: String },
 }
 
-/// The file of times, one line ahead.
+/// Reads the times file one line ahead.
 struct TimesReader {
     source: BufReader<Box<dyn Read + Send>>,
     next: Option<Time>,
 }
 
 impl Reader {
-    /// Opens a capture, and its times where they are there.
+    /// Opens a capture and its times file, if present.
     pub fn open(path: &Path) -> io::Result<Reader> {
         let source = File::open(path)?;
         let mut reader = Reader::over(source);
@@ -53,7 +53,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Reads what is no file, such as standard input; without times.
+    /// Reads another source, such as standard input, without times.
     pub fn over(source: impl Read + Send + 'static) -> Reader {
         Reader {
             source: Box::new(source),
@@ -65,12 +65,12 @@ impl Reader {
         }
     }
 
-    /// Why times are not told, or not any more; told once.
+    /// Why times are missing or end early; returned once.
     pub fn remark(&mut self) -> Option<String> {
         self.remark.take()
     }
 
-    /// Makes the next texts ready, or answers that there are none.
+    /// Reads the next texts; leaves the queue empty at the end.
     fn fill(&mut self) -> io::Result<()> {
         while self.ready.is_empty() {
             let Some(splitter) = &mut self.splitter else { return Ok(()) };
@@ -92,7 +92,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The time of a line. What does not fit is of another file, and then none is believed.
+    /// The time of a line. A row that does not match belongs to another file; then no further times are used.
     fn time(&mut self, number: usize, text: &str) -> Option<Time> {
         let times = self.times.as_mut()?;
         loop {
@@ -152,7 +152,7 @@ impl Iterator for Reader {
 }
 
 impl TimesReader {
-    /// The next line. The last one may be cut off, which a program that was killed leaves behind.
+    /// Reads the next row. The last one may be incomplete if the writing program was killed.
     fn read(&mut self) -> Result<Option<Time>, String> {
         let mut bytes = Vec::new();
         let most = u64::try_from(limits::TIMES_LINE_BYTES_MAX).unwrap_or(u64::MAX);

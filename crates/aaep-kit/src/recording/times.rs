@@ -1,23 +1,23 @@
-//! One line of a times file: [`Time`].
+//! One row of a times file: [`Time`].
 
 use recount_aaep::lex::time::Moment;
 use serde::{Deserialize, Serialize};
 
 use super::Direction;
 
-/// When and how a message came.
+/// When and how a message arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Time {
-    /// The line of the capture it is about.
+    /// The line of the capture.
     pub line: usize,
     pub direction: Direction,
     /// Milliseconds since 1970 by the wall clock.
     pub at_ms: i64,
-    /// Milliseconds since the capture began, by a clock that never steps back.
+    /// Milliseconds since the capture began, by a monotonic clock.
     pub after_ms: u64,
-    /// The how many-th connection of the capture it came over, from 1.
+    /// The connection of the capture, from 1.
     pub connection: u64,
-    /// The event's id, to see that a line is still the one that was meant.
+    /// The event's id, to verify that the row belongs to the line.
     pub id: Option<String>,
 }
 
@@ -35,7 +35,7 @@ struct Row<'t> {
 }
 
 impl Time {
-    /// `None` when the text is no line of a file of times.
+    /// Returns `None` if the text is not a row of a times file.
     pub(crate) fn parse(text: &str) -> Option<Time> {
         let row: Row<'_> = serde_json::from_str(text).ok()?;
         let direction = match row.direction.as_ref() {
@@ -61,7 +61,7 @@ impl Time {
             connection: self.connection,
             id: self.id.clone(),
         };
-        serde_json::to_string(&row).expect("numbers and texts can be said in JSON")
+        serde_json::to_string(&row).expect("numbers and texts are valid JSON values")
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_they_are_read() {
+    fn times_survive_a_round_trip() {
         let line =
             r#"{"line":3,"direction":"out","at":"2026-05-24T14:22:11.342Z","after_ms":1200,"connection":1}"#;
         let time = Time::parse(line).unwrap();

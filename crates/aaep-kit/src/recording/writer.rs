@@ -7,8 +7,8 @@ use std::path::Path;
 use super::times::Time;
 use super::{Direction, one_line, times_of};
 
-/// A capture being written, with its file of times. Each line is handed to the operating system whole, and first, so
-/// whatever ends the program, both files are whole lines, and times are missing for one line at most.
+/// Writes a capture and its times file. Each line is written whole, and to the capture first, so whenever the program
+/// ends, both files have whole lines and at most one time is missing.
 #[derive(Debug)]
 pub struct Writer {
     capture: File,
@@ -17,12 +17,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins both files. What stood in files of these names is gone. What was captured is for its owner's eyes.
+    /// Creates both files, or truncates existing ones. Only the owner can read them.
     pub fn create(path: &Path) -> io::Result<Writer> {
         Ok(Writer { capture: begin(path)?, times: begin(&times_of(path))?, lines: 0 })
     }
 
-    /// Writes a message, which is JSON, and when it came.
+    /// Writes a JSON message and its time.
     pub fn put(&mut self, text: &str, direction: Direction, time: &Stamp<'_>) -> io::Result<()> {
         let mut line = one_line(text).into_owned();
         line.push('\n');
@@ -41,26 +41,26 @@ impl Writer {
         self.times.write_all(line.as_bytes())
     }
 
-    /// Lines so far.
+    /// The number of lines so far.
     pub fn lines(&self) -> usize {
         self.lines
     }
 
-    /// Both files are on the disk when this is done.
+    /// Flushes both files to disk.
     pub fn finish(self) -> io::Result<()> {
         self.capture.sync_all()?;
         self.times.sync_all()
     }
 }
 
-/// When a message came, for who writes it down.
+/// When a message arrived, for [`Writer::put`].
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp<'s> {
     /// Milliseconds since 1970 by the wall clock.
     pub at_ms: u64,
     /// Milliseconds since the capture began.
     pub after_ms: u64,
-    /// The how many-th connection, from 1.
+    /// The connection, from 1.
     pub connection: u64,
     /// The event's id.
     pub id: Option<&'s str>,

@@ -1,4 +1,4 @@
-//! One reader of a replay: its position, and the next item for it. Entry: [`ReplayFeed::ready`]. It must not know how
+//! One reader of a replay: its position and its next item. Entry: [`ReplayFeed::ready`]. It does not depend on how
 //! items are written to a peer.
 
 use std::sync::Arc;
@@ -11,50 +11,54 @@ use tokio::time::Instant;
 use super::ReplayNotice;
 use super::pacing::Pacing;
 use super::playback::{OutgoingLine, Playback, Progress};
-use super::room::Door;
+use super::subscriptions::ReaderChannel;
 use crate::aaep::field::Field;
 use crate::aaep::json::Reader;
-use crate::aaep::kind::{Named, named};
+use crate::aaep::kind::{TypeClass, classify};
 use crate::aaep::negotiate::Terms;
 use crate::aaep::{Kind, Reading};
 
-/// A reader's place. Dropping it is leaving.
+/// A reader's position. Dropping it ends the reading.
 pub(super) struct ReplayFeed {
     playback: Arc<Playback>,
     number: u64,
-    /// The place of the next line.
+    /// The position of the next line.
     at: u64,
-    door: Door,
+    channel: ReaderChannel,
     progress: watch::Receiver<Progress>,
     changed: watch::Receiver<u64>,
-    /// Where a rate was promised.
+    /// Set if a rate was agreed.
     pacing: Option<Box<Pacing>>,
-    /// It was told that nothing more comes.
+    /// Whether the end was delivered.
     whole: bool,
-    /// Its subscription ends with it.
+    /// Whether the subscription ends with this reader.
     ends_subscription: bool,
 }
 
 impl ReplayFeed {
-    /// Begins behind the event that was heard last, or at the beginning. `None` when there are too many readers.
-    pub(super) fn open(playback: &Arc<Playback>, door: Door, heard: Option<&str>) -> Option<ReplayFeed> {
-        let resumed = heard.and_then(|id| playback.behind(id));
-        let at = resumed.unwrap_or_else(|| playback.beginning());
-        let (progress, changed) = (playback.progress.subscribe(), playback.room.changed.subscribe());
-        let Some(number) = playback.enter(at) else {
-            playback.room.leave(&door);
+    /// Starts after the event `last`, or at the beginning. Returns `None` if there are too many readers.
+    pub(super) fn open(
+        playback: &Arc<Playback>,
+        channel: ReaderChannel,
+        last: Option<&str>,
+    ) -> Option<ReplayFeed> {
+        let resumed = last.and_then(|id| playback.position_after(id));
+        let at = resumed.unwrap_or_else(|| playback.round_start());
+        let (progress, changed) = (playback.progress.subscribe(), playback.subscriptions.changed.subscribe());
+        let Some(number) = playback.add_listener(at) else {
+            playback.subscriptions.remove_listener(&channel);
             return None;
         };
-        playback.notify(ReplayNotice::Comes {
+        playback.notify(ReplayNotice::ListenerJoined {
             listeners: playback.listeners(),
-            after: heard.filter(|_| resumed.is_some()),
+            after: last.filter(|_| resumed.is_some()),
         });
         let playback = playback.clone();
         Some(ReplayFeed {
             playback,
             number,
             at,
-            door,
+            channel,
             progress,
             changed,
             pacing: None,
@@ -63,20 +67,20 @@ impl ReplayFeed {
         })
     }
 
-    /// The reader of a WebSocket, whose subscription no other connection can resume.
-    pub(super) fn ending_its_subscription(mut self) -> ReplayFeed {
+    /// For a WebSocket, whose subscription no other connection can resume.
+    pub(super) fn with_ending_subscription(mut self) -> ReplayFeed {
         self.ends_subscription = true;
         self
     }
 
-    pub(super) fn door(&self) -> &Door {
-        &self.door
+    pub(super) fn channel(&self) -> &ReaderChannel {
+        &self.channel
     }
 
-    fn keep_to(&mut self, terms: Option<&Arc<Terms>>) {
+    fn set_terms(&mut self, terms: Option<&Arc<Terms>>) {
         let Some(terms) = terms else { return };
         match &mut self.pacing {
-            Some(pacing) => pacing.keep_to(terms),
+            Some(pacing) => pacing.set_terms(terms),
             None if terms.events_per_second().is_some() => {
                 self.pacing = Pacing::of(terms, self.playback.world.entropy.draw()).map(Box::new);
             }
@@ -84,7 +88,7 @@ impl ReplayFeed {
         }
     }
 
-    /// When more of what is held may go out.
+    /// When the next held line may be sent.
     fn due(&self) -> Option<Instant> {
         self.pacing.as_ref().and_then(|pacing| pacing.due())
     }
@@ -115,31 +119,31 @@ impl recount_aaep_host::Feed for ReplayFeed {
 
     fn ready(&mut self) -> Option<Item> {
         loop {
-            if let Some(answer) = self.playback.room.answer(&mut self.door) {
+            if let Some(answer) = self.playback.subscriptions.answer(&mut self.channel) {
                 return Some(Item::Message(Bytes::copy_from_slice(answer.as_bytes())));
             }
-            let Some(terms) = self.playback.room.terms(&self.door) else {
+            let Some(terms) = self.playback.subscriptions.terms(&self.channel) else {
                 self.whole = true;
-                return Some(Item::End(Close::Asked));
+                return Some(Item::End(Close::Requested));
             };
-            self.keep_to(terms.as_ref());
+            self.set_terms(terms.as_ref());
             if let Some(outgoing) = self.pacing.as_mut().and_then(|pacing| pacing.next()) {
                 return Some(item(outgoing));
             }
-            let Progress { place, over } = *self.progress.borrow();
-            // Rounds that are long over are not said any more.
-            self.at = self.at.max(self.playback.oldest());
-            if self.at >= place {
+            let Progress { position, over } = *self.progress.borrow();
+            // Evicted rounds cannot be sent any more.
+            self.at = self.at.max(self.playback.oldest_position());
+            if self.at >= position {
                 self.whole = over && self.due().is_none();
                 return self.whole.then_some(Item::End(Close::Clean));
             }
-            if self.pacing.as_ref().is_some_and(|pacing| !pacing.has_room()) {
+            if self.pacing.as_ref().is_some_and(|pacing| !pacing.has_capacity()) {
                 return None;
             }
             let outgoing = self.playback.outgoing_line(self.at);
             self.at += 1;
-            self.playback.took(self.number, self.at);
-            if terms.is_some_and(|terms| !is_wanted(&terms, &outgoing)) {
+            self.playback.record_read(self.number, self.at);
+            if terms.is_some_and(|terms| !is_included(&terms, &outgoing)) {
                 continue;
             }
             match &mut self.pacing {
@@ -156,17 +160,17 @@ fn item(outgoing: OutgoingLine) -> Item {
 
 impl Drop for ReplayFeed {
     fn drop(&mut self) {
-        self.playback.room.leave(&self.door);
-        self.playback.leave(self.number, self.whole);
-        if let (Door::Subscription(id), true) = (&self.door, self.ends_subscription) {
-            self.playback.room.close(id);
+        self.playback.subscriptions.remove_listener(&self.channel);
+        self.playback.remove_listener(self.number, self.whole);
+        if let (ReaderChannel::Subscription(id), true) = (&self.channel, self.ends_subscription) {
+            self.playback.subscriptions.close(id);
         }
     }
 }
 
-/// Whether a line is said where these terms hold. What is critical is said whatever is filtered; who cannot answer is
-/// asked nothing; what is no event is said.
-fn is_wanted(terms: &Terms, outgoing: &OutgoingLine) -> bool {
+/// Whether these terms include a line. Filters never exclude critical events; subscribers that cannot reply get no
+/// prompts; lines that are not events are always included.
+fn is_included(terms: &Terms, outgoing: &OutgoingLine) -> bool {
     let mut reader = Reader::new();
     let Some(reading) = reader.read_bytes(&outgoing.text).ok().and_then(Reading::of) else { return true };
     match reading.kind() {
@@ -180,8 +184,8 @@ fn is_wanted(terms: &Terms, outgoing: &OutgoingLine) -> bool {
     if reading.is(Field::Urgency, "critical") {
         return true;
     }
-    match named(&name) {
-        Named::Core(kind) => terms.wants(&format!("aaep:{}", kind.name())),
-        _ => terms.wants(&name),
+    match classify(&name) {
+        TypeClass::Core(kind) => terms.passes_filters(&format!("aaep:{}", kind.name())),
+        _ => terms.passes_filters(&name),
     }
 }

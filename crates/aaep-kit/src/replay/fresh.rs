@@ -1,6 +1,6 @@
 //! Renews a recording: new ids, new tokens and current times. Entry: [`Round::renew`].
 //!
-//! A new id is a function of the old one and the round's key, so equal ids stay equal within a round, any line can be
+//! A new id is a function of the old one and the round's key. So equal ids stay equal within a round, any line can be
 //! renewed at any time, and nothing is remembered.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,16 +13,16 @@ use crate::aaep::field::Field;
 use crate::aaep::json::{Node, Reader, Sort};
 use crate::aaep::lex::{self, Lex, time::Moment};
 
-/// One time through the recording.
+/// One pass through the recording.
 pub(super) struct Round {
     pub(super) number: u32,
-    /// Nobody can guess it, so nobody can guess a token.
+    /// Unguessable, so that tokens are unguessable too.
     key: u128,
-    /// When each line was said, in milliseconds since 1970; never less than of the line before.
+    /// When each line was sent, in milliseconds since 1970; never decreasing.
     sent_ms: Mutex<Vec<u64>>,
 }
 
-/// Forms of ids, and how many digits name the round. A token tells nothing.
+/// Formats of ids, and whether the round number is part of them. A token reveals nothing.
 const FORMS: [(&Lex, &str, bool); 5] = [
     (&lex::EVENT_ID, "evt_", true),
     (&lex::SESSION_ID, "sess_", true),
@@ -36,7 +36,7 @@ impl Round {
         Round { number, key, sent_ms: Mutex::default() }
     }
 
-    /// The next line is being said.
+    /// Records the time at which the next line is sent.
     pub(super) fn record_time(&self, now_ms: u64) {
         let mut times = lock(&self.sent_ms);
         let at_ms = times.last().copied().unwrap_or_default().max(now_ms);
@@ -55,11 +55,11 @@ impl Round {
                 };
             }
         }
-        // What breaks the grammar breaks it still.
+        // Ids that violate the grammar still violate it.
         format!("{old}-{:08x}{:08x}", self.number, hash >> 96)
     }
 
-    /// The round that an id was made in.
+    /// The round in which an id was created.
     pub(super) fn number_in(id: &str) -> Option<u32> {
         let digits = match id.strip_prefix("evt_") {
             Some(rest) if rest.len() == 32 => rest.get(..8)?,
@@ -68,7 +68,7 @@ impl Round {
         u32::from_str_radix(digits, 16).ok()
     }
 
-    /// A line of the recording with ids and times of this round. What is no JSON object stays as it is.
+    /// A line of the recording with ids and times of this round. Returns `None` if it is not a JSON object.
     pub(super) fn renew(&self, script: &ReplayScript, line: usize, text: &str) -> Option<String> {
         let mut reader = Reader::new();
         let doc = reader.read(text).ok()?;
@@ -101,7 +101,7 @@ impl Round {
         Some(renewed)
     }
 
-    /// When it was said first. A time that stepped back in the recording steps back.
+    /// When it was first sent. A timestamp that decreases in the recording still decreases.
     fn at_ms(&self, script: &ReplayScript, line: usize) -> i64 {
         let line = script.lines[line].first;
         let at_ms = lock(&self.sent_ms).get(line).copied().unwrap_or_default();
@@ -122,7 +122,7 @@ fn has_form(text: &str) -> bool {
     FORMS.iter().any(|(form, ..)| (form.test)(text))
 }
 
-/// All strings that are values, in the order of the text.
+/// Visits all string values in the order of the text.
 fn walk<'d>(node: Node<'d>, take: &mut impl FnMut(Node<'d>)) {
     match node.sort() {
         Sort::Text => take(node),

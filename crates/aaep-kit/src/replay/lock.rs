@@ -1,4 +1,4 @@
-//! Locks of a replay. Each is held for a few lines and leaves its value whole, so a panic elsewhere does not matter.
+//! Locks of a replay. Each is held briefly and leaves its value consistent, so a panic elsewhere does not matter.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,6 +1,5 @@
-//! Paces a replay for a subscriber with an agreed rate: holds lines back and joins them where the protocol allows it,
-//! so its bytes differ from the recording. Subscribers without a rate never come here. It does not wait; its caller
-//! does.
+//! Paces a replay for a subscriber with an agreed rate: holds and joins lines where the protocol allows it, so its
+//! bytes differ from the recording. Subscribers without a rate do not use it. It does not wait; its caller does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,17 +15,17 @@ use crate::aaep::shaping::Shaper;
 use crate::aaep::wire::SubscriptionId;
 use crate::limits;
 
-/// What is held for one subscriber.
+/// The lines held for one subscriber.
 pub(super) struct Pacing {
     shaper: Shaper,
     terms: Arc<Terms>,
     started: Instant,
-    /// May go out.
+    /// Ready to send.
     out: VecDeque<OutgoingLine>,
 }
 
 impl Pacing {
-    /// `None` where no rate was promised. `stream` is told from all others.
+    /// Returns `None` if no rate was agreed. `stream` distinguishes streams.
     pub(super) fn of(terms: &Arc<Terms>, stream: u128) -> Option<Pacing> {
         terms.events_per_second()?;
         let id = SubscriptionId::new(format!("sub_{stream:032x}")).ok()?;
@@ -34,16 +33,16 @@ impl Pacing {
         Some(Pacing { shaper, terms: terms.clone(), started: moment(), out: VecDeque::new() })
     }
 
-    /// What was agreed may have changed since.
-    pub(super) fn keep_to(&mut self, terms: &Arc<Terms>) {
+    /// Applies changed terms.
+    pub(super) fn set_terms(&mut self, terms: &Arc<Terms>) {
         if !Arc::ptr_eq(&self.terms, terms) {
             self.terms = terms.clone();
             self.shaper.terms_changed(Terms::clone(terms));
         }
     }
 
-    /// Whether a further line is taken: the recording can wait, so not much is held.
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether another line fits. The recording waits otherwise, so little is held.
+    pub(super) fn has_capacity(&self) -> bool {
         self.shaper.held_events() < limits::REPLAY_HELD_EVENTS_MAX
             && self.shaper.held_bytes() < limits::REPLAY_HELD_BYTES_MAX
     }
@@ -52,12 +51,12 @@ impl Pacing {
         let event = std::str::from_utf8(&outgoing.text).ok().and_then(|text| Event::parse(text).ok());
         match event {
             Some(event) => self.shaper.push(event, self.now_ms()),
-            // What is no event counts for no rate.
+            // Messages other than events do not count towards the rate.
             None => self.out.push_back(outgoing),
         }
     }
 
-    /// What may go out now.
+    /// The next line that is ready to send.
     pub(super) fn next(&mut self) -> Option<OutgoingLine> {
         let due = self.shaper.due(self.now_ms());
         self.out.extend(due.into_iter().map(|event| {
@@ -67,7 +66,7 @@ impl Pacing {
         self.out.pop_front()
     }
 
-    /// When more may go out; `None` when nothing is held.
+    /// When the next line becomes ready; `None` if nothing is held.
     pub(super) fn due(&self) -> Option<Instant> {
         self.shaper.next_due().map(|ms| self.started + Duration::from_millis(ms))
     }

@@ -1,6 +1,6 @@
-//! State that the player and all subscribers of a replay share: progress, listeners, prompts and answers. See
-//! [`Playback`]. A line is known by its position: the count of lines before it, over all rounds. Nothing here waits for a
-//! peer.
+//! State shared by the player and all subscribers of a replay: progress, listeners, prompts and responses. See
+//! [`Playback`]. A line is identified by its position: the number of lines before it over all rounds. Nothing here
+//! waits for a peer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,46 +13,46 @@ use tokio::time::Instant;
 use super::fresh::Round;
 use super::lock::lock;
 use super::prompts::Prompts;
-use super::room::ReplayRoom;
 use super::script::ReplayScript;
+use super::subscriptions::ReplaySubscriptions;
 use super::{NoticeSink, ReplayNotice, ReplayOptions};
 use crate::limits;
 
-/// How far it is.
+/// The progress of a playback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Progress {
-    /// Lines said.
-    pub(super) place: u64,
-    /// Nothing more comes.
+    /// The number of lines sent.
+    pub(super) position: u64,
+    /// Whether everything was sent.
     pub(super) over: bool,
 }
 
-/// Who listens.
+/// The current listeners.
 #[derive(Default)]
-pub(super) struct Audience {
-    /// The place of each.
+pub(super) struct ListenerPositions {
+    /// The position of each listener.
     listening: BTreeMap<u64, u64>,
     next: u64,
-    /// When the last one left before the end that nobody has come back for.
+    /// When the last listener left before the end; cleared when one connects.
     left_early: Option<Instant>,
 }
 
-/// Everything that is shared.
+/// The shared state of a replay.
 pub(super) struct Playback {
     pub(super) world: World,
     pub(super) script: ReplayScript,
     pub(super) options: ReplayOptions,
     notify: NoticeSink,
     pub(super) progress: watch::Sender<Progress>,
-    /// Changes when a listener comes, goes or has read everything.
-    pub(super) moved: watch::Sender<u64>,
-    audience: Mutex<Audience>,
+    /// Changes when a listener connects, leaves or has read everything.
+    pub(super) listeners_changed: watch::Sender<u64>,
+    positions: Mutex<ListenerPositions>,
     rounds: Mutex<VecDeque<Arc<Round>>>,
     pub(super) prompts: Prompts,
-    pub(super) room: ReplayRoom,
+    pub(super) subscriptions: ReplaySubscriptions,
 }
 
-/// A line as it goes out.
+/// A line to send.
 pub(super) struct OutgoingLine {
     pub(super) text: Bytes,
     pub(super) id: Option<Arc<str>>,
@@ -71,11 +71,11 @@ impl Playback {
             options,
             notify,
             progress: watch::Sender::default(),
-            moved: watch::Sender::default(),
-            audience: Mutex::default(),
+            listeners_changed: watch::Sender::default(),
+            positions: Mutex::default(),
             rounds: Mutex::default(),
             prompts: Prompts::default(),
-            room: ReplayRoom::default(),
+            subscriptions: ReplaySubscriptions::default(),
         })
     }
 
@@ -91,7 +91,7 @@ impl Playback {
         *self.progress.borrow()
     }
 
-    /// Begins the next time through the recording.
+    /// Starts the next round.
     pub(super) fn open_round(&self) -> Arc<Round> {
         let mut rounds = lock(&self.rounds);
         let number = rounds.back().map_or(0, |round| round.number.wrapping_add(1));
@@ -108,19 +108,19 @@ impl Playback {
         lock(&self.rounds).iter().find(|round| u64::from(round.number) == number).cloned()
     }
 
-    /// The place where who comes without a place begins: the first line of the present round.
-    pub(super) fn beginning(&self) -> u64 {
+    /// The start position for new listeners: the first line of the current round.
+    pub(super) fn round_start(&self) -> u64 {
         let rounds = lock(&self.rounds);
         rounds.back().map_or(0, |round| u64::from(round.number) * self.lines())
     }
 
-    /// The first place that can still be said again.
-    pub(super) fn oldest(&self) -> u64 {
+    /// The first position that can still be sent.
+    pub(super) fn oldest_position(&self) -> u64 {
         lock(&self.rounds).front().map_or(0, |round| u64::from(round.number) * self.lines())
     }
 
-    /// The place behind the event with this id; `None` when no such event was said.
-    pub(super) fn behind(&self, id: &str) -> Option<u64> {
+    /// The position after the event with this id; `None` if it was not sent.
+    pub(super) fn position_after(&self, id: &str) -> Option<u64> {
         let (round, number) = if self.options.fresh {
             let number = u64::from(Round::number_in(id)?);
             (Some(self.round(number)?), number)
@@ -132,16 +132,16 @@ impl Playback {
             (Some(old), None) => old == id,
             (None, _) => false,
         };
-        // At the last one of that name: what was said twice was heard twice.
+        // The last event with this id: repeated events were received repeatedly.
         let line = (0..self.script.len()).rev().find(|line| same(*line))?;
-        let place = number * self.lines() + line as u64 + 1;
-        (place <= self.now().place).then_some(place)
+        let position = number * self.lines() + line as u64 + 1;
+        (position <= self.now().position).then_some(position)
     }
 
-    /// The line at a place, as it goes out.
-    pub(super) fn outgoing_line(&self, place: u64) -> OutgoingLine {
+    /// The line at a position, as it is sent.
+    pub(super) fn outgoing_line(&self, position: u64) -> OutgoingLine {
         let (number, line) =
-            (place / self.lines(), usize::try_from(place % self.lines()).unwrap_or_default());
+            (position / self.lines(), usize::try_from(position % self.lines()).unwrap_or_default());
         let text = self.script.text(line);
         let old = self.script.id(line);
         let round = if self.options.fresh { self.round(number) } else { None };
@@ -153,70 +153,70 @@ impl Playback {
         OutgoingLine { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old).into()) }
     }
 
-    /// A token as it is said in a round.
+    /// A token as it is sent in a round.
     pub(super) fn token(&self, round: &Round, old: &str) -> String {
         if self.options.fresh { round.id(old) } else { old.to_owned() }
     }
 
-    /// Adds a listener from a place on; `None` when there are as many as can be.
-    pub(super) fn enter(&self, place: u64) -> Option<u64> {
-        let mut audience = lock(&self.audience);
-        if audience.listening.len() >= limits::REPLAY_LISTENERS_MAX {
+    /// Adds a listener at a position; `None` if the limit is reached.
+    pub(super) fn add_listener(&self, position: u64) -> Option<u64> {
+        let mut positions = lock(&self.positions);
+        if positions.listening.len() >= limits::REPLAY_LISTENERS_MAX {
             return None;
         }
-        let number = audience.next;
-        audience.next += 1;
-        audience.left_early = None;
-        audience.listening.insert(number, place);
-        drop(audience);
-        self.stir();
+        let number = positions.next;
+        positions.next += 1;
+        positions.left_early = None;
+        positions.listening.insert(number, position);
+        drop(positions);
+        self.notify_changed();
         Some(number)
     }
 
-    /// A listener has read everything up to a place.
-    pub(super) fn took(&self, number: u64, place: u64) {
-        if let Some(at) = lock(&self.audience).listening.get_mut(&number) {
-            *at = place;
+    /// Records that a listener has read everything up to a position.
+    pub(super) fn record_read(&self, number: u64, position: u64) {
+        if let Some(at) = lock(&self.positions).listening.get_mut(&number) {
+            *at = position;
         }
         // Others wait only for a listener's last line.
-        if place.is_multiple_of(self.lines()) {
-            self.stir();
+        if position.is_multiple_of(self.lines()) {
+            self.notify_changed();
         }
     }
 
-    /// A listener has left; `whole` when it was told that nothing more comes.
-    pub(super) fn leave(&self, number: u64, whole: bool) {
-        let mut audience = lock(&self.audience);
-        let place = audience.listening.remove(&number).unwrap_or_default();
-        audience.left_early = (!whole).then(moment);
-        let listeners = audience.listening.len();
-        drop(audience);
-        self.notify(ReplayNotice::Left { lines: place, of: self.now().place, listeners });
-        self.stir();
+    /// Removes a listener; `whole` if the end was delivered to it.
+    pub(super) fn remove_listener(&self, number: u64, whole: bool) {
+        let mut positions = lock(&self.positions);
+        let position = positions.listening.remove(&number).unwrap_or_default();
+        positions.left_early = (!whole).then(moment);
+        let listeners = positions.listening.len();
+        drop(positions);
+        self.notify(ReplayNotice::ListenerLeft { lines: position, of: self.now().position, listeners });
+        self.notify_changed();
     }
 
-    /// Nothing more is said.
+    /// Marks the playback as finished.
     pub(super) fn finish(&self) {
         self.progress.send_modify(|progress| progress.over = true);
-        self.stir();
+        self.notify_changed();
     }
 
     pub(super) fn listeners(&self) -> usize {
-        lock(&self.audience).listening.len()
+        lock(&self.positions).listening.len()
     }
 
-    /// Whether all that listen have taken all that was said.
-    pub(super) fn all_taken(&self) -> bool {
-        let place = self.now().place;
-        lock(&self.audience).listening.values().all(|at| *at >= place)
+    /// Whether all current listeners have read everything that was sent.
+    pub(super) fn is_all_read(&self) -> bool {
+        let position = self.now().position;
+        lock(&self.positions).listening.values().all(|at| *at >= position)
     }
 
-    /// Until when to wait for a listener that left before the end.
-    pub(super) fn return_until(&self) -> Option<Instant> {
-        lock(&self.audience).left_early.map(|at| at + limits::REPLAY_RETURN_WAIT)
+    /// Until when to wait for a listener that left early.
+    pub(super) fn return_deadline(&self) -> Option<Instant> {
+        lock(&self.positions).left_early.map(|at| at + limits::REPLAY_RETURN_WAIT)
     }
 
-    pub(super) fn stir(&self) {
-        self.moved.send_modify(|count| *count = count.wrapping_add(1));
+    pub(super) fn notify_changed(&self) {
+        self.listeners_changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 }

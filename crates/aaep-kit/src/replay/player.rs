@@ -1,5 +1,5 @@
-//! Plays the recording line by line: waits for the first listener, keeps the recorded pauses, waits for answers on
-//! request, and ends when every line was sent and read. It writes to nobody: feeds watch how far it is.
+//! Plays the recording line by line: waits for the first listener, keeps the recorded pauses, waits for replies if
+//! configured, and ends when every line was sent and read. It does not write to peers: feeds follow its progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::playback::Playback;
 use super::{Pace, ReplayNotice};
 use crate::limits;
 
-/// One who says.
+/// Advances a playback.
 pub(super) struct Player {
     playback: Arc<Playback>,
-    /// When the line before was due.
+    /// When the previous line was due.
     due: Instant,
-    /// Prompts that were said and whose answers' place has not come, each with its token.
+    /// Prompts that were sent and whose recorded reply has not been reached, each with its token.
     awaited: Vec<(usize, String)>,
-    /// The next of the script's prompts.
+    /// The index of the next prompt of the script.
     next_prompt: usize,
 }
 
@@ -28,30 +28,30 @@ impl Player {
         Player { playback, due: moment(), awaited: Vec::new(), next_prompt: 0 }
     }
 
-    /// Says all, and returns when all was said and taken.
+    /// Sends all lines; returns when they were sent and read.
     pub(super) async fn play(mut self) {
         let (repeats, wait) = (self.playback.options.repeat, self.playback.options.wait);
         loop {
             if wait {
                 let playback = self.playback.clone();
-                self.until(move || playback.listeners() > 0).await;
+                self.wait_until(move || playback.listeners() > 0).await;
             }
             let round_start = moment();
             let round = self.playback.open_round();
-            self.playback.notify(ReplayNotice::Begins { round: round.number });
+            self.playback.notify(ReplayNotice::RoundStarted { round: round.number });
             self.round(&round).await;
             if !repeats {
                 break;
             }
-            // What nobody has taken yet is taken first: a recording without pauses would run away from its readers.
-            self.taken().await;
+            // Wait for readers: a recording without pauses would overtake them.
+            self.await_readers().await;
             tokio::time::sleep_until(round_start + limits::REPLAY_ROUND_MIN).await;
         }
         if self.playback.options.stay {
             std::future::pending::<()>().await;
         }
         self.playback.finish();
-        self.all_had().await;
+        self.await_all_listeners().await;
     }
 
     async fn round(&mut self, round: &Arc<Round>) {
@@ -59,16 +59,16 @@ impl Player {
         (self.due, self.next_prompt) = (moment(), 0);
         self.awaited.clear();
         for line in 0..playback.script.len() {
-            // Without pauses nothing here waits, and subscribers are to have their turn.
+            // Without pauses nothing here waits; let subscribers run.
             tokio::task::coop::consume_budget().await;
             self.pause(line).await;
             self.answers(line).await;
             while let Some(prompt) =
                 playback.script.prompts.get(self.next_prompt).filter(|prompt| prompt.line == line)
             {
-                // It can be answered as soon as it is read, so it is open before.
+                // It can be answered as soon as it is read, so open it first.
                 let token = playback.token(round, &prompt.token);
-                playback.prompts.ask(
+                playback.prompts.open(
                     token.clone(),
                     self.next_prompt,
                     Duration::from_millis(prompt.timeout_ms),
@@ -76,19 +76,19 @@ impl Player {
                 self.awaited.push((self.next_prompt, token));
                 self.next_prompt += 1;
             }
-            let (place, now_ms) = (playback.now().place, playback.world.clock.now_ms());
+            let (position, now_ms) = (playback.now().position, playback.world.clock.now_ms());
             if playback.options.fresh {
                 round.record_time(now_ms);
             }
-            playback.progress.send_modify(|progress| progress.place += 1);
+            playback.progress.send_modify(|progress| progress.position += 1);
             let number = playback.script.lines[line].number;
-            let text = playback.outgoing_line(place).text;
+            let text = playback.outgoing_line(position).text;
             playback.notify(ReplayNotice::Line { line: number, text: &text, at_ms: now_ms });
         }
         self.answers(playback.script.len()).await;
     }
 
-    /// As long as it was when it was recorded; not at all once the answer is there that the next lines wait for.
+    /// Waits as long as in the recording, but not once the reply has arrived that the next lines waited for.
     async fn pause(&mut self, line: usize) {
         let Pace::Recorded { speed } = self.playback.options.pace else { return };
         let pause = Duration::from_millis(self.playback.script.lines[line].pause_ms.into());
@@ -108,7 +108,7 @@ impl Player {
         }
     }
 
-    /// Whether what this line waited for in the recording is there.
+    /// Whether the reply that this line waited for in the recording has arrived.
     fn is_answered(&self, line: usize) -> bool {
         let playback = &self.playback;
         let settled = |(prompt, token): &(usize, String)| {
@@ -117,7 +117,7 @@ impl Player {
         playback.options.hold && self.awaited.iter().any(settled)
     }
 
-    /// Waits for the answers that came before this line in the recording.
+    /// Waits for the replies that were recorded before this line.
     async fn answers(&mut self, line: usize) {
         let playback = self.playback.clone();
         let (due, later) = std::mem::take(&mut self.awaited)
@@ -136,12 +136,12 @@ impl Player {
                 answered.borrow_and_update();
                 let Some(until) = playback.prompts.waits_until(&token) else { break };
                 if !notified && moment() < until {
-                    playback.notify(ReplayNotice::Waits { line: number, until: until - moment() });
+                    playback.notify(ReplayNotice::WaitingForReply { line: number, until: until - moment() });
                     notified = true;
                 }
                 tokio::select! {
                     () = tokio::time::sleep_until(until) => {
-                        playback.notify(ReplayNotice::TimedOut { line: number });
+                        playback.notify(ReplayNotice::ReplyTimedOut { line: number });
                         break;
                     }
                     changed = answered.changed() => if changed.is_err() { return },
@@ -151,29 +151,29 @@ impl Player {
         }
     }
 
-    /// Returns when all who listen have taken all that was said.
-    async fn taken(&self) {
+    /// Waits until all current listeners have read everything that was sent.
+    async fn await_readers(&self) {
         let playback = self.playback.clone();
-        self.until(move || playback.all_taken()).await;
+        self.wait_until(move || playback.is_all_read()).await;
     }
 
-    /// Returns when all who listened have had all: also who left before the end, if it comes back soon.
-    async fn all_had(&self) {
-        let mut moved = self.playback.moved.subscribe();
+    /// Waits until all listeners have read everything, including those that left early and return soon.
+    async fn await_all_listeners(&self) {
+        let mut listeners_changed = self.playback.listeners_changed.subscribe();
         loop {
-            moved.borrow_and_update();
+            listeners_changed.borrow_and_update();
             let empty = self.playback.listeners() == 0;
-            let until = self.playback.return_until();
+            let until = self.playback.return_deadline();
             if empty && until.is_none_or(|until| moment() >= until) {
                 return;
             }
             let until = until.filter(|_| empty);
             tokio::select! {
-                changed = moved.changed() => if changed.is_err() { return },
+                changed = listeners_changed.changed() => if changed.is_err() { return },
                 () = async {
                     match until {
                         Some(until) => {
-                            self.playback.notify(ReplayNotice::Lingers);
+                            self.playback.notify(ReplayNotice::WaitingForListener);
                             tokio::time::sleep_until(until).await;
                         }
                         None => std::future::pending().await,
@@ -183,11 +183,11 @@ impl Player {
         }
     }
 
-    async fn until(&self, is_so: impl Fn() -> bool) {
-        let mut moved = self.playback.moved.subscribe();
+    async fn wait_until(&self, is_so: impl Fn() -> bool) {
+        let mut listeners_changed = self.playback.listeners_changed.subscribe();
         loop {
-            moved.borrow_and_update();
-            if is_so() || moved.changed().await.is_err() {
+            listeners_changed.borrow_and_update();
+            if is_so() || listeners_changed.changed().await.is_err() {
                 return;
             }
         }

@@ -1,5 +1,5 @@
-//! Prompts of the present round and the replies to them: [`Prompts::judge`]. Replies are only judged, because what
-//! happens next is recorded.
+//! Prompts of the current round and the replies to them: [`Prompts::judge`]. Replies are only evaluated, because later
+//! lines are recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,53 +10,53 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::lock::lock;
-use super::script::{Asks, ReplayScript};
+use super::script::{ExpectedReply, ReplayScript};
 use crate::aaep::json::Reader;
 use crate::aaep::{MessageKind, Reading, rule};
 
-/// What became of a reply.
+/// The outcome of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyOutcome {
-    /// It answers the prompt of this line of the file.
-    Taken { line: u32, value: String, recorded: Option<String> },
-    /// The prompt had its answer.
-    Again { line: u32 },
-    /// The prompt's time was over.
+    /// It is valid for the prompt of this line of the file.
+    Accepted { line: u32, value: String, recorded: Option<String> },
+    /// The prompt was already answered.
+    Duplicate { line: u32 },
+    /// The prompt has expired.
     Late { line: u32 },
-    /// It answers the prompt of this line with what that does not offer.
-    Unfit { line: u32, value: String },
-    /// Nothing with this token waits for an answer.
+    /// The prompt of this line does not offer this value.
+    Invalid { line: u32, value: String },
+    /// No open prompt has this token.
     Unknown,
-    /// Its subscription is unknown, or is not this one.
-    Stranger,
+    /// Its subscription is unknown or another one.
+    UnknownSubscription,
 }
 
-/// Prompts of the present round, by token.
+/// Prompts of the current round, by token.
 #[derive(Default)]
 pub(super) struct Prompts {
     open: Mutex<BTreeMap<String, AwaitedReply>>,
-    /// Changes with each answer.
+    /// Changes with each reply.
     pub(super) answered: watch::Sender<u64>,
 }
 
 struct AwaitedReply {
-    /// Which of the script's.
+    /// The index of the prompt in the script.
     prompt: usize,
     until: Instant,
     answered: bool,
 }
 
-/// A reply, read as far as it matters.
+/// The relevant fields of a reply.
 pub(super) struct Reply {
     pub(super) kind: MessageKind,
     pub(super) token: String,
     pub(super) subscription: Option<String>,
-    /// The decision or the response, as JSON.
+    /// The decision or the response as JSON.
     value: String,
 }
 
 impl Reply {
-    /// Reads a reply; `None` when it lacks what a reply must have. What subscribers in use leave out may be missing.
+    /// Parses a reply; `None` if a required field is missing. Fields that existing subscribers omit are optional.
     pub(super) fn read(text: &str) -> Option<Reply> {
         let mut reader = Reader::new();
         let reading = Reading::of(reader.read(text).ok()?)?;
@@ -78,12 +78,12 @@ impl Prompts {
         lock(&self.open).clear();
     }
 
-    /// The prompt is being said.
-    pub(super) fn ask(&self, token: String, prompt: usize, timeout: Duration) {
+    /// Opens a prompt.
+    pub(super) fn open(&self, token: String, prompt: usize, timeout: Duration) {
         lock(&self.open).insert(token, AwaitedReply { prompt, until: moment() + timeout, answered: false });
     }
 
-    /// Until when an answer is waited for; `None` when there is one.
+    /// Until when to wait for a reply; `None` if it has arrived.
     pub(super) fn waits_until(&self, token: &str) -> Option<Instant> {
         lock(&self.open).get(token).filter(|open| !open.answered).map(|open| open.until)
     }
@@ -98,25 +98,25 @@ impl Prompts {
         let prompt = &script.prompts[open.prompt];
         let line = script.lines[prompt.line].number;
         if open.answered {
-            return ReplyOutcome::Again { line };
+            return ReplyOutcome::Duplicate { line };
         }
         if moment() >= open.until {
             return ReplyOutcome::Late { line };
         }
-        let fits = match (&prompt.asks, reply.kind) {
-            (Asks::Decision(allowed), MessageKind::ConfirmationReply) => {
+        let fits = match (&prompt.expected_reply, reply.kind) {
+            (ExpectedReply::Decision(allowed), MessageKind::ConfirmationReply) => {
                 let decision = reply.value.trim_matches('"');
                 matches!(decision, "accept" | "reject")
                     && (allowed.is_empty() || allowed.iter().any(|one| one == decision))
             }
-            (Asks::Response, MessageKind::ClarificationReply) => true,
+            (ExpectedReply::Response, MessageKind::ClarificationReply) => true,
             _ => false,
         };
         if !fits {
-            return ReplyOutcome::Unfit { line, value: reply.value.clone() };
+            return ReplyOutcome::Invalid { line, value: reply.value.clone() };
         }
         open.answered = true;
         self.answered.send_modify(|count| *count = count.wrapping_add(1));
-        ReplyOutcome::Taken { line, value: reply.value.clone(), recorded: prompt.recorded.clone() }
+        ReplyOutcome::Accepted { line, value: reply.value.clone(), recorded: prompt.recorded.clone() }
     }
 }

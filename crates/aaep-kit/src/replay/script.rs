@@ -1,8 +1,8 @@
-//! Reads a recording to replay it: the producer's lines, the pauses between them, and the prompts among them. Entry:
-//! [`ReplayScript::read`]. It does not know who listens.
+//! Reads a recording for a replay: the producer's lines, the pauses between them, and the prompts. Entry:
+//! [`ReplayScript::read`]. It does not depend on listeners.
 //!
-//! Lines are kept byte for byte. Handshakes and replies of the recording are not sent, because the replay answers its
-//! own subscribers; they show only where a prompt was answered, and how.
+//! Lines are kept byte for byte. Recorded handshakes and replies are not sent, because the replay answers its own
+//! subscribers; they only show when and how a prompt was answered.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -18,36 +18,36 @@ use crate::aaep::{Kind, MessageKind, Reading, lex, rule};
 use crate::limits;
 use crate::recording::Direction;
 
-/// What is to be said, in order.
+/// The lines to send, in order.
 pub struct ReplayScript {
     held: Bytes,
     pub(super) lines: Vec<ScriptLine>,
-    /// In the order in which they are said.
+    /// In sending order.
     pub(super) prompts: Vec<Prompt>,
-    /// Sums of all ids, so that they are known wherever they stand.
+    /// Hashes of all ids, to recognize them in any field.
     pub(super) ids: HashSet<u64>,
-    /// Who speaks, as JSON.
+    /// The producer object as JSON.
     pub(super) producer: Option<String>,
-    /// Languages that texts are in, the first one first.
+    /// Languages of texts in order of first occurrence.
     pub(super) languages: Vec<String>,
-    /// What is odd about the recording.
+    /// Problems of the recording.
     warnings: Vec<String>,
-    /// Lines that are not said.
-    unsaid: usize,
+    /// Lines that are not sent.
+    skipped_lines: usize,
 }
 
-/// A line that is said.
+/// A line to send.
 pub(super) struct ScriptLine {
     text: Range<u32>,
-    /// Where its event id is in the text.
+    /// The range of its event id in the text.
     id: Range<u32>,
-    /// In the file, from 1.
+    /// The line number in the file, from 1.
     pub(super) number: u32,
-    /// Since the line before it was said.
+    /// The pause since the previous line.
     pub(super) pause_ms: u32,
-    /// How far its time lies behind one that stands before it.
+    /// How far its timestamp is before an earlier one.
     pub(super) back_ms: u32,
-    /// The line that said the very same event first; where none did, this one.
+    /// The first line with the identical event, or this one.
     pub(super) first: usize,
 }
 
@@ -57,28 +57,28 @@ impl ScriptLine {
     }
 }
 
-/// A line that asks something.
+/// A line with a prompt.
 pub(super) struct Prompt {
-    /// Which line of those that are said.
+    /// The index among the lines to send.
     pub(super) line: usize,
-    /// The line before which the answer came; the next one where the recording holds no answer.
+    /// The line before which the reply was recorded; the next line if there is none.
     pub(super) settled: usize,
     pub(super) token: String,
     pub(super) timeout_ms: u64,
-    pub(super) asks: Asks,
-    /// The answer that the recording holds.
+    pub(super) expected_reply: ExpectedReply,
+    /// The recorded reply.
     pub(super) recorded: Option<String>,
 }
 
-/// What a prompt wants.
+/// The reply that a prompt expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Asks {
+pub(super) enum ExpectedReply {
     /// One of these decisions.
     Decision(Vec<String>),
     Response,
 }
 
-/// Why a recording is not replayed.
+/// Why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("cannot be read: {0}")]
@@ -94,22 +94,22 @@ pub enum ScriptError {
 }
 
 impl ReplayScript {
-    /// Reads a recording to its end; `times` is the text beside it that tells when each line came, if there is one.
+    /// Reads a recording to its end; `times` is the content of its times file, if there is one.
     pub fn read(mut recording: impl Read, times: Option<&str>) -> Result<ReplayScript, ScriptError> {
-        let mut reading = Building { times: times.map(RecordedTimes::read), ..Building::default() };
+        let mut reading = ScriptBuilder { times: times.map(RecordedTimes::read), ..ScriptBuilder::default() };
         if let Some(fault) = reading.times.as_ref().and_then(|times| times.fault.clone()) {
             reading.warn(fault);
         }
         let mut splitter = Splitter::new();
-        let mut room = vec![0; limits::REPLAY_READ_BYTES];
+        let mut buffer = vec![0; limits::REPLAY_READ_BYTES];
         loop {
-            let count = match recording.read(&mut room) {
+            let count = match recording.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(why) if why.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(why) => return Err(why.into()),
             };
-            splitter.push(&room[..count], |piece| reading.piece(piece));
+            splitter.push(&buffer[..count], |piece| reading.piece(piece));
             if let Some(error) = reading.error.take() {
                 return Err(error);
             }
@@ -118,7 +118,7 @@ impl ReplayScript {
         reading.done()
     }
 
-    /// Lines that are said.
+    /// The number of lines to send.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -127,12 +127,12 @@ impl ReplayScript {
         self.lines.is_empty()
     }
 
-    /// Lines that are not said: handshakes and replies.
-    pub fn unsaid(&self) -> usize {
-        self.unsaid
+    /// The number of lines that are not sent: handshakes and replies.
+    pub fn skipped_lines(&self) -> usize {
+        self.skipped_lines
     }
 
-    /// What is odd about the recording, in sentences.
+    /// Problems of the recording, as sentences.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -141,7 +141,7 @@ impl ReplayScript {
         self.held.slice(self.lines[at].bytes())
     }
 
-    /// The event's id, where it can stand in a frame.
+    /// The event's id, if it is allowed in a frame.
     pub(super) fn id(&self, at: usize) -> Option<&str> {
         let (text, id) = (&self.held[self.lines[at].bytes()], &self.lines[at].id);
         let id = std::str::from_utf8(&text[id.start as usize..id.end as usize]).ok()?;
@@ -151,11 +151,14 @@ impl ReplayScript {
 
 impl std::fmt::Debug for ReplayScript {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReplayScript").field("lines", &self.len()).field("unsaid", &self.unsaid).finish()
+        f.debug_struct("ReplayScript")
+            .field("lines", &self.len())
+            .field("unsaid", &self.skipped_lines)
+            .finish()
     }
 }
 
-/// What ids are compared by.
+/// The hash by which ids are compared.
 pub(super) fn sum(id: &str) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
@@ -163,12 +166,12 @@ pub(super) fn sum(id: &str) -> u64 {
     hasher.finish()
 }
 
-/// Fields whose values are ids.
+/// Fields that contain ids.
 pub(super) const ID_FIELDS: [Field; 5] =
     [Field::EventId, Field::SessionId, Field::ReplyToken, Field::ToolCallId, Field::OutputId];
 
 #[derive(Default)]
-struct Building {
+struct ScriptBuilder {
     times: Option<RecordedTimes>,
     reader: Reader,
     held: Vec<u8>,
@@ -177,51 +180,51 @@ struct Building {
     /// Prompts by their token.
     prompt_by_token: BTreeMap<String, usize>,
     ids: HashSet<u64>,
-    /// The latest moment in a line, in milliseconds since 1970.
+    /// The latest timestamp so far, in milliseconds since 1970.
     latest_ms: Option<i64>,
-    /// When the line before this one was said or written, in milliseconds of whatever clock tells it.
+    /// The time of the previous line, in milliseconds of the clock that is used.
     before_ms: Option<i64>,
-    /// The first line of each event, by the sum of its id.
+    /// The first line of each event, by the hash of its id.
     firsts: HashMap<u64, usize>,
-    /// Pauses of lines that are not said count for the next one that is.
+    /// Pauses of lines that are not sent are added to the next one.
     pause_ms: i64,
     producer: Option<String>,
     languages: Vec<String>,
     warnings: Vec<String>,
-    unwarned: usize,
-    unsaid: usize,
+    unlisted_warnings: usize,
+    skipped_lines: usize,
     /// Lines that are no JSON objects.
     broken: usize,
     error: Option<ScriptError>,
 }
 
-/// What one line is, as far as it matters here.
+/// The relevant contents of one line.
 #[derive(Default)]
-struct Facts {
+struct LineFacts {
     message: Option<MessageKind>,
-    /// Something a subscriber said that is no message of the protocol.
+    /// Whether it is a subscriber's message outside the protocol.
     driver: bool,
     ids: Vec<u64>,
     moment: Option<Moment>,
-    /// Of the event id, in the text.
+    /// The range of the event id in the text.
     id: Range<usize>,
-    asks: Option<(String, u64, Asks)>,
-    /// Of a reply: its token and what it says.
+    expected_reply: Option<(String, u64, ExpectedReply)>,
+    /// Token and value of a reply.
     answer: Option<(String, String)>,
     producer: Option<String>,
     language: Option<String>,
-    /// Why it is no JSON object.
+    /// Why it is not a JSON object.
     fault: Option<String>,
 }
 
-impl Building {
+impl ScriptBuilder {
     fn piece(&mut self, piece: Piece<'_>) {
         if self.error.is_some() {
             return;
         }
         match piece.text {
             Ok(text) => {
-                // A text over several lines is told in one, as frames and recordings hold it.
+                // A text over several lines becomes one line, as frames and recordings require.
                 let mut text = text.trim_ascii().to_vec();
                 text.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
                 self.line(piece.line, &text);
@@ -235,8 +238,8 @@ impl Building {
     }
 
     fn line(&mut self, number: usize, text: &[u8]) {
-        let facts = self.facts(text);
-        let id = std::str::from_utf8(&text[facts.id.clone()]).unwrap_or_default();
+        let line_facts = self.line_facts(text);
+        let id = std::str::from_utf8(&text[line_facts.id.clone()]).unwrap_or_default();
         let written =
             self.times.as_ref().and_then(|times| times.of(number)).and_then(|time| time.id.as_deref());
         if let Some(written) = written.filter(|written| !id.is_empty() && *written != id) {
@@ -249,59 +252,59 @@ impl Building {
         let ours = time.is_some_and(|time| time.direction == Direction::Out);
         let at_ms = match (&self.times, time) {
             (Some(_), time) => time.and_then(|time| i64::try_from(time.after_ms).ok()),
-            (None, _) => facts.moment.map(Moment::millis),
+            (None, _) => line_facts.moment.map(Moment::millis),
         };
         if let (Some(at), Some(before)) = (at_ms, self.before_ms) {
             self.pause_ms += (at - before).max(0);
         }
-        // Clocks that step back and lines without a time begin anew, as if no time had passed.
+        // After a clock step or a line without a time, measuring starts again without a pause.
         self.before_ms = at_ms.or(self.before_ms);
-        let unsaid = ours || facts.message.is_some() || facts.driver;
-        if unsaid {
-            self.unsaid += 1;
-            if let Some((token, value)) = facts.answer {
+        let skipped_lines = ours || line_facts.message.is_some() || line_facts.driver;
+        if skipped_lines {
+            self.skipped_lines += 1;
+            if let Some((token, value)) = line_facts.answer {
                 self.settle(&token, value);
             }
             return;
         }
-        self.push_line(number, text, facts);
+        self.push_line(number, text, line_facts);
     }
 
-    fn push_line(&mut self, number: usize, text: &[u8], facts: Facts) {
+    fn push_line(&mut self, number: usize, text: &[u8], line_facts: LineFacts) {
         if self.held.len() + text.len() > limits::REPLAY_BYTES_MAX {
             self.error = Some(ScriptError::TooLarge);
             return;
         }
-        if let Some(fault) = facts.fault {
+        if let Some(fault) = line_facts.fault {
             self.broken += 1;
             self.warn(format!("line {number}: {fault}; it is sent unchanged"));
         }
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let start = self.held.len();
         self.held.extend_from_slice(text);
-        if let Some((token, timeout_ms, asks)) = facts.asks {
-            self.ask(token, timeout_ms, asks);
+        if let Some((token, timeout_ms, expected_reply)) = line_facts.expected_reply {
+            self.push_prompt(token, timeout_ms, expected_reply);
         }
-        let at_ms = facts.moment.map(Moment::millis);
+        let at_ms = line_facts.moment.map(Moment::millis);
         let back_ms = at_ms.zip(self.latest_ms).map_or(0, |(at, latest)| (latest - at).max(0));
         self.latest_ms = self.latest_ms.max(at_ms);
-        self.producer = self.producer.take().or(facts.producer);
-        self.ids.extend(facts.ids);
-        if let Some(language) = facts.language
+        self.producer = self.producer.take().or(line_facts.producer);
+        self.ids.extend(line_facts.ids);
+        if let Some(language) = line_facts.language
             && self.languages.len() < limits::REPLAY_LANGUAGES_MAX
             && !self.languages.contains(&language)
         {
             self.languages.push(language);
         }
         let line = self.lines.len();
-        let id = std::str::from_utf8(&text[facts.id.clone()]).unwrap_or_default();
+        let id = std::str::from_utf8(&text[line_facts.id.clone()]).unwrap_or_default();
         let first = if id.is_empty() { line } else { *self.firsts.entry(sum(id)).or_insert(line) };
-        // What was delivered twice is the same to the last byte.
+        // A repeated delivery is identical to the last byte.
         let same = self.lines.get(first).is_some_and(|first| self.held[first.bytes()] == *text);
         self.lines.push(ScriptLine {
             first: if same { first } else { line },
             text: small(start)..small(self.held.len()),
-            id: small(facts.id.start)..small(facts.id.end),
+            id: small(line_facts.id.start)..small(line_facts.id.end),
             number: small(number),
             pause_ms: u32::try_from(self.pause_ms).unwrap_or(u32::MAX),
             back_ms: u32::try_from(back_ms).unwrap_or(u32::MAX),
@@ -309,17 +312,24 @@ impl Building {
         self.pause_ms = 0;
     }
 
-    fn ask(&mut self, token: String, timeout_ms: u64, asks: Asks) {
+    fn push_prompt(&mut self, token: String, timeout_ms: u64, expected_reply: ExpectedReply) {
         let line = self.lines.len();
-        // The same prompt may be said again to who comes back.
+        // The same prompt may be sent again to a returning subscriber.
         if self.prompt_by_token.contains_key(&token) {
             return;
         }
         self.prompt_by_token.insert(token.clone(), self.prompts.len());
-        self.prompts.push(Prompt { line, settled: line + 1, token, timeout_ms, asks, recorded: None });
+        self.prompts.push(Prompt {
+            line,
+            settled: line + 1,
+            token,
+            timeout_ms,
+            expected_reply,
+            recorded: None,
+        });
     }
 
-    /// The recording holds an answer, before the line that is said next.
+    /// Records the reply to a prompt before the next line.
     fn settle(&mut self, token: &str, value: String) {
         let next = self.lines.len();
         if let Some(prompt) = self.prompt_by_token.get(token).map(|at| &mut self.prompts[*at])
@@ -330,64 +340,66 @@ impl Building {
         }
     }
 
-    fn facts(&mut self, text: &[u8]) -> Facts {
+    fn line_facts(&mut self, text: &[u8]) -> LineFacts {
         let doc = match self.reader.read_bytes(text) {
             Ok(doc) => doc,
-            Err(error) => return Facts { fault: Some(error.to_string()), ..Facts::default() },
+            Err(error) => return LineFacts { fault: Some(error.to_string()), ..LineFacts::default() },
         };
         let Some(reading) = Reading::of(doc) else {
-            return Facts { fault: Some("not a JSON object".to_owned()), ..Facts::default() };
+            return LineFacts { fault: Some("not a JSON object".to_owned()), ..LineFacts::default() };
         };
         let message = rule::message_kind(&reading);
         let get =
             |name: &str| reading.node().get(name).and_then(|node| node.str().map(|text| text.into_owned()));
-        let mut facts = Facts { message, ..Facts::default() };
+        let mut line_facts = LineFacts { message, ..LineFacts::default() };
         match message {
             Some(MessageKind::ConfirmationReply | MessageKind::ClarificationReply) => {
                 let value = ["decision", "response"].iter().find_map(|name| reading.node().get(name));
-                facts.answer = get("reply_token").zip(value.map(|value| value.source().to_owned()));
-                facts.moment = get("timestamp").and_then(|text| Moment::parse(&text));
-                return facts;
+                line_facts.answer = get("reply_token").zip(value.map(|value| value.source().to_owned()));
+                line_facts.moment = get("timestamp").and_then(|text| Moment::parse(&text));
+                return line_facts;
             }
-            Some(_) => return facts,
+            Some(_) => return line_facts,
             None => {}
         }
-        facts.driver = !reading.has(Field::Type) && reading.node().get("kind").is_some();
-        facts.ids = ID_FIELDS.iter().filter_map(|field| reading.text(*field)).map(|id| sum(&id)).collect();
-        facts.moment = reading.text(Field::Timestamp).and_then(|text| Moment::parse(&text));
-        facts.producer = reading.get(Field::Producer).map(|node| node.source().to_owned());
+        line_facts.driver = !reading.has(Field::Type) && reading.node().get("kind").is_some();
+        line_facts.ids =
+            ID_FIELDS.iter().filter_map(|field| reading.text(*field)).map(|id| sum(&id)).collect();
+        line_facts.moment = reading.text(Field::Timestamp).and_then(|text| Moment::parse(&text));
+        line_facts.producer = reading.get(Field::Producer).map(|node| node.source().to_owned());
         let hints = reading.get(Field::LocalizationHints);
         let language = hints.and_then(|hints| hints.get("primary_language")).and_then(|node| node.plain());
-        facts.language = language.filter(|tag| (lex::LANGUAGE.test)(tag)).map(str::to_owned);
+        line_facts.language = language.filter(|tag| (lex::LANGUAGE.test)(tag)).map(str::to_owned);
         if let Some(node) = reading.get(Field::EventId)
             && let Some(id) = node.plain().filter(|id| (lex::EVENT_ID.test)(id) || fits_in_frame(id))
         {
-            facts.id = node.offset()..node.offset() + id.len();
+            line_facts.id = node.offset()..node.offset() + id.len();
         }
         let token = reading.text(Field::ReplyToken).map(|token| token.into_owned());
         let timeout = reading.int(Field::TimeoutSeconds).and_then(|seconds| u64::try_from(seconds).ok());
-        let asks = match reading.kind() {
+        let expected_reply = match reading.kind() {
             Some(Kind::AwaitingConfirmation) => {
                 let allowed = reading.get(Field::AllowedReplies);
                 let allowed = allowed.into_iter().flat_map(|node| node.items());
-                Some(Asks::Decision(
+                Some(ExpectedReply::Decision(
                     allowed.filter_map(|node| node.str()).map(|text| text.into_owned()).collect(),
                 ))
             }
-            Some(Kind::AwaitingClarification) => Some(Asks::Response),
+            Some(Kind::AwaitingClarification) => Some(ExpectedReply::Response),
             _ => None,
         };
-        if let (Some(token), Some(asks)) = (token, asks) {
-            facts.asks = Some((token, timeout.unwrap_or_default().saturating_mul(1_000), asks));
+        if let (Some(token), Some(expected_reply)) = (token, expected_reply) {
+            line_facts.expected_reply =
+                Some((token, timeout.unwrap_or_default().saturating_mul(1_000), expected_reply));
         }
-        facts
+        line_facts
     }
 
     fn warn(&mut self, words: String) {
         if self.warnings.len() < limits::REPLAY_WARNINGS_MAX {
             self.warnings.push(words);
         } else {
-            self.unwarned += 1;
+            self.unlisted_warnings += 1;
         }
     }
 
@@ -398,8 +410,8 @@ impl Building {
         if self.lines.len() == self.broken {
             return Err(ScriptError::Empty);
         }
-        if self.unwarned > 0 {
-            self.warnings.push(format!("{} more lines have such problems", self.unwarned));
+        if self.unlisted_warnings > 0 {
+            self.warnings.push(format!("{} more lines have such problems", self.unlisted_warnings));
         }
         Ok(ReplayScript {
             held: self.held.into(),
@@ -409,12 +421,12 @@ impl Building {
             producer: self.producer,
             languages: self.languages,
             warnings: self.warnings,
-            unsaid: self.unsaid,
+            skipped_lines: self.skipped_lines,
         })
     }
 }
 
-/// Ids of any make, as long as they are one short visible word.
+/// Ids of any grammar, as long as they are one short visible word.
 fn fits_in_frame(id: &str) -> bool {
     (1..=limits::REPLAY_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }

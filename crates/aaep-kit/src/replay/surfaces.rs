@@ -1,5 +1,5 @@
-//! Connects the replay to the host: maps each route to the stage, and refuses what a replay does not take.
-//! [`super::hearing`] handles the messages.
+//! Connects the replay to the host: maps each route to the playback and refuses unsupported requests.
+//! [`super::messages`] handles the messages.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use http::StatusCode;
 use http::request::Parts;
 use recount_aaep_host::response::error;
 use recount_aaep_host::{
-    Close, Handshake, InUse, Pages, Place, Policy, Preflight, Problem, Producer, Rejected, Reply, Route,
-    Sockets, Source,
+    Close, Handshake, LegacySurface, Pages, Policy, Preflight, Problem, Producer, Rejected, Reply, Route,
+    Sockets, Source, StreamRoute,
 };
 use serde_json::{Value, json};
 
 use super::feed::ReplayFeed;
-use super::hearing::{Reception, hear_in_room, hear_on_subscription};
+use super::messages::{MessageOutcome, handle_shared_message, handle_subscription_message};
 use super::playback::Playback;
-use super::room::{Answered, Door};
+use super::subscriptions::{ReaderChannel, SubscriptionResponse};
 use crate::limits;
 
 /// All routes.
 pub(super) fn routes(playback: Arc<Playback>) -> Router {
     let policy = Policy {
-        in_use: Some(InUse { base: "", sessions: false }),
+        legacy: Some(LegacySurface { base: "", sessions: false }),
         manifest: false,
         message_bytes_max: limits::REPLAY_BODY_BYTES_MAX,
         write_bytes: limits::REPLAY_CHUNK_BYTES,
@@ -32,7 +32,7 @@ pub(super) fn routes(playback: Arc<Playback>) -> Router {
         closing: |why| {
             (!matches!(why, Close::Unreadable | Close::TooLarge | Close::NotUtf8)).then(|| why.frame())
         },
-        // A replay repeats a recording, and pages of browsers are among its subscribers.
+        // A replay only repeats a recording, and browser pages are among its subscribers.
         pages: Some(Pages {
             allowed_headers: "Content-Type, Authorization, Last-Event-ID, Cache-Control",
             exposed_headers: Some("Location, Retry-After"),
@@ -43,7 +43,7 @@ pub(super) fn routes(playback: Arc<Playback>) -> Router {
     recount_aaep_host::service(Arc::new(ReplaySurfaces { playback, policy }))
 }
 
-/// The stage as the host sees it.
+/// Implements the host's producer interface.
 struct ReplaySurfaces {
     playback: Arc<Playback>,
     policy: Policy,
@@ -62,8 +62,8 @@ impl Producer for ReplaySurfaces {
     }
 
     async fn subscribe(&self, (): &(), request: &str, _on_socket: bool) -> Handshake {
-        let Answered { text, id, refusal } =
-            self.playback.room.subscribe(&self.playback.world, &self.playback.script, request);
+        let SubscriptionResponse { text, id, refusal } =
+            self.playback.subscriptions.subscribe(&self.playback.world, &self.playback.script, request);
         let result = match refusal {
             Some(refusal) => Err(Rejected::from(&refusal)),
             None => Ok(id.unwrap_or_default()),
@@ -71,47 +71,48 @@ impl Producer for ReplaySurfaces {
         Handshake { text: Some(text), result }
     }
 
-    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<ReplayFeed, Problem> {
-        let (playback, room) = (&self.playback, &self.playback.room);
-        match place {
-            Place::Room | Place::RoomSocket => {
-                ReplayFeed::open(playback, room.enter(), last).ok_or(Problem::Full)
+    async fn open(&self, (): &(), route: StreamRoute<'_>, last: Option<&str>) -> Result<ReplayFeed, Problem> {
+        let (playback, subscriptions) = (&self.playback, &self.playback.subscriptions);
+        match route {
+            StreamRoute::Legacy | StreamRoute::LegacySocket => {
+                ReplayFeed::open(playback, subscriptions.add_listener(), last).ok_or(Problem::Full)
             }
-            Place::Subscription(id) => {
-                let door = room.resume(id).ok_or(Problem::SubscriptionUnknown)?;
-                ReplayFeed::open(playback, door, last).ok_or(Problem::Full)
+            StreamRoute::Subscription(id) => {
+                let channel = subscriptions.resume(id).ok_or(Problem::SubscriptionUnknown)?;
+                ReplayFeed::open(playback, channel, last).ok_or(Problem::Full)
             }
-            // As many newer ones as can be may have pushed it out.
-            Place::Socket(id) => {
+            // Newer subscriptions may have evicted it.
+            StreamRoute::Socket(id) => {
                 let id = id.ok_or(Problem::SubscriptionUnknown)?;
-                let feed = room.resume(id).and_then(|door| ReplayFeed::open(playback, door, last));
+                let feed =
+                    subscriptions.resume(id).and_then(|channel| ReplayFeed::open(playback, channel, last));
                 if feed.is_none() {
-                    room.close(id);
+                    subscriptions.close(id);
                 }
-                feed.map(ReplayFeed::ending_its_subscription).ok_or(Problem::Full)
+                feed.map(ReplayFeed::with_ending_subscription).ok_or(Problem::Full)
             }
         }
     }
 
-    async fn knows(&self, (): &(), subscription: &str) -> bool {
-        self.playback.room.knows(subscription)
+    async fn has_subscription(&self, (): &(), subscription: &str) -> bool {
+        self.playback.subscriptions.has_subscription(subscription)
     }
 
     async fn receive(&self, (): &(), source: Source<'_, ReplayFeed>, text: &str) -> Reply {
         let own = match source {
             Source::Sessions => return Reply::Refused(Problem::NotFound),
-            Source::Messages => return reply_in_room(hear_in_room(&self.playback, text)),
+            Source::Messages => return shared_reply(handle_shared_message(&self.playback, text)),
             Source::Replies => None,
-            Source::Socket(feed) => match feed.door() {
-                Door::Room(_) => return reply_in_room(hear_in_room(&self.playback, text)),
-                Door::Subscription(id) => Some(id.as_str()),
+            Source::Socket(feed) => match feed.channel() {
+                ReaderChannel::Shared(_) => return shared_reply(handle_shared_message(&self.playback, text)),
+                ReaderChannel::Subscription(id) => Some(id.as_str()),
             },
         };
-        match hear_on_subscription(&self.playback, own, text) {
-            Reception::Done => Reply::Taken,
-            Reception::Answer(answer) => Reply::Answer(answer.text),
-            Reception::Unfit => Reply::Refused(Problem::Malformed),
-            Reception::Stranger => Reply::Refused(Problem::SubscriptionUnknown),
+        match handle_subscription_message(&self.playback, own, text) {
+            MessageOutcome::Done => Reply::Accepted,
+            MessageOutcome::Respond(answer) => Reply::Message(answer.text),
+            MessageOutcome::Invalid => Reply::Refused(Problem::Malformed),
+            MessageOutcome::UnknownSubscription => Reply::Refused(Problem::SubscriptionUnknown),
         }
     }
 
@@ -120,7 +121,7 @@ impl Producer for ReplaySurfaces {
         json!({
             "status": "ok",
             "lines": self.playback.script.len(),
-            "said": progress.place,
+            "said": progress.position,
             "over": progress.over,
             "listeners": self.playback.listeners(),
         })
@@ -144,10 +145,10 @@ impl Producer for ReplaySurfaces {
     }
 }
 
-/// Answers in the room come on its streams.
-fn reply_in_room(heard: Reception) -> Reply {
-    match heard {
-        Reception::Done | Reception::Answer(_) => Reply::Taken,
-        Reception::Unfit | Reception::Stranger => Reply::Refused(Problem::Malformed),
+/// Responses on the shared subscription are sent on its streams.
+fn shared_reply(outcome: MessageOutcome) -> Reply {
+    match outcome {
+        MessageOutcome::Done | MessageOutcome::Respond(_) => Reply::Accepted,
+        MessageOutcome::Invalid | MessageOutcome::UnknownSubscription => Reply::Refused(Problem::Malformed),
     }
 }

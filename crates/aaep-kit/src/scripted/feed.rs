@@ -1,4 +1,4 @@
-//! Reads one subscription: waits for its messages. It must not know how they are written to a peer.
+//! Reads one subscription: waits for its messages. It does not depend on how they are written to a peer.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use bytes::Bytes;
 use recount_aaep_host::{Close, Item};
 use tokio::sync::watch;
 
-use super::room::{Read, Room};
+use super::hub::{Hub, NextMessage};
 
-/// Reads one subscription. When it is dropped, the reader is gone.
+/// A reader of one subscription. Dropping it detaches the reader.
 pub(super) struct ScriptedFeed {
-    room: Arc<Room>,
+    hub: Arc<Hub>,
     id: String,
     versioned: bool,
     reader: u64,
@@ -19,17 +19,10 @@ pub(super) struct ScriptedFeed {
 }
 
 impl ScriptedFeed {
-    /// Begins to read after this many messages.
-    pub(super) fn open(room: &Arc<Room>, id: &str, at: u64, versioned: bool) -> Option<ScriptedFeed> {
-        let reader = room.attach(id)?;
-        Some(ScriptedFeed {
-            room: room.clone(),
-            id: id.to_owned(),
-            versioned,
-            reader,
-            at,
-            ticks: room.ticks(),
-        })
+    /// Starts after this many messages.
+    pub(super) fn open(hub: &Arc<Hub>, id: &str, at: u64, versioned: bool) -> Option<ScriptedFeed> {
+        let reader = hub.attach(id)?;
+        Some(ScriptedFeed { hub: hub.clone(), id: id.to_owned(), versioned, reader, at, ticks: hub.ticks() })
     }
 
     pub(super) fn subscription(&self) -> &str {
@@ -46,25 +39,25 @@ impl recount_aaep_host::Feed for ScriptedFeed {
     async fn next(&mut self) -> Item {
         loop {
             self.ticks.borrow_and_update();
-            if *self.room.stopped.borrow() {
+            if *self.hub.stopped.borrow() {
                 return Item::End(Close::Clean);
             }
-            let due_ms = match self.room.read(&self.id, self.reader, self.at) {
-                Read::Over => return Item::End(Close::Clean),
-                Read::Message(sent) => {
+            let due_ms = match self.hub.read(&self.id, self.reader, self.at) {
+                NextMessage::Over => return Item::End(Close::Clean),
+                NextMessage::Message(sent) => {
                     self.at += 1;
-                    self.room.noticed();
+                    self.hub.reader_advanced();
                     let text = Bytes::copy_from_slice(sent.text.as_bytes());
                     return match sent.id {
                         Some(id) => Item::Event { id: Some(id), text },
                         None => Item::Message(text),
                     };
                 }
-                Read::Wait(due_ms) => due_ms,
+                NextMessage::Wait(due_ms) => due_ms,
             };
             let due = async {
                 match due_ms {
-                    Some(due_ms) => self.room.world.sleep_until_ms(due_ms).await,
+                    Some(due_ms) => self.hub.world.sleep_until_ms(due_ms).await,
                     None => std::future::pending().await,
                 }
             };
@@ -80,6 +73,6 @@ impl recount_aaep_host::Feed for ScriptedFeed {
 
 impl Drop for ScriptedFeed {
     fn drop(&mut self) {
-        self.room.detach(&self.id, self.reader);
+        self.hub.detach(&self.id, self.reader);
     }
 }

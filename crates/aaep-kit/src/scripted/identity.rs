@@ -1,4 +1,4 @@
-//! The identity of the scripted producer in events, answers and its manifest.
+//! The identity of the scripted producer in events, responses and its manifest.
 
 use recount_aaep::wire::Producer;
 

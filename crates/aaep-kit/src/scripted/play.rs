@@ -1,4 +1,4 @@
-//! Plays a script: builds its events, waits for answers, and continues as they say. It must not know listeners or
+//! Plays a script: builds its events, waits for replies, and continues accordingly. It does not depend on listeners or
 //! transports.
 
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::Fault;
-use super::ask::PromptOutcome;
+use super::hub::{Hub, Recipients, fresh, fresh_event};
 use super::identity::{AGENT, producer};
-use super::room::{Room, Whom, fresh, fresh_event};
+use super::open_prompt::PromptOutcome;
 use super::subscription::ProducerSurface;
 use crate::limits;
 use crate::scenario;
 use crate::scenario::scripts::{self, Clarify, Confirm, Script, Step, Tool};
 
-/// Why the builder takes what is made here.
-const WRITTEN: &str = "the scripts keep to the rules, and their tests say so";
+/// The reason why the builder accepts these events.
+const WRITTEN: &str = "the scripts follow the rules, which their tests check";
 
-/// Begins the session that a text asks for; answers its id.
-pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
-    let session = if room.is(Fault::SessionIdReused) {
+/// Starts the session that a text requests; returns its id.
+pub(super) fn begin(hub: &Arc<Hub>, text: &str) -> String {
+    let session = if hub.is(Fault::SessionIdReused) {
         "sess_00000000000000000000000000000001".to_owned()
     } else {
-        fresh(&room.world, "sess")
+        fresh(&hub.world, "sess")
     };
-    let script = scripts::script(scripts::scenario(text, room.behaviour.asks));
+    let script = scripts::script(scripts::scenario(text, hub.behaviour.sends_prompts));
     let frame = Frame::new(&session, AGENT, "en-US").expect(WRITTEN).with_producer(producer());
-    if room.behaviour.announce_sessions {
+    if hub.behaviour.announce_sessions {
         for surface in [ProducerSurface::Legacy, ProducerSurface::LegacySocket] {
-            for id in room.ids(surface) {
+            for id in hub.ids(surface) {
                 let announcement = json!({"kind": "session", "session_id": session}).to_string();
-                room.with(&id, |sub| sub.append(None, announcement));
+                hub.with(&id, |sub| sub.append(None, announcement));
             }
         }
     }
     let mut player = SessionPlayer {
-        room: room.clone(),
+        hub: hub.clone(),
         frame,
         input: text.to_owned(),
         state: "idle",
@@ -53,43 +53,43 @@ pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
         undone: false,
         prompt: None,
     };
-    let mut stopped = room.stopped.subscribe();
-    room.world.tasks.spawn(TaskKind::Effect, |mut shutdown| async move {
+    let mut stopped = hub.stopped.subscribe();
+    hub.world.tasks.spawn(TaskKind::Effect, |mut shutdown| async move {
         tokio::select! {
             () = shutdown.requested() => {}
             _ = stopped.wait_for(|stopped| *stopped) => {}
             () = player.play(&script) => {}
         }
-        player.room.leave();
+        player.hub.end_session();
     });
     session
 }
 
-/// One session that is being played.
+/// A running session.
 struct SessionPlayer {
-    room: Arc<Room>,
+    hub: Arc<Hub>,
     frame: Frame,
     input: String,
     state: &'static str,
-    /// The time of the last event; none is before it.
+    /// The time of the last event; later events are never before it.
     last_ms: i64,
     calls: u64,
-    /// An action was not done after all.
+    /// Whether an action was not performed.
     undone: bool,
-    /// The last prompt.
+    /// The last prompt event.
     prompt: Option<recount_aaep::Event>,
 }
 
 impl SessionPlayer {
     async fn play(&mut self, script: &Script) {
-        let began_ms = self.room.now_ms();
+        let began_ms = self.hub.now_ms();
         self.emit(build::session_started(script.begins)).await;
         for step in script.steps {
             match step {
                 Step::State(to, summary) => self.change(to, summary).await,
                 Step::Progress(steps) => self.progress(*steps).await,
                 Step::Tool(tool) => {
-                    let call = fresh(&self.room.world, "call");
+                    let call = fresh(&self.hub.world, "call");
                     self.call(tool, &call).await;
                 }
                 Step::Output(pieces) => self.output(pieces).await,
@@ -104,24 +104,24 @@ impl SessionPlayer {
             self.change("idle", "Done.").await;
         }
         let summary = if self.undone { "Nothing was done." } else { script.ends };
-        let took_ms = self.room.now_ms().saturating_sub(began_ms);
+        let took_ms = self.hub.now_ms().saturating_sub(began_ms);
         self.emit(build::session_completed(summary).duration_ms(took_ms).tool_invocations_count(self.calls))
             .await;
     }
 
-    /// Makes an event.
+    /// Builds an event.
     fn make<B: Into<Body>>(&mut self, draft: Draft<B>) -> recount_aaep::Event {
-        // A clock that is set back must not show.
-        self.last_ms = self.last_ms.max(i64::try_from(self.room.now_ms()).unwrap_or(i64::MAX));
-        let id = fresh_event(&self.room.world);
+        // A clock that steps back must not show.
+        self.last_ms = self.last_ms.max(i64::try_from(self.hub.now_ms()).unwrap_or(i64::MAX));
+        let id = fresh_event(&self.hub.world);
         self.frame.event(id.as_str(), self.last_ms, draft).expect(WRITTEN)
     }
 
     async fn emit<B: Into<Body>>(&mut self, draft: Draft<B>) {
         let event = self.make(draft);
-        self.room.publish(event, Whom::All);
-        if self.room.is(Fault::SlowReaderStalls) {
-            self.room.wait_for_readers().await;
+        self.hub.publish(event, Recipients::All);
+        if self.hub.is(Fault::SlowReaderStalls) {
+            self.hub.wait_for_readers().await;
         }
     }
 
@@ -131,7 +131,7 @@ impl SessionPlayer {
     }
 
     async fn rest(&self, times: u32) {
-        let pause = Duration::from_millis(self.room.behaviour.pause_ms) * times;
+        let pause = Duration::from_millis(self.hub.behaviour.pause_ms) * times;
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -153,7 +153,7 @@ impl SessionPlayer {
 
     async fn call(&mut self, tool: &Tool, call: &str) {
         self.calls += 1;
-        let args = if self.room.is(Fault::SecretsEchoed) { self.input.as_str() } else { tool.args };
+        let args = if self.hub.is(Fault::SecretsEchoed) { self.input.as_str() } else { tool.args };
         let invoked = build::tool_invoked(tool.name, tool.summary)
             .args_summary(args)
             .risk_level(tool.risk.clone())
@@ -170,7 +170,7 @@ impl SessionPlayer {
     }
 
     async fn output(&mut self, pieces: &[&str]) {
-        let id = fresh(&self.room.world, "out");
+        let id = fresh(&self.hub.world, "out");
         let mut position = 0;
         for (at, piece) in pieces.iter().enumerate() {
             let draft = if at + 1 == pieces.len() {
@@ -184,7 +184,7 @@ impl SessionPlayer {
     }
 
     async fn stream_text(&mut self, text: &str) {
-        let id = fresh(&self.room.world, "out");
+        let id = fresh(&self.hub.world, "out");
         let mut position = 0;
         let words: Vec<&str> =
             text.split_inclusive("\n\n").flat_map(|paragraph| paragraph.split_inclusive(' ')).collect();
@@ -208,16 +208,16 @@ impl SessionPlayer {
     }
 
     fn token(&self) -> ReplyToken {
-        let drawn = if self.room.is(Fault::TokenReused) {
+        let drawn = if self.hub.is(Fault::TokenReused) {
             "rpl_00000000000000000000000000000001".to_owned()
         } else {
-            fresh(&self.room.world, "rpl")
+            fresh(&self.hub.world, "rpl")
         };
         ReplyToken::new(drawn).expect("a prefix and hexadecimal digits")
     }
 
     fn permission(&self, confirm: &Confirm, call: &str) -> Draft<recount_aaep::wire::AwaitingConfirmation> {
-        let timeout = self.room.behaviour.timeout_seconds;
+        let timeout = self.hub.behaviour.timeout_seconds;
         build::confirmation(confirm.action, confirm.consequence, self.token(), timeout)
             .risk_level(confirm.tool.risk.clone())
             .irreversible(confirm.reversibility == Reversibility::Irreversible)
@@ -227,22 +227,22 @@ impl SessionPlayer {
     }
 
     async fn confirm(&mut self, confirm: &Confirm) {
-        let call = fresh(&self.room.world, "call");
-        if !self.room.anybody(Kind::AwaitingConfirmation) {
+        let call = fresh(&self.hub.world, "call");
+        if !self.hub.has_replier(Kind::AwaitingConfirmation) {
             self.undone = true;
             return self.change("deciding", "No subscriber can answer, so it is not done.").await;
         }
-        let unasked = self.room.is(Fault::IrreversibleUnasked) && confirm.tool.irreversible;
+        let unasked = self.hub.is(Fault::IrreversibleUnasked) && confirm.tool.irreversible;
         if unasked {
             self.act(confirm, &call).await;
         }
         self.change("awaiting_input", "Waiting for your answer.").await;
         let prompt = self.permission(confirm, &call);
-        let (token, answer) = self.ask(prompt);
+        let (token, answer) = self.send_prompt(prompt);
         if confirm.twice {
-            if self.room.is(Fault::SecondPrompt) {
+            if self.hub.is(Fault::SecondPrompt) {
                 let again = self.permission(confirm, &call);
-                self.ask(again);
+                self.send_prompt(again);
             }
             let waits = Progress {
                 description: Some("The same booking is already waiting for your answer.".into()),
@@ -251,45 +251,45 @@ impl SessionPlayer {
             self.emit(build::progress(waits).summary("The same booking is already waiting for your answer."))
                 .await;
         }
-        if self.room.is(Fault::NotBlocking) {
+        if self.hub.is(Fault::NotBlocking) {
             self.act(confirm, &call).await;
         }
         let outcome = self.wait(&token, answer).await;
         self.follow(&outcome).await;
         match outcome {
-            _ if unasked || self.room.is(Fault::NotBlocking) => {}
-            PromptOutcome::Accepted if self.room.is(Fault::NotDoneAfterAccept) => {}
+            _ if unasked || self.hub.is(Fault::NotBlocking) => {}
+            PromptOutcome::Accepted if self.hub.is(Fault::NotDoneAfterAccept) => {}
             PromptOutcome::Accepted => self.act(confirm, &call).await,
-            PromptOutcome::TimedOut if self.room.is(Fault::DoneAfterTimeout) => {
-                self.act(confirm, &call).await
-            }
-            PromptOutcome::Rejected if self.room.is(Fault::DoneAfterReject) => self.act(confirm, &call).await,
+            PromptOutcome::TimedOut if self.hub.is(Fault::DoneAfterTimeout) => self.act(confirm, &call).await,
+            PromptOutcome::Rejected if self.hub.is(Fault::DoneAfterReject) => self.act(confirm, &call).await,
             _ => self.undone = true,
         }
         self.second_answer(confirm, &outcome).await;
     }
 
-    /// What became of a prompt is told to everybody.
+    /// Sends the outcome of a prompt to all subscriptions.
     async fn follow(&mut self, outcome: &PromptOutcome) {
         let (to, summary) = match outcome {
             PromptOutcome::Accepted => ("calling_tool", "You said yes."),
             PromptOutcome::Rejected => ("deciding", "You said no, so it is not done."),
             PromptOutcome::Answered(_) => ("writing_output", "Thank you for the answer."),
             PromptOutcome::TimedOut => ("deciding", "There was no answer in time, so it is not done."),
-            PromptOutcome::Left => ("deciding", "No subscriber remains that can answer, so it is not done."),
+            PromptOutcome::NoReplier => {
+                ("deciding", "No subscriber remains that can answer, so it is not done.")
+            }
         };
-        if self.room.is(Fault::NoFollowUp) && to == "deciding" {
+        if self.hub.is(Fault::NoFollowUp) && to == "deciding" {
             return;
         }
-        if self.room.is(Fault::ResolutionUntold) {
+        if self.hub.is(Fault::ResolutionUnreported) {
             let from = std::mem::replace(&mut self.state, to);
             let event = self.make(build::state_changed(from, to, summary));
-            return self.room.publish(event, Whom::Answerer);
+            return self.hub.publish(event, Recipients::Answerer);
         }
         self.change(to, summary).await;
     }
 
-    /// Does what was accepted.
+    /// Performs the accepted action.
     async fn act(&mut self, confirm: &Confirm, call: &str) {
         if self.state != "calling_tool" {
             self.change("calling_tool", "Doing it.").await;
@@ -297,67 +297,67 @@ impl SessionPlayer {
         self.call(confirm.tool, call).await;
     }
 
-    /// A right producer hears the first answer; this one goes on to listen when it is told to.
+    /// Waits for a second reply, which only a faulty producer accepts.
     async fn second_answer(&mut self, confirm: &Confirm, outcome: &PromptOutcome) {
         let again = match outcome {
-            PromptOutcome::TimedOut => self.room.is(Fault::LateReplyTaken),
-            _ => self.room.is(Fault::SecondReplyTaken),
+            PromptOutcome::TimedOut => self.hub.is(Fault::LateReplyTaken),
+            _ => self.hub.is(Fault::SecondReplyTaken),
         };
         let Some(prompt) = self.prompt.take_if(|_| again) else { return };
-        if self.room.linger(prompt).await == Some(PromptOutcome::Accepted) {
-            let call = fresh(&self.room.world, "call");
+        if self.hub.await_second_reply(prompt).await == Some(PromptOutcome::Accepted) {
+            let call = fresh(&self.hub.world, "call");
             self.undone = false;
             self.act(confirm, &call).await;
         }
     }
 
     async fn clarify(&mut self, clarify: &Clarify) {
-        if !self.room.anybody(Kind::AwaitingClarification) {
+        if !self.hub.has_replier(Kind::AwaitingClarification) {
             return self.change("deciding", clarify.unavailable).await;
         }
         self.change("awaiting_input", "Waiting for your answer.").await;
-        let timeout = self.room.behaviour.timeout_seconds;
+        let timeout = self.hub.behaviour.timeout_seconds;
         let mut prompt =
             build::clarification(clarify.question, self.token(), timeout).context(clarify.context);
         for (value, label) in clarify.choices {
             prompt = prompt.choice(*value, *label);
         }
-        let (token, answer) = self.ask(prompt);
+        let (token, answer) = self.send_prompt(prompt);
         match self.wait(&token, answer).await {
             PromptOutcome::Answered(value) => {
                 self.follow(&PromptOutcome::Answered(value.clone())).await;
-                // The words are ours: what was chosen, never what was sent.
+                // The label is the offered one, never the received value.
                 let label =
                     clarify.choices.iter().find(|(known, _)| *known == value).map_or("", |(_, label)| label);
                 self.output(&[&format!("{label}: {}", clarify.answers)]).await;
             }
-            _ if self.room.is(Fault::NoFollowUp) => {}
+            _ if self.hub.is(Fault::NoFollowUp) => {}
             _ => self.change("deciding", clarify.unavailable).await,
         }
     }
 
-    fn ask<B: Into<Body>>(&mut self, draft: Draft<B>) -> (String, PromptWait) {
+    fn send_prompt<B: Into<Body>>(&mut self, draft: Draft<B>) -> (String, PromptWait) {
         let event = self.make(draft);
         let sent_ms = event.envelope.timestamp.millis();
         self.prompt = Some(event.clone());
-        let timeout = self.room.behaviour.timeout_seconds;
-        let (token, outcome) = self.room.ask(event, timeout).expect("a prompt was made");
+        let timeout = self.hub.behaviour.timeout_seconds;
+        let (token, outcome) = self.hub.open_prompt(event, timeout).expect("the event is a prompt");
         let sent_ms = u64::try_from(sent_ms).unwrap_or(0);
         (token, PromptWait { outcome, sent_ms, timeout_ms: u64::from(timeout) * 1_000 })
     }
 
-    /// Waits until a prompt is answered, its time is up, or nobody is left who could answer.
+    /// Waits until a prompt is answered or expires, or no subscriber remains that could answer.
     async fn wait(&mut self, token: &str, prompt_wait: PromptWait) -> PromptOutcome {
         let PromptWait { mut outcome, sent_ms, timeout_ms } = prompt_wait;
-        let mut ticks = self.room.ticks();
-        let due_ms = match self.room.behaviour.fault {
+        let mut ticks = self.hub.ticks();
+        let due_ms = match self.hub.behaviour.fault {
             Some(Fault::TimeoutLate) => sent_ms + timeout_ms + limits::SCRIPTED_LATE_MS,
             Some(Fault::TimeoutEarly) => sent_ms + timeout_ms / 2,
             Some(Fault::TimeoutNever) => u64::MAX,
-            Some(Fault::QuestionNeverResolved) if self.room.is_question(token) => u64::MAX,
+            Some(Fault::QuestionNeverResolved) if self.hub.is_question(token) => u64::MAX,
             _ => sent_ms + timeout_ms,
         };
-        // Who has long to answer is told when half of the time is over, and when a tenth is left.
+        // A long prompt has reminders at half and at a tenth of its remaining time.
         let long = timeout_ms > limits::SCRIPTED_COUNTDOWN_ABOVE_MS;
         let mut reminders = Vec::new();
         if long {
@@ -368,14 +368,14 @@ impl SessionPlayer {
             if let Ok(outcome) = outcome.try_recv() {
                 return outcome;
             }
-            let now = self.room.now_ms();
-            let left_until = self.room.left_until_ms(token);
-            let outlives = left_until.is_none() && self.room.is(Fault::PromptOutlivesReaders);
-            if !outlives && (now >= due_ms || left_until.is_none()) {
-                let over = if now >= due_ms { PromptOutcome::TimedOut } else { PromptOutcome::Left };
-                return match self.room.take(token) {
+            let now = self.hub.now_ms();
+            let answerable_until = self.hub.answerable_until_ms(token);
+            let outlives = answerable_until.is_none() && self.hub.is(Fault::PromptOutlivesReaders);
+            if !outlives && (now >= due_ms || answerable_until.is_none()) {
+                let over = if now >= due_ms { PromptOutcome::TimedOut } else { PromptOutcome::NoReplier };
+                return match self.hub.take(token) {
                     Some(_) => over,
-                    // The reply was first after all.
+                    // The reply came first.
                     None => outcome.await.unwrap_or(over),
                 };
             }
@@ -386,19 +386,22 @@ impl SessionPlayer {
                 continue;
             }
             let reminder = reminders.last().map_or(u64::MAX, |(after, _)| sent_ms + after);
-            let look_ms =
-                if outlives { u64::MAX } else { due_ms.min(left_until.unwrap_or(due_ms)).min(reminder) };
+            let look_ms = if outlives {
+                u64::MAX
+            } else {
+                due_ms.min(answerable_until.unwrap_or(due_ms)).min(reminder)
+            };
             tokio::select! {
                 biased;
                 answer = &mut outcome => return answer.unwrap_or(PromptOutcome::TimedOut),
                 changed = ticks.changed() => if changed.is_err() { return PromptOutcome::TimedOut },
-                () = self.room.world.sleep_until_ms(look_ms) => {}
+                () = self.hub.world.sleep_until_ms(look_ms) => {}
             }
         }
     }
 
     async fn hand_over(&mut self) {
-        // What was said so far travels with it: an event as large as every transport must carry.
+        // The context of a handoff: an event as large as every transport must carry.
         let page = "The customer asks for something that only a person may decide. "
             .repeat(scenario::limits::SCRIPTED_PAGE_SENTENCES);
         let transcript = vec![Value::from(page); scenario::limits::SCRIPTED_PAGES];
@@ -421,7 +424,7 @@ impl SessionPlayer {
     }
 }
 
-/// A prompt that was sent.
+/// A prompt that was sent and not settled.
 struct PromptWait {
     outcome: oneshot::Receiver<PromptOutcome>,
     sent_ms: u64,

@@ -1,4 +1,4 @@
-//! One subscription: its terms, what was sent to it, and how far its reader is. It must not know sockets or other
+//! One subscription: its terms, its sent messages, and its reader's position. It does not depend on sockets or other
 //! subscriptions.
 
 use std::collections::{HashMap, VecDeque};
@@ -11,11 +11,11 @@ use recount_aaep::wire::{Event, EventId, SubscriptionId, Urgency, Verbosity};
 use serde_json::Value;
 
 use super::Fault;
-use super::crooked::Crooked;
-use super::tamper::{self, Memory};
+use super::delayer::EventDelayer;
+use super::tamper::{self, TamperState};
 use crate::limits;
 
-/// Where a subscription came in.
+/// The surface of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProducerSurface {
     /// `/events` and `/messages`.
@@ -28,54 +28,54 @@ pub(super) enum ProducerSurface {
     Socket,
 }
 
-/// One message as it goes out.
+/// A message to send.
 #[derive(Clone)]
 pub(super) struct OutgoingMessage {
-    /// The id of the event; answers have none.
+    /// The id of the event; responses have none.
     pub(super) id: Option<Arc<str>>,
     pub(super) text: Arc<str>,
-    /// When it was ready to be sent.
+    /// When it became ready to send.
     at_ms: u64,
 }
 
-/// One session as this subscription sees it.
+/// A session as seen by this subscription.
 #[derive(Default)]
-struct View {
+struct SessionView {
     next: u64,
-    /// Events so far, those that are left out included.
+    /// Events so far, including excluded ones.
     counted: u64,
-    memory: Memory,
+    tamper_state: TamperState,
 }
 
 /// One subscription.
 pub(super) struct Subscription {
     pub(super) id: String,
     pub(super) surface: ProducerSurface,
-    /// What was agreed.
+    /// The agreed terms.
     pub(super) terms: Terms,
     shaper: Shaper,
     /// Sessions whose `session.started` is held back by the rate.
     unstarted: Vec<String>,
-    crooked: Crooked,
+    delayer: EventDelayer,
     fault: Option<Fault>,
-    /// How much later than it could a reader gets what is said.
+    /// The extra delay before a reader gets a message.
     pub(super) lag_ms: u64,
-    /// The time of the last look at it.
+    /// The time of the last update.
     now_ms: u64,
     log: VecDeque<OutgoingMessage>,
     /// The number of the first message of the log.
     first: u64,
-    /// How far readers have come.
+    /// The furthest position of any reader.
     seen: u64,
-    views: HashMap<String, View>,
-    /// The newest reader; older ones end.
+    views: HashMap<String, SessionView>,
+    /// The number of the newest reader; older ones end.
     pub(super) reader: u64,
     pub(super) attached: bool,
-    /// Until when it counts as there although nobody reads.
-    pub(super) here_until_ms: u64,
-    /// When it is forgotten unless it has a reader.
+    /// Until when it counts as present without a reader.
+    pub(super) present_until_ms: u64,
+    /// When it is removed, unless it has a reader.
     pub(super) forget_at_ms: u64,
-    /// Its reader still gets what is in the log, and nothing further.
+    /// Whether its reader gets only what is left in the log.
     pub(super) ending: bool,
 }
 
@@ -84,16 +84,16 @@ impl Subscription {
         id: &SubscriptionId,
         surface: ProducerSurface,
         terms: Terms,
-        held_to: Terms,
+        applied_terms: Terms,
         now_ms: u64,
         fault: Option<Fault>,
     ) -> Self {
         Subscription {
             id: id.as_str().to_owned(),
             surface,
-            shaper: Shaper::new(held_to, id),
+            shaper: Shaper::new(applied_terms, id),
             unstarted: Vec::new(),
-            crooked: Crooked::default(),
+            delayer: EventDelayer::default(),
             terms,
             fault,
             lag_ms: 0,
@@ -104,48 +104,49 @@ impl Subscription {
             views: HashMap::new(),
             reader: 0,
             attached: false,
-            here_until_ms: now_ms + limits::SCRIPTED_ATTACH_MS,
+            present_until_ms: now_ms + limits::SCRIPTED_ATTACH_MS,
             forget_at_ms: now_ms + limits::SCRIPTED_UNREAD_MS,
             ending: false,
         }
     }
 
-    /// Whether it has a reader, or may have one again in a moment.
-    pub(super) fn is_here(&self, now_ms: u64) -> bool {
-        self.attached || now_ms < self.here_until_ms
+    /// Whether it has a reader, or may have one again soon.
+    pub(super) fn is_present(&self, now_ms: u64) -> bool {
+        self.attached || now_ms < self.present_until_ms
     }
 
     /// Whether prompts of a kind may be sent to it.
     pub(super) fn takes(&self, kind: Kind) -> bool {
-        self.terms.replies(kind) || self.fault == Some(Fault::DeafAreAsked)
+        self.terms.replies(kind) || self.fault == Some(Fault::MuteSubscribersPrompted)
     }
 
-    /// Other terms from now on, and what events are really held to.
-    pub(super) fn change(&mut self, terms: Terms, held_to: Terms) {
-        self.shaper.terms_changed(held_to);
+    /// Changes the agreed terms and the applied ones.
+    pub(super) fn change(&mut self, terms: Terms, applied_terms: Terms) {
+        self.shaper.terms_changed(applied_terms);
         self.terms = terms;
     }
 
-    /// Takes an event for this subscriber.
+    /// Processes an event for this subscriber.
     pub(super) fn push(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         self.now_ms = now_ms;
         let Some(fault) = self.fault else {
             self.shape(event, now_ms, fresh);
-            return self.turn(now_ms, fresh);
+            return self.write_due(now_ms, fresh);
         };
-        if self.keeps_back(fault, &event) {
+        if self.is_suppressed(fault, &event) {
             return;
         }
         self.views.entry(event.envelope.session_id.as_str().to_owned()).or_default().counted += 1;
-        self.crooked.push(fault, event, now_ms, self.terms.events_per_second());
-        self.turn(now_ms, fresh);
+        self.delayer.push(fault, event, now_ms, self.terms.events_per_second());
+        self.write_due(now_ms, fresh);
     }
 
-    /// Hands an event to the shaper. What is critical overtakes what the rate holds back, but never the beginning of
-    /// its own session: nobody could tell what it belongs to.
+    /// Passes an event to the shaper. Critical events overtake events that the rate holds back, but never the start of
+    /// their own session, which receivers need to interpret them.
     fn shape(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         let session = &event.envelope.session_id;
-        if event.kind() == Some(Kind::SessionStarted) && self.shaper.terms().wants(event.type_name()) {
+        if event.kind() == Some(Kind::SessionStarted) && self.shaper.terms().passes_filters(event.type_name())
+        {
             self.unstarted.push(session.as_str().to_owned());
         } else if event.envelope.urgency() == &Urgency::Critical
             && self.unstarted.iter().any(|unstarted| unstarted == session.as_str())
@@ -156,11 +157,11 @@ impl Subscription {
         self.shaper.push(event, now_ms);
     }
 
-    /// Whether a wrong producer sends less than it should.
-    fn keeps_back(&self, fault: Fault, event: &Event) -> bool {
+    /// Whether a fault suppresses this event.
+    fn is_suppressed(&self, fault: Fault, event: &Event) -> bool {
         let critical = event.envelope.urgency() == &Urgency::Critical;
         match fault {
-            Fault::CriticalFiltered => critical && !self.terms.wants(event.type_name()),
+            Fault::CriticalFiltered => critical && !self.terms.passes_filters(event.type_name()),
             Fault::TerseLeavesOut => {
                 *self.terms.verbosity() == Verbosity::Terse && event.kind() == Some(Kind::ProgressUpdated)
             }
@@ -169,10 +170,10 @@ impl Subscription {
         }
     }
 
-    /// Lets go what has waited long enough.
-    pub(super) fn turn(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
+    /// Writes events that are due.
+    pub(super) fn write_due(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         self.now_ms = now_ms;
-        for event in self.crooked.due(now_ms) {
+        for event in self.delayer.due(now_ms) {
             self.shape(event, now_ms, fresh);
         }
         let ready = self.shaper.due(now_ms);
@@ -180,7 +181,7 @@ impl Subscription {
     }
 
     pub(super) fn next_due_ms(&self) -> Option<u64> {
-        [self.shaper.next_due(), self.crooked.next_due_ms()].into_iter().flatten().min()
+        [self.shaper.next_due(), self.delayer.next_due_ms()].into_iter().flatten().min()
     }
 
     fn write(&mut self, events: Vec<Event>, fresh: &mut dyn FnMut() -> EventId) {
@@ -202,21 +203,21 @@ impl Subscription {
             view.next = view.next.max(view.counted.saturating_sub(1));
         }
         let Ok(Value::Object(right)) = serde_json::to_value(event) else { return };
-        for mut altered in tamper::event(fault, right, &mut view.memory, fresh) {
+        for mut altered in tamper::event(fault, right, &mut view.tamper_state, fresh) {
             altered.insert("sequence_number".into(), tamper::number(fault, view.next).into());
             view.next += 1;
             let id = altered.get("event_id").and_then(Value::as_str).map(str::to_owned);
             let text = tamper::text(fault, Value::Object(altered).to_string());
             self.append(id.as_deref(), text);
         }
-        // Of sessions whose end the filters left out something stays; not for ever.
+        // If filters excluded the end of a session, its view remains; the number is bounded.
         let ended = event.kind().is_some_and(Kind::is_terminal);
         if !ended && self.views.len() < limits::SCRIPTED_SESSIONS_MAX * 2 {
             self.views.insert(session.to_owned(), view);
         }
     }
 
-    /// Tells what is no event: the answer to a handshake, say.
+    /// Appends a message that is not an event, such as the response to a handshake.
     pub(super) fn append(&mut self, id: Option<&str>, text: String) {
         if self.log.len() >= limits::SCRIPTED_LOG_MAX {
             self.log.pop_front();
@@ -225,9 +226,9 @@ impl Subscription {
         self.log.push_back(OutgoingMessage { id: id.map(Into::into), text: text.into(), at_ms: self.now_ms });
     }
 
-    /// The message of this number, if it is there: `Err` when it was forgotten.
-    pub(super) fn at(&mut self, number: u64) -> Result<Option<OutgoingMessage>, Forgotten> {
-        let Some(back) = number.checked_sub(self.first) else { return Err(Forgotten) };
+    /// The message with this number, if it exists; `Err` if it was dropped.
+    pub(super) fn at(&mut self, number: u64) -> Result<Option<OutgoingMessage>, Dropped> {
+        let Some(back) = number.checked_sub(self.first) else { return Err(Dropped) };
         let sent = usize::try_from(back).ok().and_then(|back| self.log.get(back)).cloned();
         if sent.is_some() {
             self.seen = self.seen.max(number + 1);
@@ -235,39 +236,43 @@ impl Subscription {
         Ok(sent)
     }
 
-    /// Until when the message of this number lags.
+    /// Until when the message with this number is delayed.
     pub(super) fn lags_until(&self, number: u64) -> Option<u64> {
         let back = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let due_ms = self.log.get(back)?.at_ms + self.lag_ms;
         (due_ms > self.now_ms).then_some(due_ms)
     }
 
-    /// Where the log ends.
+    /// The position after the last message.
     pub(super) fn end(&self) -> u64 {
         self.first + self.log.len() as u64
     }
 
-    /// Where a reader goes on that says nothing of what it has.
+    /// The position at which a reader without a known event resumes.
     pub(super) fn seen(&self) -> u64 {
         self.seen.max(self.first)
     }
 
-    /// Where a reader goes on that has this event.
-    pub(super) fn behind(&mut self, event_id: &str, fresh: &mut dyn FnMut() -> EventId) -> Option<u64> {
+    /// The position after the event with this id.
+    pub(super) fn position_after(
+        &mut self,
+        event_id: &str,
+        fresh: &mut dyn FnMut() -> EventId,
+    ) -> Option<u64> {
         let at = self.log.iter().rposition(|sent| sent.id.as_deref() == Some(event_id))?;
-        let behind = self.first + at as u64 + 1;
+        let position = self.first + at as u64 + 1;
         match self.fault {
             Some(Fault::ResumeIgnored) => Some(self.end()),
-            Some(Fault::ResumeLoses) => Some(self.end().min(behind + 1)),
+            Some(Fault::ResumeLoses) => Some(self.end().min(position + 1)),
             Some(Fault::ResumeRenames) => {
                 self.rename(at, fresh);
-                Some(behind - 1)
+                Some(position - 1)
             }
-            _ => Some(behind),
+            _ => Some(position),
         }
     }
 
-    /// Gives the events of the log new ids, from this one on.
+    /// Gives the events of the log new ids from a position on.
     fn rename(&mut self, at: usize, fresh: &mut dyn FnMut() -> EventId) {
         for sent in self.log.iter_mut().skip(at) {
             let Some(old) = sent.id.take() else { continue };
@@ -278,5 +283,5 @@ impl Subscription {
     }
 }
 
-/// The log does not reach back so far.
-pub(super) struct Forgotten;
+/// The log no longer contains the message.
+pub(super) struct Dropped;

@@ -1,8 +1,8 @@
-//! Connects the scripted producer to the host: maps each route to the room, with its refusals and close reasons. It
-//! must not know scenarios.
+//! Connects the scripted producer to the host: maps each route to the hub, with its refusals and close reasons. It
+//! does not depend on scenarios.
 //!
-//! Faults of the surfaces are hooks of the host: routes left open (`admit`), handshakes without an answer
-//! (`subscribe`), replies that reveal something (`receive`), no heartbeat (`policy`), a wrong manifest.
+//! Faults of the surfaces use hooks of the host: unprotected routes (`admit`), unanswered handshakes (`subscribe`),
+//! revealing replies (`receive`), a missing heartbeat (`policy`), a wrong manifest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use recount_aaep::wire::{ProducerManifest, Verbosity};
 use recount_aaep::{Kind as EventKind, Message};
 use recount_aaep_host::response::{challenge, empty, error, json, text};
 use recount_aaep_host::{
-    Close, Handshake, InUse, Pages, Place, Policy, Preflight, Problem, Producer, Rejected, Reply, Route,
-    Sockets, Source,
+    Close, Handshake, LegacySurface, Pages, Policy, Preflight, Problem, Producer, Rejected, Reply, Route,
+    Sockets, Source, StreamRoute,
 };
 use recount_world::Kind;
 use serde_json::{Value, json};
@@ -25,27 +25,27 @@ use tokio::net::TcpListener;
 
 use super::Fault;
 use super::feed::ScriptedFeed;
+use super::hub::{Hub, fresh_event};
 use super::identity::{AGENT, producer};
-use super::judge::{self, Judgement};
-use super::room::{Room, fresh_event};
+use super::messages::{self, MessageResult};
 use super::subscription::ProducerSurface;
 use crate::limits;
 
-/// Serves until the room is stopped.
-pub(super) fn serve(listener: TcpListener, room: Arc<Room>) {
-    let router = recount_aaep_host::service(Arc::new(ScriptedSurfaces::new(room.clone())));
+/// Serves until the hub is stopped.
+pub(super) fn serve(listener: TcpListener, hub: Arc<Hub>) {
+    let router = recount_aaep_host::service(Arc::new(ScriptedSurfaces::new(hub.clone())));
     let listener = listener.tap_io(|peer| {
         if peer.set_nodelay(true).is_err() {
             // The peer has left; serving it fails next.
         }
     });
-    let mut stopped = room.stopped.subscribe();
-    room.world.clone().tasks.spawn(Kind::Service, |mut shutdown| async move {
+    let mut stopped = hub.stopped.subscribe();
+    hub.world.clone().tasks.spawn(Kind::Service, |mut shutdown| async move {
         let over = {
-            let room = room.clone();
+            let hub = hub.clone();
             async move {
                 tokio::select! {
-                    () = shutdown.requested() => room.stop(),
+                    () = shutdown.requested() => hub.stop(),
                     _ = stopped.wait_for(|stopped| *stopped) => {}
                 }
             }
@@ -53,25 +53,25 @@ pub(super) fn serve(listener: TcpListener, room: Arc<Room>) {
         if axum::serve(listener, router).with_graceful_shutdown(over).await.is_err() {
             // Serving does not fail once it listens.
         }
-        room.served.send_replace(true);
+        hub.served.send_replace(true);
     });
 }
 
-/// The room as the host sees it.
+/// Implements the host's producer interface.
 struct ScriptedSurfaces {
-    room: Arc<Room>,
+    hub: Arc<Hub>,
     policy: Policy,
 }
 
 impl ScriptedSurfaces {
-    fn new(room: Arc<Room>) -> ScriptedSurfaces {
-        let heartbeat = Duration::from_millis(room.behaviour.heartbeat_ms);
+    fn new(hub: Arc<Hub>) -> ScriptedSurfaces {
+        let heartbeat = Duration::from_millis(hub.behaviour.heartbeat_ms);
         let policy = Policy {
-            in_use: Some(InUse { base: "", sessions: true }),
+            legacy: Some(LegacySurface { base: "", sessions: true }),
             manifest: true,
             message_bytes_max: limits::SCRIPTED_BODY_BYTES_MAX,
             write_bytes: 0,
-            heartbeat: (!room.is(Fault::HeartbeatMissing)).then_some(heartbeat),
+            heartbeat: (!hub.is(Fault::HeartbeatMissing)).then_some(heartbeat),
             sockets: Sockets::Strict { handshake_wait: None },
             closing,
             pages: Some(Pages {
@@ -81,64 +81,64 @@ impl ScriptedSurfaces {
                 preflight: Preflight::AtAnyPath,
             }),
         };
-        ScriptedSurfaces { room, policy }
+        ScriptedSurfaces { hub, policy }
     }
 
-    /// Whether a wrong producer forgets to ask for the token here.
+    /// Whether a fault skips the token check here.
     fn is_unguarded(&self, path: &str, query: &str) -> bool {
-        match self.room.behaviour.fault {
+        match self.hub.behaviour.fault {
             Some(Fault::EventsUnguarded) => path.ends_with("/events"),
             Some(Fault::RepliesUnguarded) => path.ends_with("/replies") || path.ends_with("/messages"),
             Some(Fault::SubscriptionIdAdmits) => {
                 let known = query.strip_prefix("subscription_id=");
-                known.is_some_and(|id| self.room.with(id, |_| ()).is_some())
+                known.is_some_and(|id| self.hub.with(id, |_| ()).is_some())
             }
             _ => false,
         }
     }
 
-    fn open_room(&self, last: Option<&str>) -> Option<ScriptedFeed> {
-        let room = &self.room;
-        let resumed = last.filter(|id| !id.is_empty()).and_then(|last| room.resume(last));
+    fn open_legacy(&self, last: Option<&str>) -> Option<ScriptedFeed> {
+        let hub = &self.hub;
+        let resumed = last.filter(|id| !id.is_empty()).and_then(|last| hub.resume(last));
         if let Some((id, at)) = resumed {
-            return ScriptedFeed::open(room, &id, at, false);
+            return ScriptedFeed::open(hub, &id, at, false);
         }
-        let id = match room.expected() {
+        let id = match hub.reserved_stream() {
             Some(id) => id,
             None => {
-                let id = room.open(ProducerSurface::Legacy, room.implied())?;
-                room.catch_up(&id);
+                let id = hub.open(ProducerSurface::Legacy, hub.default_terms())?;
+                hub.catch_up(&id);
                 id
             }
         };
-        ScriptedFeed::open(room, &id, 0, false)
+        ScriptedFeed::open(hub, &id, 0, false)
     }
 
-    fn open_room_socket(&self) -> Option<ScriptedFeed> {
-        let id = self.room.open(ProducerSurface::LegacySocket, self.room.implied())?;
-        self.room.catch_up(&id);
-        ScriptedFeed::open(&self.room, &id, 0, false)
+    fn open_legacy_socket(&self) -> Option<ScriptedFeed> {
+        let id = self.hub.open(ProducerSurface::LegacySocket, self.hub.default_terms())?;
+        self.hub.catch_up(&id);
+        ScriptedFeed::open(&self.hub, &id, 0, false)
     }
 
     fn open_subscription(&self, id: &str, last: Option<&str>) -> Option<ScriptedFeed> {
-        let room = &self.room;
+        let hub = &self.hub;
         let last = last.filter(|id| !id.is_empty());
-        let (surface, at, end) = room.with(id, |sub| {
-            let known = last.map(|last| sub.behind(last, &mut || fresh_event(&room.world)));
+        let (surface, at, end) = hub.with(id, |sub| {
+            let known = last.map(|last| sub.position_after(last, &mut || fresh_event(&hub.world)));
             (sub.surface, known.unwrap_or_else(|| Some(sub.seen())), sub.end())
         })?;
         if surface != ProducerSurface::Versioned {
             return None;
         }
         if at.is_none() {
-            // The event it names is forgotten: it gets a summary, and goes on from there.
-            room.remind(id);
+            // The named event was dropped: send the current state, and continue from there.
+            hub.remind(id);
         }
-        ScriptedFeed::open(room, id, at.unwrap_or(end), true)
+        ScriptedFeed::open(hub, id, at.unwrap_or(end), true)
     }
 }
 
-/// The reasons of this producer; without a place a connection ends without a close frame.
+/// The close reasons of this producer; without one, a connection ends without a close frame.
 fn closing(why: Close) -> Option<(u16, &'static str)> {
     let (code, reason) = why.frame();
     match why {
@@ -147,7 +147,7 @@ fn closing(why: Close) -> Option<(u16, &'static str)> {
         Close::Rejected => Some((code, "rejected")),
         Close::NotText => Some((code, "frames are text")),
         Close::NoHandshake
-        | Close::Asked
+        | Close::Requested
         | Close::Unauthenticated
         | Close::Denied
         | Close::Shutdown
@@ -166,7 +166,7 @@ impl Producer for ScriptedSurfaces {
     }
 
     fn admit(&self, request: &Parts) -> Result<(), Box<Response>> {
-        let Some(token) = &self.room.behaviour.token else { return Ok(()) };
+        let Some(token) = &self.hub.behaviour.token else { return Ok(()) };
         let (path, query) = (request.uri.path(), request.uri.query().unwrap_or_default());
         let shown = request.headers.get(header::AUTHORIZATION).and_then(|shown| shown.to_str().ok());
         if request.method == Method::OPTIONS
@@ -190,7 +190,7 @@ impl Producer for ScriptedSurfaces {
 
     async fn subscribe(&self, (): &(), request: &str, on_socket: bool) -> Handshake {
         let surface = if on_socket { ProducerSurface::Socket } else { ProducerSurface::Versioned };
-        let opened = judge::handshake(&self.room, request, surface);
+        let opened = messages::handshake(&self.hub, request, surface);
         let mut rejected = Rejected { status: StatusCode::BAD_REQUEST, retry_after_seconds: None };
         if let Some(code) = opened.code {
             rejected = Rejected::from(&Refusal::new(code, ""));
@@ -201,50 +201,60 @@ impl Producer for ScriptedSurfaces {
         Handshake { text: opened.text, result: opened.subscription.ok_or(rejected) }
     }
 
-    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<ScriptedFeed, Problem> {
-        match place {
-            Place::Room => self.open_room(last).ok_or(Problem::Full),
-            Place::RoomSocket => self.open_room_socket().ok_or(Problem::Full),
-            Place::Subscription(id) => self.open_subscription(id, last).ok_or(Problem::SubscriptionUnknown),
-            Place::Socket(id) => id
-                .and_then(|id| ScriptedFeed::open(&self.room, id, 0, true))
+    async fn open(
+        &self,
+        (): &(),
+        route: StreamRoute<'_>,
+        last: Option<&str>,
+    ) -> Result<ScriptedFeed, Problem> {
+        match route {
+            StreamRoute::Legacy => self.open_legacy(last).ok_or(Problem::Full),
+            StreamRoute::LegacySocket => self.open_legacy_socket().ok_or(Problem::Full),
+            StreamRoute::Subscription(id) => {
+                self.open_subscription(id, last).ok_or(Problem::SubscriptionUnknown)
+            }
+            StreamRoute::Socket(id) => id
+                .and_then(|id| ScriptedFeed::open(&self.hub, id, 0, true))
                 .ok_or(Problem::SubscriptionUnknown),
         }
     }
 
-    async fn knows(&self, (): &(), subscription: &str) -> bool {
-        self.room.with(subscription, |sub| sub.surface) == Some(ProducerSurface::Versioned)
+    async fn has_subscription(&self, (): &(), subscription: &str) -> bool {
+        self.hub.with(subscription, |sub| sub.surface) == Some(ProducerSurface::Versioned)
     }
 
     async fn receive(&self, (): &(), source: Source<'_, ScriptedFeed>, text: &str) -> Reply {
         let (place, on_socket) = match source {
             Source::Sessions => return self.start_session(text),
-            Source::Messages => (judge::Place::Messages, false),
-            Source::Replies => (judge::Place::Replies, false),
+            Source::Messages => (messages::MessageSource::Messages, false),
+            Source::Replies => (messages::MessageSource::Replies, false),
             Source::Socket(feed) => (
-                judge::Place::Socket { subscription: feed.subscription(), strict: feed.is_versioned() },
+                messages::MessageSource::Socket {
+                    subscription: feed.subscription(),
+                    strict: feed.is_versioned(),
+                },
                 true,
             ),
         };
-        reply_of(judge::hear(&self.room, text, place), on_socket)
+        reply_of(messages::receive_message(&self.hub, text, place), on_socket)
     }
 
     fn health(&self) -> Value {
-        let subscriptions = self.room.lock().subscriptions.iter().filter(|sub| sub.attached).count();
+        let subscriptions = self.hub.lock().subscriptions.iter().filter(|sub| sub.attached).count();
         json!({"status": "ok", "agent_id": AGENT, "subscriptions": subscriptions})
     }
 
     fn manifest(&self, (): &()) -> Option<String> {
-        (!self.room.is(Fault::ManifestMissing)).then(|| manifest(&self.room))
+        (!self.hub.is(Fault::ManifestMissing)).then(|| manifest(&self.hub))
     }
 
     fn refusal(&self, problem: Problem, route: Route) -> Response {
         match problem {
             Problem::NotFound | Problem::SubscriptionUnknown => empty(StatusCode::NOT_FOUND),
             Problem::Full | Problem::Unavailable => empty(StatusCode::SERVICE_UNAVAILABLE),
-            // What is no text is no handshake either, and is rejected like one that cannot be read.
+            // A body that is not text is rejected like an unreadable handshake.
             Problem::NotText if route == Route::Subscriptions => {
-                let opened = judge::handshake(&self.room, "", ProducerSurface::Versioned);
+                let opened = messages::handshake(&self.hub, "", ProducerSurface::Versioned);
                 opened
                     .text
                     .map_or_else(|| empty(StatusCode::NO_CONTENT), |text| json(StatusCode::BAD_REQUEST, text))
@@ -265,37 +275,39 @@ impl Producer for ScriptedSurfaces {
 }
 
 impl ScriptedSurfaces {
-    /// `{"user_message": …}` starts a session, too.
+    /// `{"user_message": …}` also starts a session.
     fn start_session(&self, text: &str) -> Reply {
         let request = serde_json::from_str::<Value>(text).unwrap_or_default();
         let verdict = match request.get("user_message").and_then(Value::as_str) {
-            Some(text) => judge::begin(&self.room, text).map_or(Judgement::Full, Judgement::Began),
-            None => Judgement::Malformed,
+            Some(text) => {
+                messages::begin(&self.hub, text).map_or(MessageResult::Full, MessageResult::Started)
+            }
+            None => MessageResult::Malformed,
         };
         reply_of(verdict, false)
     }
 }
 
-fn reply_of(verdict: Judgement, on_socket: bool) -> Reply {
+fn reply_of(verdict: MessageResult, on_socket: bool) -> Reply {
     match verdict {
-        Judgement::Taken => Reply::Taken,
-        Judgement::Began(session) => {
+        MessageResult::Accepted => Reply::Accepted,
+        MessageResult::Started(session) => {
             Reply::Started(json!({"status": "started", "session_id": session}).to_string())
         }
-        Judgement::Full => Reply::Response(empty(StatusCode::TOO_MANY_REQUESTS)),
-        Judgement::Answer(text) => Reply::Answer(text),
-        Judgement::Malformed => Reply::Refused(Problem::Malformed),
-        Judgement::Refused(why) if on_socket => {
-            Reply::Answer(json!({"error": "invalid_token", "message": why}).to_string())
+        MessageResult::Full => Reply::Response(empty(StatusCode::TOO_MANY_REQUESTS)),
+        MessageResult::Response(text) => Reply::Message(text),
+        MessageResult::Malformed => Reply::Refused(Problem::Malformed),
+        MessageResult::Refused(why) if on_socket => {
+            Reply::Message(json!({"error": "invalid_token", "message": why}).to_string())
         }
-        Judgement::Refused(why) => Reply::Response(error(StatusCode::BAD_REQUEST, "invalid_token", why)),
+        MessageResult::Refused(why) => Reply::Response(error(StatusCode::BAD_REQUEST, "invalid_token", why)),
     }
 }
 
-fn manifest(room: &Room) -> String {
+fn manifest(hub: &Hub) -> String {
     let transports = vec!["sse".to_owned(), "websocket".to_owned()];
-    let agent = if room.is(Fault::ManifestUntrue) { "another-agent" } else { AGENT };
-    let mut manifest = ProducerManifest::new(agent, (1..=room.behaviour.level).collect(), transports);
+    let agent = if hub.is(Fault::ManifestUntrue) { "another-agent" } else { AGENT };
+    let mut manifest = ProducerManifest::new(agent, (1..=hub.behaviour.level).collect(), transports);
     let producer = producer();
     (manifest.agent_version, manifest.agent_name) = (producer.agent_version, producer.agent_name);
     manifest.languages_supported = vec!["en-US".into()];

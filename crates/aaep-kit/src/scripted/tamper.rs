@@ -1,5 +1,5 @@
-//! Makes right output wrong, in one place for each fault: events as JSON after the builder, which builds only right
-//! ones, and answers to handshakes. It is called only with a fault.
+//! Applies faults to correct output: events as JSON after the builder, which builds only correct ones, and responses
+//! to handshakes. Called only with a fault.
 
 use recount_aaep::wire::{Boundary, Capabilities, EventId};
 use serde_json::{Map, Value, json};
@@ -9,31 +9,31 @@ use crate::limits;
 
 type Object = Map<String, Value>;
 
-/// What is remembered of one session on one subscription.
+/// State of one session on one subscription.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct TamperState {
     /// Events so far.
     count: u64,
     /// Pieces of output so far, and their bytes.
     pieces: u64,
     bytes: u64,
     last_id: Option<Value>,
-    /// What comes later than it should.
+    /// Events that are sent later than they should be.
     kept: Vec<Object>,
 }
 
-/// The event as it goes out: altered, with others, or not at all.
+/// The events to send: altered, multiplied, or none.
 pub(super) fn event(
     fault: Fault,
     mut event: Object,
-    memory: &mut Memory,
+    tamper_state: &mut TamperState,
     fresh: &mut dyn FnMut() -> EventId,
 ) -> Vec<Object> {
-    memory.count += 1;
+    tamper_state.count += 1;
     let name = event.get("type").and_then(Value::as_str).unwrap_or_default();
     let name = name.strip_prefix("aaep:agent.").unwrap_or_default().to_owned();
     if name == "output.streaming" {
-        memory.pieces += 1;
+        tamper_state.pieces += 1;
     }
     let again = |event: &Object, fresh: &mut dyn FnMut() -> EventId| {
         let mut twin = event.clone();
@@ -43,10 +43,12 @@ pub(super) fn event(
     match (fault, name.as_str()) {
         (Fault::StartMissing, "session.started")
         | (Fault::EndMissing, "session.completed" | "session.errored")
-        | (Fault::StatesUntold, "state.changed")
+        | (Fault::StatesMissing, "state.changed")
         | (Fault::ToolUncompleted, "tool.completed")
-        | (Fault::HandoffUntold, "handoff.requested") => return Vec::new(),
-        (Fault::ToolTimeoutUntold, "tool.completed") if event.get("status") == Some(&json!("timeout")) => {
+        | (Fault::HandoffMissing, "handoff.requested") => return Vec::new(),
+        (Fault::ToolTimeoutUnreported, "tool.completed")
+            if event.get("status") == Some(&json!("timeout")) =>
+        {
             return Vec::new();
         }
         (Fault::StartTwice, "session.started")
@@ -54,7 +56,7 @@ pub(super) fn event(
             let twin = again(&event, fresh);
             return vec![event, twin];
         }
-        (Fault::EventBehindEnd, "session.completed" | "session.errored") => {
+        (Fault::EventAfterEnd, "session.completed" | "session.errored") => {
             let mut after_end = again(&event, fresh);
             after_end.retain(|name, _| ENVELOPE.contains(&name.as_str()));
             after_end.insert("urgency".into(), "background".into());
@@ -64,20 +66,20 @@ pub(super) fn event(
             return vec![event, after_end];
         }
         (Fault::ToolCompletedFirst, "tool.invoked") => {
-            memory.kept.push(event);
+            tamper_state.kept.push(event);
             return Vec::new();
         }
         (Fault::ToolCompletedFirst, "tool.completed") => {
-            return std::iter::once(event).chain(memory.kept.drain(..)).collect();
+            return std::iter::once(event).chain(tamper_state.kept.drain(..)).collect();
         }
         (Fault::ToolCompletedLate, "tool.completed") => {
-            memory.kept.push(event);
+            tamper_state.kept.push(event);
             return Vec::new();
         }
         (Fault::ToolCompletedLate, "state.changed" | "session.completed") => {
-            // The first is the state after_end the tool; were there none, it would be lost at the end.
+            // The first is the state after the tool; without it, the event would be lost at the end.
             let state = name == "state.changed";
-            let mut both = std::mem::take(&mut memory.kept);
+            let mut both = std::mem::take(&mut tamper_state.kept);
             both.insert(if state { 0 } else { both.len() }, event);
             return both;
         }
@@ -96,12 +98,12 @@ pub(super) fn event(
             }
             return vec![event, after_end];
         }
-        _ => alter(fault, &name, &mut event, memory),
+        _ => alter(fault, &name, &mut event, tamper_state),
     }
     vec![event]
 }
 
-/// The fields that every event shares.
+/// The fields that every event has.
 const ENVELOPE: &[&str] = &[
     "@context",
     "aaep_version",
@@ -115,8 +117,8 @@ const ENVELOPE: &[&str] = &[
     "localization_hints",
 ];
 
-/// Alters the event itself.
-fn alter(fault: Fault, name: &str, event: &mut Object, memory: &mut Memory) {
+/// Alters fields of single event types.
+fn alter(fault: Fault, name: &str, event: &mut Object, tamper_state: &mut TamperState) {
     let goes_on = event.get("complete") == Some(&Value::Bool(false));
     let mut set = |field: &str, value: Value| {
         event.insert(field.to_owned(), value);
@@ -133,22 +135,22 @@ fn alter(fault: Fault, name: &str, event: &mut Object, memory: &mut Memory) {
         | (Fault::QuestionNotCritical, "awaiting.clarification")
         | (Fault::HandoffNotCritical, "handoff.requested") => set("urgency", json!("normal")),
         (Fault::ErrorCategoryUnknown, "session.errored") => set("error_category", json!("network")),
-        (Fault::StateFirst, "state.changed") if memory.last_id.is_none() => {
+        (Fault::StateFirst, "state.changed") if tamper_state.last_id.is_none() => {
             set("from_state", json!("thinking"));
-            memory.last_id = Some(Value::Null);
+            tamper_state.last_id = Some(Value::Null);
         }
         (Fault::StateChainBroken, "state.changed") => {
-            if memory.last_id.replace(Value::Null).is_some() {
+            if tamper_state.last_id.replace(Value::Null).is_some() {
                 set("from_state", json!("pondering"));
             }
         }
         (Fault::ToolIdsDiffer, "tool.completed") => set("tool_call_id", json!("call_another")),
         (Fault::ToolRenamed, "tool.completed") => set("tool", json!("another_tool")),
         (Fault::PositionInBytes, "output.streaming") => {
-            set("position", memory.bytes.into());
-            memory.bytes += text_of(event, "chunk").len() as u64;
+            set("position", tamper_state.bytes.into());
+            tamper_state.bytes += text_of(event, "chunk").len() as u64;
         }
-        (Fault::PositionFalls, "output.streaming") if memory.pieces.is_multiple_of(3) => {
+        (Fault::PositionFalls, "output.streaming") if tamper_state.pieces.is_multiple_of(3) => {
             set("position", json!(0))
         }
         (Fault::OutputLeftOpen, "output.streaming") => set("complete", json!(false)),
@@ -169,15 +171,15 @@ fn alter(fault: Fault, name: &str, event: &mut Object, memory: &mut Memory) {
                 event.insert("chunk".into(), wrong.into());
             }
         }
-        _ => alter_any(fault, name, event, memory),
+        _ => alter_any(fault, name, event, tamper_state),
     }
 }
 
-/// Alters what many events share.
-fn alter_any(fault: Fault, name: &str, event: &mut Object, memory: &mut Memory) {
+/// Alters fields that many events share.
+fn alter_any(fault: Fault, name: &str, event: &mut Object, tamper_state: &mut TamperState) {
     let left_out = match fault {
         Fault::ContextMissing => "@context",
-        Fault::LanguageUnsaid => "localization_hints",
+        Fault::LanguageMissing => "localization_hints",
         Fault::SummaryMissing if name == "state.changed" => "summary_normal",
         Fault::HintMissing => "coalesce_hint",
         _ => "",
@@ -193,17 +195,17 @@ fn alter_any(fault: Fault, name: &str, event: &mut Object, memory: &mut Memory) 
             let id = text_of(event, "event_id").replace("evt_", "evt_a-");
             event.insert("event_id".into(), id.into());
         }
-        Fault::EventIdRepeated => match memory.last_id.take() {
+        Fault::EventIdRepeated => match tamper_state.last_id.take() {
             Some(id) => {
                 event.insert("event_id".into(), id);
             }
-            None => memory.last_id = event.get("event_id").cloned(),
+            None => tamper_state.last_id = event.get("event_id").cloned(),
         },
         Fault::TimestampForm => {
             let moment = text_of(event, "timestamp").trim_end_matches('Z').to_owned();
             event.insert("timestamp".into(), moment.into());
         }
-        Fault::TimestampFalls if memory.count.is_multiple_of(3) => {
+        Fault::TimestampFalls if tamper_state.count.is_multiple_of(3) => {
             let moment = recount_aaep::wire::Timestamp::new(text_of(event, "timestamp"));
             let earlier = moment.map(|moment| moment.millis() - limits::SCRIPTED_BACK_MS);
             if let Ok(earlier) = earlier {
@@ -219,12 +221,12 @@ fn text_of<'o>(object: &'o Object, field: &str) -> &'o str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The number of an event that has this place on its subscription.
-pub(super) fn number(fault: Fault, place: u64) -> u64 {
-    if fault == Fault::SequenceFromOne { place + 1 } else { place }
+/// The sequence number of the event at this position.
+pub(super) fn number(fault: Fault, position: u64) -> u64 {
+    if fault == Fault::SequenceFromOne { position + 1 } else { position }
 }
 
-/// The text as it goes out.
+/// The text to send.
 pub(super) fn text(fault: Fault, mut text: String) -> String {
     if fault == Fault::LargeEventsCut && text.len() > limits::SCRIPTED_CUT_ABOVE_BYTES {
         text.truncate(text.floor_char_boundary(limits::SCRIPTED_CUT_BYTES));
@@ -232,7 +234,7 @@ pub(super) fn text(fault: Fault, mut text: String) -> String {
     text
 }
 
-/// A request as it is judged: altered where the answer must be another one.
+/// A request as it is evaluated: altered if the fault needs another response.
 pub(super) fn request(fault: Fault, text: &str) -> Option<String> {
     let mut request: Value = serde_json::from_str(text).ok()?;
     match fault {
@@ -245,7 +247,7 @@ pub(super) fn request(fault: Fault, text: &str) -> Option<String> {
     Some(request.to_string())
 }
 
-/// `subscription.accepted` as it goes out, for what was asked.
+/// The `subscription.accepted` to send for a request.
 pub(super) fn accepted(fault: Fault, requested: &Capabilities, text: String) -> String {
     let Ok(mut answer) = serde_json::from_str::<Value>(&text) else { return text };
     let Some(honoured) = answer.get_mut("honored_capabilities").and_then(Value::as_object_mut) else {
@@ -296,8 +298,8 @@ pub(super) fn accepted(fault: Fault, requested: &Capabilities, text: String) -> 
     answer.to_string()
 }
 
-/// What events are really held to, where it is not what was asked for.
-pub(super) fn held_to(fault: Fault, requested: &Capabilities) -> Option<Capabilities> {
+/// The terms that are actually applied, if they differ from the requested ones.
+pub(super) fn applied_terms(fault: Fault, requested: &Capabilities) -> Option<Capabilities> {
     let mut held = requested.clone();
     match fault {
         Fault::RateIgnored | Fault::RateInWindows => held.max_events_per_second = None,

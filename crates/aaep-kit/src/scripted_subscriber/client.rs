@@ -1,4 +1,4 @@
-//! Connections of the scripted subscriber: handshake, stream or socket, replies, reconnecting and closing. `mind`
+//! Connections of the scripted subscriber: handshake, stream or socket, replies, reconnecting and closing. `reactions`
 //! decides what messages mean.
 
 use std::future::Future;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use super::mind::{Mind, Reaction, handshake};
+use super::reactions::{Reaction, Reactions, handshake};
 use super::{Fault, Replies, SubscriberBehaviour, SubscriberError, SubscriberSurface};
 use crate::limits;
 
@@ -23,22 +23,22 @@ pub(super) struct Client<'a> {
     base: String,
     behaviour: SubscriberBehaviour,
     http: reqwest::Client,
-    mind: Mind,
+    reactions: Reactions,
     last_event_id: String,
-    /// For a fault: how often the terms were asked for.
+    /// For a fault: how often the terms were requested.
     requests: u32,
 }
 
-/// Why a connection is over, or did not come about.
-enum Over {
+/// Why a connection ended or could not be opened.
+enum Disconnect {
     Stopped,
-    /// It broke off; come again after a pause.
+    /// It broke; reconnect after a pause.
     Cut,
-    /// Come again after so long.
+    /// Reconnect after this long.
     After(Duration),
-    /// The subscription is not known any more, so another one is asked for at once.
-    Anew,
-    Ended(SubscriberError),
+    /// The subscription is unknown, so request another one at once.
+    Resubscribe,
+    Failed(SubscriberError),
 }
 
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
@@ -58,8 +58,8 @@ impl<'a> Client<'a> {
         let http = crate::conformance::subscriber::push::client(None)
             .map_err(|why| SubscriberError(format!("no client for `{url}`: {why}")))?;
         let base = url.trim_end_matches('/').to_owned();
-        let mind = Mind::new(behaviour.clone());
-        Ok(Client { world, base, behaviour, http, mind, last_event_id: String::new(), requests: 0 })
+        let reactions = Reactions::new(behaviour.clone());
+        Ok(Client { world, base, behaviour, http, reactions, last_event_id: String::new(), requests: 0 })
     }
 
     fn is(&self, fault: Fault) -> bool {
@@ -76,28 +76,28 @@ impl<'a> Client<'a> {
                 () = &mut stop => return Ok(()),
             };
             let over = match connected {
-                Ok(mut line) => {
+                Ok(mut source) => {
                     (pause, was_connected) = (limits::SCRIPT_PAUSE, true);
-                    let over = self.follow(&mut line, stop.as_mut()).await;
-                    if let Over::Stopped = over {
-                        self.close(&mut line).await;
+                    let over = self.follow(&mut source, stop.as_mut()).await;
+                    if let Disconnect::Stopped = over {
+                        self.close(&mut source).await;
                     }
-                    self.mind.cut();
+                    self.reactions.cut();
                     over
                 }
                 Err(over) => over,
             };
             let wait = match over {
-                Over::Stopped => return Ok(()),
-                Over::Ended(why) => return Err(why),
-                Over::Cut if was_connected && self.is(Fault::EndsAtCut) => {
+                Disconnect::Stopped => return Ok(()),
+                Disconnect::Failed(why) => return Err(why),
+                Disconnect::Cut if was_connected && self.is(Fault::EndsAtCut) => {
                     return Err(SubscriberError("the connection was cut".into()));
                 }
-                Over::Anew => Duration::ZERO,
-                Over::After(_) if self.is(Fault::StormsWhenRejected) => Duration::ZERO,
-                Over::After(after) => after,
-                Over::Cut if self.is(Fault::StormsWhenDown) => Duration::ZERO,
-                Over::Cut => {
+                Disconnect::Resubscribe => Duration::ZERO,
+                Disconnect::After(_) if self.is(Fault::StormsWhenRejected) => Duration::ZERO,
+                Disconnect::After(after) => after,
+                Disconnect::Cut if self.is(Fault::StormsWhenDown) => Duration::ZERO,
+                Disconnect::Cut => {
                     let wait = pause;
                     pause = (pause * 2).min(limits::SCRIPT_PAUSE_MAX);
                     wait
@@ -146,39 +146,39 @@ impl<'a> Client<'a> {
         }
     }
 
-    async fn connect(&mut self) -> Result<EventSource, Over> {
+    async fn connect(&mut self) -> Result<EventSource, Disconnect> {
         match self.surface() {
             SubscriberSurface::Versioned => {
-                if self.mind.subscription.is_none() {
+                if self.reactions.subscription.is_none() {
                     self.subscribe().await?;
                 }
-                let id = self.mind.subscription.clone().unwrap_or_default();
+                let id = self.reactions.subscription.clone().unwrap_or_default();
                 let opened = self.stream(&format!("/aaep/v1/events?subscription_id={id}")).await;
-                if let Err(Over::Anew) = opened {
-                    self.mind.subscription = None;
+                if let Err(Disconnect::Resubscribe) = opened {
+                    self.reactions.subscription = None;
                 }
                 opened
             }
             SubscriberSurface::LegacyBare => self.stream("/events").await,
             SubscriberSurface::Legacy => {
-                let line = self.stream("/events").await?;
+                let source = self.stream("/events").await?;
                 let request = self.request();
-                self.post("/messages", &request, true).await.map_err(|_| Over::Cut)?;
-                Ok(line)
+                self.post("/messages", &request, true).await.map_err(|_| Disconnect::Cut)?;
+                Ok(source)
             }
             SubscriberSurface::Socket => self.socket().await,
         }
     }
 
     /// The handshake of the versioned surface.
-    async fn subscribe(&mut self) -> Result<(), Over> {
+    async fn subscribe(&mut self) -> Result<(), Disconnect> {
         let request = self.request();
-        let text = self.post("/aaep/v1/subscriptions", &request, true).await.map_err(|_| Over::Cut)?;
+        let text = self.post("/aaep/v1/subscriptions", &request, true).await.map_err(|_| Disconnect::Cut)?;
         let answer: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
         self.answered(handshake(&answer).unwrap_or(Reaction::Nothing))
     }
 
-    fn answered(&mut self, answer: Reaction) -> Result<(), Over> {
+    fn answered(&mut self, answer: Reaction) -> Result<(), Disconnect> {
         match answer {
             Reaction::Accepted(accepted) => {
                 let id = accepted.get("subscription_id").and_then(Value::as_str).map(str::to_owned);
@@ -186,36 +186,37 @@ impl<'a> Client<'a> {
                 self.requests += 1;
                 let lower = rate.as_u64() < Some(limits::SCRIPT_EVENTS_PER_SECOND);
                 if self.is(Fault::WantsItsTerms) && lower && self.requests <= limits::SCRIPT_ASKS {
-                    return Err(Over::Anew);
+                    return Err(Disconnect::Resubscribe);
                 }
-                self.mind.subscription = id;
+                self.reactions.subscription = id;
                 Ok(())
             }
-            Reaction::Rejected(after) => Err(Over::After(after)),
-            _ => Err(Over::Cut),
+            Reaction::Rejected(after) => Err(Disconnect::After(after)),
+            _ => Err(Disconnect::Cut),
         }
     }
 
-    async fn stream(&mut self, path: &str) -> Result<EventSource, Over> {
+    async fn stream(&mut self, path: &str) -> Result<EventSource, Disconnect> {
         let mut request = self.http.get(format!("{}{path}", self.base));
         request = self.entitled(request).header(header::ACCEPT, recount_transport::sse::MEDIA_TYPE);
         if !self.last_event_id.is_empty() && !self.is(Fault::ResumesNowhere) {
             request = request.header("last-event-id", self.last_event_id.as_str());
         }
-        let response = request.send().await.map_err(|_| Over::Cut)?;
+        let response = request.send().await.map_err(|_| Disconnect::Cut)?;
         match response.status() {
             status if status.is_success() => {
                 let decoder = Decoder::with_limits(limits::MESSAGE_BYTES_MAX, limits::MESSAGE_BYTES_MAX);
                 Ok(EventSource::Stream(Box::pin(response.bytes_stream()), Box::new(decoder)))
             }
-            http::StatusCode::NOT_FOUND => Err(Over::Anew),
-            _ => Err(Over::Cut),
+            http::StatusCode::NOT_FOUND => Err(Disconnect::Resubscribe),
+            _ => Err(Disconnect::Cut),
         }
     }
 
-    async fn socket(&mut self) -> Result<EventSource, Over> {
-        let ended =
-            |why: &dyn std::fmt::Display| Over::Ended(SubscriberError(format!("no socket address: {why}")));
+    async fn socket(&mut self) -> Result<EventSource, Disconnect> {
+        let ended = |why: &dyn std::fmt::Display| {
+            Disconnect::Failed(SubscriberError(format!("no socket address: {why}")))
+        };
         let url = format!("{}/aaep/v1/ws", self.base.replacen("http", "ws", 1));
         let mut request = url.into_client_request().map_err(|why| ended(&why))?;
         let protocol = http::HeaderValue::from_static("aaep.v1");
@@ -225,9 +226,9 @@ impl<'a> Client<'a> {
                 http::HeaderValue::from_str(&format!("Bearer {token}")).map_err(|why| ended(&why))?;
             request.headers_mut().insert(header::AUTHORIZATION, bearer);
         }
-        let (mut socket, _) = tokio_tungstenite::connect_async(request).await.map_err(|_| Over::Cut)?;
+        let (mut socket, _) = tokio_tungstenite::connect_async(request).await.map_err(|_| Disconnect::Cut)?;
         let ask = Message::Text(self.request().to_string().into());
-        socket.send(ask).await.map_err(|_| Over::Cut)?;
+        socket.send(ask).await.map_err(|_| Disconnect::Cut)?;
         loop {
             match socket.next().await {
                 Some(Ok(Message::Text(text))) => {
@@ -235,53 +236,59 @@ impl<'a> Client<'a> {
                     self.answered(handshake(&answer).unwrap_or(Reaction::Nothing))?;
                     return Ok(EventSource::Socket(Box::new(socket)));
                 }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Over::Cut),
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Disconnect::Cut),
                 Some(Ok(_)) => {}
             }
         }
     }
 
-    /// Hears and answers until the line is over.
-    async fn follow(&mut self, line: &mut EventSource, mut stop: Pin<&mut impl Future<Output = ()>>) -> Over {
+    /// Receives and answers messages until the connection ends.
+    async fn follow(
+        &mut self,
+        source: &mut EventSource,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Disconnect {
         loop {
-            let due = self.mind.next_due();
+            let due = self.reactions.next_due();
+            let reply_is_due =
+                async { tokio::time::sleep_until(due.unwrap_or_else(recount_world::moment)).await };
             let texts = tokio::select! {
-                texts = hear(line, self.behaviour.fault) => match texts {
+                texts = receive(source, self.behaviour.fault) => match texts {
                     Some(texts) => texts,
-                    None => return Over::Cut,
+                    None => return Disconnect::Cut,
                 },
-                () = async { tokio::time::sleep_until(due.unwrap_or_else(recount_world::moment)).await }, if due.is_some() => Vec::new(),
-                () = &mut stop => return Over::Stopped,
+                () = reply_is_due, if due.is_some() => Vec::new(),
+                () = &mut stop => return Disconnect::Stopped,
             };
             for (id, text) in texts {
                 if let Some(id) = id {
                     self.last_event_id = id;
                 }
-                match self.mind.hear(&text, recount_world::moment(), self.world.clock.now_ms()) {
+                match self.reactions.handle(&text, recount_world::moment(), self.world.clock.now_ms()) {
                     Reaction::Nothing => {}
                     accepted @ Reaction::Accepted(_) => {
                         if let Err(over) = self.answered(accepted) {
                             return over;
                         }
                     }
-                    Reaction::Rejected(after) => return Over::After(after),
+                    Reaction::Rejected(after) => return Disconnect::After(after),
                     Reaction::Closed => {
-                        self.mind.subscription = None;
-                        return Over::After(limits::SCRIPT_PAUSE_MAX);
+                        self.reactions.subscription = None;
+                        return Disconnect::After(limits::SCRIPT_PAUSE_MAX);
                     }
-                    Reaction::Ends(why) => return Over::Ended(SubscriberError(why)),
+                    Reaction::Ends(why) => return Disconnect::Failed(SubscriberError(why)),
                 }
             }
-            for reply in self.mind.due(recount_world::moment()) {
-                if self.send(line, &reply).await.is_err() {
-                    return Over::Cut;
+            for reply in self.reactions.due(recount_world::moment()) {
+                if self.send(source, &reply).await.is_err() {
+                    return Disconnect::Cut;
                 }
             }
         }
     }
 
-    async fn send(&self, line: &mut EventSource, message: &Value) -> Result<(), ()> {
-        if let EventSource::Socket(socket) = line {
+    async fn send(&self, source: &mut EventSource, message: &Value) -> Result<(), ()> {
+        if let EventSource::Socket(socket) = source {
             return socket.send(Message::Text(message.to_string().into())).await.map_err(|_| ());
         }
         let path =
@@ -300,9 +307,9 @@ impl<'a> Client<'a> {
         response.text().await.map_err(|_| ())
     }
 
-    /// Says that it goes.
-    async fn close(&mut self, line: &mut EventSource) {
-        let Some(id) = self.mind.subscription.clone() else { return };
+    /// Sends a close message.
+    async fn close(&mut self, source: &mut EventSource) {
+        let Some(id) = self.reactions.subscription.clone() else { return };
         let id = if self.is(Fault::ClosesOther) { "sub_other".to_owned() } else { id };
         let close = json!({
             "type": "subscription.close",
@@ -311,22 +318,21 @@ impl<'a> Client<'a> {
             "reason_message": "The subscriber was told to end.",
         });
         if !self.is(Fault::LeavesSilently) {
-            // The producer may be gone, too.
-            self.send(line, &close).await.ok();
+            // The producer may have ended, too.
+            self.send(source, &close).await.ok();
         }
-        if let EventSource::Socket(socket) = line {
+        if let EventSource::Socket(socket) = source {
             (**socket).close(None).await.ok();
-            // Read to the end: who lets go of a connection on which something lies unread resets it, and with it what
-            // was said last.
+            // Read to the end: closing a socket with unread data resets it, which can drop the last message sent.
             let rest = async { while let Some(Ok(_)) = socket.next().await {} };
             tokio::time::timeout(limits::SCRIPT_PARTING, rest).await.ok();
         }
     }
 }
 
-/// What comes next on a line, with its ids; `None` when the line is over.
-async fn hear(line: &mut EventSource, fault: Option<Fault>) -> Option<Vec<(Option<String>, String)>> {
-    match line {
+/// The next messages of a connection with their ids; `None` at its end.
+async fn receive(source: &mut EventSource, fault: Option<Fault>) -> Option<Vec<(Option<String>, String)>> {
+    match source {
         EventSource::Socket(socket) => loop {
             match socket.next().await? {
                 Ok(Message::Text(text)) => return Some(vec![(None, text.as_str().to_owned())]),
@@ -337,7 +343,7 @@ async fn hear(line: &mut EventSource, fault: Option<Fault>) -> Option<Vec<(Optio
         EventSource::Stream(bodies, decoder) => loop {
             let chunk = bodies.next().await?.ok()?;
             if fault == Some(Fault::ReadsWrites) {
-                // Each piece is read as if nothing came before it.
+                // Read each piece as if nothing came before it.
                 **decoder = Decoder::with_limits(limits::MESSAGE_BYTES_MAX, limits::MESSAGE_BYTES_MAX);
             }
             decoder.feed(&chunk).ok()?;

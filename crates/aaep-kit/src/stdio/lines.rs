@@ -1,4 +1,4 @@
-//! Reads lines of bounded length. A longer line is passed over whole. See [`InputLines::next`].
+//! Reads lines of bounded length and skips longer ones. See [`InputLines::next`].
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -8,9 +8,9 @@ use crate::limits;
 pub(super) struct InputLines<R> {
     input: R,
     read: BytesMut,
-    /// How much of it holds no line end.
+    /// How many of its bytes contain no line end.
     searched: usize,
-    /// Whether the rest of a line that is too long is passed over.
+    /// Whether the rest of a too long line is being skipped.
     skips: bool,
 }
 
@@ -26,7 +26,7 @@ impl<R: AsyncRead + Unpin> InputLines<R> {
         InputLines { input, read: BytesMut::new(), searched: 0, skips: false }
     }
 
-    /// The next line. Dropping the future loses nothing.
+    /// Reads the next line. Cancel safe.
     pub(super) async fn next(&mut self) -> std::io::Result<InputLine> {
         loop {
             while let Some(end) = self.read[self.searched..].iter().position(|byte| *byte == b'\n') {

@@ -8,14 +8,14 @@ use super::Options;
 use super::aaep::json::{Piece, Splitter};
 use super::aaep::rule::Finding;
 use super::follow::Follower;
-use super::model::{Entry, Part, Problem, Session, Stay, Trace};
+use super::model::{Entry, Part, Problem, Session, StatePeriod, Trace};
 use crate::limits;
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const CHUNK: usize = 64 * 1024;
 
 pub(super) fn collect(mut file: impl Read, options: &Options<'_>) -> io::Result<Trace> {
-    let mut gathering = Gathering {
+    let mut gathering = TraceCollector {
         follower: Follower::new(options.profile, options.seed, true),
         only: options.session,
         outside: Vec::new(),
@@ -37,19 +37,19 @@ pub(super) fn collect(mut file: impl Read, options: &Options<'_>) -> io::Result<
     Ok(gathering.finish())
 }
 
-struct Gathering<'o> {
+struct TraceCollector<'o> {
     follower: Follower,
-    /// The session that is wanted.
+    /// The selected session.
     only: Option<&'o str>,
     outside: Vec<Entry>,
     problems: Vec<Problem>,
     bytes: usize,
 }
 
-impl Gathering<'_> {
+impl TraceCollector<'_> {
     fn piece(&mut self, piece: Piece<'_>) {
         if self.bytes >= limits::TRACE_BYTES_MAX {
-            return self.follower.pass_over(piece);
+            return self.follower.check_only(piece);
         }
         let sessions = self.follower.sessions.len();
         let followed = self.follower.piece(piece);
@@ -57,8 +57,9 @@ impl Gathering<'_> {
             self.bytes += 2 * size_of::<Session>();
         }
         let mut entry = followed.entry;
-        // What an event may add beside its entry: a part or a state, with names.
-        self.bytes += size_of::<Entry>() + size_of::<Part>().max(size_of::<Stay>()) + entry.sentence.bytes();
+        // What an event may add besides its entry: a part or a state, with names.
+        self.bytes +=
+            size_of::<Entry>() + size_of::<Part>().max(size_of::<StatePeriod>()) + entry.sentence.bytes();
         let wanted = |id: &str| self.only.is_none_or(|only| only == id);
         let shown = match followed.session {
             Some(at) => wanted(&self.follower.sessions[at].id),
@@ -102,11 +103,11 @@ impl Gathering<'_> {
                 self.follower.sessions[at].problems.push(from as usize);
             }
         }
-        let Follower { mut sessions, mut totals, tongues, .. } = self.follower;
+        let Follower { mut sessions, mut totals, languages, .. } = self.follower;
         let mut problems = self.problems;
         if let Some(only) = self.only {
             sessions.retain(|session| *session.id == *only);
-            // There is one session now, and all problems are its.
+            // Only one session remains, and it owns all problems.
             problems.iter_mut().for_each(|problem| problem.session = Some(0));
             totals.sessions = sessions.len() as u64;
             if let Some(session) = sessions.first() {
@@ -115,6 +116,6 @@ impl Gathering<'_> {
                 totals.notes = session.totals.notes;
             }
         }
-        Trace { totals, sessions, outside: self.outside, problems, tongues }
+        Trace { totals, sessions, outside: self.outside, problems, languages }
     }
 }

@@ -1,5 +1,5 @@
-//! Follows a file message by message: the checker finds broken rules, and [`Follower`] notes what opened and closed.
-//! It keeps no account; the caller takes what [`Follower::piece`] returns.
+//! Follows a file message by message: the checker finds broken rules, and [`Follower`] records what opened and closed.
+//! It stores no entries; the caller takes what [`Follower::piece`] returns.
 
 mod parts;
 
@@ -10,15 +10,15 @@ use super::aaep::json::{Piece as Text, Reader};
 use super::aaep::kind::Kind;
 use super::aaep::lex::time::Moment;
 use super::aaep::rule::{Finding, Profile};
-use super::aaep::session::{Checker, Options, Took};
+use super::aaep::session::{Checker, InputKind, Options};
 use super::aaep::{MessageKind, Reading};
 use super::describe;
-use super::model::{Entry, Producer, Session, Stay, Totals, What};
-use super::sentence::{SentenceBuilder, TextDirection, Tongues, cut_to};
+use super::model::{Entry, EntryKind, Producer, Session, StatePeriod, Totals};
+use super::sentence::{Languages, SentenceBuilder, TextDirection, cut_to};
 use crate::limits;
 
-/// What became of one text.
-pub(super) struct Followed {
+/// The result of following one text.
+pub(super) struct FollowedText {
     /// Index of the session it belongs to.
     pub(super) session: Option<usize>,
     pub(super) entry: Entry,
@@ -30,13 +30,13 @@ pub(super) struct Follower {
     checker: Checker,
     reader: Reader,
     sentence: SentenceBuilder,
-    pub(super) tongues: Tongues,
+    pub(super) languages: Languages,
     pub(super) totals: Totals,
     pub(super) sessions: Vec<Session>,
     index: HashMap<Box<str>, usize>,
-    /// Sessions that were forgotten, to be used again.
+    /// Indexes of removed sessions, for reuse.
     free: Vec<usize>,
-    /// Prompts by their tokens: session, and the number of the event.
+    /// Prompts by token: session and event number.
     tokens: HashMap<Box<str>, (usize, u64)>,
     /// Whether states are kept for a drawing.
     draws: bool,
@@ -48,7 +48,7 @@ impl Follower {
             checker: Checker::new(Options { profile, seed, ..Options::default() }),
             reader: Reader::new(),
             sentence: SentenceBuilder::default(),
-            tongues: Tongues::default(),
+            languages: Languages::default(),
             totals: Totals::default(),
             sessions: Vec::new(),
             index: HashMap::new(),
@@ -58,8 +58,8 @@ impl Follower {
         }
     }
 
-    /// Follows a text and tells it.
-    pub(super) fn piece(&mut self, piece: Text<'_>) -> Followed {
+    /// Checks a text and describes it.
+    pub(super) fn piece(&mut self, piece: Text<'_>) -> FollowedText {
         let text = piece.text.ok().and_then(|bytes| std::str::from_utf8(bytes).ok());
         let mut reader = std::mem::take(&mut self.reader);
         let reading = text.and_then(|text| reader.read(text).ok()).and_then(Reading::of);
@@ -67,8 +67,8 @@ impl Follower {
             Some(reading) => self.reading(piece.line, &reading),
             None => {
                 self.checker.piece(piece);
-                self.sentence.words("This cannot be parsed.");
-                (None, self.entry(piece.line, None, What::Unreadable))
+                self.sentence.literal("This cannot be parsed.");
+                (None, self.entry(piece.line, None, EntryKind::Unreadable))
             }
         };
         self.reader = reader;
@@ -81,15 +81,15 @@ impl Follower {
             session.totals.texts += 1;
             findings.iter().for_each(|finding| session.totals.count(finding.severity));
         }
-        Followed { session, entry, findings }
+        FollowedText { session, entry, findings }
     }
 
-    /// Checks a text that is not told any more.
-    pub(super) fn pass_over(&mut self, piece: Text<'_>) {
+    /// Checks a text without describing it.
+    pub(super) fn check_only(&mut self, piece: Text<'_>) {
         let what = match self.checker.piece(piece) {
-            Took::Event => What::OtherEvent,
-            Took::Message(kind) => What::Message(kind),
-            Took::Nothing => What::Unreadable,
+            InputKind::Event => EntryKind::OtherEvent,
+            InputKind::Message(kind) => EntryKind::Message(kind),
+            InputKind::Nothing => EntryKind::Unreadable,
         };
         self.count(what);
         self.totals.texts_left_out += 1;
@@ -99,14 +99,14 @@ impl Follower {
         }
     }
 
-    /// No more texts come: what is found of sessions that are open.
+    /// Ends the file: returns the findings on open sessions.
     pub(super) fn finish(&mut self) -> Vec<(Option<usize>, Finding)> {
         self.checker.finish();
         let findings = self.checker.take();
         let open = self.sessions.iter().enumerate().filter(|(_, session)| session.ending.is_none());
         let places: HashMap<(usize, &str), usize> =
             open.map(|(at, session)| ((session.last_line, &*session.last_event), at)).collect();
-        // What is judged late may be about any line of a session, of one that has ended, too.
+        // Late findings may concern any line of a session, even of an ended one.
         let mut lines: Option<HashMap<usize, usize>> = None;
         let mut left = Vec::new();
         for finding in findings {
@@ -126,90 +126,90 @@ impl Follower {
         left
     }
 
-    /// Which session each line belongs to.
+    /// The session of each line.
     fn lines(&self) -> HashMap<usize, usize> {
         let all = self.sessions.iter().enumerate();
         all.flat_map(|(at, session)| session.entries.iter().map(move |entry| (entry.line, at))).collect()
     }
 
-    fn count(&mut self, what: What) {
+    fn count(&mut self, what: EntryKind) {
         let totals = &mut self.totals;
         totals.texts += 1;
         match what {
-            What::Event(_) | What::OtherEvent => totals.events += 1,
-            What::Message(_) => totals.messages += 1,
-            What::Stranger | What::Unreadable => totals.unreadable += 1,
+            EntryKind::Event(_) | EntryKind::OtherEvent => totals.events += 1,
+            EntryKind::Message(_) => totals.messages += 1,
+            EntryKind::Other | EntryKind::Unreadable => totals.unreadable += 1,
         }
     }
 
-    fn entry(&mut self, line: usize, at_ms: Option<i64>, what: What) -> Entry {
+    fn entry(&mut self, line: usize, at_ms: Option<i64>, what: EntryKind) -> Entry {
         Entry { line, at_ms, what, sentence: self.sentence.done(), problems: (0, 0) }
     }
 
     fn reading(&mut self, line: usize, reading: &Reading<'_>) -> (Option<usize>, Entry) {
         match self.checker.reading(line, reading) {
-            Took::Message(kind) => self.message(line, kind, reading),
-            Took::Event => self.event(line, reading),
-            Took::Nothing => {
-                self.sentence.words("This is neither an event nor a message of the protocol");
+            InputKind::Message(kind) => self.message(line, kind, reading),
+            InputKind::Event => self.event(line, reading),
+            InputKind::Nothing => {
+                self.sentence.literal("This is neither an event nor a message of the protocol");
                 if let Some(kind) = reading.text(Field::Type) {
-                    self.sentence.words("; its type is ").name(&kind);
+                    self.sentence.literal("; its type is ").name(&kind);
                 }
-                self.sentence.words(".");
-                (None, self.entry(line, None, What::Stranger))
+                self.sentence.literal(".");
+                (None, self.entry(line, None, EntryKind::Other))
             }
         }
     }
 
     fn event(&mut self, line: usize, event: &Reading<'_>) -> (Option<usize>, Entry) {
-        let tongue = self.tongue(event);
+        let language = self.language(event);
         let kind = event.kind();
-        let what = kind.map_or(What::OtherEvent, What::Event);
+        let what = kind.map_or(EntryKind::OtherEvent, EntryKind::Event);
         describe::front(event, kind.is_none(), &mut self.sentence);
         match kind {
-            Some(kind) => describe::event(kind, event, tongue, &mut self.sentence),
-            None => describe::other_event(event, tongue, &mut self.sentence),
+            Some(kind) => describe::event(kind, event, language, &mut self.sentence),
+            None => describe::other_event(event, language, &mut self.sentence),
         }
         let Some(id) = event.text(Field::SessionId) else {
-            self.sentence.words(" It has no session id.");
+            self.sentence.literal(" It has no session id.");
             return (None, self.entry(line, None, what));
         };
         let at = self.session_named(&id);
         let moment = moment(event);
         let view = self.checker.session(&id);
         let session = &mut self.sessions[at];
-        let heard = view.map(|view| view.heard());
-        let follows = match heard {
-            Some(heard) => heard > session.heard,
+        let event_number = view.map(|view| view.last_event());
+        let follows = match event_number {
+            Some(event_number) => event_number > session.event_number,
             None => session.ending.is_none() && kind.is_some_and(Kind::is_terminal),
         };
-        let at_ms = session.place(moment);
+        let at_ms = session.offset_ms(moment);
         if follows {
-            session.heard = heard.unwrap_or(session.heard);
+            session.event_number = event_number.unwrap_or(session.event_number);
             session.last_line = line;
             session.last_event.clear();
             session.last_event.push_str(&event.text(Field::EventId).unwrap_or_default());
-            let speaker = session.speaker(event);
+            let producer_index = session.producer_of(event);
             if let Some(kind) = kind {
                 if let Some(opened) = parts::opened(session, view, kind, line, event) {
                     parts::describe_opened(&session.parts[opened], &mut self.sentence);
                     if session.parts[opened].is_prompt() {
                         let part = &session.parts[opened];
-                        self.tokens.insert(part.key.clone(), (at, part.heard));
+                        self.tokens.insert(part.key.clone(), (at, part.event_number));
                     }
                 }
                 parts::settle(session, view, kind, event, &mut self.sentence);
                 if self.draws {
-                    session.moved(speaker, kind, event);
+                    session.record_state_change(producer_index, kind, event);
                 }
                 if kind.is_terminal() {
                     session.ending = Some(kind);
                 }
             }
         } else if session.ending.is_some() {
-            self.sentence.words(" The session has already ended.");
+            self.sentence.literal(" The session has already ended.");
         } else {
-            self.sentence.words(" It is a repetition and changes nothing.");
+            self.sentence.literal(" It is a repetition and changes nothing.");
         }
         session.entry_count += 1;
         (Some(at), self.entry(line, at_ms, what))
@@ -217,24 +217,24 @@ impl Follower {
 
     fn message(&mut self, line: usize, kind: MessageKind, message: &Reading<'_>) -> (Option<usize>, Entry) {
         describe::message(kind, message, &mut self.sentence);
-        let what = What::Message(kind);
+        let what = EntryKind::Message(kind);
         if !matches!(kind, MessageKind::ConfirmationReply | MessageKind::ClarificationReply) {
             return (None, self.entry(line, None, what));
         }
         let token = message.text(Field::ReplyToken);
-        let Some(&(at, heard)) = token.and_then(|token| self.tokens.get(&*token)) else {
-            self.sentence.words(" It answers an unknown prompt.");
+        let Some(&(at, event_number)) = token.and_then(|token| self.tokens.get(&*token)) else {
+            self.sentence.literal(" It answers an unknown prompt.");
             return (None, self.entry(line, None, what));
         };
         let session = &mut self.sessions[at];
-        let standing = self.checker.session(&session.id).and_then(|view| view.prompt(heard));
-        parts::answered(session, heard, standing, &mut self.sentence);
-        let at_ms = session.place_reply(moment(message));
+        let status = self.checker.session(&session.id).and_then(|view| view.prompt(event_number));
+        parts::answered(session, event_number, status, &mut self.sentence);
+        let at_ms = session.reply_offset_ms(moment(message));
         session.entry_count += 1;
         (Some(at), self.entry(line, at_ms, what))
     }
 
-    fn tongue(&mut self, event: &Reading<'_>) -> u8 {
+    fn language(&mut self, event: &Reading<'_>) -> u8 {
         let hints = event.get(Field::LocalizationHints);
         let own = event.text(Field::Language);
         let stated = hints.and_then(|hints| hints.get("primary_language")?.str());
@@ -243,7 +243,7 @@ impl Follower {
             Some("rtl") => TextDirection::Right,
             _ => TextDirection::Auto,
         };
-        self.tongues.number(own.as_deref().or(stated.as_deref()), direction)
+        self.languages.number(own.as_deref().or(stated.as_deref()), direction)
     }
 
     fn session_named(&mut self, id: &str) -> usize {
@@ -266,9 +266,8 @@ impl Follower {
         at
     }
 
-    /// Forgets a session when it is not followed any more, and what is closed of one that is long. Not for who
-    /// collects an account.
-    pub(super) fn let_go(&mut self, at: usize) {
+    /// Removes an ended session, and closed parts of a long one. Not for callers that collect a whole trace.
+    pub(super) fn drop_session(&mut self, at: usize) {
         let Follower { checker, sessions, index, tokens, free, .. } = self;
         let session = &mut sessions[at];
         if checker.session(&session.id).is_none() {
@@ -284,7 +283,7 @@ impl Follower {
             parts::forget_closed(session, |part| _ = tokens.remove(&part.key));
         }
         if index.len() > super::aaep::limits::SESSIONS_OPEN_MAX {
-            // The checker has forgotten some of its own accord.
+            // The checker has dropped some sessions itself.
             index.retain(|id, at| {
                 let followed = checker.session(id).is_some();
                 if !followed {
@@ -302,20 +301,20 @@ fn moment(reading: &Reading<'_>) -> Option<i64> {
 }
 
 impl Session {
-    /// Milliseconds since the beginning.
-    fn place(&mut self, moment: Option<i64>) -> Option<i64> {
+    /// Milliseconds since the start of the session.
+    fn offset_ms(&mut self, moment: Option<i64>) -> Option<i64> {
         let moment = moment?;
         let began = *self.began.get_or_insert(moment);
         self.last = Some(self.last.map_or(moment, |last| last.max(moment)));
         Some((moment - began) / 1_000)
     }
 
-    /// The same for who answers, whose clock says nothing about the session.
-    fn place_reply(&self, moment: Option<i64>) -> Option<i64> {
+    /// The same for the sender of a reply, whose clock does not extend the session.
+    fn reply_offset_ms(&self, moment: Option<i64>) -> Option<i64> {
         Some((moment? - self.began?) / 1_000)
     }
 
-    fn speaker(&mut self, event: &Reading<'_>) -> Option<usize> {
+    fn producer_of(&mut self, event: &Reading<'_>) -> Option<usize> {
         let agent = event.agent()?;
         let agent = cut_to(&agent, limits::TRACE_NAME_CHARS_MAX).0;
         if let Some(at) = self.producers.iter().position(|producer| *producer.id == *agent) {
@@ -324,27 +323,27 @@ impl Session {
         if self.producers.len() >= super::aaep::limits::SESSION_PARTS_MAX {
             return None;
         }
-        self.producers.push(Producer { id: agent.into(), stay: None });
+        self.producers.push(Producer { id: agent.into(), state_period: None });
         Some(self.producers.len() - 1)
     }
 
-    /// Notes a change of state.
-    fn moved(&mut self, speaker: Option<usize>, kind: Kind, event: &Reading<'_>) {
+    /// Records a change of state.
+    fn record_state_change(&mut self, producer_index: Option<usize>, kind: Kind, event: &Reading<'_>) {
         let now = self.entry_count;
         if kind.is_terminal() {
             for producer in &mut self.producers {
-                if let Some(stay) = producer.stay.take() {
-                    self.states[stay].to = Some(now);
+                if let Some(state_period) = producer.state_period.take() {
+                    self.states[state_period].to = Some(now);
                 }
             }
         }
-        let Some(speaker) = speaker.filter(|_| kind == Kind::StateChanged) else { return };
-        if let Some(stay) = self.producers[speaker].stay.take() {
-            self.states[stay].to = Some(now);
+        let Some(producer_index) = producer_index.filter(|_| kind == Kind::StateChanged) else { return };
+        if let Some(state_period) = self.producers[producer_index].state_period.take() {
+            self.states[state_period].to = Some(now);
         }
         let state = event.text(Field::ToState).unwrap_or_default();
         let state = cut_to(&state, limits::TRACE_NAME_CHARS_MAX).0.into();
-        self.producers[speaker].stay = Some(self.states.len());
-        self.states.push(Stay { producer: speaker, state, from: now, to: None });
+        self.producers[producer_index].state_period = Some(self.states.len());
+        self.states.push(StatePeriod { producer: producer_index, state, from: now, to: None });
     }
 }

@@ -1,6 +1,6 @@
-//! The trace as one page: it needs no network, no script and no other file, and says so in its own policy. Each session
-//! has a drawing and, beside it, the same account as the text form; problems are linked from the drawing and from the
-//! list at the top, and back.
+//! The trace as one HTML page without network, scripts or other files, which its own policy enforces. Each session has
+//! a drawing and the same entries as the text form. Problems are linked from the drawing and from the list at the top,
+//! and back.
 
 mod drawing;
 mod escape;
@@ -10,21 +10,21 @@ use std::io::{self, Write};
 
 use super::Options;
 use super::aaep::lex::time::Moment;
-use super::model::{Entry, Problem, Session, Trace, What};
+use super::model::{Entry, EntryKind, Problem, Session, Trace};
 use super::shown::{count, grouped, problems, severity};
-use super::text::{capital, ending, how_it_ended, push_left_open, sentence_of, summary};
+use super::text::{capitalize, ending, how_it_ended, push_left_open, sentence_of, summary};
 use super::time::span;
 use crate::limits;
 use drawing::Drawing;
 use template::{Escaped, Fill, Markup, Plain, RuleText, SentenceMarkup, When, fill, filled};
 
-/// The page's style.
+/// The style sheet of the page.
 pub const STYLE: &str = include_str!("html/style.css");
 
-/// The SHA-256 of [`STYLE`] in base64, by which the page's policy lets it in and nothing else.
+/// The SHA-256 of [`STYLE`] in base64; the page's policy allows this style only.
 pub const STYLE_SUM: &str = "ipkiS3KBaHrrnTGyTHTdYIAfiWuLgbemdSs8T4DAqg8=";
 
-/// Bytes that are gathered before they are written.
+/// Bytes buffered before each write.
 const FLUSH: usize = 64 * 1024;
 
 pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -96,7 +96,7 @@ fn top(trace: &Trace, options: &Options<'_>, page: &mut String) {
     fill(page, "top", &values);
 }
 
-/// A paragraph on how many more there are, where there are more.
+/// A paragraph with the number of omitted items, if any.
 fn more(all: usize, shown: usize, label: impl Fn(usize) -> String) -> String {
     match all.saturating_sub(shown) {
         0 => String::new(),
@@ -124,7 +124,7 @@ fn contents(trace: &Trace, page: &mut String) {
     fill(page, "contents", &[("items", &Markup(&items)), ("more", &Markup(&more))]);
 }
 
-/// All problems together, in the order of the file.
+/// All problems in the order of the file.
 fn overview(trace: &Trace, page: &mut String) {
     if trace.problems.is_empty() {
         return;
@@ -153,7 +153,7 @@ fn overview(trace: &Trace, page: &mut String) {
     fill(page, "overview", &[("items", &Markup(&items)), ("more", &Markup(&more))]);
 }
 
-/// Sessions with a drawing: those with problems first, while there are drawings left.
+/// Which sessions have a drawing: those with problems first, up to the limit.
 fn which_are_drawn(trace: &Trace) -> Vec<bool> {
     let mut left = limits::TRACE_DRAWINGS_MAX;
     let mut drawn = vec![false; trace.sessions.len()];
@@ -178,7 +178,7 @@ fn write_session(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let number = at + 1;
-    // What is far down is laid out when it is reached.
+    // Distant sessions are laid out when they are scrolled to.
     let far = if number > limits::TRACE_NEAR_SESSIONS { " far" } else { "" };
     let drawing = drawn.then(|| drawing::draw(trace, session, number));
     let figure = match &drawing {
@@ -207,7 +207,7 @@ fn write_session(
         }
     }
     let values: [(&str, &dyn Fill); 4] = [
-        ("ending", &Escaped(&capital(&ending(session)))),
+        ("ending", &Escaped(&capitalize(&ending(session)))),
         ("open", &Escaped(&open)),
         ("problems", &Escaped(&sentence_of(&session.totals))),
         ("rest", &Markup(&rest)),
@@ -257,17 +257,17 @@ fn figure(session: &Session, drawing: &Drawing, number: usize) -> String {
     filled("figure", &values)
 }
 
-/// The colours of the states, where their names may have no room.
+/// The colours of the states, whose names may not fit.
 fn legend(session: &Session) -> String {
     let mut seen = Vec::new();
     let mut items = String::new();
-    for stay in &session.states {
-        let class = drawing::state_class(&stay.state);
+    for state_period in &session.states {
+        let class = drawing::state_class(&state_period.state);
         if seen.contains(&class) {
             continue;
         }
         seen.push(class);
-        let name = if class == "s-other" { "another state" } else { &*stay.state };
+        let name = if class == "s-other" { "another state" } else { &*state_period.state };
         fill(&mut items, "legend-item", &[("class", &class), ("state", &Escaped(name))]);
     }
     match seen.is_empty() {
@@ -276,7 +276,7 @@ fn legend(session: &Session) -> String {
     }
 }
 
-/// A list of texts; a long one in pages that open by themselves when something in them is linked to.
+/// A list of texts; a long one is split into pages that open when a target inside is linked to.
 fn pages(
     trace: &Trace,
     session: Option<usize>,
@@ -325,25 +325,25 @@ fn push_entry(trace: &Trace, entry: &Entry, placed: bool, links: &[(usize, usize
         ("class", &class_of(entry.what)),
         ("line", &entry.line),
         ("when", &Markup(&when)),
-        ("sentence", &SentenceMarkup(&entry.sentence, &trace.tongues)),
+        ("sentence", &SentenceMarkup(&entry.sentence, &trace.languages)),
         ("problems", &Markup(&problems)),
     ];
     fill(page, "entry", &values);
 }
 
-fn class_of(what: What) -> &'static str {
+fn class_of(what: EntryKind) -> &'static str {
     use super::aaep::kind::Kind;
     match what {
-        What::Event(Kind::StateChanged) => "k-state",
-        What::Event(Kind::ToolInvoked | Kind::ToolCompleted) => "k-tool",
-        What::Event(Kind::OutputStreaming) => "k-output",
-        What::Event(Kind::AwaitingConfirmation | Kind::AwaitingClarification | Kind::HandoffRequested) => {
-            "k-prompt"
-        }
-        What::Event(Kind::ProgressUpdated) | What::OtherEvent => "k-other",
-        What::Event(_) => "k-life",
-        What::Message(_) => "k-reply",
-        What::Stranger | What::Unreadable => "k-bad",
+        EntryKind::Event(Kind::StateChanged) => "k-state",
+        EntryKind::Event(Kind::ToolInvoked | Kind::ToolCompleted) => "k-tool",
+        EntryKind::Event(Kind::OutputStreaming) => "k-output",
+        EntryKind::Event(
+            Kind::AwaitingConfirmation | Kind::AwaitingClarification | Kind::HandoffRequested,
+        ) => "k-prompt",
+        EntryKind::Event(Kind::ProgressUpdated) | EntryKind::OtherEvent => "k-other",
+        EntryKind::Event(_) => "k-life",
+        EntryKind::Message(_) => "k-reply",
+        EntryKind::Other | EntryKind::Unreadable => "k-bad",
     }
 }
 
@@ -367,7 +367,7 @@ fn push_problem(number: usize, problem: &Problem, links: &[(usize, usize)], page
     fill(page, "problem", &values);
 }
 
-/// From a problem to where else it is shown.
+/// Links from a problem to its other occurrences.
 fn problem_links(number: usize, links: &[(usize, usize)]) -> String {
     let in_list = number <= limits::TRACE_OVERVIEW_MAX;
     let mark = links.binary_search_by_key(&number, |link| link.0).ok().map(|at| links[at].1);

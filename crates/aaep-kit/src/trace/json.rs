@@ -1,5 +1,5 @@
-//! The trace as data: one object, one entry a line. Fields are documented in `docs/aaep/visualize.md`; they are only
-//! added to. Characters that steer are written as escapes, which mean the same.
+//! Writes a trace as JSON: one object, one entry per line. `docs/aaep/visualize.md` documents the fields; they are
+//! only added to. Control characters are escaped.
 
 use std::io::{self, Write};
 
@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::Options;
 use super::aaep::kind::Kind;
 use super::aaep::lex::time::Moment;
-use super::model::{Entry, Part, Session, Sort, Stay, Totals, Trace};
-use super::sentence::{Piece, Tongues};
+use super::model::{Entry, Part, PartKind, Session, StatePeriod, Totals, Trace};
+use super::sentence::{Languages, PieceKind};
 use super::shown::push_json;
 use super::text::push_sentence;
 
@@ -88,22 +88,22 @@ struct FindingOut<'t> {
 
 pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut to = Lines { out, line: String::new() };
-    to.words("{\"trace\":1,\"file\":");
+    to.literal("{\"trace\":1,\"file\":");
     to.value(&options.name)?;
-    to.words(",\"profile\":");
+    to.literal(",\"profile\":");
     to.value(&super::profile(options.profile))?;
-    to.words(",\"summary\":");
+    to.literal(",\"summary\":");
     to.value(&head(&trace.totals, options.session))?;
-    to.words(",\n\"sessions\":[");
+    to.literal(",\n\"sessions\":[");
     for (at, session) in trace.sessions.iter().enumerate() {
-        to.words(if at > 0 { ",\n" } else { "\n" });
+        to.literal(if at > 0 { ",\n" } else { "\n" });
         write_session(trace, session, &mut to)?;
     }
-    to.words("],\n\"outside\":[");
+    to.literal("],\n\"outside\":[");
     write_entries(trace, &trace.outside, &mut to)?;
-    to.words("],\n\"findings\":[");
+    to.literal("],\n\"findings\":[");
     for (at, problem) in trace.problems.iter().enumerate() {
-        to.words(if at > 0 { ",\n" } else { "\n" });
+        to.literal(if at > 0 { ",\n" } else { "\n" });
         let finding = &problem.finding;
         to.value(&FindingOut {
             number: at + 1,
@@ -119,7 +119,7 @@ pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) 
             remedy: finding.rule.remedy,
         })?;
     }
-    to.words("]}\n");
+    to.literal("]}\n");
     to.flush(0)
 }
 
@@ -142,46 +142,48 @@ fn head<'t>(totals: &Totals, only_session: Option<&'t str>) -> Head<'t> {
 }
 
 fn write_session<W: Write>(trace: &Trace, session: &Session, to: &mut Lines<'_, W>) -> io::Result<()> {
-    to.words("{\"id\":");
+    to.literal("{\"id\":");
     to.value(&session.id)?;
-    to.words(",\"producers\":");
+    to.literal(",\"producers\":");
     to.value(&session.producers.iter().map(|producer| &*producer.id).collect::<Vec<_>>())?;
-    to.words(",\"began\":");
+    to.literal(",\"began\":");
     to.value(&session.began.map(|micros| Moment::write(micros.div_euclid(1_000))))?;
-    to.words(",\"lasted_ms\":");
+    to.literal(",\"lasted_ms\":");
     to.value(&session.lasted_ms())?;
-    to.words(",\"ending\":");
+    to.literal(",\"ending\":");
     to.value(&session.ending.map(ending))?;
-    to.words(",\"left_open\":");
+    to.literal(",\"left_open\":");
     let open: Vec<String> =
-        session.open_parts().map(|part| format!("{} {}", part.sort.name(), part.number)).collect();
+        session.open_parts().map(|part| format!("{} {}", part.part_kind.name(), part.number)).collect();
     to.value(&open)?;
     let totals = &session.totals;
-    to.words(&format!(
+    to.literal(&format!(
         ",\"errors\":{},\"warnings\":{},\"notes\":{},\"findings\":",
         totals.errors, totals.warnings, totals.notes
     ));
     to.value(&session.problems.iter().map(|at| at + 1).collect::<Vec<_>>())?;
-    to.words(",\n\"lanes\":[");
-    for (stays, producer) in session.stays().into_iter().zip(&session.producers) {
-        to.words("{\"lane\":\"state\",\"producer\":");
+    to.literal(",\n\"lanes\":[");
+    for (state_periods, producer) in session.state_periods().into_iter().zip(&session.producers) {
+        to.literal("{\"lane\":\"state\",\"producer\":");
         to.value(&producer.id)?;
-        to.words(",\"spans\":[");
-        write_spans(stays.into_iter().map(|stay| state_span(session, stay)), to)?;
-        to.words("]},\n");
+        to.literal(",\"spans\":[");
+        write_spans(state_periods.into_iter().map(|state_period| state_span(session, state_period)), to)?;
+        to.literal("]},\n");
     }
-    for (at, (lane, sort)) in
-        [("tools", Sort::Call), ("prompts", Sort::Prompt), ("outputs", Sort::Output)].into_iter().enumerate()
+    for (at, (lane, part_kind)) in
+        [("tools", PartKind::Call), ("prompts", PartKind::Prompt), ("outputs", PartKind::Output)]
+            .into_iter()
+            .enumerate()
     {
-        to.words(if at > 0 { ",\n" } else { "" });
-        to.words(&format!("{{\"lane\":\"{lane}\",\"spans\":["));
-        let parts = session.parts.iter().filter(|part| part.sort == sort);
+        to.literal(if at > 0 { ",\n" } else { "" });
+        to.literal(&format!("{{\"lane\":\"{lane}\",\"spans\":["));
+        let parts = session.parts.iter().filter(|part| part.part_kind == part_kind);
         write_spans(parts.map(|part| part_span(session, part)), to)?;
-        to.words("]}");
+        to.literal("]}");
     }
-    to.words("],\n\"entries\":[");
+    to.literal("],\n\"entries\":[");
     write_entries(trace, &session.entries, to)?;
-    to.words("]}");
+    to.literal("]}");
     Ok(())
 }
 
@@ -191,7 +193,7 @@ pub(super) fn ending(kind: Kind) -> &'static str {
 
 fn write_spans<'t, W: Write>(spans: impl Iterator<Item = Span<'t>>, to: &mut Lines<'_, W>) -> io::Result<()> {
     for (at, span) in spans.enumerate() {
-        to.words(if at > 0 { ",\n" } else { "" });
+        to.literal(if at > 0 { ",\n" } else { "" });
         to.value(&span)?;
     }
     Ok(())
@@ -202,13 +204,13 @@ fn point(session: &Session, entry: u32) -> Point {
     Point { entry, line: found.map_or(0, |found| found.line), at_ms: found.and_then(|found| found.at_ms) }
 }
 
-fn state_span<'t>(session: &Session, stay: &'t Stay) -> Span<'t> {
+fn state_span<'t>(session: &Session, state_period: &'t StatePeriod) -> Span<'t> {
     Span {
-        name: &stay.state,
+        name: &state_period.state,
         number: None,
         key: None,
-        from: point(session, stay.from),
-        to: stay.to.map(|to| point(session, to)),
+        from: point(session, state_period.from),
+        to: state_period.to.map(|to| point(session, to)),
         outcome: None,
         pieces: None,
     }
@@ -222,51 +224,51 @@ fn part_span<'t>(session: &Session, part: &'t Part) -> Span<'t> {
         from: point(session, part.from),
         to: part.to.map(|to| point(session, to)),
         outcome: Some(part.outcome.word()),
-        pieces: Some(part.pieces).filter(|_| part.sort == Sort::Output),
+        pieces: Some(part.pieces).filter(|_| part.part_kind == PartKind::Output),
     }
 }
 
 fn write_entries<W: Write>(trace: &Trace, entries: &[Entry], to: &mut Lines<'_, W>) -> io::Result<()> {
     let mut says = String::new();
     for (at, entry) in entries.iter().enumerate() {
-        to.words(if at > 0 { ",\n" } else { "\n" });
+        to.literal(if at > 0 { ",\n" } else { "\n" });
         says.clear();
         push_sentence(&entry.sentence, &mut says);
         to.value(&EntryOut {
             line: entry.line,
             at_ms: entry.at_ms,
-            kind: entry.sentence.first(Piece::Type).unwrap_or(entry.what.name()),
-            event_id: entry.sentence.first(Piece::Id),
+            kind: entry.sentence.first(PieceKind::Type).unwrap_or(entry.what.name()),
+            event_id: entry.sentence.first(PieceKind::Id),
             says: &says,
-            texts: texts(&trace.tongues, entry),
+            texts: texts(&trace.languages, entry),
             findings: trace.of(entry).map(|(number, _)| number).collect(),
         })?;
     }
     Ok(())
 }
 
-fn texts<'t>(tongues: &'t Tongues, entry: &'t Entry) -> Vec<TextOut<'t>> {
-    let texts = entry.sentence.body().filter(|(piece, ..)| *piece == Piece::Text);
+fn texts<'t>(languages: &'t Languages, entry: &'t Entry) -> Vec<TextOut<'t>> {
+    let texts = entry.sentence.body().filter(|(piece, ..)| *piece == PieceKind::Text);
     texts
-        .map(|(_, tongue, text)| {
-            let (language, direction) = tongues.get(tongue);
+        .map(|(_, language, text)| {
+            let (language, direction) = languages.get(language);
             let language = Some(language).filter(|tag| !tag.is_empty());
             TextOut { text, language, direction: direction.word() }
         })
         .collect()
 }
 
-/// Gathers what is written.
+/// Buffers the output.
 struct Lines<'w, W> {
     out: &'w mut W,
     line: String,
 }
 
-/// Bytes that are gathered before they are written.
+/// Bytes buffered before each write.
 const FLUSH: usize = 64 * 1024;
 
 impl<W: Write> Lines<'_, W> {
-    fn words(&mut self, words: &str) {
+    fn literal(&mut self, words: &str) {
         self.line.push_str(words);
     }
 

@@ -1,4 +1,4 @@
-//! The text account while it happens. See [`Live`].
+//! Writes the text form of a trace live. See [`Live`].
 
 use super::aaep::json::Piece;
 use super::aaep::rule::Profile;
@@ -7,8 +7,8 @@ use super::model::{Problem, Totals};
 use super::shown::push_line;
 use super::text;
 
-/// Tells each text as it is said: its sentence, what opened and closed by it, and the rules it breaks, in lines that
-/// are harmless on a terminal. Sessions are forgotten when they end, so it can go on for ever.
+/// Describes each text as it arrives: its sentence, what it opened and closed, and the rules it breaks, in lines that
+/// are safe for a terminal. Ended sessions are dropped, so it can run indefinitely.
 ///
 /// ```
 /// use recount_aaep_kit::aaep::rule::Profile;
@@ -26,7 +26,7 @@ use super::text;
 /// ```
 pub struct Live {
     follower: Follower,
-    /// The session that was told last, by its id.
+    /// The session of the last description, by its id.
     last: Option<Box<str>>,
 }
 
@@ -35,8 +35,8 @@ impl Live {
         Live { follower: Follower::new(profile, seed, false), last: None }
     }
 
-    /// Takes a text as it is sent and the line of its file (or its number), and answers with the lines to print.
-    pub fn hear(&mut self, line: usize, text: &str) -> Vec<String> {
+    /// Takes a text and its line in the file (or its number); returns the lines to print.
+    pub fn push(&mut self, line: usize, text: &str) -> Vec<String> {
         let followed = self.follower.piece(Piece { line, text: Ok(text.as_bytes()) });
         let mut page = String::new();
         if let Some(at) = followed.session {
@@ -54,20 +54,20 @@ impl Live {
             text::push_problem_at(&mut at, &Problem { finding, session: None }, &mut page);
         }
         if let Some(at) = followed.session {
-            if matches!(followed.entry.what, super::model::What::Event(kind) if kind.is_terminal()) {
+            if matches!(followed.entry.what, super::model::EntryKind::Event(kind) if kind.is_terminal()) {
                 text::push_end(&self.follower.sessions[at], &mut page);
             }
-            self.follower.let_go(at);
+            self.follower.drop_session(at);
         }
         lines(&page)
     }
 
-    /// What was counted until now.
+    /// The totals so far.
     pub fn totals(&self) -> Totals {
         self.follower.totals
     }
 
-    /// Nothing more is said: sessions that are open have no ending.
+    /// Ends the trace: open sessions have no ending.
     pub fn finish(&mut self) -> Vec<String> {
         let left = self.follower.finish();
         let mut page = String::new();

@@ -1,14 +1,14 @@
-//! A trace as data: sessions with what was said in them, parts that opened and closed, and problems. Built by
-//! [`super::collect`], shown by the three forms; nothing here reads or writes.
+//! The data of a trace: sessions with their entries, parts that opened and closed, and problems. Built by
+//! [`super::collect`], written by the three formats; nothing here reads or writes.
 
 use super::aaep::kind::Kind;
 use super::aaep::rule::{Finding, Severity};
-use super::sentence::{Sentence, Tongues};
+use super::sentence::{Languages, Sentence};
 
-/// What was heard of a file, and how much of it is told.
+/// The totals of a file, and what was omitted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Texts: events, messages, and what could not be read.
+    /// Texts: events, messages, and unreadable ones.
     pub texts: u64,
     pub events: u64,
     /// Replies, handshakes and other messages.
@@ -19,10 +19,9 @@ pub struct Totals {
     pub errors: u64,
     pub warnings: u64,
     pub notes: u64,
-    /// Texts that were checked and are not told, because the account was full
-    /// ([`crate::limits::TRACE_BYTES_MAX`]).
+    /// Texts that were checked but omitted, because the limit was reached ([`crate::limits::TRACE_BYTES_MAX`]).
     pub texts_left_out: u64,
-    /// Problems that are counted and not listed.
+    /// Problems that are counted but not listed.
     pub problems_left_out: u64,
 }
 
@@ -36,14 +35,14 @@ impl Totals {
     }
 }
 
-/// A file, told.
+/// The trace of a file.
 pub(super) struct Trace {
     pub(super) totals: Totals,
     pub(super) sessions: Vec<Session>,
-    /// What belongs to no session: handshakes, replies to nothing, lines that cannot be read.
+    /// Entries without a session: handshakes, unrelated replies, unreadable lines.
     pub(super) outside: Vec<Entry>,
     pub(super) problems: Vec<Problem>,
-    pub(super) tongues: Tongues,
+    pub(super) languages: Languages,
 }
 
 impl Trace {
@@ -61,41 +60,41 @@ pub(super) struct Entry {
     pub(super) line: usize,
     /// Milliseconds since the first moment of its session.
     pub(super) at_ms: Option<i64>,
-    pub(super) what: What,
+    pub(super) what: EntryKind,
     pub(super) sentence: Sentence,
-    /// The first of its problems, counted from 0, and how many.
+    /// The index of its first problem, and the count.
     pub(super) problems: (u32, u32),
 }
 
-/// What a text is.
+/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum EntryKind {
     Event(Kind),
-    /// Of an extension, or of no type that there is.
+    /// Of an extension or an unknown type.
     OtherEvent,
     Message(super::aaep::MessageKind),
     /// JSON, but neither.
-    Stranger,
+    Other,
     Unreadable,
 }
 
-impl What {
+impl EntryKind {
     pub(super) fn name(self) -> &'static str {
         match self {
-            What::Event(kind) => kind.name(),
-            What::OtherEvent => "event",
-            What::Message(kind) => kind.name(),
-            What::Stranger => "other",
-            What::Unreadable => "unreadable",
+            EntryKind::Event(kind) => kind.name(),
+            EntryKind::OtherEvent => "event",
+            EntryKind::Message(kind) => kind.name(),
+            EntryKind::Other => "other",
+            EntryKind::Unreadable => "unreadable",
         }
     }
 }
 
-/// A finding, and where it belongs.
+/// A finding and its location.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) finding: Finding,
-    /// Index of its session.
+    /// The index of its session.
     pub(super) session: Option<usize>,
 }
 
@@ -110,19 +109,19 @@ pub(super) struct Session {
     pub(super) ending: Option<Kind>,
     pub(super) entries: Vec<Entry>,
     pub(super) parts: Vec<Part>,
-    /// Indexes of the parts that are open.
+    /// Indexes of the open parts.
     pub(super) open: Vec<usize>,
-    pub(super) states: Vec<Stay>,
-    /// Problems of the session as a whole: their indexes.
+    pub(super) states: Vec<StatePeriod>,
+    /// Indexes of problems that concern the session as a whole.
     pub(super) problems: Vec<usize>,
     pub(super) totals: Totals,
-    /// How many texts were heard in it, and the checker's number of the last event.
+    /// The number of its texts, and the checker's number of its last event.
     pub(super) entry_count: u32,
-    pub(super) heard: u64,
-    /// Where its last event stood, and that event's id.
+    pub(super) event_number: u64,
+    /// The line of its last event, and that event's id.
     pub(super) last_line: usize,
     pub(super) last_event: String,
-    /// How many parts of each sort there were.
+    /// The number of parts of each kind.
     pub(super) counts: [u32; 3],
 }
 
@@ -133,12 +132,12 @@ impl Session {
     }
 
     /// The states of each producer, in order.
-    pub(super) fn stays(&self) -> Vec<Vec<&Stay>> {
-        let mut stays = vec![Vec::new(); self.producers.len()];
-        for stay in &self.states {
-            stays[stay.producer].push(stay);
+    pub(super) fn state_periods(&self) -> Vec<Vec<&StatePeriod>> {
+        let mut state_periods = vec![Vec::new(); self.producers.len()];
+        for state_period in &self.states {
+            state_periods[state_period.producer].push(state_period);
         }
-        stays
+        state_periods
     }
 
     pub(super) fn open_parts(&self) -> impl Iterator<Item = &Part> {
@@ -146,89 +145,89 @@ impl Session {
     }
 }
 
-/// Who speaks in a session.
+/// A producer in a session.
 #[derive(Debug)]
 pub(super) struct Producer {
     pub(super) id: Box<str>,
-    /// The state it is in: an index into the session's stays.
-    pub(super) stay: Option<usize>,
+    /// Its current state: an index into the session's state spans.
+    pub(super) state_period: Option<usize>,
 }
 
-/// A producer in a state.
+/// A period in which a producer was in a state.
 #[derive(Debug)]
-pub(super) struct Stay {
+pub(super) struct StatePeriod {
     pub(super) producer: usize,
     pub(super) state: Box<str>,
-    /// From which entry of the session to which; open at the end.
+    /// First and last entry in the session; `None` if it did not end.
     pub(super) from: u32,
     pub(super) to: Option<u32>,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum PartKind {
     Call,
     Prompt,
     Output,
 }
 
-impl Sort {
+impl PartKind {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Sort::Call => "call",
-            Sort::Prompt => "prompt",
-            Sort::Output => "output",
+            PartKind::Call => "call",
+            PartKind::Prompt => "prompt",
+            PartKind::Output => "output",
         }
     }
 
     pub(super) fn plural(self) -> &'static str {
         match self {
-            Sort::Call => "calls",
-            Sort::Prompt => "prompts",
-            Sort::Output => "outputs",
+            PartKind::Call => "calls",
+            PartKind::Prompt => "prompts",
+            PartKind::Output => "outputs",
         }
     }
 
     pub(super) fn at_the_beginning(self) -> &'static str {
         match self {
-            Sort::Call => "Call",
-            Sort::Prompt => "Prompt",
-            Sort::Output => "Output",
+            PartKind::Call => "Call",
+            PartKind::Prompt => "Prompt",
+            PartKind::Output => "Output",
         }
     }
 }
 
-/// How a part went.
+/// How a part ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartOutcome {
     Open,
     Success,
     Error,
     Timeout,
-    /// A call came back with a status that there is not.
-    Back,
+    /// A call returned an undefined status.
+    UnknownStatus,
     Accepted,
     /// Accepted with a changed action.
     Modified,
     Rejected,
     Answered,
-    /// The producer went on and no answer is recorded.
+    /// The producer continued without a recorded reply.
     Unrecorded,
     TimedOut,
-    /// The time was up and the default was to accept.
+    /// It expired and its default was to accept.
     DefaultAccepted,
     Complete,
 }
 
 impl PartOutcome {
-    /// One word, as data.
+    /// The name in JSON.
     pub(super) fn word(self) -> &'static str {
         match self {
             PartOutcome::Open => "open",
             PartOutcome::Success => "success",
             PartOutcome::Error => "error",
             PartOutcome::Timeout => "timeout",
-            PartOutcome::Back => "back",
+            PartOutcome::UnknownStatus => "back",
             PartOutcome::Accepted => "accepted",
             PartOutcome::Modified => "modified",
             PartOutcome::Rejected => "rejected",
@@ -240,14 +239,14 @@ impl PartOutcome {
         }
     }
 
-    /// Behind the name of the part.
+    /// The text after the name of the part.
     pub(super) fn label(self) -> &'static str {
         match self {
             PartOutcome::Open => "stays open",
             PartOutcome::Success => "closes with success",
             PartOutcome::Error => "closes with an error",
             PartOutcome::Timeout => "closes with a timeout",
-            PartOutcome::Back => "closes",
+            PartOutcome::UnknownStatus => "closes",
             PartOutcome::Accepted => "closes: accepted",
             PartOutcome::Modified => "closes: accepted with a changed action",
             PartOutcome::Rejected => "closes: rejected",
@@ -259,7 +258,7 @@ impl PartOutcome {
         }
     }
 
-    /// Whether it went as one would wish, for the drawing: `None` for neither.
+    /// Whether it ended well, for the drawing: `None` if neither.
     pub(super) fn is_good(self) -> Option<bool> {
         match self {
             PartOutcome::Success | PartOutcome::Accepted | PartOutcome::Answered | PartOutcome::Complete => {
@@ -269,7 +268,7 @@ impl PartOutcome {
                 Some(false)
             }
             PartOutcome::Open
-            | PartOutcome::Back
+            | PartOutcome::UnknownStatus
             | PartOutcome::Modified
             | PartOutcome::Unrecorded
             | PartOutcome::DefaultAccepted => None,
@@ -280,17 +279,17 @@ impl PartOutcome {
 /// A call, a prompt or an output.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub(super) sort: Sort,
-    /// Counted in its session, each sort by itself, from 1.
+    pub(super) part_kind: PartKind,
+    /// Its number among the parts of its kind in the session, from 1.
     pub(super) number: u32,
-    /// The tool, the action or the question, the output's id; as it came, cut.
+    /// The tool, the action or question, or the output's id; unescaped and cut.
     pub(super) label: Box<str>,
-    /// Its id or token, as it came.
+    /// Its id or token, unescaped.
     pub(super) key: Box<str>,
     /// The checker's number of the event that opened it.
-    pub(super) heard: u64,
+    pub(super) event_number: u64,
     pub(super) line: usize,
-    /// From which entry of the session to which.
+    /// First and last entry in the session.
     pub(super) from: u32,
     pub(super) to: Option<u32>,
     pub(super) outcome: PartOutcome,

@@ -1,12 +1,12 @@
-//! How a stranger's text is shown: without the characters that steer a terminal or turn text around, which are written
-//! out instead. Nothing is lost, and nothing acts.
+//! Shows foreign text safely: characters that control a terminal or change text direction are written as escapes.
+//! Nothing is lost.
 
 use std::fmt::Write;
 
 use super::aaep::rule::Severity;
 use super::model::Totals;
 
-/// Whether a character steers what shows it, or reorders what is read, rather than being read.
+/// Whether a character controls the display or reorders text instead of being visible.
 pub(super) fn steers(c: char) -> bool {
     matches!(c,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
@@ -15,12 +15,12 @@ pub(super) fn steers(c: char) -> bool {
         | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Whether a text can be shown as it is.
+/// Whether a text can be shown unchanged.
 pub(super) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) || !text.chars().any(steers)
 }
 
-/// One line: what steers is written as `\u{1b}`, a line end as `\n`.
+/// Writes one line: control characters as `\u{1b}`, a line end as `\n`.
 pub(super) fn push_line(out: &mut String, text: &str) {
     if is_plain(text) {
         return out.push_str(text);
@@ -30,13 +30,15 @@ pub(super) fn push_line(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if steers(c) => write!(out, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
+            c if steers(c) => {
+                write!(out, "\\u{{{:x}}}", u32::from(c)).expect("writing to a string cannot fail")
+            }
             c => out.push(c),
         }
     }
 }
 
-/// JSON with what steers as escapes; it means the same.
+/// Writes JSON with control characters as escapes; the meaning is the same.
 pub(super) fn push_json(out: &mut String, json: &str) {
     if is_plain(json) {
         return out.push_str(json);
@@ -44,7 +46,7 @@ pub(super) fn push_json(out: &mut String, json: &str) {
     for c in json.chars() {
         if steers(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(out, "\\u{unit:04x}").expect("a string takes everything");
+                write!(out, "\\u{unit:04x}").expect("writing to a string cannot fail");
             }
         } else {
             out.push(c);
@@ -57,7 +59,7 @@ pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {many}", grouped(number)) }
 }
 
-/// `100,002`: long numbers are read in groups.
+/// `100,002`: digits in groups.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_steers() {
+    fn control_characters_are_escaped() {
         let shown = |text: &str| {
             let mut out = String::new();
             push_line(&mut out, text);

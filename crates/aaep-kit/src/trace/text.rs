@@ -1,5 +1,5 @@
-//! The linear account: headings, and one line for each text of the file, with its problems right behind it. Nothing is
-//! said by columns, colour or drawing, so it can be read aloud from the top to the bottom.
+//! The linear text form: headings, and one line for each text of the file, followed by its problems. Nothing depends
+//! on columns, colour or drawing, so it can be read aloud from top to bottom.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use std::io::{self, Write};
 use super::Options;
 use super::aaep::lex::time::Moment;
 use super::model::{Entry, Problem, Session, Totals, Trace};
-use super::sentence::{Piece, Sentence};
+use super::sentence::{PieceKind, Sentence};
 use super::shown::{self, count, problems, push_line, severity};
 use super::time::write_when;
 use crate::limits;
 
-/// Bytes that are gathered before they are written.
+/// Bytes buffered before each write.
 const FLUSH: usize = 64 * 1024;
 
 pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -54,7 +54,7 @@ pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) 
     flush(&mut page, out, 0)
 }
 
-/// A problem; one that is not about the line before it says which line it is about.
+/// Writes a problem; one that is not about the line before it names its line.
 pub(super) fn push_problem_at(line: &mut usize, problem: &Problem, page: &mut String) {
     if problem.finding.line != *line {
         *line = problem.finding.line;
@@ -72,10 +72,10 @@ fn flush(page: &mut String, out: &mut impl Write, least: usize) -> io::Result<()
 }
 
 pub(super) fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
-    out.write_fmt(words).expect("a string takes everything");
+    out.write_fmt(words).expect("writing to a string cannot fail");
 }
 
-/// What is to be known of the file, a sentence each.
+/// The summary of the file, one sentence per item.
 pub(super) fn summary(trace: &Trace, options: &Options<'_>) -> Vec<String> {
     let totals = &trace.totals;
     if totals.texts == 0 {
@@ -147,7 +147,7 @@ pub(super) fn how_it_ended(session: &Session) -> &'static str {
     }
 }
 
-/// The problems together, in the order of the file.
+/// The problems in the order of the file.
 fn overview(trace: &Trace, page: &mut String) {
     if trace.problems.is_empty() {
         return;
@@ -171,7 +171,7 @@ fn overview(trace: &Trace, page: &mut String) {
     }
 }
 
-/// A text and its problems.
+/// Writes a text and its problems.
 fn push_entry_and_problems(trace: &Trace, entry: &Entry, page: &mut String) {
     push_entry(entry, page);
     let mut line = entry.line;
@@ -184,7 +184,9 @@ fn push_entry_and_problems(trace: &Trace, entry: &Entry, page: &mut String) {
 pub(super) fn push_entry(entry: &Entry, page: &mut String) {
     put(page, format_args!("Line {}, ", entry.line));
     match (entry.at_ms, entry.what) {
-        (None, super::model::What::Event(_) | super::model::What::OtherEvent) => write_when(page, None),
+        (None, super::model::EntryKind::Event(_) | super::model::EntryKind::OtherEvent) => {
+            write_when(page, None)
+        }
         (None, _) => page.truncate(page.len() - 2),
         (at, _) => write_when(page, at),
     }
@@ -193,23 +195,23 @@ pub(super) fn push_entry(entry: &Entry, page: &mut String) {
     page.push('\n');
 }
 
-/// A sentence in plain text: names as they are, texts for people in quotes.
+/// Writes a sentence in plain text: names as they are, texts for people in quotes.
 pub(super) fn push_sentence(sentence: &Sentence, page: &mut String) {
     for (piece, _, text) in sentence.body() {
         match piece {
-            Piece::Text => {
+            PieceKind::Text => {
                 page.push('“');
                 push_line(page, text);
                 page.push('”');
             }
-            Piece::Name if text.is_empty() => page.push_str("“”"),
-            Piece::Name => push_line(page, text),
+            PieceKind::Name if text.is_empty() => page.push_str("“”"),
+            PieceKind::Name => push_line(page, text),
             _ => page.push_str(text),
         }
     }
 }
 
-/// A problem, behind the line it belongs to.
+/// Writes a problem after its line.
 pub(super) fn push_problem(problem: &Problem, page: &mut String) {
     let finding = &problem.finding;
     put(page, format_args!("  {} {}: ", severity(finding.severity), finding.rule.id));
@@ -221,7 +223,7 @@ pub(super) fn push_problem(problem: &Problem, page: &mut String) {
     put(page, format_args!(". What to do: {} ({})\n", finding.rule.remedy, finding.rule.cites));
 }
 
-/// Who speaks and when, below the heading of a session.
+/// Writes the producers and the start time below the heading of a session.
 fn push_facts(session: &Session, page: &mut String) {
     match &*session.producers {
         [] => page.push_str("No producer is named. "),
@@ -250,7 +252,7 @@ fn push_facts(session: &Session, page: &mut String) {
     page.push('\n');
 }
 
-/// How a session ended, what it left open, how many problems it has.
+/// Writes how a session ended, its open parts, and the number of its problems.
 pub(super) fn push_end(session: &Session, page: &mut String) {
     page.push_str("End of session ");
     push_line(page, &session.id);
@@ -273,10 +275,10 @@ pub(super) fn ending(session: &Session) -> String {
 }
 
 pub(super) fn sentence_of(totals: &Totals) -> String {
-    capital(&problems(totals))
+    capitalize(&problems(totals))
 }
 
-pub(super) fn capital(words: &str) -> String {
+pub(super) fn capitalize(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
@@ -290,7 +292,7 @@ pub(super) fn push_left_open(session: &Session, page: &mut String) {
     page.push_str("Still open: ");
     for (at, part) in session.open_parts().take(limits::TRACE_OVERVIEW_LINES_MAX).enumerate() {
         page.push_str(if at > 0 { ", " } else { "" });
-        put(page, format_args!("{} {} (", part.sort.name(), part.number));
+        put(page, format_args!("{} {} (", part.part_kind.name(), part.number));
         if !part.label.is_empty() {
             push_line(page, &part.label);
             page.push_str(", ");

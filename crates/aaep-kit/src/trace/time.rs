@@ -1,8 +1,8 @@
-//! Spans of time in words, as one would read them aloud.
+//! Formats durations in words for reading aloud.
 
 use std::fmt::Write;
 
-/// `0 s`, `1.5 s`, `2 min 5 s`, `1 h 2 min`, with a minus in front when it is negative.
+/// `0 s`, `1.5 s`, `2 min 5 s`, `1 h 2 min`; `minus` precedes negative ones.
 pub(super) fn span(ms: i64) -> String {
     let mut out = String::new();
     write_span(&mut out, ms);
@@ -35,10 +35,10 @@ pub(super) fn write_span(out: &mut String, ms: i64) {
 }
 
 fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
-    out.write_fmt(words).expect("a string takes everything");
+    out.write_fmt(words).expect("writing to a string cannot fail");
 }
 
-/// When a text came in its session: `after 3 s`.
+/// The time of a text in its session: `after 3 s`.
 pub(super) fn write_when(out: &mut String, at_ms: Option<i64>) {
     match at_ms {
         None => out.push_str("at an unknown time"),
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_as_they_are_spoken() {
+    fn durations_are_written_as_spoken() {
         for (ms, words) in [
             (0, "0 s"),
             (7, "0.007 s"),
@@ -72,7 +72,7 @@ mod tests {
         ] {
             assert_eq!(span(ms), words);
         }
-        // The ends of what a file can say.
+        // The extreme values that a file can contain.
         assert!(span(i64::MIN).starts_with("minus 2562047788015 h"));
     }
 }

@@ -1,38 +1,38 @@
-//! How findings are told: [`Text`] for people and `grep`, [`Json`] for programs. Both tell as they go and hold nothing.
-//! Where it goes, and what a terminal must not see, is the caller's: both are made of a function that takes text.
+//! Formats of findings: [`TextReport`] for people and `grep`, [`JsonReport`] for programs. Both write as they go and
+//! store nothing. The caller passes a function that outputs text, and escapes it for terminals.
 
 use recount_aaep::rule::{Finding, Layer, Profile};
 use serde::Serialize;
 
 use super::{Tally, Total, Unusable};
 
-/// Takes what a validation has to tell, in order.
-pub trait Report {
-    /// Why it cannot tell any more, such as that nobody reads.
+/// Receives the results of a validation in order.
+pub trait FindingReport {
+    /// Why it cannot write, such as a closed pipe.
     type Error;
 
     fn begin(&mut self, path: &str) -> Result<(), Self::Error>;
     fn finding(&mut self, path: &str, finding: &Finding) -> Result<(), Self::Error>;
-    /// What an input came to; with `unusable`, the numbers are those of what could be read.
+    /// Ends an input; with `unusable`, the numbers cover what could be read.
     fn end(&mut self, path: &str, tally: &Tally, unusable: Option<&Unusable>) -> Result<(), Self::Error>;
     fn close(&mut self, total: &Total, profile: Profile) -> Result<(), Self::Error>;
 }
 
-/// Lines `FILE:LINE: severity rule: message`, and a line of numbers behind them.
-pub struct Text<F> {
+/// Lines `FILE:LINE: severity rule: message`, followed by a line of totals.
+pub struct TextReport<F> {
     line: F,
-    /// Whether anything was found in an event itself.
+    /// Whether any finding concerns an event itself.
     beyond_sessions: bool,
 }
 
-impl<F> Text<F> {
-    /// `line` takes one line without its end. It may hold anything that was in a file.
+impl<F> TextReport<F> {
+    /// `line` receives one line without its end. It may contain any text of a file.
     pub fn new(line: F) -> Self {
-        Text { line, beyond_sessions: false }
+        TextReport { line, beyond_sessions: false }
     }
 }
 
-impl<E, F: FnMut(&str) -> Result<(), E>> Report for Text<F> {
+impl<E, F: FnMut(&str) -> Result<(), E>> FindingReport for TextReport<F> {
     type Error = E;
 
     fn begin(&mut self, _: &str) -> Result<(), E> {
@@ -45,14 +45,14 @@ impl<E, F: FnMut(&str) -> Result<(), E>> Report for Text<F> {
         (self.line)(&format!("{path}:{}: {finding}{event}", finding.line))
     }
 
-    /// Says nothing of inputs without a verdict: the total names the first, and programs say why on stderr.
+    /// Omits inputs without a verdict: the total names the first, and programs report them on stderr.
     fn end(&mut self, _: &str, _: &Tally, _: Option<&Unusable>) -> Result<(), E> {
         Ok(())
     }
 
     fn close(&mut self, total: &Total, profile: Profile) -> Result<(), E> {
         (self.line)(&summary(total, profile))?;
-        // A single event begins and ends no session, which is all that is wrong with it.
+        // A single event starts and ends no session, which is its only fault.
         if total.tally.events == 1 && total.tally.errors > 0 && !self.beyond_sessions {
             (self.line)(
                 "hint: the event itself is valid; use --events to check events without their session",
@@ -92,23 +92,23 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 /// One JSON object: `{"files":[{"path","findings":[…],"events"}],"summary":{"events","errors","warnings"}}`. A file
-/// without a verdict has `unusable` with the reason beside it.
-pub struct Json<F> {
+/// without a verdict also has `unusable` with the reason.
+pub struct JsonReport<F> {
     part: F,
-    /// Whether a comma goes before the next file.
+    /// Whether a comma precedes the next file.
     second_file: bool,
     second_finding: bool,
 }
 
-impl<F> Json<F> {
-    /// `part` takes parts of the text, which make one line without an end.
+impl<F> JsonReport<F> {
+    /// `part` receives parts of the text, which form one line without an end.
     pub fn new(part: F) -> Self {
-        Json { part, second_file: false, second_finding: false }
+        JsonReport { part, second_file: false, second_finding: false }
     }
 }
 
 #[derive(Serialize)]
-struct Found<'f> {
+struct FindingJson<'f> {
     line: usize,
     event_id: Option<&'f str>,
     rule: &'static str,
@@ -117,7 +117,7 @@ struct Found<'f> {
     message: String,
 }
 
-impl<E, F: FnMut(&str) -> Result<(), E>> Report for Json<F> {
+impl<E, F: FnMut(&str) -> Result<(), E>> FindingReport for JsonReport<F> {
     type Error = E;
 
     fn begin(&mut self, path: &str) -> Result<(), E> {
@@ -128,7 +128,7 @@ impl<E, F: FnMut(&str) -> Result<(), E>> Report for Json<F> {
     }
 
     fn finding(&mut self, _: &str, finding: &Finding) -> Result<(), E> {
-        let found = Found {
+        let found = FindingJson {
             line: finding.line,
             event_id: finding.event_id.as_deref(),
             rule: finding.rule.id,
@@ -154,7 +154,7 @@ impl<E, F: FnMut(&str) -> Result<(), E>> Report for Json<F> {
     }
 }
 
-/// What is so, where, and what to do.
+/// The finding, its location, and the remedy.
 fn message(finding: &Finding) -> String {
     let at = if finding.path.is_empty() { String::new() } else { format!(" (at `{}`)", finding.path) };
     format!("{}{at}. {}", finding.message, finding.rule.remedy)

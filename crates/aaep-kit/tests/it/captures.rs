@@ -1,4 +1,4 @@
-//! Captures over connections that end, hang, come back and say things twice.
+//! Captures over connections that end, hang, reconnect and repeat events.
 
 use std::io;
 use std::time::Duration;
@@ -6,7 +6,9 @@ use std::time::Duration;
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::session::{Checker, Options};
 use recount_aaep_kit::aaep::wire::Decision;
-use recount_aaep_kit::capture::{CaptureError, CaptureNotice, Ended, Filter, Keep, Plan, Summary, capture};
+use recount_aaep_kit::capture::{
+    CaptureError, CaptureNotice, CapturePlan, CaptureSink, CaptureSummary, EndReason, Filter, capture,
+};
 use recount_aaep_kit::link::call::Caller;
 use recount_aaep_kit::link::{Dial, Framing, LinkError, Target};
 use recount_aaep_kit::recording::{Direction, Stamp};
@@ -14,26 +16,26 @@ use recount_aaep_kit::scenario::Scenario;
 use recount_aaep_kit::scripted::{Behaviour, Scripted};
 use tokio::sync::Notify;
 
-use crate::producer::{SOON, STREAM, Server, dial, whole, write};
+use crate::producer::{STREAM, Server, TEST_TIMEOUT, dial, response, write};
 
 const REQUEST: &str = r#"{"type":"subscription.request","aaep_version":"1.0.0","subscriber_id":"t","capabilities":{"supports_confirmation_reply":true,"supported_conformance_levels":[1,2,3]}}"#;
 const PROMPT: &str = r#"{"type":"aaep:agent.awaiting.confirmation","event_id":"evt_1","session_id":"sess_1","reply_token":"rpl_1"}"#;
 
-/// Keeps lines as they come: direction, connection, text.
+/// Stores lines: direction, connection, text.
 #[derive(Default)]
-struct Kept(Vec<(Direction, u64, String)>);
+struct MemorySink(Vec<(Direction, u64, String)>);
 
-impl Keep for Kept {
+impl CaptureSink for MemorySink {
     fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
         self.0.push((direction, stamp.connection, text.to_owned()));
         Ok(())
     }
 }
 
-fn plan(dial: Dial) -> Plan {
-    Plan {
+fn plan(dial: Dial) -> CapturePlan {
+    CapturePlan {
         dial,
-        timeout: Some(SOON),
+        timeout: Some(TEST_TIMEOUT),
         max_events: None,
         filter: Filter::default(),
         reconnect: true,
@@ -41,19 +43,21 @@ fn plan(dial: Dial) -> Plan {
     }
 }
 
-async fn record(plan: &Plan) -> (Result<Summary, CaptureError>, Vec<(Direction, u64, String)>, Vec<String>) {
-    let (mut kept, mut notices) = (Kept::default(), Vec::new());
+async fn record(
+    plan: &CapturePlan,
+) -> (Result<CaptureSummary, CaptureError>, Vec<(Direction, u64, String)>, Vec<String>) {
+    let (mut stored, mut notices) = (MemorySink::default(), Vec::new());
     let mut notify = |what: CaptureNotice<'_>| notices.push(format!("{what:?}"));
-    let ended = capture(&World::real(), plan, &mut kept, &mut notify, std::future::pending()).await;
-    (ended, kept.0, notices)
+    let ended = capture(&World::real(), plan, &mut stored, &mut notify, std::future::pending()).await;
+    (ended, stored.0, notices)
 }
 
 fn event(number: u32) -> String {
     format!(r#"{{"type":"aaep:agent.state.changed","event_id":"evt_{number}"}}"#)
 }
 
-fn texts(kept: &[(Direction, u64, String)]) -> Vec<&str> {
-    kept.iter().map(|(_, _, text)| text.as_str()).collect()
+fn texts(stored: &[(Direction, u64, String)]) -> Vec<&str> {
+    stored.iter().map(|(_, _, text)| text.as_str()).collect()
 }
 
 #[tokio::test]
@@ -63,7 +67,7 @@ async fn an_ended_stream_is_resumed_without_duplicates() {
     let server = Server::start(&world, |request, mut socket| async move {
         let text = match request.header("last-event-id") {
             None => format!("retry: 1\n\nid: evt_1\ndata: {}\n\nid: evt_2\ndata: {}\n\n", event(1), event(2)),
-            // Nothing new, once: without an id of the frame, the event's own counts.
+            // Nothing new, once: without a frame id, the event's own id counts.
             Some("evt_2") => format!("retry: 1\n\ndata: {}\n\ndata: {}\n\n", event(2), event(3)),
             Some("evt_3") => format!("retry: 1\n\ndata: {}\n\ndata: {}\n\n", event(1), event(4)),
             Some(other) => panic!("{other}"),
@@ -71,14 +75,14 @@ async fn an_ended_stream_is_resumed_without_duplicates() {
         write(&mut socket, format!("{STREAM}{text}")).await;
     })
     .await;
-    let plan = Plan { max_events: Some(4), ..plan(dial(&server.http())) };
-    let (ended, kept, notices) = record(&plan).await;
+    let plan = CapturePlan { max_events: Some(4), ..plan(dial(&server.http())) };
+    let (ended, stored, notices) = record(&plan).await;
     let summary = ended.unwrap();
-    assert!(matches!(summary.ended, Ended::Enough), "{summary:?}");
+    assert!(matches!(summary.ended, EndReason::Enough), "{summary:?}");
     assert_eq!((summary.events, summary.repeated, summary.connections), (4, 2, 3));
-    assert_eq!(texts(&kept), [1, 2, 3, 4].map(event));
-    assert_eq!(kept.iter().map(|(_, connection, _)| *connection).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    assert!(kept.iter().all(|(direction, ..)| *direction == Direction::In));
+    assert_eq!(texts(&stored), [1, 2, 3, 4].map(event));
+    assert_eq!(stored.iter().map(|(_, connection, _)| *connection).collect::<Vec<_>>(), [1, 1, 2, 3]);
+    assert!(stored.iter().all(|(direction, ..)| *direction == Direction::In));
     let lost: Vec<_> = notices.iter().filter(|notices| notices.starts_with("Lost")).collect();
     assert!(lost.len() == 2 && lost[0].contains("the producer ended the stream"), "{notices:?}");
 }
@@ -89,15 +93,15 @@ async fn another_event_under_an_id_that_was_used_is_kept() {
     let other = event(1).replace("state.changed", "tool.invoked");
     let stream = format!("{STREAM}data: {}\n\ndata: {other}\n\ndata: {}\n\n", event(1), event(1));
     let server = Server::responding(&world, stream).await;
-    let (ended, kept, _) = record(&Plan { reconnect: false, ..plan(dial(&server.http())) }).await;
+    let (ended, stored, _) = record(&CapturePlan { reconnect: false, ..plan(dial(&server.http())) }).await;
     let summary = ended.unwrap();
-    assert!(matches!(summary.ended, Ended::ByProducer), "{summary:?}");
+    assert!(matches!(summary.ended, EndReason::ByProducer), "{summary:?}");
     assert_eq!((summary.events, summary.repeated), (2, 1));
-    assert_eq!(texts(&kept), [event(1), other]);
+    assert_eq!(texts(&stored), [event(1), other]);
 }
 
 #[tokio::test]
-async fn time_is_over_also_when_nothing_comes_at_all() {
+async fn the_timeout_applies_without_messages() {
     let world = World::real();
     for answer in ["", STREAM] {
         let server = Server::start(&world, move |_, mut socket| async move {
@@ -105,37 +109,37 @@ async fn time_is_over_also_when_nothing_comes_at_all() {
             std::future::pending::<()>().await;
         })
         .await;
-        let plan = Plan { timeout: Some(Duration::from_millis(150)), ..plan(dial(&server.http())) };
-        let (ended, kept, _) = record(&plan).await;
+        let plan = CapturePlan { timeout: Some(Duration::from_millis(150)), ..plan(dial(&server.http())) };
+        let (ended, stored, _) = record(&plan).await;
         let summary = ended.unwrap();
-        assert!(matches!(summary.ended, Ended::TimedOut), "{summary:?}");
-        assert!(kept.is_empty() && summary.took >= Duration::from_millis(150));
+        assert!(matches!(summary.ended, EndReason::TimedOut), "{summary:?}");
+        assert!(stored.is_empty() && summary.took >= Duration::from_millis(150));
     }
 }
 
 #[tokio::test]
-async fn what_never_answers_is_an_error_and_what_stops_answering_is_not() {
+async fn a_capture_without_a_connection_fails_and_a_lost_one_ends_it() {
     let world = World::real();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = format!("http://{}", listener.local_addr().unwrap());
+    let closed_port = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let (ended, ..) = record(&plan(dial(&gone))).await;
+    let (ended, ..) = record(&plan(dial(&closed_port))).await;
     assert!(matches!(ended, Err(CaptureError::Link(LinkError::Unreachable { .. }))), "{ended:?}");
 
     let server = Server::responding(&world, format!("{STREAM}retry: 1\n\ndata: {}\n\n", event(1))).await;
-    let (ended, kept, notices) = record(&plan(dial(&server.http()))).await;
+    let (ended, stored, notices) = record(&plan(dial(&server.http()))).await;
     let summary = ended.unwrap();
-    assert!(matches!(&summary.ended, Ended::Lost(why) if why.contains("nothing new")), "{summary:?}");
-    assert_eq!((kept.len(), summary.connections), (1, 6), "one of use, and five in vain: {notices:?}");
+    assert!(matches!(&summary.ended, EndReason::Lost(why) if why.contains("nothing new")), "{summary:?}");
+    assert_eq!((stored.len(), summary.connections), (1, 6), "one of use, and five in vain: {notices:?}");
 
-    let server = Server::responding(&world, whole("404 Not Found", "", "")).await;
+    let server = Server::responding(&world, response("404 Not Found", "", "")).await;
     let (ended, ..) = record(&plan(dial(&server.http()))).await;
     assert!(matches!(ended, Err(CaptureError::Link(LinkError::Refused { status: 404, .. }))), "{ended:?}");
-    assert_eq!(server.seen().len(), 1, "a refusal is not asked again");
+    assert_eq!(server.seen().len(), 1, "a refused request is not repeated");
 }
 
 #[tokio::test]
-async fn a_failure_that_may_pass_is_waited_for() {
+async fn a_temporary_failure_is_retried() {
     let world = World::real();
     let count = std::sync::atomic::AtomicUsize::new(0);
     let server = Server::start(&world, move |_, mut socket| {
@@ -143,7 +147,7 @@ async fn a_failure_that_may_pass_is_waited_for() {
         async move {
             let answer = match number {
                 0 => format!("{STREAM}retry: 1\n\ndata: {}\n\n", event(1)),
-                1 => whole("503 Later", "", ""),
+                1 => response("503 Later", "", ""),
                 2 => "nonsense".to_owned(),
                 _ => format!("{STREAM}data: {}\n\n", event(2)),
             };
@@ -151,9 +155,10 @@ async fn a_failure_that_may_pass_is_waited_for() {
         }
     })
     .await;
-    let (ended, kept, notices) = record(&Plan { max_events: Some(2), ..plan(dial(&server.http())) }).await;
-    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{notices:?}");
-    assert_eq!(kept.len(), 2);
+    let (ended, stored, notices) =
+        record(&CapturePlan { max_events: Some(2), ..plan(dial(&server.http())) }).await;
+    assert!(matches!(ended.unwrap().ended, EndReason::Enough), "{notices:?}");
+    assert_eq!(stored.len(), 2);
     assert!(notices.iter().any(|notices| notices.contains("503")), "{notices:?}");
 }
 
@@ -167,17 +172,17 @@ async fn filters_leave_events_out_and_nothing_else() {
         .map(|text| format!("data: {text}\n\n"));
     let server = Server::responding(&world, format!("{STREAM}{}", stream.concat())).await;
     let filter = Filter { urgencies: vec!["critical".to_owned()], ..Filter::default() };
-    let (ended, kept, notices) = record(&Plan { filter, ..plan(dial(&server.http())) }).await;
+    let (ended, stored, notices) = record(&CapturePlan { filter, ..plan(dial(&server.http())) }).await;
     let summary = ended.unwrap();
-    assert_eq!(texts(&kept), [control, &critical, close]);
+    assert_eq!(texts(&stored), [control, &critical, close]);
     assert_eq!((summary.events, summary.lines, summary.filtered, summary.broken), (1, 3, 1, 3));
-    assert!(matches!(summary.ended, Ended::ByProducer), "a close is the end: {summary:?}");
+    assert!(matches!(summary.ended, EndReason::ByProducer), "a close is the end: {summary:?}");
     assert_eq!(notices.iter().filter(|notices| notices.starts_with("Broken")).count(), 3);
-    assert_eq!(server.lines(), ["GET /events"], "R-091: nothing is answered unless that was asked for");
+    assert_eq!(server.lines(), ["GET /events"], "R-091: nothing is answered unless configured");
 }
 
 #[tokio::test]
-async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_recorded() {
+async fn prompts_are_answered_once_if_configured_and_the_reply_is_recorded() {
     let world = World::real();
     for (decision, word) in [(Decision::Reject, "reject"), (Decision::Accept, "accept")] {
         let question =
@@ -189,7 +194,7 @@ async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_record
                 format!("data: {PROMPT}\n\ndata: {question}\n\ndata: {again}\n\ndata: {foreign}\n\n");
             async move {
                 let get = request.line == "GET /events";
-                let answer = if get { format!("{STREAM}{stream}") } else { whole("204 No", "", "") };
+                let answer = if get { format!("{STREAM}{stream}") } else { response("204 No", "", "") };
                 write(&mut socket, answer).await;
             }
         })
@@ -199,8 +204,9 @@ async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_record
             types: vec!["state.changed".to_owned()],
             ..Filter::default()
         };
-        let plan = Plan { auto: Some(decision), filter, reconnect: false, ..plan(dial(&server.http())) };
-        let (ended, kept, notices) = record(&plan).await;
+        let plan =
+            CapturePlan { auto: Some(decision), filter, reconnect: false, ..plan(dial(&server.http())) };
+        let (ended, stored, notices) = record(&plan).await;
         assert_eq!(
             ended.unwrap().answered,
             1,
@@ -209,7 +215,7 @@ async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_record
         let replies: Vec<_> =
             server.seen().into_iter().filter(|request| request.line == "POST /messages").collect();
         assert_eq!(replies.len(), 1);
-        assert_eq!(kept, [(Direction::Out, 1, replies[0].body.clone())]);
+        assert_eq!(stored, [(Direction::Out, 1, replies[0].body.clone())]);
         let mut checker = Checker::new(Options { events_only: true, ..Options::default() });
         checker.text(1, &replies[0].body);
         checker.finish();
@@ -222,7 +228,7 @@ async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_record
 }
 
 #[tokio::test]
-async fn a_handshake_is_recorded_with_its_answer_and_leave_is_taken() {
+async fn a_handshake_is_recorded_with_its_response_and_the_subscription_is_closed() {
     let world = World::real();
     let accepted = r#"{"type":"subscription.accepted","subscription_id":"sub_1"}"#;
     let count = std::sync::atomic::AtomicUsize::new(0);
@@ -231,25 +237,25 @@ async fn a_handshake_is_recorded_with_its_answer_and_leave_is_taken() {
         let number = if streams { count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) } else { 0 };
         async move {
             let answer = match (request.line.as_str(), number) {
-                ("POST /aaep/v1/subscriptions", _) => whole("201 Created", "", accepted),
+                ("POST /aaep/v1/subscriptions", _) => response("201 Created", "", accepted),
                 (_, 0) if streams => format!("{STREAM}retry: 1\n\nid: evt_1\ndata: {}\n\n", event(1)),
-                // The subscription is forgotten, and the next one has to be made.
-                (_, 1) if streams => whole("410 Gone", "", ""),
+                // The subscription is forgotten; the next connection needs a new one.
+                (_, 1) if streams => response("410 Gone", "", ""),
                 _ if streams => {
                     assert_eq!(request.header("last-event-id"), Some("evt_1"));
                     format!("{STREAM}id: evt_2\ndata: {}\n\n", event(2))
                 }
-                _ => whole("204 No Content", "", ""),
+                _ => response("204 No Content", "", ""),
             };
             write(&mut socket, answer).await;
         }
     })
     .await;
     let dial = Dial { request: Some(REQUEST.to_owned()), ..dial(&format!("{}/aaep/v1", server.http())) };
-    let (ended, kept, notices) = record(&Plan { max_events: Some(2), ..plan(dial) }).await;
-    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{notices:?}");
-    let kept: Vec<_> =
-        kept.iter().map(|(direction, connection, text)| (*direction, *connection, text.as_str())).collect();
+    let (ended, stored, notices) = record(&CapturePlan { max_events: Some(2), ..plan(dial) }).await;
+    assert!(matches!(ended.unwrap().ended, EndReason::Enough), "{notices:?}");
+    let stored: Vec<_> =
+        stored.iter().map(|(direction, connection, text)| (*direction, *connection, text.as_str())).collect();
     let (first, second) = (event(1), event(2));
     let expected = [
         (Direction::Out, 1, REQUEST),
@@ -259,11 +265,11 @@ async fn a_handshake_is_recorded_with_its_answer_and_leave_is_taken() {
         (Direction::In, 2, accepted),
         (Direction::In, 2, second.as_str()),
     ];
-    assert_eq!(kept[..6], expected);
+    assert_eq!(stored[..6], expected);
     // R-130
     assert!(
-        kept.len() == 7 && kept[6].0 == Direction::Out && kept[6].2.contains("subscription.close"),
-        "{kept:?}"
+        stored.len() == 7 && stored[6].0 == Direction::Out && stored[6].2.contains("subscription.close"),
+        "{stored:?}"
     );
     assert_eq!(server.lines().last().unwrap(), "POST /aaep/v1/replies");
 }
@@ -272,11 +278,11 @@ async fn a_handshake_is_recorded_with_its_answer_and_leave_is_taken() {
 async fn a_rejection_is_recorded_and_is_the_end() {
     let world = World::real();
     let rejected = r#"{"type":"subscription.rejected","reason_code":"rate_limit","reason_message":"later"}"#;
-    let server = Server::responding(&world, whole("429 Later", "", rejected)).await;
+    let server = Server::responding(&world, response("429 Later", "", rejected)).await;
     let dial = Dial { request: Some(REQUEST.to_owned()), ..dial(&format!("{}/aaep/v1", server.http())) };
-    let (ended, kept, _) = record(&plan(dial)).await;
-    assert!(matches!(ended.unwrap().ended, Ended::Rejected(answer) if answer == rejected));
-    assert_eq!(texts(&kept), [REQUEST, rejected]);
+    let (ended, stored, _) = record(&plan(dial)).await;
+    assert!(matches!(ended.unwrap().ended, EndReason::Rejected(answer) if answer == rejected));
+    assert_eq!(texts(&stored), [REQUEST, rejected]);
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -286,41 +292,41 @@ async fn a_command_is_recorded_until_it_ends_or_dies() {
         let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
         plan(Dial::to(Target::Command { argv, framing: Framing::Lines }))
     };
-    let (ended, kept, _) = record(&command(format!("echo '{}'", event(1)))).await;
-    assert!(matches!(ended.unwrap().ended, Ended::ByProducer) && kept.len() == 1);
+    let (ended, stored, _) = record(&command(format!("echo '{}'", event(1)))).await;
+    assert!(matches!(ended.unwrap().ended, EndReason::ByProducer) && stored.len() == 1);
     for death in ["exit 3", "printf '{'; kill -9 $$"] {
-        let (ended, kept, _) = record(&command(format!("echo '{}'; {death}", event(1)))).await;
+        let (ended, stored, _) = record(&command(format!("echo '{}'; {death}", event(1)))).await;
         let ended = ended.unwrap().ended;
-        assert!(matches!(ended, Ended::Lost(_)) && kept.len() == 1, "{death}: {ended:?}");
+        assert!(matches!(ended, EndReason::Lost(_)) && stored.len() == 1, "{death}: {ended:?}");
     }
 }
 
 #[tokio::test]
-async fn stopping_is_heeded_at_once_and_a_full_disk_ends_it() {
+async fn a_capture_stops_at_once_and_a_full_disk_ends_it() {
     let world = World::real();
     let server = Server::start(&world, |_, mut socket| async move {
         write(&mut socket, format!("{STREAM}data: {}\n\n", event(1))).await;
         std::future::pending::<()>().await;
     })
     .await;
-    let (stop, mut kept) = (Notify::new(), Kept::default());
+    let (stop, mut stored) = (Notify::new(), MemorySink::default());
     let plan = plan(dial(&server.http()));
     let mut notify = |notice: CaptureNotice<'_>| {
         if matches!(notice, CaptureNotice::Connected { connection: 1, subscription: None }) {
             stop.notify_one();
         }
     };
-    let ended = capture(&world, &plan, &mut kept, &mut notify, stop.notified()).await.unwrap();
-    assert!(matches!(ended.ended, Ended::Stopped), "{ended:?}");
+    let ended = capture(&world, &plan, &mut stored, &mut notify, stop.notified()).await.unwrap();
+    assert!(matches!(ended.ended, EndReason::Stopped), "{ended:?}");
 
     struct Full;
-    impl Keep for Full {
+    impl CaptureSink for Full {
         fn put(&mut self, _: &str, _: Direction, _: &Stamp<'_>) -> io::Result<()> {
             Err(io::Error::from(io::ErrorKind::StorageFull))
         }
     }
     let ended = capture(&world, &plan, &mut Full, &mut |_| {}, std::future::pending()).await;
-    assert!(matches!(ended, Err(CaptureError::Keep(_))), "{ended:?}");
+    assert!(matches!(ended, Err(CaptureError::Write(_))), "{ended:?}");
 }
 
 #[tokio::test]
@@ -339,8 +345,8 @@ async fn a_valid_producer_is_recorded_without_findings_on_every_surface() {
         (format!("{socket}/aaep/v1/ws"), true),
     ] {
         let dial = Dial { request: shakes.then(|| REQUEST.to_owned()), ..dial(&target) };
-        let plan = Plan { auto: Some(Decision::Accept), filter: Filter::default(), ..plan(dial) };
-        let (stop, mut kept) = (Notify::new(), Kept::default());
+        let plan = CapturePlan { auto: Some(Decision::Accept), filter: Filter::default(), ..plan(dial) };
+        let (stop, mut stored) = (Notify::new(), MemorySink::default());
         let connected = Notify::new();
         let mut notify = |notice: CaptureNotice<'_>| match notice {
             CaptureNotice::Connected { .. } => connected.notify_one(),
@@ -348,13 +354,13 @@ async fn a_valid_producer_is_recorded_without_findings_on_every_surface() {
         };
         let drive = async {
             connected.notified().await;
-            let caller = Caller::new(&base, None, SOON).unwrap();
+            let caller = Caller::new(&base, None, TEST_TIMEOUT).unwrap();
             let input = serde_json::json!({"kind": "user_input", "text": Scenario::Irreversible.text()});
             caller.post(&format!("{base}/messages"), input.to_string().as_bytes()).await.unwrap();
             std::future::pending::<()>().await;
         };
-        struct Until<'u>(&'u mut Kept, &'u Notify);
-        impl Keep for Until<'_> {
+        struct Until<'u>(&'u mut MemorySink, &'u Notify);
+        impl CaptureSink for Until<'_> {
             fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
                 self.0.put(text, direction, stamp)?;
                 if text.contains("aaep:agent.session.completed") {
@@ -363,15 +369,15 @@ async fn a_valid_producer_is_recorded_without_findings_on_every_surface() {
                 Ok(())
             }
         }
-        let mut keep = Until(&mut kept, &stop);
+        let mut keep = Until(&mut stored, &stop);
         let summary = tokio::select! {
             summary = capture(&world, &plan, &mut keep, &mut notify, stop.notified()) => summary.unwrap(),
             () = drive => unreachable!(),
         };
-        assert!(matches!(summary.ended, Ended::Stopped), "{target}: {summary:?}");
+        assert!(matches!(summary.ended, EndReason::Stopped), "{target}: {summary:?}");
         assert_eq!(summary.answered, 1, "{target}");
         let mut checker = Checker::new(Options::default());
-        for (number, (_, _, text)) in kept.0.iter().enumerate() {
+        for (number, (_, _, text)) in stored.0.iter().enumerate() {
             checker.text(number + 1, text);
         }
         checker.finish();
@@ -381,9 +387,9 @@ async fn a_valid_producer_is_recorded_without_findings_on_every_surface() {
             .filter(|finding| finding.rule.id != "prompt.timeout_advice")
             .map(ToString::to_string)
             .collect();
-        assert!(found.is_empty(), "{target} {shakes}: {found:#?}\n{:#?}", kept.0);
-        let said_leave = kept.0.last().unwrap().2.contains("subscription.close");
-        assert_eq!(said_leave, shakes, "{target}");
+        assert!(found.is_empty(), "{target} {shakes}: {found:#?}\n{:#?}", stored.0);
+        let has_close = stored.0.last().unwrap().2.contains("subscription.close");
+        assert_eq!(has_close, shakes, "{target}");
     }
     producer.stop().await;
 }

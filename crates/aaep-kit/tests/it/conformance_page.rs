@@ -1,5 +1,5 @@
-//! The page on conformance has a table of what is tried of producers, made of the same tables as the suite. It is
-//! written anew with `RECOUNT_BLESS=1`.
+//! The table of producer tests in the conformance page is generated from the tables of the suite. `RECOUNT_BLESS=1`
+//! writes it.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ fn table() -> String {
         "\n| requirement | level | strength | what is asked | how it is tried |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in ALL.iter().filter(|row| row.concerns_producers()) {
-        let tried = match how(row) {
+        let run_suite = match how(row) {
             Ok((checks, rules)) => {
                 let mut ways: Vec<String> = checks.iter().map(|check| check.name.to_owned()).collect();
                 if !rules.is_empty() {
@@ -33,19 +33,19 @@ fn table() -> String {
             row.strength.name(),
             row.text,
             row.section,
-            tried.replace('|', "\\|"),
+            run_suite.replace('|', "\\|"),
         )
-        .expect("a string takes everything");
+        .expect("writing to a string cannot fail");
     }
-    let tried = ALL.iter().filter(|row| row.concerns_producers() && how(row).is_ok()).count();
+    let run_suite = ALL.iter().filter(|row| row.concerns_producers() && how(row).is_ok()).count();
     write!(
         table,
-        "\n{tried} requirements on producers, transports and suites are tried, by {} checks and by the rules; {} are not, for \
+        "\n{run_suite} requirements on producers, transports and suites are tried, by {} checks and by the rules; {} are not, for \
          the reasons that are given.\n\n",
         CHECKS.len(),
         REASONS.len(),
     )
-    .expect("a string takes everything");
+    .expect("writing to a string cannot fail");
     table
 }
 

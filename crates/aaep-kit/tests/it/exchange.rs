@@ -1,5 +1,5 @@
-//! Files and streams exchanged with the tools of the protocol's own authors, as they are published: what they record
-//! is replayed here, what is replayed here they record, and the other way round.
+//! Exchanges files and streams with the published tools of the protocol's authors: each side replays what the other
+//! recorded.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The tools, tested on files, on real sockets and with real programs.
+//! Tests of the tools with files, real sockets and real programs.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "in a test a surprise is a panic")]
 

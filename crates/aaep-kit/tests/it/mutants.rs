@@ -1,5 +1,5 @@
-//! The suite for producers is tried on the scripted producer: the right one passes, and each that does one thing wrong
-//! is found out on the requirement that it breaks.
+//! Tests the suite for producers with the scripted producer: the correct one passes, and each fault is found on the
+//! requirement that it breaks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use recount_aaep_kit::link::call::Caller;
 use recount_aaep_kit::scenario::Scenario;
 use recount_aaep_kit::scripted::{Behaviour, Fault, Scripted};
 
-/// How many producers are tried at a time: most of a run is waiting.
+/// Producers tested at a time: most of a run is waiting.
 const AT_ONCE: usize = 10;
 
-/// How long is waited for what comes, on a machine that is busy with other things. A right producer leaves nothing out,
-/// so nothing waits this long.
+/// How long to wait for messages on a busy machine. A correct producer omits nothing, so this is never reached.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long is waited for what a faulty producer may never send. Where a busy machine is slower than that, the fault is
-/// tried again with [`PATIENCE`].
+/// How long to wait for messages that a faulty producer may never send. If a busy machine is slower, the fault is
+/// tested again with [`PATIENCE`].
 const PATIENCE_IN_VAIN: Duration = Duration::from_secs(6);
 
-/// What only deserves a warning: the protocol says SHOULD or nothing, or it cannot be told for certain.
+/// Faults that cause only a warning: the protocol says SHOULD or nothing, or the violation is not certain (R-037,
+///
 const WARNED: &[Fault] = &[
     Fault::UrgencyInflated,
-    Fault::StatesUntold,
+    Fault::StatesMissing,
     Fault::SummaryMissing,
     Fault::HintMissing,
     Fault::UnknownVersionAccepted,
@@ -39,17 +39,17 @@ const WARNED: &[Fault] = &[
 
 const TOKEN: &str = "secret";
 
-async fn tried_as(behaviour: Behaviour, level: u8, only: Option<&str>, patience: Duration) -> Report {
+async fn run_suite_as(behaviour: Behaviour, level: u8, only: Option<&str>, patience: Duration) -> Report {
     let world = World::real();
     let token = Some(TOKEN.to_owned());
     let behaviour = Behaviour { heartbeat_ms: 400, timeout_seconds: 5, token, ..behaviour };
     let scripted = Scripted::start(&world, behaviour).await.expect("a free port");
-    let report = tried_at(&world, &scripted, level, only, patience).await;
+    let report = run_suite_at(&world, &scripted, level, only, patience).await;
     scripted.stop().await;
     report
 }
 
-async fn tried_at(
+async fn run_suite_at(
     world: &World,
     scripted: &Scripted,
     level: u8,
@@ -73,7 +73,7 @@ fn of<'r>(report: &'r Report, requirement: &str) -> Vec<&'r Outcome> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_right_producer_passes_every_level() {
     let reports = futures_util::future::join_all(
-        [1, 2, 3].map(|level| tried_as(Behaviour::default(), level, None, PATIENCE)),
+        [1, 2, 3].map(|level| run_suite_as(Behaviour::default(), level, None, PATIENCE)),
     )
     .await;
     for (report, level) in reports.iter().zip(1..) {
@@ -82,7 +82,7 @@ async fn the_right_producer_passes_every_level() {
         assert_eq!((report.verdict(), report.reached()), (LevelVerdict::Passed, Some(level)), "{text}");
         assert!(report.passed(), "{text}");
         assert!(report.checks.iter().all(|check| check.level <= level), "{text}");
-        // A warning here would hide what a fault does.
+        // A warning here would hide the effect of a fault.
         let warned: BTreeSet<_> = report
             .checks
             .iter()
@@ -92,18 +92,18 @@ async fn the_right_producer_passes_every_level() {
         assert!(warned.is_empty(), "{text}");
     }
     assert_eq!(reports[2].tally().not_shown, 0, "{}", reports[2].text());
-    // What no conversation shows is named by the claim, not counted in silence.
+    // The claim names the requirements that no conversation can show.
     let outside = reports[2].outside();
     assert!(outside.contains(&"R-085") && outside.contains(&"R-208"), "{outside:?}");
     assert!(outside.iter().all(|id| reports[2].claim().contains(id)), "{}", reports[2].claim());
 }
 
-/// A stream lags that is opened beside another, which is right: no run may blame the producer for what was not heard out.
+/// A stream opened beside another may lag: the suite must not blame the producer for events that have not arrived yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "full: our own AAEP suite"]
 async fn a_right_producer_whose_second_stream_lags_is_not_accused() {
     let runs = [40, 40, 40, 300]
-        .map(|lag_ms| tried_as(Behaviour { lag_ms, ..Behaviour::default() }, 3, None, PATIENCE));
+        .map(|lag_ms| run_suite_as(Behaviour { lag_ms, ..Behaviour::default() }, 3, None, PATIENCE));
     for report in futures_util::future::join_all(runs).await {
         let text = report.text();
         assert_eq!(report.tally().failed, 0, "{text}");
@@ -111,20 +111,25 @@ async fn a_right_producer_whose_second_stream_lags_is_not_accused() {
     }
 }
 
-/// A check that breaks off, here because no prompt comes, ends no talk in the middle of a session.
+/// An aborted check, here because no prompt arrives, closes no conversation in the middle of a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_check_that_breaks_off_hears_its_sessions_out() {
-    let report =
-        tried_as(Behaviour { asks: false, lag_ms: 40, ..Behaviour::default() }, 2, None, PATIENCE).await;
+async fn an_aborted_check_waits_for_its_sessions_to_end() {
+    let report = run_suite_as(
+        Behaviour { sends_prompts: false, lag_ms: 40, ..Behaviour::default() },
+        2,
+        None,
+        PATIENCE,
+    )
+    .await;
     assert_eq!(of(&report, "R-031"), [&Outcome::Passed], "{}", report.text());
     assert_eq!(report.tally().failed, 0, "{}", report.text());
 }
 
-/// It does all that it is asked for at once: no check fails, and more than half of level 2 never comes up.
+/// A producer that performs every request at once: no check fails, and more than half of level 2 is not shown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_producer_that_never_asks_anything_is_given_no_level_of_prompts() {
-    let plain = Behaviour { asks: false, ..Behaviour::default() };
-    let report = tried_as(plain, 2, None, PATIENCE).await;
+async fn a_producer_without_prompts_does_not_reach_level_2() {
+    let plain = Behaviour { sends_prompts: false, ..Behaviour::default() };
+    let report = run_suite_as(plain, 2, None, PATIENCE).await;
     let text = report.text();
     assert_eq!(report.tally().failed, 0, "{text}");
     assert_eq!((report.verdict(), report.reached()), (LevelVerdict::NotShown, Some(1)), "{text}");
@@ -134,7 +139,7 @@ async fn a_producer_that_never_asks_anything_is_given_no_level_of_prompts() {
     }
 }
 
-/// Another client keeps the producer at work: its sessions are heard in the middle and go on after the close, and
+/// Another client keeps the producer busy: its sessions are received from the middle and continue after the close, and
 /// its prompts stay open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "full: our own AAEP suite"]
@@ -159,7 +164,7 @@ async fn sessions_of_other_clients_are_not_held_against_a_producer() {
         }
     };
     let report = tokio::select! {
-        report = tried_at(&world, &scripted, 1, None, PATIENCE) => report,
+        report = run_suite_at(&world, &scripted, 1, None, PATIENCE) => report,
         () = other => unreachable!("it asks for ever"),
     };
     scripted.stop().await;
@@ -171,10 +176,10 @@ async fn sessions_of_other_clients_are_not_held_against_a_producer() {
     assert_eq!(report.tally().failed, 0, "{}", report.text());
 }
 
-/// What is wrong with the report on a fault, where it is not found as it must be.
+/// Describes what is wrong with the report on a fault, if it was not found as required.
 async fn unfound(fault: Fault, patience: Duration) -> Option<String> {
     let behaviour = Behaviour { fault: Some(fault), ..Behaviour::default() };
-    let report = tried_as(behaviour, fault.level(), Some(fault.requirement()), patience).await;
+    let report = run_suite_as(behaviour, fault.level(), Some(fault.requirement()), patience).await;
     let outcomes = of(&report, fault.requirement());
     let expected = if WARNED.contains(&fault) { Outcome::Warned } else { Outcome::Failed };
     let is_found = outcomes.contains(&&expected)

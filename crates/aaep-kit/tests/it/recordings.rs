@@ -1,4 +1,4 @@
-//! Captures: written as they are read, and read as other tools write them.
+//! Captures: written and read back, and read from other tools.
 
 use std::io::Write as _;
 
@@ -12,14 +12,14 @@ fn read(reader: Reader) -> Vec<Result<RecordedLine, Unreadable>> {
     reader.collect()
 }
 
-/// Number, text and direction of each line; what is unreadable is told by its line.
+/// Number, text and direction of each line; an unreadable line by its number.
 fn shown(lines: &[Result<RecordedLine, Unreadable>]) -> Vec<(usize, &str, Direction)> {
     let read = lines.iter().filter_map(|line| line.as_ref().ok());
     read.map(|line| (line.number, line.text.as_str(), line.direction)).collect()
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_captures_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.jsonl");
     let mut writer = Writer::create(&path).unwrap();
@@ -28,7 +28,7 @@ fn what_is_written_is_read() {
         |after_ms, connection, id| Stamp { at_ms: 1_779_632_531_342 + after_ms, after_ms, connection, id };
     writer.put(&pretty, Direction::In, &stamp(0, 1, Some("evt_1"))).unwrap();
     writer.put(REPLY, Direction::Out, &stamp(7, 1, None)).unwrap();
-    // Either side may close: only the times know.
+    // Either side may close: only the times file states the direction.
     writer.put(CLOSE, Direction::Out, &stamp(9, 2, None)).unwrap();
     assert_eq!(writer.lines(), 3);
     writer.finish().unwrap();
@@ -54,7 +54,7 @@ fn what_is_written_is_read() {
     let directions: Vec<_> = shown(&lines).into_iter().map(|(_, _, direction)| direction).collect();
     assert_eq!(directions, [Direction::In, Direction::Out, Direction::In], "by their types");
     assert!(lines.iter().all(|line| line.as_ref().unwrap().time.is_none()));
-    // A capture that is written again begins anew.
+    // Writing to an existing capture truncates it.
     Writer::create(&path).unwrap();
     assert_eq!((std::fs::read(&path).unwrap().len(), std::fs::read(times_of(&path)).unwrap().len()), (0, 0));
 }
@@ -75,7 +75,7 @@ fn captures_are_for_their_owner() {
 fn files_of_other_tools_are_read() {
     for (file, expected) in [
         (format!("{EVENT}\r\n\n  {REPLY}"), vec![1, 3]),
-        // The mark is told, and what is behind it is read.
+        // The byte order mark is reported, and the text after it is read.
         (format!("\u{feff}{EVENT}\n{REPLY}\n"), vec![1, 2]),
         (format!("[\n{EVENT},\n{REPLY}\n]"), vec![2, 3]),
         (EVENT.replace(',', ",\n") + "\n", vec![1]),
@@ -102,7 +102,7 @@ fn unreadable_lines_are_reported_and_the_rest_is_read() {
 }
 
 #[test]
-fn times_that_do_not_fit_are_not_believed() {
+fn times_that_do_not_match_are_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.jsonl");
     let time = |line: usize, id: &str| {
@@ -121,7 +121,7 @@ fn times_that_do_not_fit_are_not_believed() {
         let found = reader.remark();
         assert_eq!(found.is_some(), remark.is_some(), "{found:?}");
         assert!(found.unwrap_or_default().contains(remark.unwrap_or_default()));
-        assert!(reader.remark().is_none(), "told once");
+        assert!(reader.remark().is_none(), "returned once");
     };
     check(time(1, "evt_1") + &time(3, "evt_2"), [true, true, false], None);
     check(time(3, "evt_2") + &time(9, "evt_9"), [false, true, false], None);

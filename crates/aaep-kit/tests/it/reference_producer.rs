@@ -1,5 +1,5 @@
-//! The suite for producers against the protocol's own reference producer (`aaep-minimal-producer` 1.0.0), which breaks
-//! its own specification in ways that are known. Each of them is found, and under the requirement that it breaks.
+//! Tests the suite for producers with the protocol's reference producer (`aaep-minimal-producer` 1.0.0), whose known
+//! violations of its own specification must be found on the right requirements.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -13,17 +13,17 @@ use tokio::process::{Child, Command};
 
 use crate::exchange::python::program;
 
-/// How long it may take to start; reached only when it never will.
+/// The timeout of its start; reached only on failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Their producer, ended when the test is.
+/// Their producer, killed when the test ends.
 struct Theirs {
     _child: Child,
     url: String,
 }
 
 async fn theirs() -> Theirs {
-    // It takes no port 0, so it is given one that was free a moment ago.
+    // It does not accept port 0, so it gets one that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let place = free.local_addr().expect("it has an address");
     drop(free);
@@ -40,18 +40,18 @@ async fn theirs() -> Theirs {
     Theirs { _child: child, url: format!("http://{place}") }
 }
 
-async fn tried(only: &[&str]) -> Report {
+async fn run_suite(only: &[&str]) -> Report {
     let theirs = theirs().await;
     let mut subject = Subject::at(theirs.url.parse().expect("an address"));
-    // It wants none, which is one of the things to find.
+    // It requires no token, which is one of the expected findings.
     subject.token = Some("a token".into());
     subject.patience = Duration::from_secs(4);
-    // A transfer takes it 0.7 seconds, in which nothing shows.
+    // A transfer takes 0.7 seconds without any event.
     subject.silence = Duration::from_secs(1);
     subject.outlast = Duration::ZERO;
     subject.quiet = Duration::ZERO;
     subject.only = only.iter().map(|id| (*id).to_owned()).collect();
-    // Its model knows tools by these words, and calls one in the first session of the process only.
+    // Its model recognizes tools by these words, and calls one only in the first session of the process.
     subject.sentences.insert(Scenario::Irreversible, "Please transfer 500 dollars to savings.".into());
     producer::run(&World::real(), &subject, 3, &|_| {}).await.expect("it answers")
 }
@@ -71,13 +71,13 @@ fn mentions(report: &Report, requirement: &str, words: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "full: needs the public AAEP tools"]
-async fn what_is_known_to_be_wrong_with_the_reference_producer_is_found() {
-    let report = tried(&[]).await;
+async fn known_violations_of_the_reference_producer_are_found() {
+    let report = run_suite(&[]).await;
     let text = report.text();
     let (failed, warned) = (found(&report, &Outcome::Failed), found(&report, &Outcome::Warned));
     let failures = [
         ("R-051", "the call is announced before its confirmation"),
-        ("R-180", "no language is said"),
+        ("R-180", "the language is missing"),
         ("R-053", "what was typed is repeated in a summary"),
         ("R-077", "replies without credentials are taken"),
         ("R-163", "no route looks at credentials"),
@@ -88,20 +88,20 @@ async fn what_is_known_to_be_wrong_with_the_reference_producer_is_found() {
     for (requirement, what) in failures {
         assert!(failed.contains(requirement), "{requirement} is not among the failed: {what}\n{text}");
     }
-    // Its sessions end. That a prompt of it is settled before it can be rejected is no missing end.
+    // Its sessions end. A prompt that is settled before it can be rejected is not a missing end.
     assert!(!failed.contains("R-031"), "{text}");
     let warnings = [
         ("R-096", "prompts come without `awaiting_input`"),
-        ("R-149", "frames have no id, so nobody can come back"),
-        ("R-018", "only `session.started` says its version"),
+        ("R-149", "frames have no id, so clients cannot resume"),
+        ("R-018", "only `session.started` states its version"),
     ];
     for (requirement, what) in warnings {
         assert!(warned.contains(requirement), "{requirement} is not among the warnings: {what}\n{text}");
     }
     assert!(mentions(&report, "R-051", "before its confirmation"), "{text}");
     assert!(mentions(&report, "R-077", "taken with 200"), "{text}");
-    // What it does not do is told, and not taken for right: no error (whose categories are not the protocol's), no
-    // question, no prompt that is waited out (its 300 seconds run by its own clock).
+    // Situations that it does not support are reported as not shown, not as passed: errors (its categories are not the
+    // protocol's), questions, and expired prompts (its 300 seconds run by its own clock).
     let not_shown = |requirement: &str| {
         let is =
             |check: &Check| matches!(check.outcome, Outcome::NotShown(_)) && check.requirement == requirement;
@@ -110,7 +110,7 @@ async fn what_is_known_to_be_wrong_with_the_reference_producer_is_found() {
     for requirement in ["R-033", "R-081", "R-086", "R-094", "R-120"] {
         assert!(not_shown(requirement), "{requirement}\n{text}");
     }
-    // What it does right is told as well: bad replies are answered alike.
+    // Correct behaviour is reported too: invalid replies get the same response.
     assert!(found(&report, &Outcome::Passed).contains("R-079"), "{text}");
     assert_eq!(report.reached(), None, "{text}");
     assert!(report.claim().contains("no AAEP 1.0.0 producer of level 3"), "{text}");

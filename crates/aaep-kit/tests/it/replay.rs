@@ -1,4 +1,4 @@
-//! A replay as subscribers meet it: over real sockets, on every surface.
+//! Replays as subscribers see them: over real sockets, on every surface.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The page of requirements and the table that the conformance suite tells of them say the same.
+//! The requirements page and the requirements table of the conformance suite agree.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use recount_aaep_kit::conformance::requirements::ALL;
 
 #[test]
-fn the_page_has_the_words_of_the_table() {
+fn the_page_matches_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/requirements/aaep.md");
     let page = std::fs::read_to_string(path).unwrap();
     let rows: Vec<(&str, &str)> = page

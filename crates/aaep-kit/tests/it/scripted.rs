@@ -1,11 +1,11 @@
-//! The scripted producer: right on every surface, and wrong in one thing at a time.
+//! The scripted producer: correct on every surface, and with one fault at a time.
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
 mod peer;
 mod probe;
 mod surfaces;
 
-use peer::{Over, Peer, everything, http};
+use peer::{Peer, Surface, everything, http};
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::session::{Checker, Options};
 use recount_aaep_kit::conformance::requirements::Requirement;
@@ -13,7 +13,7 @@ use recount_aaep_kit::scenario::Scenario;
 use recount_aaep_kit::scripted::{Behaviour, Fault, Scripted};
 use serde_json::{Value, json};
 
-/// What the strict checker finds in a conversation.
+/// The findings of the strict checker in a conversation.
 fn findings(lines: &[String]) -> Vec<String> {
     let mut checker = Checker::new(Options::default());
     for (at, line) in lines.iter().enumerate() {
@@ -27,53 +27,65 @@ fn findings(lines: &[String]) -> Vec<String> {
     found.iter().filter(|finding| !MEANT.contains(&finding.rule.id)).map(describe).collect()
 }
 
-/// How long people have to answer is a matter of the tests here; and joined events say in an extension what they are
-/// made of, whose context nobody fetches.
+/// Expected findings: these tests use short timeouts, and the context of the extension on joined events is not
+/// fetched.
 const MEANT: [&str; 2] = ["prompt.timeout_advice", "extension.unresolved"];
 
 async fn right() -> Scripted {
     Scripted::start(&World::real(), Behaviour::default()).await.unwrap()
 }
 
-/// Plays every scenario for one subscriber; what is found in the whole conversation.
-async fn plays_all(over: Over, capabilities: Option<Value>, confirm: Value, clarify: Value, meant: &[&str]) {
+/// Plays every scenario for one subscriber and checks the whole conversation.
+async fn plays_all(
+    surface: Surface,
+    capabilities: Option<Value>,
+    confirm: Value,
+    clarify: Value,
+    meant: &[&str],
+) {
     let behaviour = Behaviour { timeout_seconds: 1, ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
-    let mut peer = Peer::open(producer.base(), over, capabilities).await;
+    let mut peer = Peer::open(producer.base(), surface, capabilities).await;
     for scenario in Scenario::ALL {
         peer.input(scenario.text()).await;
         let events = peer.through(&confirm, &clarify).await;
-        let last = events.last().unwrap_or_else(|| panic!("{scenario:?} over {over:?}: nothing was heard"));
+        let last = events.last().unwrap_or_else(|| panic!("{scenario:?} over {surface:?}: no events"));
         assert!(
             last["type"].as_str().unwrap().contains("session."),
-            "{scenario:?} over {over:?} has no end: {last}"
+            "{scenario:?} over {surface:?} has no end: {last}"
         );
     }
     let mut found = findings(&peer.lines);
     found.retain(|finding| !meant.iter().any(|rule| finding.contains(rule)));
-    assert!(found.is_empty(), "over {over:?}:\n{}", found.join("\n"));
+    assert!(found.is_empty(), "over {surface:?}:\n{}", found.join("\n"));
     producer.stop().await;
 }
 
 #[tokio::test]
 async fn every_scenario_is_right_on_every_surface_when_prompts_are_accepted() {
-    for over in Over::ALL {
-        plays_all(over, None, json!({"decision": "accept"}), json!({"response": "Lima"}), &[]).await;
+    for surface in Surface::ALL {
+        plays_all(surface, None, json!({"decision": "accept"}), json!({"response": "Lima"}), &[]).await;
     }
 }
 
 #[tokio::test]
 async fn every_scenario_is_right_when_prompts_are_rejected_and_after_a_handshake() {
-    for over in Over::ALL {
-        plays_all(over, Some(everything()), json!({"decision": "reject"}), json!({"response": "Oslo"}), &[])
-            .await;
+    for surface in Surface::ALL {
+        plays_all(
+            surface,
+            Some(everything()),
+            json!({"decision": "reject"}),
+            json!({"response": "Oslo"}),
+            &[],
+        )
+        .await;
     }
 }
 
 #[tokio::test]
 async fn every_scenario_is_valid_without_replies() {
-    for over in [Over::Legacy, Over::Versioned] {
-        plays_all(over, Some(everything()), Value::Null, Value::Null, &[]).await;
+    for surface in [Surface::Legacy, Surface::Versioned] {
+        plays_all(surface, Some(everything()), Value::Null, Value::Null, &[]).await;
     }
 }
 
@@ -81,12 +93,12 @@ async fn every_scenario_is_valid_without_replies() {
 async fn every_scenario_is_right_within_narrow_terms() {
     let narrow = json!({"max_events_per_second": 50, "coalesce_boundaries": ["paragraph", "completion"],
         "supports_confirmation_reply": true, "preferred_verbosity": "terse", "cognitive_load": "low"});
-    // A change of state that the rate holds back is overtaken by the prompt it belongs to.
-    // While many events wait, the states of a session become one, also past its calls and texts (0058).
+    // A prompt overtakes a change of state that the rate holds back.
+    // While many events wait, the states of a session are merged, also across its calls and texts (0058).
     let meant =
         ["warning prompt.state", "warning state.handoff", "warning state.tool", "warning state.output"];
-    for over in Over::ALL {
-        plays_all(over, Some(narrow.clone()), json!({"decision": "accept"}), Value::Null, &meant).await;
+    for surface in Surface::ALL {
+        plays_all(surface, Some(narrow.clone()), json!({"decision": "accept"}), Value::Null, &meant).await;
     }
 }
 
@@ -110,19 +122,19 @@ async fn requests_without_the_token_are_refused_everywhere() {
         assert_eq!(answer.status(), 401, "{path}");
         assert_eq!(answer.headers()["www-authenticate"], "Bearer");
     }
-    for over in Over::ALL {
-        let mut peer = Peer::with_token(base, over, None, Some("open-sesame")).await;
+    for surface in Surface::ALL {
+        let mut peer = Peer::with_token(base, surface, None, Some("open-sesame")).await;
         peer.input(Scenario::Brief.text()).await;
-        assert_eq!(peer.through(&Value::Null, &Value::Null).await.len(), 5, "{over:?}");
+        assert_eq!(peer.through(&Value::Null, &Value::Null).await.len(), 5, "{surface:?}");
     }
     producer.stop().await;
 }
 
 #[tokio::test]
-async fn a_reader_that_was_cut_off_resumes_and_has_lost_nothing() {
-    for over in [Over::Legacy, Over::Versioned] {
+async fn a_disconnected_reader_resumes_without_loss() {
+    for surface in [Surface::Legacy, Surface::Versioned] {
         let producer = right().await;
-        let mut peer = Peer::open(producer.base(), over, Some(everything())).await;
+        let mut peer = Peer::open(producer.base(), surface, Some(everything())).await;
         peer.input(Scenario::LongStream.text()).await;
         for _ in 0..20 {
             peer.next().await.unwrap();
@@ -132,22 +144,22 @@ async fn a_reader_that_was_cut_off_resumes_and_has_lost_nothing() {
         peer.resume(&last).await;
         peer.through(&Value::Null, &Value::Null).await;
         let found = findings(&peer.lines);
-        assert!(found.is_empty(), "over {over:?}:\n{}", found.join("\n"));
+        assert!(found.is_empty(), "over {surface:?}:\n{}", found.join("\n"));
         producer.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_late_subscriber_gets_the_current_state_and_can_answer() {
-    for over in Over::ALL {
+    for surface in Surface::ALL {
         let behaviour = Behaviour { timeout_seconds: 30, ..Behaviour::default() };
         let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
-        let mut first = Peer::open(producer.base(), Over::Versioned, Some(everything())).await;
+        let mut first = Peer::open(producer.base(), Surface::Versioned, Some(everything())).await;
         first.input(Scenario::Irreversible.text()).await;
         for _ in 0..3 {
             first.next().await.unwrap();
         }
-        let mut late = Peer::open(producer.base(), over, None).await;
+        let mut late = Peer::open(producer.base(), surface, None).await;
         let events = late.through(&json!({"decision": "accept"}), &Value::Null).await;
         let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!(
@@ -156,7 +168,7 @@ async fn a_late_subscriber_gets_the_current_state_and_can_answer() {
         );
         assert_eq!(events[1]["to_state"], "awaiting_input");
         assert!(kinds.contains(&"aaep:agent.tool.invoked"), "{kinds:?}");
-        assert!(findings(&late.lines).is_empty(), "over {over:?}:\n{}", findings(&late.lines).join("\n"));
+        assert!(findings(&late.lines).is_empty(), "over {surface:?}:\n{}", findings(&late.lines).join("\n"));
         first.through(&Value::Null, &Value::Null).await;
         assert!(findings(&first.lines).is_empty(), "{}", findings(&first.lines).join("\n"));
         producer.stop().await;
@@ -167,18 +179,18 @@ async fn a_late_subscriber_gets_the_current_state_and_can_answer() {
 async fn a_prompt_without_answering_subscribers_is_not_executed() {
     let behaviour = Behaviour { timeout_seconds: 600, ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
-    // A third party listens, and cannot answer.
+    // Another subscriber listens and cannot reply.
     let deaf = json!({"supports_confirmation_reply": false});
-    let mut listens = Peer::open(producer.base(), Over::Versioned, Some(deaf)).await;
-    for over in Over::ALL {
-        let mut peer = Peer::open(producer.base(), over, None).await;
+    let mut listens = Peer::open(producer.base(), Surface::Versioned, Some(deaf)).await;
+    for surface in Surface::ALL {
+        let mut peer = Peer::open(producer.base(), surface, None).await;
         peer.input(Scenario::Irreversible.text()).await;
         while peer.next().await.unwrap()["type"] != "aaep:agent.awaiting.confirmation" {}
         peer.cut().await;
         let events = listens.through(&Value::Null, &Value::Null).await;
         let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-        assert!(!kinds.contains(&"aaep:agent.tool.invoked"), "over {over:?}: {kinds:?}");
-        assert_eq!(events[2]["to_state"], "deciding", "over {over:?}: {events:?}");
+        assert!(!kinds.contains(&"aaep:agent.tool.invoked"), "over {surface:?}: {kinds:?}");
+        assert_eq!(events[2]["to_state"], "deciding", "over {surface:?}: {events:?}");
     }
     producer.stop().await;
 }

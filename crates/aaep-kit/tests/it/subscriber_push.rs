@@ -1,5 +1,5 @@
-//! Events brought to subscribers that listen: a right one passes over both ways, one that breaks at something fails on the
-//! requirement it breaks, and a missing one is reported as missing.
+//! Push tests of listening subscribers: a correct one passes on both transports, faulty ones fail on the requirement
+//! they break, and a missing one is reported.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -11,7 +11,7 @@ use recount_aaep_kit::conformance::subscriber::{TrialNotice, push};
 use recount_aaep_kit::conformance::{Outcome, Report};
 use recount_world::Kind;
 
-/// What a listening subscriber does with a body.
+/// A listening subscriber's response to a body.
 type Takes = fn(&[u8]) -> StatusCode;
 
 async fn listening(world: &World, takes: Takes) -> String {

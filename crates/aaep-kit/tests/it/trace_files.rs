@@ -1,4 +1,4 @@
-//! Traces of files that are not as one would wish: hostile, empty, broken, cut off, long. And what a trace tells live.
+//! Traces of unusual files: hostile, empty, broken, truncated, long; and live traces.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
@@ -36,7 +36,7 @@ fn event(kind: &str, number: usize, more: &Value) -> String {
     event.to_string()
 }
 
-/// What steers a terminal or turns text around.
+/// Whether a character controls a terminal or reorders text.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -80,7 +80,7 @@ fn hostile_text_is_shown_and_does_nothing() {
     let (text, totals) = traced(file.as_bytes(), Format::Text);
     assert_eq!(totals.texts, lines.len() as u64);
     assert!(text.chars().all(|c| c == '\n' || !steers(c)), "nothing steers in the text");
-    assert!(text.contains(r"\u{1b}[2J\u{0}\u{9b}\u{202e}txet\u{2069}\u{e0041}"), "and nothing is lost");
+    assert!(text.contains(r"\u{1b}[2J\u{0}\u{9b}\u{202e}txet\u{2069}\u{e0041}"), "nothing is lost");
 
     let (json, _) = traced(file.as_bytes(), Format::Json);
     assert!(json.chars().all(|c| c == '\n' || !steers(c)), "nothing steers in the JSON");
@@ -208,7 +208,7 @@ fn files_that_are_cut_anywhere_are_traced() {
 }
 
 #[test]
-fn one_session_may_be_wanted_and_must_be_there() {
+fn a_selected_session_must_exist() {
     let other = |kind: &str, number: usize| {
         event(kind, number, &json!({"session_id": "sess_2", "summary_normal": "Other."}))
     };
@@ -224,7 +224,7 @@ fn one_session_may_be_wanted_and_must_be_there() {
         let mut out = Vec::new();
         let totals = trace::write(file.as_bytes(), format, &mut out, &only("sess_1")).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert_eq!((totals.sessions, totals.errors), (1, 0), "what is wrong elsewhere is not told");
+        assert_eq!((totals.sessions, totals.errors), (1, 0), "problems of other sessions are not reported");
         assert!(
             out.contains("sess_1") && !out.contains("Other.") && !out.contains("json.truncated"),
             "{out}"
@@ -234,7 +234,7 @@ fn one_session_may_be_wanted_and_must_be_there() {
     }
 }
 
-/// The lines of one session's account, its end included.
+/// The lines of one session, including its end.
 fn account(text: &str) -> Vec<&str> {
     let body = text.lines().skip_while(|line| !line.starts_with("Session 1 ")).skip(2);
     body.take_while(|line| !line.is_empty()).collect()
@@ -248,7 +248,7 @@ fn a_live_trace_equals_the_trace_of_the_file() {
         let mut live = Live::new(Profile::Strict, 0);
         let mut lines = Vec::new();
         for (text, line) in file.lines().zip(1..) {
-            lines.extend(live.hear(line, text));
+            lines.extend(live.push(line, text));
         }
         lines.extend(live.finish());
         assert_eq!(lines.remove(0), "Session sess_1");
@@ -258,7 +258,7 @@ fn a_live_trace_equals_the_trace_of_the_file() {
     }
 }
 
-/// Much of everything, in one session.
+/// A session with many parts of each kind.
 fn long_session(events: usize) -> Vec<u8> {
     let mut file = Vec::new();
     let mut number = 0;
@@ -285,7 +285,7 @@ fn long_session(events: usize) -> Vec<u8> {
             "output.streaming",
             json!({"chunk": "Here. ", "position": 0, "complete": false, "output_id": output}),
         );
-        // Each of these has a problem: one more character than there was.
+        // Each of these has a problem: one character more than before.
         push(
             "output.streaming",
             json!({"chunk": "There.", "position": 7, "complete": true, "output_id": output}),
@@ -311,7 +311,7 @@ fn a_long_session_has_pages_and_a_drawing_of_bounded_size() {
     assert!(html.contains("Marks that are too close to each other are drawn as one."));
     let pages = html.matches("<details").count();
     assert_eq!(pages, usize::try_from(totals.events).unwrap().div_ceil(limits::TRACE_PAGE_ENTRIES));
-    // All stand at their lines, the first of them in the list too.
+    // All problems are at their lines, the first ones also in the list.
     let problems = usize::try_from(totals.errors).unwrap();
     assert!(problems > 2_000);
     assert_eq!(html.matches("<div class=\"problem error\"").count(), problems);

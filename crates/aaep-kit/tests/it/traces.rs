@@ -1,5 +1,5 @@
-//! Traces of the corpus in `testdata/aaep/sessions`: the whole accounts of some (`testdata/aaep/traces`), and that every
-//! bad session has its violation pointed at in all three forms. `RECOUNT_BLESS=1` writes the accounts.
+//! Traces of the corpus in `testdata/aaep/sessions`: complete traces of some sessions (`testdata/aaep/traces`), and
+//! every violation in all three formats. `RECOUNT_BLESS=1` writes the traces.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
@@ -47,8 +47,8 @@ fn checked(file: &[u8]) -> Vec<Finding> {
     checker.take()
 }
 
-/// What a session was: good or bad, with calls, prompts, outputs, several producers and several sessions.
-const TOLD: &[&str] = &[
+/// Sessions with stored traces: good and bad, with calls, prompts, outputs, several producers and several sessions.
+const STORED: &[&str] = &[
     "good.confirmed",
     "good.clarified",
     "good.unrecorded",
@@ -66,10 +66,10 @@ const TOLD: &[&str] = &[
 ];
 
 #[test]
-fn accounts_are_as_they_were_read_and_found_good() {
+fn traces_match_the_stored_ones() {
     let mut wrong = Vec::new();
-    // The last is the one that the page in docs/ shows: two sessions, two languages, what holds and what does not.
-    for (folder, name) in TOLD.iter().map(|name| ("sessions", *name)).chain([("traces", "trip")]) {
+    // The last one is shown in docs/: two sessions, two languages, with and without violations.
+    for (folder, name) in STORED.iter().map(|name| ("sessions", *name)).chain([("traces", "trip")]) {
         let file = format!("{name}.jsonl");
         let (text, _) =
             traced(&std::fs::read(testdata(folder).join(&file)).unwrap(), Format::Text, &named(&file));
@@ -85,8 +85,8 @@ fn accounts_are_as_they_were_read_and_found_good() {
     assert!(wrong.is_empty(), "these accounts have changed:\n{}", wrong.join("\n"));
 }
 
-/// The lines of a text account as (line of the file, rules told right behind it).
-fn rules_behind_lines(text: &str) -> Vec<(usize, String)> {
+/// The lines of a text trace as (line of the file, rules reported right after it).
+fn rules_after_lines(text: &str) -> Vec<(usize, String)> {
     let mut line = 0;
     let mut rules = Vec::new();
     let body =
@@ -115,10 +115,10 @@ fn every_violation_of_the_corpus_is_pointed_at_in_all_three_forms() {
         assert_eq!(totals.errors + totals.warnings + totals.notes, found.len() as u64, "{name}");
         let mut meant: Vec<(usize, String)> =
             found.iter().map(|finding| (finding.line, finding.rule.id.to_owned())).collect();
-        let mut shown = rules_behind_lines(&text);
+        let mut shown = rules_after_lines(&text);
         meant.sort();
         shown.sort();
-        assert_eq!(shown, meant, "{name}: right behind its line, in the text");
+        assert_eq!(shown, meant, "{name}: right after its line, in the text");
         for finding in &found {
             assert!(text.contains(finding.rule.remedy), "{name}: what to do about {}", finding.rule.id);
         }

@@ -1,4 +1,4 @@
-//! What a validation says of files: of good ones, of the whole corpus, and of everything that can be wrong with a text.
+//! Validation reports: of good files, of the whole corpus, and of every kind of broken text.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::rule::{Finding, Profile, Severity};
-use recount_aaep_kit::validate::{Json, Report, Tally, Text, Total, Unusable, Validation, Verdict};
+use recount_aaep_kit::validate::{
+    FindingReport, JsonReport, Tally, TextReport, Total, Unusable, Validation, Verdict,
+};
 use serde_json::Value;
 
-/// Keeps what is told.
+/// Stores the findings.
 #[derive(Default)]
-struct Kept<'k> {
+struct FindingStore<'k> {
     findings: Option<&'k mut Vec<Finding>>,
 }
 
-impl Report for Kept<'_> {
+impl FindingReport for FindingStore<'_> {
     type Error = Infallible;
 
     fn begin(&mut self, _: &str) -> Result<(), Infallible> {
@@ -44,14 +46,14 @@ fn world() -> World {
 
 fn validated(bytes: &[u8], profile: Profile, events_only: bool) -> (Vec<Finding>, Total) {
     let mut findings = Vec::new();
-    let kept = Kept { findings: Some(&mut findings) };
-    let mut validation = Validation::new(&world(), profile, events_only, kept);
+    let store = FindingStore { findings: Some(&mut findings) };
+    let mut validation = Validation::new(&world(), profile, events_only, store);
     validation.input("a file", Ok(bytes)).unwrap();
     let total = validation.finish().unwrap();
     (findings, total)
 }
 
-/// Lines and rules of what is more than a note.
+/// Lines and rules of findings above a note.
 fn found(bytes: &[u8]) -> Vec<(usize, &'static str)> {
     let (findings, _) = validated(bytes, Profile::Strict, true);
     findings
@@ -74,10 +76,10 @@ fn event() -> String {
     session("good.confirmed.jsonl").lines().next().unwrap().to_owned()
 }
 
-/// What it is, the file, and lines and rules of what is found in it.
+/// The case, the file, and the lines and rules of its expected findings.
 type Case = (&'static str, Vec<u8>, Vec<(usize, &'static str)>);
 
-// text that readers do not read alike is named, with its line, and what is around it is still read.
+// text that readers parse differently is reported with its line, and the text around it is still read.
 #[test]
 fn everything_that_can_be_wrong_with_a_text_is_found_at_its_line() {
     let good = event();
@@ -205,11 +207,11 @@ fn an_event_of_an_extension_needs_the_whole_envelope() {
 }
 
 #[test]
-fn each_input_is_a_world_of_its_own() {
+fn inputs_are_independent() {
     let bytes = session("good.output.jsonl");
     let mut findings = Vec::new();
-    let kept = Kept { findings: Some(&mut findings) };
-    let mut validation = Validation::new(&world(), Profile::Strict, false, kept);
+    let store = FindingStore { findings: Some(&mut findings) };
+    let mut validation = Validation::new(&world(), Profile::Strict, false, store);
     validation.input("one", Ok(bytes.as_bytes())).unwrap();
     validation.input("two", Ok(bytes.as_bytes())).unwrap();
     let total = validation.finish().unwrap();
@@ -217,20 +219,20 @@ fn each_input_is_a_world_of_its_own() {
     assert!(findings.is_empty(), "{findings:?}");
 }
 
-/// Gives some bytes, then fails.
-struct Broken<'b>(&'b [u8]);
+/// Returns some bytes, then fails.
+struct FailingReader<'b>(&'b [u8]);
 
-impl Read for Broken<'_> {
+impl Read for FailingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self.0.read(buffer) {
-            Ok(0) => Err(std::io::Error::other("the disk is gone")),
+            Ok(0) => Err(std::io::Error::other("the disk was removed")),
             read => read,
         }
     }
 }
 
 #[test]
-fn without_a_text_or_without_its_end_there_is_no_verdict() {
+fn empty_and_unreadable_inputs_have_no_verdict() {
     for nothing in ["", "\n \r\n\t\n", "[]", "[ ]\n"] {
         let (_, total) = validated(nothing.as_bytes(), Profile::Strict, false);
         assert_eq!(total.verdict(false), Verdict::Unusable, "{nothing:?}");
@@ -239,20 +241,20 @@ fn without_a_text_or_without_its_end_there_is_no_verdict() {
     let text = session("good.output.jsonl");
     let mut findings = Vec::new();
     let mut validation =
-        Validation::new(&world(), Profile::Strict, false, Kept { findings: Some(&mut findings) });
-    validation.input("broken", Ok(Broken(text.as_bytes()))).unwrap();
-    validation.input("gone", Err::<&[u8], _>(std::io::Error::other("file not found"))).unwrap();
+        Validation::new(&world(), Profile::Strict, false, FindingStore { findings: Some(&mut findings) });
+    validation.input("broken", Ok(FailingReader(text.as_bytes()))).unwrap();
+    validation.input("missing", Err::<&[u8], _>(std::io::Error::other("file not found"))).unwrap();
     validation.input("good", Ok(text.as_bytes())).unwrap();
     let total = validation.finish().unwrap();
     assert_eq!((total.files, total.unusable, total.verdict(false)), (3, 2, Verdict::Unusable));
     assert_eq!(total.tally.events, 2 * text.lines().count() as u64, "what could be read counts");
-    assert_eq!(total.first_unusable.as_deref(), Some("broken: cannot be read: the disk is gone"));
-    assert!(findings.is_empty(), "a file that breaks off says nothing of open sessions: {findings:?}");
+    assert_eq!(total.first_unusable.as_deref(), Some("broken: cannot be read: the disk was removed"));
+    assert!(findings.is_empty(), "a truncated file has no findings on open sessions: {findings:?}");
 }
 
 fn in_json(files: &[(&str, &[u8])], profile: Profile) -> Value {
     let mut text = String::new();
-    let report = Json::new(|part: &str| {
+    let report = JsonReport::new(|part: &str| {
         text.push_str(part);
         Ok::<(), Infallible>(())
     });
@@ -280,11 +282,11 @@ fn json_is_one_object_with_the_files_their_findings_and_a_summary() {
     assert_eq!((&files[1]["path"], &files[1]["events"]), (&Value::from("bad"), &Value::from(count)));
     let findings = files[1]["findings"].as_array().unwrap();
     let keys: Vec<&String> = findings[0].as_object().unwrap().keys().collect();
-    let mut wanted = vec!["line", "event_id", "rule", "severity", "source", "message"];
-    wanted.sort_unstable();
+    let mut expected_fields = vec!["line", "event_id", "rule", "severity", "source", "message"];
+    expected_fields.sort_unstable();
     let mut sorted = keys.clone();
     sorted.sort_unstable();
-    assert_eq!(sorted, wanted);
+    assert_eq!(sorted, expected_fields);
     assert_eq!(
         (&findings[0]["line"], &findings[0]["event_id"], &findings[0]["rule"], &findings[0]["severity"]),
         (&Value::from(count + 1), &Value::Null, &Value::from("json.object"), &Value::from("error"))
@@ -306,7 +308,7 @@ fn json_is_one_object_with_the_files_their_findings_and_a_summary() {
 #[test]
 fn text_has_file_line_severity_rule_and_remedy() {
     let mut lines = Vec::new();
-    let report = Text::new(|line: &str| {
+    let report = TextReport::new(|line: &str| {
         lines.push(line.to_owned());
         Ok::<(), Infallible>(())
     });
@@ -330,11 +332,11 @@ fn text_has_file_line_severity_rule_and_remedy() {
 
 #[test]
 fn validation_stops_when_the_report_fails() {
-    struct Counted<'c>(&'c mut u64);
-    impl Read for Counted<'_> {
+    struct CountedReads<'c>(&'c mut u64);
+    impl Read for CountedReads<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
             *self.0 += 1;
-            assert!(*self.0 < 100, "it is read on and on");
+            assert!(*self.0 < 100, "it is read without end");
             buffer.fill(b'\n');
             buffer[0] = b'7';
             Ok(buffer.len())
@@ -342,11 +344,11 @@ fn validation_stops_when_the_report_fails() {
     }
     let mut reads = 0;
     let mut lines = 0;
-    let report = Text::new(|_: &str| {
+    let report = TextReport::new(|_: &str| {
         lines += 1;
         if lines < 3 { Ok(()) } else { Err("closed") }
     });
     let mut validation = Validation::new(&world(), Profile::Strict, false, report);
-    assert_eq!(validation.input("endless", Ok(Counted(&mut reads))), Err("closed"));
+    assert_eq!(validation.input("endless", Ok(CountedReads(&mut reads))), Err("closed"));
     assert_eq!((reads, lines), (3, 3));
 }

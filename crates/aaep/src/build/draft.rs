@@ -1,4 +1,4 @@
-//! Events before they have an envelope: what each type must have is an argument, what it may have is a method.
+//! Drafts: events without an envelope. Required fields of a type are arguments, optional ones are methods.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::wire::{
     StateChanged, Summaries, ToolCompleted, ToolInvoked, ToolStatus, Urgency, Verbosity,
 };
 
-/// An event that has no envelope yet; [`super::Frame::event`] gives it one.
+/// An event without an envelope; [`super::Frame::event`] adds it.
 #[derive(Debug, Clone)]
 pub struct Draft<B> {
     pub(crate) body: B,
@@ -40,31 +40,31 @@ impl<B> Draft<B> {
         Draft::of(body).summary(summary)
     }
 
-    /// One sentence.
+    /// Sets `summary_normal`: one sentence.
     pub fn summary(mut self, text: impl Into<String>) -> Self {
         self.summaries.normal = Some(text.into());
         self
     }
 
-    /// A few words.
+    /// Sets `summary_terse`: a few words.
     pub fn terse(mut self, text: impl Into<String>) -> Self {
         self.summaries.terse = Some(text.into());
         self
     }
 
-    /// All there is to say.
+    /// Sets `summary_detailed`: the full text.
     pub fn detailed(mut self, text: impl Into<String>) -> Self {
         self.summaries.detailed = Some(text.into());
         self
     }
 
-    /// A text in another language: `in_language("summary_normal", "yo", …)`.
+    /// Adds a text in another language: `in_language("summary_normal", "yo", …)`.
     pub fn in_language(mut self, field: &str, tag: &str, text: impl Into<String>) -> Self {
         self.localized.push((format!("{field}_{}", tag.to_ascii_lowercase()).into(), text.into()));
         self
     }
 
-    /// Says how soon it is to be said. Errors, prompts and handoffs are critical whatever is said here.
+    /// Sets the urgency. Errors, prompts and handoffs are always critical.
     pub fn urgency(mut self, urgency: Urgency) -> Self {
         self.urgency = Some(urgency);
         self
@@ -75,13 +75,13 @@ impl<B> Draft<B> {
         self
     }
 
-    /// The language of the texts, where it is not that of the frame.
+    /// Sets the language of the texts, if it differs from the frame's.
     pub fn language(mut self, tag: impl Into<String>) -> Self {
         self.language = Some(tag.into());
         self
     }
 
-    /// An extension's object, with the context that declares its prefix.
+    /// Adds an extension's object, with the context that declares its prefix.
     pub fn extension(mut self, context: &str, prefix: impl Into<String>, object: Map<String, Value>) -> Self {
         if !self.contexts.iter().any(|known| &**known == context) {
             self.contexts.push(context.into());
@@ -162,27 +162,27 @@ setters! {
     HandoffRequested { target_uri: String, packaged_context: Map<String, Value>, urgency_for_handoff: Level, }
 }
 
-/// A session begins.
+/// Starts a session.
 pub fn session_started(summary: impl Into<String>) -> Draft<SessionStarted> {
     Draft::with_summary(SessionStarted::new(), summary)
 }
 
-/// A session has done what it was for.
+/// Ends a session successfully.
 pub fn session_completed(summary: impl Into<String>) -> Draft<SessionCompleted> {
     Draft::with_summary(SessionCompleted::new(), summary)
 }
 
-/// A session has failed.
+/// Ends a session with an error.
 pub fn session_errored(category: ErrorCategory, summary: impl Into<String>) -> Draft<SessionErrored> {
     Draft::with_summary(SessionErrored::new(category), summary)
 }
 
-/// A session was given up.
+/// Cancels a session.
 pub fn session_cancelled(by: CancelledBy, summary: impl Into<String>) -> Draft<SessionCancelled> {
     Draft::with_summary(SessionCancelled::new(by), summary)
 }
 
-/// The producer does something else now.
+/// Changes the state.
 pub fn state_changed(
     from: impl Into<String>,
     to: impl Into<String>,
@@ -191,17 +191,17 @@ pub fn state_changed(
     Draft::with_summary(StateChanged::new(from.into(), to.into()), summary)
 }
 
-/// How far it has come.
+/// Reports progress.
 pub fn progress(progress: Progress) -> Draft<ProgressUpdated> {
     Draft::of(ProgressUpdated::new(progress))
 }
 
-/// A tool is about to be called.
+/// Announces a tool call.
 pub fn tool_invoked(tool: impl Into<String>, summary: impl Into<String>) -> Draft<ToolInvoked> {
     Draft::with_summary(ToolInvoked::new(tool.into()), summary)
 }
 
-/// A call has ended.
+/// Ends a tool call.
 pub fn tool_completed(
     tool: impl Into<String>,
     status: ToolStatus,
@@ -210,21 +210,21 @@ pub fn tool_completed(
     Draft::with_summary(ToolCompleted::new(tool.into(), status), summary)
 }
 
-/// A piece of output, which begins behind so many characters.
+/// A chunk of output; `position` counts the characters before it.
 pub fn output(chunk: impl Into<String>, position: u64, hint: Boundary) -> Draft<OutputStreaming> {
     let mut piece = OutputStreaming::new(chunk.into(), position, false);
     piece.coalesce_hint = Some(hint);
     Draft::of(piece)
 }
 
-/// The last piece of an output; it may be empty.
+/// The last chunk of an output; it may be empty.
 pub fn last_output(chunk: impl Into<String>, position: u64) -> Draft<OutputStreaming> {
     let mut piece = OutputStreaming::new(chunk.into(), position, true);
     piece.coalesce_hint = Some(Boundary::Completion);
     Draft::of(piece)
 }
 
-/// May this be done? When nobody answers, it is not, unless [`Draft::default_accept`] says otherwise.
+/// Requests confirmation of an action. Without a reply it is rejected, unless [`Draft::default_accept`] is used.
 pub fn confirmation(
     action: impl Into<String>,
     consequence: impl Into<String>,
@@ -240,13 +240,13 @@ pub fn confirmation(
 }
 
 impl Draft<AwaitingConfirmation> {
-    /// When nobody answers, it is done. Refused for what is grave.
+    /// Accepts the action if no reply arrives in time. Invalid for high-risk actions that cannot be undone.
     pub fn default_accept(mut self) -> Self {
         self.body.default_decision = Decision::Accept;
         self
     }
 
-    /// Names the call that is asked for, so that nothing else can be taken for it.
+    /// Names the call that needs the confirmation, so that the acceptance applies to no other call.
     pub fn for_call(mut self, tool: &str, tool_call_id: &str) -> Self {
         let context = self.body.extra_context.get_or_insert_default();
         context.insert("tool".into(), tool.into());
@@ -254,7 +254,7 @@ impl Draft<AwaitingConfirmation> {
         self
     }
 
-    /// Shows the arguments of the call, which has to repeat them in its own `args_summary`.
+    /// Shows the arguments of the call, which must repeat them in its own `args_summary`.
     pub fn for_arguments(mut self, args_summary: &str) -> Self {
         let context = self.body.extra_context.get_or_insert_default();
         context.insert("args_summary".into(), args_summary.into());
@@ -262,7 +262,7 @@ impl Draft<AwaitingConfirmation> {
     }
 }
 
-/// What is meant?
+/// Asks a question.
 pub fn clarification(
     question: impl Into<String>,
     token: ReplyToken,
@@ -274,7 +274,7 @@ pub fn clarification(
 }
 
 impl Draft<AwaitingClarification> {
-    /// Offers one more choice: what is sent back, and what is read to people.
+    /// Adds a choice: the value to return and the label for people.
     pub fn choice(mut self, value: impl Into<String>, label: impl Into<String>) -> Self {
         let kinds = self.body.accepted_response_kinds.get_or_insert_default();
         if !kinds.iter().any(|kind| kind == "multiple_choice") {
@@ -286,7 +286,7 @@ impl Draft<AwaitingClarification> {
     }
 }
 
-/// Another agent or a person is to continue.
+/// Requests a handoff to another agent or to a person.
 pub fn handoff(
     reason: impl Into<String>,
     target: HandoffTarget,

@@ -1,4 +1,4 @@
-//! The envelope that events of one session share, and the check of what comes out.
+//! The shared envelope of a session's events, and the check of built events. Start at [`Frame`].
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use crate::wire::{
     Timestamp, Urgency, Verbosity,
 };
 
-/// Why nothing was built: the rules that it would break, or an id of the wrong form.
+/// Why an event was not built: violated rules, or an invalid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not built: {}", findings.iter().map(ToString::to_string).chain(id.iter().map(ToString::to_string)).collect::<Vec<_>>().join("; "))]
-pub struct Refused {
-    /// Errors in profile strict.
+pub struct BuildError {
+    /// Errors of the profile strict.
     pub findings: Vec<Finding>,
-    /// An identifier of the wrong form.
+    /// An invalid identifier.
     pub id: Option<IdError>,
 }
 
-impl From<IdError> for Refused {
+impl From<IdError> for BuildError {
     fn from(id: IdError) -> Self {
-        Refused { findings: Vec::new(), id: Some(id) }
+        BuildError { findings: Vec::new(), id: Some(id) }
     }
 }
 
-/// What the events of one session have in common: who speaks, and in which language.
+/// The common fields of a session's events: session, producer and language.
 #[derive(Debug, Clone)]
 pub struct Frame {
     session: SessionId,
@@ -40,7 +40,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    pub fn new(session_id: &str, agent_id: &str, language: &str) -> Result<Self, Refused> {
+    pub fn new(session_id: &str, agent_id: &str, language: &str) -> Result<Self, BuildError> {
         Ok(Frame {
             session: SessionId::new(session_id)?,
             producer: Producer::named(agent_id),
@@ -49,46 +49,45 @@ impl Frame {
         })
     }
 
-    /// Says more of the producer.
+    /// Sets the producer.
     #[must_use]
     pub fn with_producer(mut self, producer: Producer) -> Self {
         self.producer = producer;
         self
     }
 
-    /// Says more of the language.
+    /// Sets the localization hints.
     #[must_use]
     pub fn with_hints(mut self, hints: LocalizationHints) -> Self {
         self.hints = hints;
         self
     }
 
-    /// Names the trace that the session belongs to.
+    /// Sets the id of the trace that the session belongs to.
     #[must_use]
     pub fn with_correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
         self
     }
 
-    /// Makes an event: with an id that the caller has drawn, at a moment in milliseconds since 1970 that the caller
-    /// has read. An event that would break a rule is not made.
+    /// Builds an event with the caller's id and time (milliseconds since 1970). Fails if the event would break a rule.
     pub fn event<B: Into<Body>>(
         &self,
         event_id: &str,
         millis: i64,
         draft: Draft<B>,
-    ) -> Result<Event, Refused> {
+    ) -> Result<Event, BuildError> {
         self.build(event_id, millis, None, draft.into_body())
     }
 
-    /// The same, with a `sequence_number`; then all events of the session must have one.
+    /// Builds an event with a `sequence_number`; then all events of the session must have one.
     pub fn numbered<B: Into<Body>>(
         &self,
         event_id: &str,
         millis: i64,
         number: u64,
         draft: Draft<B>,
-    ) -> Result<Event, Refused> {
+    ) -> Result<Event, BuildError> {
         self.build(event_id, millis, Some(number), draft.into_body())
     }
 
@@ -98,7 +97,7 @@ impl Frame {
         millis: i64,
         number: Option<u64>,
         draft: Draft<Body>,
-    ) -> Result<Event, Refused> {
+    ) -> Result<Event, BuildError> {
         let critical = draft.body.kind().is_some_and(crate::Kind::is_critical);
         let mut hints = self.hints.clone();
         if let Some(language) = draft.language {
@@ -141,12 +140,12 @@ impl Frame {
     }
 }
 
-fn refuse(mut findings: Vec<Finding>) -> Result<(), Refused> {
+fn refuse(mut findings: Vec<Finding>) -> Result<(), BuildError> {
     findings.retain(|finding| finding.severity == Severity::Error);
-    if findings.is_empty() { Ok(()) } else { Err(Refused { findings, id: None }) }
+    if findings.is_empty() { Ok(()) } else { Err(BuildError { findings, id: None }) }
 }
 
-/// Holds any message against the rules and gives it back when none is broken.
+/// Checks a message against the rules and returns it if it is valid.
 ///
 /// ```
 /// use recount_aaep::build;
@@ -157,7 +156,7 @@ fn refuse(mut findings: Vec<Finding>) -> Result<(), Refused> {
 /// request.capabilities.pace_wpm = Some(5);
 /// assert_eq!(build::message(request).unwrap_err().findings[0].path, "capabilities.pace_wpm");
 /// ```
-pub fn message(message: impl Into<Message>) -> Result<Message, Refused> {
+pub fn message(message: impl Into<Message>) -> Result<Message, BuildError> {
     let message = message.into();
     if let Message::Event(event) = &message {
         refuse(check_event(event, Profile::Strict))?;
@@ -175,7 +174,7 @@ pub fn message(message: impl Into<Message>) -> Result<Message, Refused> {
     Ok(message)
 }
 
-/// Writing of values whose keys are strings, which cannot fail.
+/// Serialization of values whose keys are strings, which cannot fail.
 mod erased {
     pub(super) trait Written {
         fn json(&self) -> String;

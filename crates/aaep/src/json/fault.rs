@@ -1,8 +1,8 @@
-//! Errors of a JSON text, with their places. It must not look for them.
+//! Errors of JSON texts, with their positions. Data only; [`super::Reader`] finds them.
 
 use recount_json::Place;
 
-/// What is wrong with a text that is to be JSON.
+/// Why a text is not valid JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -56,7 +56,7 @@ impl Fault {
     }
 }
 
-/// A text that is not read, and why.
+/// The error of a JSON text, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} ({place}{})", if path.is_empty() { String::new() } else { format!(", in {path}") })]
 pub struct SyntaxError {
@@ -64,6 +64,6 @@ pub struct SyntaxError {
     /// Bytes before the fault.
     pub offset: usize,
     pub place: Place,
-    /// The value that was being read, as `producer.agent_id` or `choices[2].label`; empty at the top.
+    /// The value being parsed, such as `producer.agent_id` or `choices[2].label`; empty at the top.
     pub path: String,
 }

@@ -1,11 +1,11 @@
-//! Reads a JSON text and names its fault for people who write events. See [`Reader::read`].
+//! The JSON parser, with error messages for authors of events. Start at [`Reader::read`].
 
 use recount_json::{Doc, Place, ReadFault, Reason, unescape};
 
 use super::fault::{Fault, SyntaxError};
 use crate::limits;
 
-/// Reads texts one after another, with the same memory.
+/// Parses texts one after another and reuses its memory.
 #[derive(Default)]
 pub struct Reader {
     texts: recount_json::Reader,
@@ -16,7 +16,7 @@ impl Reader {
         Self::default()
     }
 
-    /// Reads bytes that are to be UTF-8.
+    /// Parses bytes that should be UTF-8.
     pub fn read_bytes<'d>(&'d mut self, bytes: &'d [u8]) -> Result<Doc<'d>, SyntaxError> {
         match std::str::from_utf8(bytes) {
             Ok(text) => self.read(text),
@@ -32,7 +32,7 @@ impl Reader {
         }
     }
 
-    /// Reads one JSON value, with optional white space around it.
+    /// Parses one JSON value, with optional white space around it.
     pub fn read<'d>(&'d mut self, text: &'d str) -> Result<Doc<'d>, SyntaxError> {
         let refused =
             |fault, offset, path| SyntaxError { fault, offset, place: Place::of(text, offset), path };
@@ -43,14 +43,14 @@ impl Reader {
             return Err(refused(Fault::ByteOrderMark, 0, String::new()));
         }
         self.texts.read(text, limits::JSON_DEPTH_MAX).map_err(|ReadFault { fault, path }| {
-            let (fault, offset) = named(text, fault);
+            let (fault, offset) = describe(text, fault);
             refused(fault, offset, path)
         })
     }
 }
 
-/// The fault and its place as people who write events are told: a text that was cut off is that, whatever it lacks.
-fn named(text: &str, fault: recount_json::Fault) -> (Fault, usize) {
+/// Converts a fault of the scanner and its offset. A truncated text is always reported as truncated.
+fn describe(text: &str, fault: recount_json::Fault) -> (Fault, usize) {
     let recount_json::Fault { reason, at, start } = fault;
     let rest = &text[at..];
     match reason {
@@ -91,7 +91,7 @@ fn named(text: &str, fault: recount_json::Fault) -> (Fault, usize) {
     }
 }
 
-/// What is wrong with what stands here: some things have a name of their own.
+/// The specific fault of the text at this offset, if it is a known mistake.
 fn odd(rest: &str, otherwise: Fault) -> Fault {
     if rest.starts_with("//") || rest.starts_with("/*") || rest.starts_with('#') {
         Fault::Comment
@@ -122,7 +122,7 @@ fn digits(text: &str, at: usize) -> Option<&[u8]> {
     text.as_bytes().get(at..at + 4)
 }
 
-/// Half of a pair, which may be half because the text was cut off or the other half is no number.
+/// The fault of half a surrogate pair: the text may be truncated, or the other half may be invalid.
 fn surrogate(text: &str, at: usize) -> (Fault, usize) {
     let bytes = text.as_bytes();
     let code = u32::from_str_radix(&text[at + 2..at + 6], 16).unwrap_or(0xFFFD);

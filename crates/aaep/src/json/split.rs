@@ -1,5 +1,5 @@
-//! Cuts a file into JSON texts while it is read, however long it is: JSON lines, one JSON over many lines, or the
-//! elements of an array. [`Splitter`] is fed with bytes; who reads the file is no matter here.
+//! Splits a file of any length into JSON texts: JSON lines, values over several lines, or the elements of an array.
+//! Start at [`Splitter`]. It reads no file; the caller pushes bytes.
 
 use super::fault::Fault;
 use crate::limits;
@@ -7,16 +7,16 @@ use crate::limits;
 /// One text of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'p> {
-    /// The line it begins in, from 1.
+    /// The line where it begins, from 1.
     pub line: usize,
-    /// The text, not yet read; or why there is none.
+    /// The unparsed text, or why it is missing.
     pub text: Result<&'p [u8], &'p Fault>,
 }
 
-/// How the texts lie in the file.
+/// The layout of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Nothing but white space was seen.
+    /// Only white space so far.
     Unknown,
     /// The first line has not ended yet.
     FirstLine,
@@ -26,16 +26,16 @@ enum Form {
     /// Values over many lines.
     Values,
     Array,
-    /// Behind the end of an array.
+    /// After the end of an array.
     Done,
 }
 
-/// Cuts bytes into pieces; holds one piece at a time, and of that at most [`limits::PIECE_BYTES_MAX`].
+/// Splits bytes into pieces. Buffers one piece at a time, up to [`limits::PIECE_BYTES_MAX`].
 #[derive(Debug)]
 pub struct Splitter {
     form: Form,
     held: Vec<u8>,
-    /// Bytes of the piece that were not held.
+    /// Bytes of the piece that exceed the buffer.
     lost: usize,
     line: usize,
     first_line: usize,
@@ -66,16 +66,16 @@ impl Splitter {
         }
     }
 
-    /// Takes the next bytes of the file; `take` gets each piece that is complete.
+    /// Processes the next bytes of the file; `take` gets each complete piece.
     pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Piece<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.form == Form::Lines {
-                // The common case: no look at what is between the line ends.
+                // The common case: only line ends matter.
                 let end = rest.iter().position(|byte| *byte == b'\n');
-                let (line, behind) = end.map_or((rest, &rest[..0]), |at| (&rest[..at], &rest[at + 1..]));
+                let (line, after) = end.map_or((rest, &rest[..0]), |at| (&rest[..at], &rest[at + 1..]));
                 if end.is_some() && self.held.is_empty() && line.len() <= limits::PIECE_BYTES_MAX {
-                    // Whole as it lies there.
+                    // Complete in the input: no copy.
                     if !is_blank(line) {
                         take(Piece { line: self.first_line, text: Ok(line) });
                     }
@@ -83,11 +83,11 @@ impl Splitter {
                     self.hold(line);
                 }
                 if end.is_some() {
-                    self.give(&mut take);
+                    self.emit(&mut take);
                     self.line += 1;
                     self.first_line = self.line;
                 }
-                rest = behind;
+                rest = after;
             } else {
                 self.byte(rest[0], &mut take);
                 rest = &rest[1..];
@@ -95,24 +95,24 @@ impl Splitter {
         }
     }
 
-    /// The file has ended.
+    /// Processes the end of the file.
     pub fn finish(&mut self, mut take: impl FnMut(Piece<'_>)) {
         if self.form == Form::Array {
-            self.give(&mut take);
+            self.emit(&mut take);
             take(Piece { line: self.line, text: Err(&Fault::Truncated) });
         } else {
-            self.give(&mut take);
+            self.emit(&mut take);
         }
     }
 
-    /// Holds more of a piece. White space before it is not part of it: lines in it count from where it begins.
+    /// Buffers more of a piece. Leading white space is not part of it, so its line is the first line with text.
     fn hold(&mut self, bytes: &[u8]) {
-        let room = limits::PIECE_BYTES_MAX.saturating_sub(self.held.len());
-        self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        self.lost += bytes.len().saturating_sub(room);
+        let free = limits::PIECE_BYTES_MAX.saturating_sub(self.held.len());
+        self.held.extend_from_slice(&bytes[..bytes.len().min(free)]);
+        self.lost += bytes.len().saturating_sub(free);
     }
 
-    fn give(&mut self, take: &mut impl FnMut(Piece<'_>)) {
+    fn emit(&mut self, take: &mut impl FnMut(Piece<'_>)) {
         if self.lost > 0 {
             take(Piece { line: self.first_line, text: Err(&Fault::TooLong(self.held.len() + self.lost)) });
         } else if !is_blank(&self.held) {
@@ -139,10 +139,10 @@ impl Splitter {
                 self.first_line = self.line;
             }
             Form::SecondLine => {
-                // No printer puts a nested object at the very beginning of a line.
+                // Formatters indent nested objects, so this is a new value.
                 if byte == b'{' {
                     self.form = Form::Lines;
-                    self.give(take);
+                    self.emit(take);
                     self.first_line = self.line;
                     (self.depth, self.quoted, self.escaped) = (0, false, false);
                 } else {
@@ -153,7 +153,7 @@ impl Splitter {
                 if self.held.is_empty() && byte == b',' {
                     take(Piece { line: self.line, text: Err(&Fault::Unexpected(',', "a value")) });
                 }
-                self.give(take);
+                self.emit(take);
                 self.first_line = self.line;
                 if byte == b']' {
                     self.form = Form::Done;
@@ -175,7 +175,7 @@ impl Splitter {
         self.track(byte);
         self.hold(&[byte]);
         if self.form == Form::Values && self.depth == 0 && !self.quoted && matches!(byte, b'}' | b']') {
-            self.give(take);
+            self.emit(take);
         }
     }
 
@@ -183,7 +183,7 @@ impl Splitter {
         match self.form {
             Form::FirstLine if self.depth == 0 || self.quoted => {
                 self.form = Form::Lines;
-                self.give(take);
+                self.emit(take);
             }
             Form::FirstLine => {
                 self.form = Form::SecondLine;
@@ -217,7 +217,7 @@ impl Splitter {
         }
     }
 
-    /// Takes a byte order mark away and says so.
+    /// Reports and skips a byte order mark.
     fn mark(&mut self, byte: u8, take: &mut impl FnMut(Piece<'_>)) -> bool {
         const MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
         let at = self.seen - 1;
@@ -256,7 +256,7 @@ mod tests {
             pieces
         };
         let whole = run(text.len().max(1));
-        assert_eq!(whole, run(1), "the same, however the bytes come");
+        assert_eq!(whole, run(1), "the result does not depend on the chunk size");
         whole
     }
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_with_blanks_and_carriage_returns() {
+    fn blank_lines_and_carriage_returns_are_skipped() {
         assert_eq!(
             cut("{\"a\":1}\r\n\r\n{\"b\":2}\n{\"c\""),
             [ok(1, "{\"a\":1}"), ok(3, "{\"b\":2}"), ok(4, "{\"c\"")]
@@ -276,19 +276,19 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_that_was_cut_off_does_not_swallow_the_rest() {
+    fn a_truncated_first_line_does_not_hide_the_rest() {
         assert_eq!(cut("{\"a\":\n{\"b\":2}\n"), [ok(1, "{\"a\":"), ok(2, "{\"b\":2}")]);
         assert_eq!(cut("{\"a\":\"x\n{\"b\":2}\n"), [ok(1, "{\"a\":\"x"), ok(2, "{\"b\":2}")]);
     }
 
     #[test]
-    fn one_value_over_many_lines() {
+    fn a_value_may_span_several_lines() {
         assert_eq!(cut("{\n  \"a\": {\n  }\n}\n"), [ok(1, "{\n  \"a\": {\n  }\n}")]);
         assert_eq!(cut("{\n}\n{\n \"b\":\"}\"}\n"), [ok(1, "{\n}"), ok(3, "{\n \"b\":\"}\"}")]);
     }
 
     #[test]
-    fn arrays_give_their_elements() {
+    fn arrays_are_split_into_elements() {
         assert_eq!(
             cut("[{\"a\":\",]\"},\n {\"b\":[1,2]}\n]"),
             [ok(1, "{\"a\":\",]\"}"), ok(2, "{\"b\":[1,2]}")]

@@ -1,7 +1,7 @@
-//! Moments as RFC 3339 writes them, read for real: no thirteenth month, no 30th of February. A leap second is
-//! taken for the second before it. Knows no clock.
+//! Parses and formats RFC 3339 times with full calendar checks. A leap second counts as the second before it. It must
+//! not read a clock.
 
-/// A moment, and with how many digits of a second it was written.
+/// A point in time, with the number of its fractional digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Microseconds since 1970 in UTC.
@@ -74,13 +74,13 @@ impl Moment {
         Some(Moment { micros: seconds * 1_000_000 + fraction, digits })
     }
 
-    /// `2026-05-24T14:22:11.342Z`, for moments of the years 0 to 9999; others are moved to the nearest of these.
+    /// Formats a time as `2026-05-24T14:22:11.342Z`. Times outside the years 0 to 9999 are clamped.
     pub fn write(millis: i64) -> String {
         const FIRST: i64 = -62_167_219_200_000;
         const LAST: i64 = 253_402_300_799_999;
         let millis = millis.clamp(FIRST, LAST);
         let (days, rest) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
-        // Days are counted from the first of March, so that the leap day is the last of a year.
+        // Years start on the first of March, so that the leap day is the last day of a year.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -126,9 +126,9 @@ macro_rules! pattern {
     };
 }
 
-/// The same for JSON Schemas.
+/// The pattern of [`Moment::parse`] for JSON Schemas.
 pub const MOMENT_PATTERN: &str = pattern!("(?:\\.[0-9]+)?");
-/// With three or six digits, or without.
+/// The pattern with three or six fractional digits, or none.
 pub const TIMESTAMP_PATTERN: &str = pattern!("(?:\\.(?:[0-9]{3}|[0-9]{6}))?");
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read_for_real() {
+    fn times_are_validated_against_the_calendar() {
         let millis = |text: &str| Moment::parse(text).map(Moment::millis);
         assert_eq!(millis("2026-05-24T14:22:11.342Z"), Some(1_779_632_531_342));
         assert_eq!(millis("2026-05-24T15:22:11.342+01:00"), Some(1_779_632_531_342));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_values_are_parsed_back() {
         for millis in [0, 1, 951_782_400_000, 951_868_799_999, 1_779_632_531_342, -1, 253_402_300_799_999] {
             assert_eq!(Moment::parse(&Moment::write(millis)).map(Moment::millis), Some(millis));
         }

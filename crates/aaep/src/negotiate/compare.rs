@@ -1,27 +1,27 @@
-//! Capabilities beside each other: what is honoured beyond what was asked for, and what a change of mind leaves as it
-//! was. The one place that says what "more permissive" means.
+//! Compares and merges capabilities: which honored ones exceed the requested ones, and what a renegotiation keeps. This
+//! is the only definition of "more permissive".
 
 use crate::language::nearness;
 use crate::wire::{Boundary, Capabilities, EventFilters};
 
-/// What the absence of a field stands for.
+/// The defaults of absent fields.
 pub(super) const DEFAULT_LANGUAGE: &str = "en-US";
 pub(super) const DEFAULT_BOUNDARIES: [Boundary; 2] = [Boundary::Sentence, Boundary::Completion];
 pub(super) const DEFAULT_LEVELS: [u8; 1] = [1];
 
-/// The names of the capabilities in which more is honoured than was asked for; none in a right handshake (R-112).
+/// The names of the capabilities that exceed the request; none in a correct handshake (R-112).
 /// An absent rate means no limit, absent languages mean `en-US` (G-31).
 ///
 /// ```
-/// use recount_aaep::negotiate::wider;
+/// use recount_aaep::negotiate::exceeded_capabilities;
 /// use recount_aaep::wire::Capabilities;
 /// let five = Capabilities { max_events_per_second: Some(5), ..Capabilities::default() };
 /// let two = Capabilities { max_events_per_second: Some(2), ..Capabilities::default() };
-/// assert!(wider(&five, &two).is_empty());
-/// assert_eq!(wider(&two, &five), ["max_events_per_second"]);
-/// assert_eq!(wider(&two, &Capabilities::default()), ["max_events_per_second"]);
+/// assert!(exceeded_capabilities(&five, &two).is_empty());
+/// assert_eq!(exceeded_capabilities(&two, &five), ["max_events_per_second"]);
+/// assert_eq!(exceeded_capabilities(&two, &Capabilities::default()), ["max_events_per_second"]);
 /// ```
-pub fn wider(requested: &Capabilities, honored: &Capabilities) -> Vec<&'static str> {
+pub fn exceeded_capabilities(requested: &Capabilities, honored: &Capabilities) -> Vec<&'static str> {
     let mut axes = Vec::new();
     if let Some(most) = requested.max_events_per_second
         && honored.max_events_per_second.is_none_or(|rate| rate > most)
@@ -75,8 +75,8 @@ pub fn wider(requested: &Capabilities, honored: &Capabilities) -> Vec<&'static s
     axes
 }
 
-/// Whether something passes the second filters and not the first. Patterns are whole names or beginnings, so if there
-/// is such a name, one of these is: a pattern itself, or what a pattern begins with and a letter that is in none.
+/// Whether some name passes the second filters but not the first. Patterns are whole names or prefixes, so it is enough
+/// to test each pattern, and each prefix followed by a character that no pattern contains.
 fn passes_more(requested: &EventFilters, honored: &EventFilters) -> bool {
     if requested == honored {
         return false;
@@ -95,14 +95,14 @@ fn passes_more(requested: &EventFilters, honored: &EventFilters) -> bool {
         })
 }
 
-/// A change of mind: what is not said keeps its value (R-120).
+/// Merges a renegotiation into the requested capabilities: omitted fields keep their values (R-120).
 ///
 /// ```
 /// use recount_aaep::negotiate::merge;
 /// use recount_aaep::wire::Capabilities;
-/// let mut asked = Capabilities { pace_wpm: Some(180), max_events_per_second: Some(9), ..Capabilities::default() };
-/// merge(&mut asked, Capabilities { pace_wpm: Some(120), ..Capabilities::default() });
-/// assert_eq!((asked.pace_wpm, asked.max_events_per_second), (Some(120), Some(9)));
+/// let mut requested = Capabilities { pace_wpm: Some(180), max_events_per_second: Some(9), ..Capabilities::default() };
+/// merge(&mut requested, Capabilities { pace_wpm: Some(120), ..Capabilities::default() });
+/// assert_eq!((requested.pace_wpm, requested.max_events_per_second), (Some(120), Some(9)));
 /// ```
 pub fn merge(requested: &mut Capabilities, wish: Capabilities) {
     macro_rules! take {

@@ -1,4 +1,4 @@
-//! What a producer offers to subscribers. It must not know any of them.
+//! The offer of a producer: its capabilities for all subscribers. It must not know a subscriber.
 
 use crate::wire::{Boundary, Producer};
 
@@ -15,8 +15,8 @@ impl Extension {
     }
 }
 
-/// What a producer can do. [`Offer::new`] can do everything that needs nothing but this crate; what takes more (a
-/// signed manifest, extensions) is added by who has it.
+/// The capabilities of a producer. [`Offer::new`] has everything that this crate alone supports; set the other fields
+/// for a signed manifest or extensions.
 ///
 /// ```
 /// use recount_aaep::negotiate::Offer;
@@ -29,34 +29,34 @@ impl Extension {
 pub struct Offer {
     pub producer: Producer,
     pub manifest_uri: Option<String>,
-    /// A compact JWS. Without one, who wants nothing but signed manifests is refused (R-113).
+    /// A compact JWS. Without one, a subscriber that requires signed manifests is rejected (R-113).
     pub signed_manifest: Option<String>,
-    /// The highest level of conformance, 1 to 3; lower ones are part of it.
+    /// The highest level of conformance, 1 to 3; it includes the lower ones.
     pub level: u8,
-    /// The most that is sent to anybody. Absent: no limit.
+    /// The maximum rate for any subscriber. Absent: no limit.
     pub max_events_per_second: Option<u32>,
-    /// The language of texts when nothing better is wished for.
+    /// The default language of texts.
     pub primary_language: String,
-    /// All languages there are texts in, the primary one among them.
+    /// All languages of the texts, including the primary one.
     pub languages: Vec<String>,
-    /// Which of them to try, in order, for who wishes for none of them.
+    /// Languages to try, in order, for a subscriber that requests none of the available ones.
     pub fallback_chain: Vec<String>,
-    /// Where output can be cut.
+    /// The supported boundaries of output.
     pub boundaries: Vec<Boundary>,
-    /// Whether replies to confirmations are taken.
+    /// Whether replies to confirmations are supported.
     pub confirmations: bool,
-    /// Whether replies to clarifications are taken.
+    /// Whether replies to clarifications are supported.
     pub clarifications: bool,
     /// Extensions that events of this producer use.
     pub extensions: Vec<Extension>,
-    /// Further extensions whose prefix is known. Contexts are never fetched, so of others it is not (G-37).
+    /// Further extensions with a known prefix. Contexts are never fetched, so other prefixes are unknown (G-37).
     pub known_extensions: Vec<Extension>,
-    /// There is no room for one more: in how many seconds to ask again (R-131).
+    /// Set if the limit of subscriptions is reached: seconds until a retry (R-131).
     pub full: Option<u32>,
 }
 
 impl Offer {
-    /// A producer of level 3 that speaks one language, takes replies and sends as fast as it is asked to.
+    /// An offer of level 3 with one language, support for replies and no rate limit.
     pub fn new(producer: Producer, language: impl Into<String>) -> Self {
         let language = language.into();
         Offer {
@@ -83,7 +83,7 @@ impl Offer {
         }
     }
 
-    /// The prefix of an extension, where it is known.
+    /// The prefix of an extension, if known.
     pub(super) fn prefix(&self, uri: &str) -> Option<&str> {
         let known = self.extensions.iter().chain(&self.known_extensions);
         known.into_iter().find(|extension| extension.uri == uri).map(|extension| extension.prefix.as_str())

@@ -4,7 +4,7 @@ use crate::wire::SubscriptionRejected;
 
 macro_rules! reasons {
     ($( $(#[$doc:meta])* $reason:ident = $code:literal, )*) => {
-        /// The codes of `subscription.rejected` (§5.5). Subscribers take codes that they do not know as `unknown`.
+        /// The codes of `subscription.rejected` (§5.5). Subscribers treat unknown codes as `unknown`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason { $( $(#[$doc])* $reason, )* }
 
@@ -12,7 +12,7 @@ macro_rules! reasons {
             /// All of them.
             pub const ALL: &[Reason] = &[$( Reason::$reason, )*];
 
-            /// As it is written.
+            /// The code on the wire.
             pub fn as_str(self) -> &'static str {
                 match self { $( Reason::$reason => $code, )* }
             }
@@ -21,33 +21,33 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The version is not spoken here.
+    /// The version is not supported.
     VersionUnsupported = "version_unsupported",
-    /// Nothing but signed manifests is taken, and there is none.
+    /// The subscriber requires a signed manifest, and none is available.
     ManifestSignatureRequired = "manifest_signature_required",
-    /// The capabilities are not what they are to be, or contradict each other.
+    /// The capabilities are invalid or contradictory.
     CapabilitiesIncompatible = "capabilities_incompatible",
-    /// There is no room now.
+    /// The limit of subscriptions is reached.
     RateLimit = "rate_limit",
-    /// Nobody knows who asks.
+    /// The subscriber is not authenticated.
     AuthenticationRequired = "authentication_required",
-    /// Who asks may not.
+    /// The subscriber has no permission.
     AuthorizationDenied = "authorization_denied",
-    /// What carries the messages does not work now.
+    /// The transport is temporarily unavailable.
     TransportUnavailable = "transport_unavailable",
-    /// Something else; a request that cannot be read, above all.
+    /// Any other reason, such as a malformed request.
     Unknown = "unknown",
 }
 
-/// A no, with its reason.
+/// A rejection with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub code: Reason,
-    /// What is so and should not be, and what to do.
+    /// What is wrong, and what to do.
     pub message: String,
-    /// When asking again may help.
+    /// When a retry may succeed.
     pub retry_after_seconds: Option<u32>,
-    /// Of the request, when it had one.
+    /// The request's, if it had one.
     pub correlation_id: Option<String>,
 }
 
@@ -56,9 +56,9 @@ impl Refusal {
         Refusal { code, message: message.into(), retry_after_seconds: None, correlation_id: None }
     }
 
-    /// As it goes over the wire.
+    /// The message for the wire.
     pub fn to_message(&self) -> SubscriptionRejected {
-        // The protocol asks for 1 to 4096 characters; what is quoted of a request is short, so nothing is cut in practice.
+        // The protocol requires 1 to 4096 characters. Quotes are short, so nothing is cut in practice.
         let message: String = self.message.chars().take(4_096).collect();
         let mut rejected = SubscriptionRejected::new(self.code.as_str().into(), message);
         rejected.retry_after_seconds = self.retry_after_seconds.map(|seconds| seconds.min(86_400));

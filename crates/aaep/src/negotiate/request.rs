@@ -1,10 +1,10 @@
-//! Answers a subscription request or a renegotiation, one capability after the other.
+//! Evaluates a subscription request or a renegotiation, capability by capability.
 
 use serde_json::Value;
 
 use super::compare::{DEFAULT_BOUNDARIES, DEFAULT_LANGUAGE, DEFAULT_LEVELS, merge};
 use super::refusal::{Reason, Refusal};
-use super::terms::{Answer, Terms};
+use super::terms::{HandshakeOutcome, Terms};
 use super::{Extension, Offer};
 use crate::json::Reader;
 use crate::language::best;
@@ -14,12 +14,12 @@ use crate::rule::{self, Findings, Profile, Severity, check_message, quote};
 use crate::table::{CAPABILITIES, MessageKind};
 use crate::wire::{Boundary, Capabilities, EventFilters, Pace, SubscriptionRequest, Verbosity};
 
-/// The version before the first, which is spoken like it (G-22).
+/// The draft version, which is treated like 1.0.0 (G-22).
 const DRAFT: &str = "0.1.0-draft";
 
-/// Answers a request. The version is looked at first, because what a request of another one means is not known.
-pub fn answer(offer: &Offer, request: &SubscriptionRequest) -> Answer {
-    let answered = || {
+/// Evaluates a request. The version is checked first, because a request of another version has an unknown meaning.
+pub fn evaluate(offer: &Offer, request: &SubscriptionRequest) -> HandshakeOutcome {
+    let evaluated = || {
         let note = version(&request.aaep_version)?;
         well_formed(request)?;
         if let Some(seconds) = offer.full {
@@ -30,31 +30,31 @@ pub fn answer(offer: &Offer, request: &SubscriptionRequest) -> Answer {
         }
         terms(offer, note.into_iter().collect(), request.capabilities.clone())
     };
-    match answered() {
+    match evaluated() {
         Ok(mut terms) => {
             terms.correlation_id.clone_from(&request.correlation_id);
-            Answer::Accepted(Box::new(terms))
+            HandshakeOutcome::Accepted(Box::new(terms))
         }
         Err(mut refusal) => {
             refusal.correlation_id.clone_from(&request.correlation_id);
-            Answer::Rejected(refusal)
+            HandshakeOutcome::Rejected(refusal)
         }
     }
 }
 
-/// Answers a request as it came. What cannot be read is answered too (R-111).
+/// Evaluates the text of a request. A malformed request gets a rejection too (R-111).
 ///
 /// ```
-/// use recount_aaep::negotiate::{Offer, Reason, answer_text};
+/// use recount_aaep::negotiate::{Offer, Reason, evaluate_text};
 /// use recount_aaep::wire::Producer;
 /// let offer = Offer::new(Producer::named("planner"), "en");
-/// let refusal = answer_text(&offer, "{\"type\":\"subscription.request\"").rejected().unwrap();
+/// let refusal = evaluate_text(&offer, "{\"type\":\"subscription.request\"").rejected().unwrap();
 /// assert_eq!(refusal.code, Reason::Unknown);
 /// ```
-pub fn answer_text(offer: &Offer, text: &str) -> Answer {
+pub fn evaluate_text(offer: &Offer, text: &str) -> HandshakeOutcome {
     let unreadable = |message: String| {
         let message = format!("the request is not valid: {message}; send one `subscription.request`");
-        Answer::Rejected(Refusal::new(Reason::Unknown, message))
+        HandshakeOutcome::Rejected(Refusal::new(Reason::Unknown, message))
     };
     let mut reader = Reader::new();
     let doc = match reader.read(text) {
@@ -70,11 +70,11 @@ pub fn answer_text(offer: &Offer, text: &str) -> Answer {
     let declared = reading.node().get("aaep_version");
     let refused = |mut refusal: Refusal| {
         refusal.correlation_id = correlation.as_deref().map(str::to_owned);
-        Answer::Rejected(refusal)
+        HandshakeOutcome::Rejected(refusal)
     };
     let noted = match declared.map(|declared| declared.str()) {
         Some(Some(declared)) => version(&declared),
-        // What a request of no version means is not known either.
+        // A request without a version has an unknown meaning too.
         other => {
             let wrong = if other.is_none() { "is missing" } else { "is no text" };
             let message =
@@ -91,12 +91,12 @@ pub fn answer_text(offer: &Offer, text: &str) -> Answer {
         Err(error) => return unreadable(error.to_string()),
     };
     if note.is_some() {
-        pass_over_what_is_newer(&mut value);
+        remove_newer_fields(&mut value);
     } else if let Err(refusal) = well_formed_reading(&reading, false) {
         return refused(refusal);
     }
     match serde_json::from_value::<SubscriptionRequest>(value) {
-        Ok(request) => answer(offer, &request),
+        Ok(request) => evaluate(offer, &request),
         Err(error) => refused(Refusal::new(
             Reason::CapabilitiesIncompatible,
             format!("the request does not match chapter 5 of the specification: {error}"),
@@ -104,17 +104,17 @@ pub fn answer_text(offer: &Offer, text: &str) -> Answer {
     }
 }
 
-/// Answers a change of mind: what is not said keeps its value, and the whole is answered anew. A no ends the
-/// subscription (§5.7).
-pub fn renegotiate(offer: &Offer, terms: &Terms, wish: &Capabilities) -> Answer {
+/// Evaluates a renegotiation: omitted fields keep their values, and the whole request is evaluated again. A rejection
+/// ends the subscription (§5.7).
+pub fn renegotiate(offer: &Offer, terms: &Terms, wish: &Capabilities) -> HandshakeOutcome {
     let mut requested = terms.requested.clone();
     merge(&mut requested, wish.clone());
-    // There is room for who is there already.
+    // An existing subscription does not count against the limit.
     let offer = Offer { full: None, ..offer.clone() };
-    answer(&offer, &SubscriptionRequest::new(crate::VERSION.into(), "known".into(), requested))
+    evaluate(&offer, &SubscriptionRequest::new(crate::VERSION.into(), "known".into(), requested))
 }
 
-/// Whether a version is spoken (G-22, G-23), and what is to be noted about it.
+/// Checks whether a version is supported (G-22, G-23); returns a note about it, if any.
 fn version(declared: &str) -> Result<Option<String>, Refusal> {
     let spoken = crate::VERSION;
     if declared == spoken {
@@ -138,7 +138,7 @@ fn well_formed(request: &SubscriptionRequest) -> Result<(), Refusal> {
     reading.map_or(Ok(()), |reading| well_formed_reading(&reading, request.aaep_version != crate::VERSION))
 }
 
-/// Words that a later version may have added to.
+/// Vocabularies that a later version may extend.
 const OPEN: [&str; 3] =
     ["capabilities.preferred_verbosity", "capabilities.cognitive_load", "capabilities.coalesce_boundaries"];
 
@@ -160,9 +160,10 @@ fn well_formed_reading(reading: &Reading<'_>, newer: bool) -> Result<(), Refusal
     Err(Refusal::new(code, format!("{}{place}; {}", finding.message, finding.rule.remedy)))
 }
 
-/// Leaves out of a request of a later version what that version may have added (R-204).
-fn pass_over_what_is_newer(request: &mut Value) {
-    let known = |fields: &'static [crate::shape::Spec], name: &str| fields.iter().any(|s| s.name == name);
+/// Removes unknown fields from a request of a later version (R-204).
+fn remove_newer_fields(request: &mut Value) {
+    let known =
+        |fields: &'static [crate::shape::FieldSpec], name: &str| fields.iter().any(|s| s.name == name);
     let Value::Object(members) = request else { return };
     members.retain(|name, _| known(MessageKind::SubscriptionRequest.fields().fields, name));
     if let Some(Value::Object(capabilities)) = members.get_mut("capabilities") {
@@ -170,7 +171,7 @@ fn pass_over_what_is_newer(request: &mut Value) {
     }
 }
 
-/// The terms for wishes, or why there can be none.
+/// The terms for a request, or the rejection.
 fn terms(offer: &Offer, notes: Vec<String>, requested: Capabilities) -> Result<Terms, Refusal> {
     if requested.accept_signed_manifests_only == Some(true) && offer.signed_manifest.is_none() {
         return Err(Refusal::new(
@@ -198,7 +199,7 @@ fn terms(offer: &Offer, notes: Vec<String>, requested: Capabilities) -> Result<T
     Ok(honor(offer, notes, requested))
 }
 
-/// Two extensions that were asked for and have one prefix (R-128).
+/// Two requested extensions with the same prefix (R-128).
 fn collision<'a>(offer: &'a Offer, requested: &'a Capabilities) -> Option<(&'a str, &'a str, &'a str)> {
     let uris = requested.supported_extensions.as_deref().unwrap_or_default();
     let named: Vec<(&str, &str)> =
@@ -210,8 +211,8 @@ fn collision<'a>(offer: &'a Offer, requested: &'a Capabilities) -> Option<(&'a s
 }
 
 impl Terms {
-    /// What holds where there was no handshake: all defaults, but replies are taken, because who cannot say so would
-    /// never be asked anything (G-30).
+    /// The terms without a handshake: all defaults, but replies are supported, because otherwise such a subscriber
+    /// would get no prompts (G-30).
     pub fn implied(offer: &Offer) -> Self {
         let requested = Capabilities {
             supports_confirmation_reply: Some(true),
@@ -222,9 +223,9 @@ impl Terms {
     }
 }
 
-/// What of wishes that can be honoured is honoured.
+/// Builds the terms for a valid request.
 fn honor(offer: &Offer, mut notes: Vec<String>, mut requested: Capabilities) -> Terms {
-    // What nobody here understands is not kept, so that changes of mind cannot pile it up (R-114).
+    // Unknown extensions are dropped, so that renegotiations cannot accumulate them (R-114).
     requested.extensions.retain(|prefix, _| offer.extensions.iter().any(|known| known.prefix == *prefix));
     let level = level(offer, &requested, &mut notes);
     let honored = Capabilities {
@@ -277,8 +278,8 @@ fn rate(offer: &Offer, requested: &Capabilities, notes: &mut Vec<String>) -> Opt
     }
 }
 
-/// Those of the wishes that there are texts for. Where there is none, nothing is said (an empty list is not
-/// allowed) and the primary language is spoken (G-32, R-183).
+/// The requested languages that are available. If there is none, the field is omitted, because an empty list is not
+/// allowed, and the primary language is used (G-32, R-183).
 fn languages(offer: &Offer, requested: &Capabilities, notes: &mut Vec<String>) -> Option<Vec<String>> {
     let default = [DEFAULT_LANGUAGE.to_owned()];
     let wishes = requested.languages.as_deref().unwrap_or(&default);
@@ -296,8 +297,8 @@ fn languages(offer: &Offer, requested: &Capabilities, notes: &mut Vec<String>) -
     Some(honored)
 }
 
-/// Those of the wishes that can be told apart here; when that is none, all of them, because finer pieces are
-/// always allowed (G-32).
+/// The requested boundaries that are supported; if there is none, all of them, because smaller chunks are always
+/// allowed (G-32).
 fn boundaries(offer: &Offer, requested: &Capabilities) -> Option<Vec<Boundary>> {
     let wishes = requested.coalesce_boundaries.as_deref().unwrap_or(&DEFAULT_BOUNDARIES);
     let known: Vec<Boundary> =
@@ -328,7 +329,7 @@ fn filters(requested: &Capabilities, notes: &mut Vec<String>) -> Option<EventFil
     Some(filters.clone())
 }
 
-/// The highest level that both know; who knows a level knows those below it.
+/// The highest common level; a level includes the lower ones.
 fn level(offer: &Offer, requested: &Capabilities, notes: &mut Vec<String>) -> u8 {
     let wishes = requested.supported_conformance_levels.as_deref().unwrap_or(&DEFAULT_LEVELS);
     match wishes.iter().copied().filter(|level| (1..=offer.level).contains(level)).max() {
@@ -348,8 +349,8 @@ fn levels(offer: &Offer, requested: &Capabilities) -> Option<Vec<u8>> {
     Some(honored).filter(|levels| !levels.is_empty())
 }
 
-/// Replies belong to level 2: who says outright that it knows level 1 alone is not asked anything (R-125). Who says
-/// no levels and that it replies does.
+/// Replies belong to level 2: a subscriber that declares only level 1 gets no prompts (R-125). One that declares
+/// support for replies and no levels gets them.
 fn replies(
     wish: Option<bool>,
     taken: bool,

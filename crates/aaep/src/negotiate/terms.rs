@@ -1,4 +1,4 @@
-//! The agreed terms of a subscription: what was requested, what is honoured, and what both mean.
+//! The agreed terms of a subscription: the requested and the honored capabilities.
 
 use super::Offer;
 use super::compare::{DEFAULT_BOUNDARIES, DEFAULT_LANGUAGE};
@@ -8,59 +8,59 @@ use crate::wire::{
     Boundary, Capabilities, EventFilters, Pace, SubscriptionAccepted, SubscriptionId, Verbosity,
 };
 
-/// The answer to a request: there is always one.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum HandshakeOutcome {
     Accepted(Box<Terms>),
     Rejected(Refusal),
 }
 
-impl Answer {
-    /// The terms, if it is a yes.
+impl HandshakeOutcome {
+    /// The terms, if accepted.
     pub fn accepted(self) -> Option<Terms> {
         match self {
-            Answer::Accepted(terms) => Some(*terms),
-            Answer::Rejected(_) => None,
+            HandshakeOutcome::Accepted(terms) => Some(*terms),
+            HandshakeOutcome::Rejected(_) => None,
         }
     }
 
-    /// The reason, if it is a no.
+    /// The reason, if rejected.
     pub fn rejected(self) -> Option<Refusal> {
         match self {
-            Answer::Accepted(_) => None,
-            Answer::Rejected(refusal) => Some(refusal),
+            HandshakeOutcome::Accepted(_) => None,
+            HandshakeOutcome::Rejected(refusal) => Some(refusal),
         }
     }
 }
 
-/// What a producer and one subscriber have agreed.
+/// The agreement of a producer with one subscriber.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     pub(super) requested: Capabilities,
     pub(super) honored: Capabilities,
-    /// The level that is operated at.
+    /// The level of the subscription.
     pub(super) level: u8,
     pub(super) notes: Vec<String>,
     pub(super) correlation_id: Option<String>,
 }
 
 impl Terms {
-    /// What the subscriber wished for, all in all.
-    pub fn asked(&self) -> &Capabilities {
+    /// The requested capabilities, including renegotiations.
+    pub fn requested(&self) -> &Capabilities {
         &self.requested
     }
 
-    /// What is honoured of it, as `honored_capabilities` says it.
+    /// The honored capabilities, as in `honored_capabilities`.
     pub fn honored(&self) -> &Capabilities {
         &self.honored
     }
 
-    /// What a person might want to know about the differences.
+    /// Explanations of the differences, for people.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The most events in a second that are not critical; `None` means no limit.
+    /// The maximum rate of events that are not critical; `None` means no limit.
     pub fn events_per_second(&self) -> Option<u32> {
         self.honored.max_events_per_second
     }
@@ -69,7 +69,7 @@ impl Terms {
         self.honored.preferred_verbosity.as_ref().unwrap_or(&Verbosity::Normal)
     }
 
-    /// The languages that were asked for, in order; texts are chosen by them ([`crate::language::choose`]).
+    /// The requested languages, in order; [`crate::language::choose`] selects texts by them.
     pub fn languages(&self) -> Vec<&str> {
         match &self.requested.languages {
             Some(languages) => languages.iter().map(String::as_str).collect(),
@@ -77,21 +77,21 @@ impl Terms {
         }
     }
 
-    /// Where output may be cut.
+    /// The agreed boundaries of output.
     pub fn boundaries(&self) -> &[Boundary] {
         self.honored.coalesce_boundaries.as_deref().unwrap_or(&DEFAULT_BOUNDARIES)
     }
 
-    /// Whether an event that is not critical is wanted, by its compact type name.
-    pub fn wants(&self, type_name: &str) -> bool {
+    /// Whether an event that is not critical passes the filters, by its compact type name.
+    pub fn passes_filters(&self, type_name: &str) -> bool {
         match &self.honored.event_filters {
             Some(filters) => filters.pass(type_name),
             None => EventFilters::default().pass(type_name),
         }
     }
 
-    /// Whether this subscriber may answer a prompt of this kind. A producer sends prompts to nobody else, unless
-    /// another subscriber can answer (G-11).
+    /// Whether this subscriber may reply to a prompt of this kind. Others get prompts only if another subscriber can
+    /// reply (G-11).
     pub fn replies(&self, kind: Kind) -> bool {
         match kind {
             Kind::AwaitingConfirmation => self.honored.supports_confirmation_reply == Some(true),
@@ -100,7 +100,7 @@ impl Terms {
         }
     }
 
-    /// The level of conformance that this subscription is served at: the highest that both know.
+    /// The conformance level of this subscription: the highest common one.
     pub fn level(&self) -> u8 {
         self.level
     }
@@ -109,12 +109,12 @@ impl Terms {
         self.honored.cognitive_load.as_ref().unwrap_or(&Pace::Medium)
     }
 
-    /// How fast speech is, in words in a minute, if that was said.
+    /// The speech rate in words per minute, if declared.
     pub fn pace_wpm(&self) -> Option<u32> {
         self.honored.pace_wpm
     }
 
-    /// As it goes over the wire.
+    /// The message for the wire.
     pub fn to_message(&self, offer: &Offer, id: SubscriptionId) -> SubscriptionAccepted {
         let mut accepted = SubscriptionAccepted::new(
             id,

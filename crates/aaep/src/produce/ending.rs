@@ -1,4 +1,4 @@
-//! Endings. A session completes when nothing is open; one that breaks off closes what is open by itself.
+//! Endings of a session. It completes only if nothing is open; an error or a cancellation closes open parts.
 
 use super::session::call_id;
 use super::stamp::Stamp;
@@ -7,7 +7,7 @@ use crate::build::{self, Draft};
 use crate::wire::{Body, Event, SessionCancelled, SessionCompleted, SessionErrored, ToolStatus};
 
 impl ProducerSession {
-    /// Completes the session. Refused while a prompt, a call or an output is open, or an accepted call was not made.
+    /// Completes the session. Rejected while a prompt, a call or an output is open, or an accepted call is missing.
     pub fn complete(&mut self, stamp: Stamp, draft: Draft<SessionCompleted>) -> Result<Vec<Event>, Misuse> {
         self.running()?;
         self.no_prompt()?;
@@ -29,12 +29,12 @@ impl ProducerSession {
         Ok(events)
     }
 
-    /// Ends the session with an error. Open outputs get their last piece, and open calls are completed as timed out.
+    /// Ends the session with an error. Open outputs get their last chunk, and open calls are completed as timed out.
     pub fn fail(&mut self, stamp: Stamp, draft: Draft<SessionErrored>) -> Result<Vec<Event>, Misuse> {
         self.break_off(stamp, draft)
     }
 
-    /// Cancels the session. Open outputs get their last piece, and open calls are completed as timed out.
+    /// Cancels the session. Open outputs get their last chunk, and open calls are completed as timed out.
     pub fn cancel(&mut self, stamp: Stamp, draft: Draft<SessionCancelled>) -> Result<Vec<Event>, Misuse> {
         self.break_off(stamp, draft)
     }
@@ -42,7 +42,7 @@ impl ProducerSession {
     fn break_off<B: Into<Body>>(&mut self, stamp: Stamp, draft: Draft<B>) -> Result<Vec<Event>, Misuse> {
         self.running()?;
         let last = |(number, output): (&u64, &super::session::OpenOutput)| {
-            output.started.then(|| output.named(*number, build::last_output("", output.position)))
+            output.started.then(|| output.with_output_id(*number, build::last_output("", output.position)))
         };
         let pieces: Vec<_> = self.outputs.iter().filter_map(last).collect();
         let calls: Vec<_> =

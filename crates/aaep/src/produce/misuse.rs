@@ -1,8 +1,8 @@
-//! Why a session of a producer refused a method call. The caller may go on: the session is as it was before.
+//! Errors of method calls on a producer's session. The session is unchanged after an error.
 
 use crate::build;
 
-/// Why nothing was emitted.
+/// Why a method call was rejected.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Misuse {
     #[error("the session has not started; call `start` first")]
@@ -56,5 +56,5 @@ pub enum Misuse {
     #[error("the limit of {most} open {what} is reached; end one first")]
     LimitReached { what: &'static str, most: usize },
     #[error(transparent)]
-    Invalid(#[from] build::Refused),
+    Invalid(#[from] build::BuildError),
 }

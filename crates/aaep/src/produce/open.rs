@@ -2,29 +2,29 @@
 
 use crate::wire::{AwaitingClarification, AwaitingConfirmation, ReplyToken, ToolInvoked};
 
-/// A prompt.
+/// Identifies a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PromptHandle(pub(super) u64);
 
-/// A prompt that waits for a reply.
+/// A prompt that is waiting for a reply.
 #[derive(Debug, Clone)]
 pub(super) struct OpenPrompt {
     pub(super) handle: PromptHandle,
     pub(super) token: ReplyToken,
     pub(super) deadline_ms: i64,
-    pub(super) asks: PromptAsk,
+    pub(super) request: PromptRequest,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum PromptAsk {
+pub(super) enum PromptRequest {
     Confirmation { prompt: Box<AwaitingConfirmation>, grant: Box<Grant> },
     Clarification(Box<AwaitingClarification>),
 }
 
-/// A call that a prompt asks for, and that its acceptance allows.
+/// A call that a prompt requests and its acceptance allows.
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
     pub(super) call: ToolInvoked,
-    /// The number of the call, which the prompt names.
+    /// The number of the call in the prompt.
     pub(super) number: u64,
 }

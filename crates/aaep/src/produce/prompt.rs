@@ -1,7 +1,7 @@
 //! Prompts: one at a time, each with a token and a deadline, a confirmation bound to its call.
 
-use super::open::{Grant, OpenPrompt, PromptAsk, PromptHandle};
-use super::session::{Phase, call_id, is_grave};
+use super::open::{Grant, OpenPrompt, PromptHandle, PromptRequest};
+use super::session::{Phase, call_id, needs_confirmation};
 use super::stamp::Stamp;
 use super::{Misuse, ProducerSession};
 use crate::build::Draft;
@@ -11,28 +11,28 @@ use crate::wire::{
     ToolInvoked,
 };
 
-/// What was done because nobody replied in time.
+/// The default that was applied because no reply arrived in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppliedDefault {
-    /// The call may begin.
+    /// The call may start.
     Accepted,
     Rejected,
-    /// A question has its default as its answer. It allows no action.
+    /// The default response of a question. It allows no action.
     Response(String),
-    /// A question has no answer.
+    /// A question without a response.
     Unanswered,
 }
 
-/// What became of the time that has passed.
+/// The result of advancing the time.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Advanced {
-    /// The prompt whose time was up, and its default.
+pub struct AdvanceResult {
+    /// The prompt that timed out, and its default.
     pub default: Option<(PromptHandle, AppliedDefault)>,
     pub events: Vec<Event>,
 }
 
 /// How a prompt is settled.
-pub(super) enum Verdict {
+pub(super) enum Settlement {
     Accepted,
     Rejected,
     Answered,
@@ -41,8 +41,8 @@ pub(super) enum Verdict {
 }
 
 impl ProducerSession {
-    /// Asks whether a call may be made. The prompt names the call, its arguments, risk and irreversibility by itself;
-    /// `ask` makes it with the token that it is given. A call that cannot be undone has to show its `args_summary`.
+    /// Requests confirmation of a call. The session adds the call, its arguments, risk and irreversibility to the
+    /// prompt that `ask` builds with the token. A call that cannot be undone must have an `args_summary`.
     pub fn confirm(
         &mut self,
         stamp: Stamp,
@@ -64,11 +64,11 @@ impl ProducerSession {
         }
         let number = self.next_call;
         let id = call_id(number);
-        // The call is tried now, so that nothing is accepted that cannot be announced.
+        // Validates the call now, so that no call is accepted that cannot be announced.
         self.frame.numbered("evt_0", 0, 0, call.clone().tool_call_id(id.clone()))?;
         let token = self.token(stamp)?;
         let mut draft = ask(token.clone()).for_call(&tool, &id);
-        if is_grave(&call.body) && draft.body.default_decision == Decision::Accept {
+        if needs_confirmation(&call.body) && draft.body.default_decision == Decision::Accept {
             return Err(Misuse::DefaultAccepts(tool));
         }
         if let Some(arguments) = &call.body.args_summary {
@@ -82,13 +82,13 @@ impl ProducerSession {
         }
         let seconds = draft.body.timeout_seconds;
         let grant = Box::new(Grant { call: call.body.clone(), number });
-        let asks = PromptAsk::Confirmation { prompt: Box::new(draft.body.clone()), grant };
-        let opened = self.open(stamp, draft, token, seconds, asks)?;
+        let request = PromptRequest::Confirmation { prompt: Box::new(draft.body.clone()), grant };
+        let opened = self.open(stamp, draft, token, seconds, request)?;
         self.next_call += 1;
         Ok(opened)
     }
 
-    /// Asks a question; `ask` makes it with the token that it is given.
+    /// Asks a question, which `ask` builds with the token.
     pub fn clarify(
         &mut self,
         stamp: Stamp,
@@ -100,15 +100,15 @@ impl ProducerSession {
         let mut draft = ask(token.clone());
         draft.body.reply_token = token.clone();
         let seconds = draft.body.timeout_seconds;
-        let asks = PromptAsk::Clarification(Box::new(draft.body.clone()));
-        self.open(stamp, draft, token, seconds, asks)
+        let request = PromptRequest::Clarification(Box::new(draft.body.clone()));
+        self.open(stamp, draft, token, seconds, request)
     }
 
-    /// The next token: random, and within a session never twice whatever the entropy is.
+    /// The next token: random, and unique within a session whatever the entropy.
     fn token(&self, stamp: Stamp) -> Result<ReplyToken, Misuse> {
         let (_, half) = stamp.halves();
         let token = ReplyToken::new(format!("rpl_{half:032x}{:x}", self.next_prompt));
-        Ok(token.map_err(crate::build::Refused::from)?)
+        Ok(token.map_err(crate::build::BuildError::from)?)
     }
 
     fn open<B: Into<Body>>(
@@ -117,7 +117,7 @@ impl ProducerSession {
         draft: Draft<B>,
         token: ReplyToken,
         seconds: u32,
-        asks: PromptAsk,
+        request: PromptRequest,
     ) -> Result<(PromptHandle, Vec<Event>), Misuse> {
         let events = self.emit(stamp, |batch| {
             batch.enter("awaiting_input", &batch.texts.awaiting_input)?;
@@ -125,43 +125,43 @@ impl ProducerSession {
         })?;
         let handle = PromptHandle(self.next_prompt);
         self.next_prompt += 1;
-        // Counted from the time that the prompt itself says.
+        // Counted from the timestamp of the prompt.
         let deadline_ms = self.last_ms + i64::from(seconds) * 1_000;
-        self.prompt = Some(OpenPrompt { handle, token, deadline_ms, asks });
+        self.prompt = Some(OpenPrompt { handle, token, deadline_ms, request });
         Ok((handle, events))
     }
 
-    /// Takes back the open prompt: its token is good no more.
+    /// Withdraws the open prompt: its token becomes invalid.
     pub fn withdraw(&mut self, stamp: Stamp) -> Result<Vec<Event>, Misuse> {
         self.running()?;
         if self.prompt.is_none() {
             return Err(Misuse::NoPromptOpen);
         }
-        self.settle(stamp, &Verdict::Withdrawn)
+        self.settle(stamp, &Settlement::Withdrawn)
     }
 
-    /// Lets time pass: applies the default of the open prompt when its deadline has come.
-    pub fn advance(&mut self, stamp: Stamp) -> Result<Advanced, Misuse> {
-        let Some(prompt) = &self.prompt else { return Ok(Advanced::default()) };
+    /// Applies the default of the open prompt if its deadline has passed.
+    pub fn advance(&mut self, stamp: Stamp) -> Result<AdvanceResult, Misuse> {
+        let Some(prompt) = &self.prompt else { return Ok(AdvanceResult::default()) };
         if self.now_ms(stamp) < prompt.deadline_ms {
-            return Ok(Advanced::default());
+            return Ok(AdvanceResult::default());
         }
         let handle = prompt.handle;
-        let default = match &prompt.asks {
-            PromptAsk::Confirmation { prompt, .. } if prompt.default_decision == Decision::Accept => {
+        let default = match &prompt.request {
+            PromptRequest::Confirmation { prompt, .. } if prompt.default_decision == Decision::Accept => {
                 AppliedDefault::Accepted
             }
-            PromptAsk::Confirmation { .. } => AppliedDefault::Rejected,
-            PromptAsk::Clarification(question) => match &question.default_response {
+            PromptRequest::Confirmation { .. } => AppliedDefault::Rejected,
+            PromptRequest::Clarification(question) => match &question.default_response {
                 Some(response) => AppliedDefault::Response(response.clone()),
                 None => AppliedDefault::Unanswered,
             },
         };
-        let events = self.settle(stamp, &Verdict::Default(default.clone()))?;
-        Ok(Advanced { default: Some((handle, default)), events })
+        let events = self.settle(stamp, &Settlement::Default(default.clone()))?;
+        Ok(AdvanceResult { default: Some((handle, default)), events })
     }
 
-    /// When the open prompt takes its default, in milliseconds since 1970; a good moment for [`Self::advance`].
+    /// The deadline of the open prompt in milliseconds since 1970; call [`Self::advance`] then.
     pub fn next_deadline(&self) -> Option<i64> {
         self.prompt.as_ref().map(|prompt| prompt.deadline_ms)
     }
@@ -171,33 +171,34 @@ impl ProducerSession {
         self.prompt.as_ref().map(|prompt| &prompt.token)
     }
 
-    /// Announces what became of the open prompt, and closes it.
-    pub(super) fn settle(&mut self, stamp: Stamp, verdict: &Verdict) -> Result<Vec<Event>, Misuse> {
-        let accepted = matches!(verdict, Verdict::Accepted | Verdict::Default(AppliedDefault::Accepted));
+    /// Announces the outcome of the open prompt and closes it.
+    pub(super) fn settle(&mut self, stamp: Stamp, settlement: &Settlement) -> Result<Vec<Event>, Misuse> {
+        let accepted =
+            matches!(settlement, Settlement::Accepted | Settlement::Default(AppliedDefault::Accepted));
         let back = if self.calls.is_empty() { "thinking" } else { "calling_tool" };
         let events = self.emit(stamp, |batch| {
             let texts = batch.texts;
-            let text = match verdict {
-                Verdict::Accepted => &texts.accepted,
-                Verdict::Rejected => &texts.rejected,
-                Verdict::Answered => &texts.answered,
-                Verdict::Default(AppliedDefault::Accepted) => &texts.accepted_by_default,
-                Verdict::Default(AppliedDefault::Rejected) => &texts.rejected_by_default,
-                Verdict::Default(_) => &texts.unanswered,
-                Verdict::Withdrawn => &texts.withdrawn,
+            let text = match settlement {
+                Settlement::Accepted => &texts.accepted,
+                Settlement::Rejected => &texts.rejected,
+                Settlement::Answered => &texts.answered,
+                Settlement::Default(AppliedDefault::Accepted) => &texts.accepted_by_default,
+                Settlement::Default(AppliedDefault::Rejected) => &texts.rejected_by_default,
+                Settlement::Default(_) => &texts.unanswered,
+                Settlement::Withdrawn => &texts.withdrawn,
             };
             batch.change(if accepted { "calling_tool" } else { back }, text)
         })?;
         if let Some(prompt) = self.close_prompt()
             && accepted
-            && let PromptAsk::Confirmation { grant, .. } = prompt.asks
+            && let PromptRequest::Confirmation { grant, .. } = prompt.request
         {
             self.grants.insert(prompt.handle.0, *grant);
         }
         Ok(events)
     }
 
-    /// Closes the open prompt without a word.
+    /// Closes the open prompt without an event.
     pub(super) fn close_prompt(&mut self) -> Option<OpenPrompt> {
         let prompt = self.prompt.take()?;
         if self.settled.len() >= PRODUCED_TOKENS_MAX {
@@ -216,10 +217,10 @@ impl ProducerSession {
     }
 }
 
-/// Why a response is no answer to a question; `None` when it is one.
-pub(super) fn misfit(question: &AwaitingClarification, response: &Response) -> Option<String> {
+/// Why a response does not fit a question; `None` if it fits.
+pub(super) fn response_mismatch(question: &AwaitingClarification, response: &Response) -> Option<String> {
     let choices = question.choices.as_deref();
-    // Without kinds: a choice where there are choices, free text otherwise.
+    // Without kinds: a choice if there are choices, free text otherwise.
     let takes = |kind: &str, default: bool| match &question.accepted_response_kinds {
         Some(kinds) => kinds.iter().any(|known| known == kind),
         None => default,

@@ -1,7 +1,7 @@
-//! Replies of subscribers: what became of each. It must not know who sent them; that is for the transport to check.
+//! Processes replies of subscribers. It must not know the sender; the transport checks that.
 
-use super::open::{PromptAsk, PromptHandle};
-use super::prompt::{AppliedDefault, Verdict, misfit};
+use super::open::{PromptHandle, PromptRequest};
+use super::prompt::{AppliedDefault, Settlement, response_mismatch};
 use super::stamp::Stamp;
 use super::{Misuse, ProducerSession};
 use crate::json::Reader;
@@ -11,14 +11,14 @@ use crate::rule::{Findings, Profile, Severity, check_message, message_kind};
 use crate::table::MessageKind;
 use crate::wire::{Decision, Event, Message, ReplyToken, Response, Timestamp};
 
-/// What became of a reply. Subscribers are told none of it: they see the events (§6.3.4).
+/// The outcome of a reply. Subscribers do not get it; they see the events (§6.3.4).
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReplyOutcome {
-    /// The call may begin.
+    /// The call may start.
     Accepted {
         prompt: PromptHandle,
     },
-    /// The call may not begin. An acceptance of a changed action counts as a rejection (§6.3.2).
+    /// The call may not start. An acceptance of a changed action counts as a rejection (§6.3.2).
     Rejected {
         prompt: PromptHandle,
         modified: bool,
@@ -27,30 +27,30 @@ pub enum ReplyOutcome {
         prompt: PromptHandle,
         response: Response,
     },
-    /// The time of the prompt was up, by the producer's clock or by the reply's own timestamp.
+    /// The prompt had timed out, by the producer's clock or by the reply's timestamp.
     Late {
         prompt: PromptHandle,
     },
-    /// It is for the open prompt and nothing that the prompt takes; the prompt stays open.
-    NotTaken {
+    /// The open prompt does not allow this reply; the prompt stays open.
+    NotAllowed {
         prompt: PromptHandle,
         reason: String,
     },
-    /// The prompt had its reply, its default or its end.
+    /// The prompt is already settled.
     Settled,
     /// No prompt of this session has the token.
     Unknown,
-    /// It is no reply as the protocol defines it.
+    /// It is not a valid reply of the protocol.
     Malformed {
         reason: String,
     },
 }
 
-/// A reply's outcome, and what has to be sent now.
+/// The outcome of a reply, and the events to send.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Received {
+pub struct ReplyResult {
     pub outcome: ReplyOutcome,
-    /// The prompt whose time was up when the reply came.
+    /// The prompt that timed out before the reply arrived.
     pub default: Option<(PromptHandle, AppliedDefault)>,
     pub events: Vec<Event>,
 }
@@ -61,13 +61,16 @@ enum Reply {
 }
 
 impl ProducerSession {
-    /// Takes a reply: the JSON text of a `confirmation.reply` or a `clarification.reply`. The first valid one before the
-    /// deadline counts. A default that is due is applied first.
-    pub fn receive(&mut self, stamp: Stamp, json: &str) -> Result<Received, Misuse> {
+    /// Processes a reply: the JSON text of a `confirmation.reply` or a `clarification.reply`. The first valid one
+    /// before the deadline counts. An overdue default is applied first.
+    pub fn receive(&mut self, stamp: Stamp, json: &str) -> Result<ReplyResult, Misuse> {
         let open_token = self.open_token().cloned();
         let advanced = self.advance(stamp)?;
-        let mut received =
-            Received { outcome: ReplyOutcome::Unknown, default: advanced.default, events: advanced.events };
+        let mut received = ReplyResult {
+            outcome: ReplyOutcome::Unknown,
+            default: advanced.default,
+            events: advanced.events,
+        };
         let (token, timestamp, reply) = match read(json) {
             Ok(read) => read,
             Err(reason) => {
@@ -91,39 +94,40 @@ impl ProducerSession {
             received.outcome = ReplyOutcome::Late { prompt: handle };
             return Ok(received);
         }
-        let not_taken = |reason: &str| ReplyOutcome::NotTaken { prompt: handle, reason: reason.to_owned() };
-        let (verdict, outcome) = match (&prompt.asks, reply) {
-            (PromptAsk::Confirmation { prompt, .. }, Reply::Decision { decision, modified }) => {
+        let not_allowed =
+            |reason: &str| ReplyOutcome::NotAllowed { prompt: handle, reason: reason.to_owned() };
+        let (settlement, outcome) = match (&prompt.request, reply) {
+            (PromptRequest::Confirmation { prompt, .. }, Reply::Decision { decision, modified }) => {
                 if !prompt.allows(&decision) {
                     received.outcome =
-                        not_taken(&format!("`{decision}` is not an allowed reply of the prompt"));
+                        not_allowed(&format!("`{decision}` is not an allowed reply of the prompt"));
                     return Ok(received);
                 }
                 if decision == Decision::Accept && !modified {
-                    (Verdict::Accepted, ReplyOutcome::Accepted { prompt: handle })
+                    (Settlement::Accepted, ReplyOutcome::Accepted { prompt: handle })
                 } else {
-                    (Verdict::Rejected, ReplyOutcome::Rejected { prompt: handle, modified })
+                    (Settlement::Rejected, ReplyOutcome::Rejected { prompt: handle, modified })
                 }
             }
-            (PromptAsk::Clarification(question), Reply::Response(response)) => {
-                match misfit(question, &response) {
+            (PromptRequest::Clarification(question), Reply::Response(response)) => {
+                match response_mismatch(question, &response) {
                     Some(reason) => {
-                        received.outcome = not_taken(&reason);
+                        received.outcome = not_allowed(&reason);
                         return Ok(received);
                     }
-                    None => (Verdict::Answered, ReplyOutcome::Answered { prompt: handle, response }),
+                    None => (Settlement::Answered, ReplyOutcome::Answered { prompt: handle, response }),
                 }
             }
-            (PromptAsk::Confirmation { .. }, Reply::Response(_)) => {
-                received.outcome = not_taken("a clarification reply was sent to a confirmation prompt");
+            (PromptRequest::Confirmation { .. }, Reply::Response(_)) => {
+                received.outcome = not_allowed("a clarification reply was sent to a confirmation prompt");
                 return Ok(received);
             }
-            (PromptAsk::Clarification(_), Reply::Decision { .. }) => {
-                received.outcome = not_taken("a confirmation reply was sent to a clarification prompt");
+            (PromptRequest::Clarification(_), Reply::Decision { .. }) => {
+                received.outcome = not_allowed("a confirmation reply was sent to a clarification prompt");
                 return Ok(received);
             }
         };
-        received.events.extend(self.settle(stamp, &verdict)?);
+        received.events.extend(self.settle(stamp, &settlement)?);
         received.outcome = outcome;
         Ok(received)
     }

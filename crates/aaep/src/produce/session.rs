@@ -1,4 +1,5 @@
-//! The session itself: its beginning, states, progress, calls and output. Prompts are in `prompt`, endings in `ending`.
+//! A producer's session: start, states, progress, calls and output. Prompts are in `prompt`, endings in `ending`. Start
+//! at [`ProducerSession`].
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,11 +14,11 @@ use crate::wire::{
     ToolCompleted, ToolInvoked,
 };
 
-/// A call that was started.
+/// Identifies a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallHandle(pub(super) u64);
 
-/// An output.
+/// Identifies an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputHandle(pub(super) u64);
 
@@ -30,7 +31,7 @@ pub(super) enum Phase {
 
 #[derive(Debug, Clone)]
 pub(super) struct OpenOutput {
-    /// Characters that were written.
+    /// Number of written characters.
     pub(super) position: u64,
     pub(super) started: bool,
     pub(super) content_type: Option<String>,
@@ -56,19 +57,19 @@ pub struct ProducerSession {
     pub(super) next_prompt: u64,
     /// Accepted prompts whose calls have not started, by the number of the prompt.
     pub(super) grants: BTreeMap<u64, Grant>,
-    /// Tokens of prompts that are settled, the newest last.
+    /// Tokens of settled prompts, the newest last.
     pub(super) settled: VecDeque<ReplyToken>,
 }
 
 impl ProducerSession {
-    /// A session with English sentences for its states. Fails when the frame would make invalid events.
+    /// Creates a session with English texts for its states. Fails if the frame would produce invalid events.
     pub fn new(frame: Frame) -> Result<Self, Misuse> {
         Self::with_texts(frame, StateTexts::english())
     }
 
-    /// A session in another language. Fails when a text or the frame would make invalid events.
+    /// Creates a session in another language. Fails if a text or the frame would produce invalid events.
     pub fn with_texts(frame: Frame, texts: StateTexts) -> Result<Self, Misuse> {
-        // What is announced later without a chance to refuse is tried here.
+        // Validates the texts now, because they are used later where an error is not possible.
         for text in texts.all() {
             frame.numbered("evt_0", 0, 0, build::state_changed("idle", "thinking", text))?;
         }
@@ -102,8 +103,8 @@ impl ProducerSession {
         Ok(events)
     }
 
-    /// Announces a state in the producer's own words, such as `thinking`. States of calls, prompts, output and handoffs
-    /// are announced by themselves. Refused while a call or a prompt is open.
+    /// Announces a state such as `thinking`. The session itself announces the states of calls, prompts, output and
+    /// handoffs. Rejected while a call or a prompt is open.
     pub fn set_state(&mut self, stamp: Stamp, state: &str, summary: &str) -> Result<Vec<Event>, Misuse> {
         self.running()?;
         self.no_prompt()?;
@@ -114,7 +115,7 @@ impl ProducerSession {
         self.emit(stamp, |batch| batch.change(state, summary))
     }
 
-    /// Reports progress; also while a prompt is open, for example to say how much time is left.
+    /// Reports progress; also while a prompt is open, for example the remaining time.
     pub fn report_progress(
         &mut self,
         stamp: Stamp,
@@ -124,14 +125,14 @@ impl ProducerSession {
         self.emit(stamp, |batch| batch.push(draft))
     }
 
-    /// Begins a call that needs no confirmation. The session gives it its `tool_call_id`.
+    /// Starts a call that needs no confirmation. The session sets its `tool_call_id`.
     pub fn begin_call(
         &mut self,
         stamp: Stamp,
         call: Draft<ToolInvoked>,
     ) -> Result<(CallHandle, Vec<Event>), Misuse> {
         self.running()?;
-        if is_grave(&call.body) {
+        if needs_confirmation(&call.body) {
             return Err(Misuse::ConfirmationRequired(call.body.tool));
         }
         let number = self.next_call;
@@ -140,8 +141,8 @@ impl ProducerSession {
         Ok(started)
     }
 
-    /// Begins the call that a prompt was accepted for. Its tool, arguments, risk and description have to be those that
-    /// [`ProducerSession::confirm`] was given; one acceptance allows one call.
+    /// Starts the call of an accepted prompt. Tool, arguments, risk and description must equal those passed to
+    /// [`ProducerSession::confirm`]; one acceptance allows one call.
     pub fn begin_confirmed_call(
         &mut self,
         stamp: Stamp,
@@ -181,7 +182,7 @@ impl ProducerSession {
         Ok((CallHandle(number), events))
     }
 
-    /// Ends a call. After the last open one the state is `thinking`.
+    /// Ends a call. After the last open call, the state is `thinking`.
     pub fn end_call(
         &mut self,
         stamp: Stamp,
@@ -208,8 +209,8 @@ impl ProducerSession {
         Ok(events)
     }
 
-    /// Opens an output of plain text, or of a media type such as `text/markdown`. It emits nothing before it is written
-    /// to.
+    /// Opens an output of plain text, or of a media type such as `text/markdown`. It emits no event before the first
+    /// write.
     pub fn open_output(&mut self, content_type: Option<&str>) -> Result<OutputHandle, Misuse> {
         self.running()?;
         if self.outputs.len() >= PRODUCED_OUTPUTS_MAX {
@@ -222,7 +223,7 @@ impl ProducerSession {
         Ok(OutputHandle(number))
     }
 
-    /// Writes a piece of an output that ends at this boundary. Refused while a call or a prompt is open.
+    /// Writes a chunk of an output that ends at this boundary. Rejected while a call or a prompt is open.
     pub fn write(
         &mut self,
         stamp: Stamp,
@@ -233,7 +234,7 @@ impl ProducerSession {
         self.piece(stamp, output, chunk, |position| build::output(chunk, position, hint))
     }
 
-    /// Writes the last piece of an output; it may be empty.
+    /// Writes the last chunk of an output; it may be empty.
     pub fn finish_output(
         &mut self,
         stamp: Stamp,
@@ -256,7 +257,7 @@ impl ProducerSession {
         let Some(open) = self.outputs.get(&output.0) else { return Err(Misuse::OutputUnknown(output.0)) };
         self.no_prompt()?;
         self.no_calls()?;
-        let draft = open.named(output.0, draft(open.position));
+        let draft = open.with_output_id(output.0, draft(open.position));
         let events = self.emit(stamp, |batch| {
             batch.enter("writing_output", &batch.texts.writing_output)?;
             batch.push(draft)
@@ -269,7 +270,7 @@ impl ProducerSession {
         Ok(events)
     }
 
-    /// Asks another agent or a person to continue.
+    /// Requests that another agent or a person continues.
     pub fn hand_off(&mut self, stamp: Stamp, draft: Draft<HandoffRequested>) -> Result<Vec<Event>, Misuse> {
         self.running()?;
         self.no_prompt()?;
@@ -279,7 +280,7 @@ impl ProducerSession {
         })
     }
 
-    /// The state that was announced last.
+    /// The last announced state.
     pub fn state(&self) -> &str {
         &self.state
     }
@@ -305,14 +306,14 @@ impl ProducerSession {
         if self.calls.is_empty() { Ok(()) } else { Err(Misuse::CallsOpen(self.calls.len())) }
     }
 
-    /// The time of a stamp: within what a timestamp can say, and never before the last event.
+    /// The time of a stamp, clamped to the range of timestamps and never before the last event.
     pub(super) fn now_ms(&self, stamp: Stamp) -> i64 {
         /// The last millisecond of the year 9999.
         const LAST: i64 = 253_402_300_799_999;
         stamp.now_ms.clamp(0, LAST).max(self.last_ms)
     }
 
-    /// Builds events, and takes over what holds after them only when all of them are right.
+    /// Builds events, and updates the session only if all of them are valid.
     pub(super) fn emit(
         &mut self,
         stamp: Stamp,
@@ -335,8 +336,12 @@ impl ProducerSession {
 }
 
 impl OpenOutput {
-    /// Gives a piece the id of its output.
-    pub(super) fn named(&self, number: u64, draft: Draft<OutputStreaming>) -> Draft<OutputStreaming> {
+    /// Sets the id of the output on a chunk.
+    pub(super) fn with_output_id(
+        &self,
+        number: u64,
+        draft: Draft<OutputStreaming>,
+    ) -> Draft<OutputStreaming> {
         let draft = draft.output_id(format!("out_{number}"));
         match &self.content_type {
             Some(content_type) => draft.content_type(content_type.clone()),
@@ -349,7 +354,7 @@ pub(super) fn call_id(number: u64) -> String {
     format!("call_{number}")
 }
 
-/// Whether a call needs a confirmation of its own.
-pub(super) fn is_grave(call: &ToolInvoked) -> bool {
+/// Whether a call needs its own confirmation.
+pub(super) fn needs_confirmation(call: &ToolInvoked) -> bool {
     call.irreversible == Some(true) || call.risk_level == Some(Level::High)
 }

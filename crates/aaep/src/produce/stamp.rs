@@ -1,11 +1,11 @@
-//! The time and randomness that a session is given; it never takes them itself.
+//! The time and randomness that the caller passes to a session.
 
-/// When a method is called, and randomness for the ids that it makes.
+/// The time of a method call, and randomness for new ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Milliseconds since 1970. A clock that is set back does no harm: events keep the time of the last one.
+    /// Milliseconds since 1970. If the clock goes back, events keep the time of the previous one.
     pub now_ms: i64,
-    /// Fresh bytes from a cryptographic source. One half goes into event ids, the other into reply tokens.
+    /// Fresh bytes from a cryptographic source. One half is used for event ids, the other for reply tokens.
     pub entropy: [u8; 32],
 }
 

@@ -1,18 +1,18 @@
-//! The sentences of state changes that a session makes by itself.
+//! The texts of state changes that a session announces itself.
 
 use std::borrow::Cow;
 
-/// One sentence for each state that the session announces. They are English unless the producer sets its own, and have to
-/// be in the language of the session's [`crate::build::Frame`].
+/// One sentence for each state that the session announces. They must be in the language of the session's
+/// [`crate::build::Frame`]; the default is English.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateTexts {
-    /// Work goes on after a call or a prompt.
+    /// Work continues after a call or a prompt.
     pub thinking: Cow<'static, str>,
     pub calling_tool: Cow<'static, str>,
     pub writing_output: Cow<'static, str>,
     pub awaiting_input: Cow<'static, str>,
     pub handing_off: Cow<'static, str>,
-    /// The work is over.
+    /// The work is complete.
     pub idle: Cow<'static, str>,
     /// A prompt was accepted.
     pub accepted: Cow<'static, str>,
@@ -20,15 +20,15 @@ pub struct StateTexts {
     pub rejected: Cow<'static, str>,
     /// A question was answered.
     pub answered: Cow<'static, str>,
-    /// Nobody replied in time, and the default is to do it.
+    /// No reply arrived in time, and the default is to accept.
     pub accepted_by_default: Cow<'static, str>,
-    /// Nobody replied in time, and the default is not to do it.
+    /// No reply arrived in time, and the default is to reject.
     pub rejected_by_default: Cow<'static, str>,
-    /// Nobody answered a question in time.
+    /// A question got no response in time.
     pub unanswered: Cow<'static, str>,
     /// A prompt was withdrawn.
     pub withdrawn: Cow<'static, str>,
-    /// A call was given up because the session ends.
+    /// A call was abandoned because the session ends.
     pub call_abandoned: Cow<'static, str>,
 }
 

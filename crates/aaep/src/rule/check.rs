@@ -1,20 +1,20 @@
-//! Holds single events against the rules. [`check_event`] takes an event, [`check_text`] a text, [`check`] what
-//! has been read already. Nothing is allocated while all is right.
+//! Checks single events against the rules. [`check_event`] takes an event, [`check_text`] a text, [`check`] a parsed
+//! event. A valid event causes no allocation.
 
 use super::measure::{Risk, is_localized, is_raw, stakes};
 use super::{Finding, Findings, Profile, Rule, lint};
 use crate::field::Field;
 use crate::json::{Node, Reader, SyntaxError};
-use crate::kind::{Kind, Named};
+use crate::kind::{Kind, TypeClass};
 use crate::quote::{bounded, quote};
 use crate::reading::Reading;
 use crate::rules;
-use crate::shape::{Misfit, MisfitKind};
+use crate::shape::{Mismatch, MismatchKind};
 use crate::table::{self, ALLOWED, ENVELOPE, ENVELOPE_REQUIRED, FOR_PEOPLE, REQUIRED, SHAPES};
 use crate::wire::Event;
 use crate::{kind, lex};
 
-/// Holds an event against all rules for single events.
+/// Checks an event against all rules for single events.
 ///
 /// ```
 /// use recount_aaep::rule::{Profile, check_text};
@@ -26,7 +26,7 @@ pub fn check_event(event: &Event, profile: Profile) -> Vec<Finding> {
     check_text(&event.to_json(), profile)
 }
 
-/// Holds the text of an event against all rules for single events, those for texts among them.
+/// Checks the text of an event against all rules for single events, including the rules for JSON texts.
 pub fn check_text(text: &str, profile: Profile) -> Vec<Finding> {
     let mut findings = Findings::new(profile);
     match Reader::new().read(text) {
@@ -39,7 +39,7 @@ pub fn check_text(text: &str, profile: Profile) -> Vec<Finding> {
     findings.take()
 }
 
-/// Notes that a text is no JSON.
+/// Adds the finding for a JSON error.
 pub(crate) fn syntax(error: &SyntaxError, findings: &mut Findings) {
     let rule = Rule::named(error.fault.rule()).unwrap_or(&rules::JSON_SYNTAX);
     let Some(severity) = rule.severity(findings.profile()) else { return };
@@ -61,7 +61,7 @@ pub(crate) fn not_an_object(node: Node<'_>, text: &str, findings: &mut Findings)
     });
 }
 
-/// Holds an event that has been read against all rules for single events.
+/// Checks a parsed event against all rules for single events.
 pub fn check(event: &Reading<'_>, findings: &mut Findings) {
     let from = findings.found.len();
     let text = event.doc().text();
@@ -100,9 +100,9 @@ fn required(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     }
 }
 
-/// The fields of the envelope and of the type, each in its shape.
+/// Checks the shape of each field of the envelope and of the type.
 fn forms(event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    // Of other types only the envelope is ours to judge.
+    // Of other types, only the envelope is checked.
     let allowed = event.kind().map_or(ENVELOPE, |kind| ALLOWED[kind as usize]);
     let mut rest = event.set() & allowed;
     while rest != 0 {
@@ -110,7 +110,8 @@ fn forms(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         rest &= rest - 1;
         let field = Field::ALL[at];
         let Some(node) = event.get(field) else { continue };
-        SHAPES[at].check(node, &mut |misfit| amiss(form_rule(field), &misfit, event, text, findings));
+        SHAPES[at]
+            .check(node, &mut |mismatch| add_mismatch(form_rule(field), &mismatch, event, text, findings));
     }
     let (_, others) = event.counts();
     if others > 0 || event.set() & !allowed != 0 {
@@ -118,7 +119,7 @@ fn forms(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     }
 }
 
-/// Which rule a field of the wrong form breaks.
+/// The rule that an invalid field breaks.
 fn form_rule(field: Field) -> &'static Rule {
     match field {
         Field::Context => &rules::ENVELOPE_CONTEXT,
@@ -134,26 +135,32 @@ fn form_rule(field: Field) -> &'static Rule {
 }
 
 #[cold]
-fn amiss(rule: &'static Rule, misfit: &Misfit<'_>, event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    let node = misfit.node;
+fn add_mismatch(
+    rule: &'static Rule,
+    mismatch: &Mismatch<'_>,
+    event: &Reading<'_>,
+    text: &str,
+    findings: &mut Findings,
+) {
+    let node = mismatch.node;
     let path = || event.doc().path_at(node.offset());
-    match &misfit.kind {
-        MisfitKind::Wrong(message) => findings.add(rule, text, Some(node), path, || message.clone()),
-        MisfitKind::Missing(name) => {
+    match &mismatch.kind {
+        MismatchKind::Wrong(message) => findings.add(rule, text, Some(node), path, || message.clone()),
+        MismatchKind::Missing(name) => {
             findings.add(rule, text, Some(node), path, || format!("`{name}` is missing"));
         }
-        MisfitKind::Unknown => {
+        MismatchKind::Unknown => {
             let message = || format!("unknown field `{}`", quote(node.raw()));
             findings.add(rule, text, Some(node), path, message);
         }
-        MisfitKind::Graded(graded, lex) => {
+        MismatchKind::Graded(graded, lex) => {
             let message = || format!("`{}` is not {}, as `{}`", quote(node.raw()), lex.name, lex.example);
             findings.add(graded, text, Some(node), path, message);
         }
     }
 }
 
-/// Fields that the type does not have.
+/// Reports fields that the type does not define.
 #[cold]
 fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findings) {
     for (key, value) in event.node().members() {
@@ -165,8 +172,8 @@ fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findin
         if name.starts_with("aaep_") || name.starts_with('@') {
             let message = || format!("`{}` is reserved", quote(&name));
             findings.add(&rules::FIELD_RESERVED, text, Some(key), path, message);
-        } else if !matches!(event.named(), Named::Core(_)) {
-            // An extension's own type has the fields that the extension gives it.
+        } else if !matches!(event.type_class(), TypeClass::Core(_)) {
+            // Types of extensions define their own fields.
         } else if is_localized(&name) {
             if value.str().is_none_or(|text| text.is_empty()) {
                 let message = || format!("{} where a string is expected", value.sort().with_article());
@@ -186,23 +193,23 @@ fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findin
     }
 }
 
-/// What depends on the type, and on several fields together.
+/// Checks that depend on the type or on several fields.
 fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    match event.named() {
-        Named::Malformed => {
+    match event.type_class() {
+        TypeClass::Malformed => {
             if let Some(name) = event.text(Field::Type) {
                 let message = || format!("`{}` is neither `prefix:name` nor a URI", quote(&name));
                 findings.add(&rules::ENVELOPE_TYPE, text, event.get(Field::Type), || "type".into(), message);
             }
         }
-        Named::Undefined => {
+        TypeClass::Undefined => {
             let name = event.text(Field::Type).unwrap_or_default();
             let message = || format!("`{}` is not one of the twelve core types", quote(&name));
             findings.add(&rules::TYPE_UNDEFINED, text, event.get(Field::Type), || "type".into(), message);
-            disguised(event, text, findings);
+            check_disguised_call(event, text, findings);
         }
-        Named::Extension => foreign(event, text, findings),
-        Named::Core(kind) => {
+        TypeClass::Extension => check_extension_type(event, text, findings),
+        TypeClass::Core(kind) => {
             if kind.is_critical() && !event.is(Field::Urgency, "critical") {
                 let node = event.get(Field::Urgency);
                 let message = || {
@@ -273,7 +280,7 @@ fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether an event carries text for people. Pieces of output may say their own language.
+/// Whether an event has text for people. Chunks of output may declare their own language.
 fn has_text(event: &Reading<'_>) -> bool {
     let top = event.set() & FOR_PEOPLE & !(Field::Chunk.bit()) != 0;
     top || (event.has(Field::Chunk) && !event.has(Field::Language))
@@ -314,17 +321,17 @@ fn extensions(event: &Reading<'_>, extensions: Node<'_>, text: &str, findings: &
     }
 }
 
-/// Contexts of extensions that an event names.
+/// Number of extension contexts in an event.
 fn contexts(event: &Reading<'_>) -> usize {
     let beside_core = |item: &Node<'_>| !item.is(kind::CONTEXT);
     event.get(Field::Context).map_or(0, |context| context.items().filter(beside_core).count())
 }
 
-/// A type of an extension: its prefix is to be declared, and none that only looks like the protocol's own.
-fn foreign(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+/// Checks a type of an extension: its prefix must be declared and must not imitate the protocol's.
+fn check_extension_type(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let Some(name) = event.text(Field::Type) else { return };
     let (prefix, rest) = name.split_once(':').unwrap_or_default();
-    // A whole URI declares itself, unless it is the protocol's in another case.
+    // A full URI needs no declaration, unless it imitates the protocol's URI.
     let lower = name.to_ascii_lowercase();
     let alike = prefix.eq_ignore_ascii_case("aaep")
         || [kind::TYPES_URI, kind::VOCABULARY_URI].iter().any(|uri| lower.starts_with(uri));
@@ -337,11 +344,11 @@ fn foreign(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     };
     let message = || format!("`{}` {what}", quote(&name));
     findings.add(&rules::EXTENSION_TYPE, text, event.get(Field::Type), || "type".into(), message);
-    disguised(event, text, findings);
+    check_disguised_call(event, text, findings);
 }
 
-/// An event whose type nobody knows and which tells of a call that may not be made unasked.
-fn disguised(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+/// Reports an event with an unknown type that describes a call which needs a confirmation.
+fn check_disguised_call(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let stakes = stakes(event);
     if stakes.irreversible || stakes.risk == Risk::High {
         let name = event.text(Field::Type).unwrap_or_default();

@@ -1,23 +1,23 @@
-//! Findings: one breach of a rule each, and the list that collects them.
+//! Findings: violations of rules, and the list that collects them.
 
 use super::{Profile, Rule, Severity};
 use crate::json::{Node, Place};
 use crate::quote::{bounded, cut};
 
-/// A breach of a rule.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub rule: &'static Rule,
     pub severity: Severity,
-    /// The line of the file, from 1, when the caller said where the text begins; 0 when not.
+    /// The line of the file, from 1; 0 if the caller gave no line.
     pub line: usize,
-    /// The event it is about, if it has an id.
+    /// The id of the event, if it has one.
     pub event_id: Option<String>,
-    /// The value it is about, as `producer.agent_id`; empty for the event as a whole.
+    /// The value, such as `producer.agent_id`; empty for the whole event.
     pub path: String,
-    /// Where in the text of the event; the first character where the finding is about the whole.
+    /// The position in the text of the event; the first character for the whole event.
     pub place: Place,
-    /// What is so and should not be; a fragment.
+    /// What is wrong; a sentence fragment.
     pub message: String,
 }
 
@@ -33,12 +33,12 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Gathers findings for one profile. What the profile does not look for costs nothing.
+/// Collects findings for one profile. Rules that are off in the profile cost nothing.
 #[derive(Debug, Default)]
 pub struct Findings {
     profile: Profile,
     pub(crate) found: Vec<Finding>,
-    /// How many there were when the present text began.
+    /// Number of findings when the current text began.
     began: usize,
 }
 
@@ -51,14 +51,14 @@ impl Findings {
         self.profile
     }
 
-    /// Takes what was found since the last time.
+    /// Takes the findings since the last call.
     pub fn take(&mut self) -> Vec<Finding> {
         self.began = 0;
         std::mem::take(&mut self.found)
     }
 
-    /// The next text begins; answers how many findings there are. Of each text at most
-    /// [`crate::limits::FINDINGS_PER_TEXT_MAX`] are kept, errors before all others.
+    /// Starts the next text; returns the number of findings so far. Of each text, at most
+    /// [`crate::limits::FINDINGS_PER_TEXT_MAX`] are kept, errors first.
     pub(crate) fn begin(&mut self) -> usize {
         self.began = self.found.len();
         self.began
@@ -68,7 +68,7 @@ impl Findings {
         self.found.is_empty()
     }
 
-    /// Notes a breach; the message is made only when the profile looks.
+    /// Adds a finding; the message is built only if the rule is on in the profile.
     pub(crate) fn add(
         &mut self,
         rule: &'static Rule,
@@ -78,7 +78,8 @@ impl Findings {
         message: impl FnOnce() -> String,
     ) {
         let Some(severity) = rule.severity(self.profile) else { return };
-        if self.found.len() - self.began >= crate::limits::FINDINGS_PER_TEXT_MAX && !self.make_room(severity)
+        if self.found.len() - self.began >= crate::limits::FINDINGS_PER_TEXT_MAX
+            && !self.evict_less_severe(severity)
         {
             return;
         }
@@ -93,17 +94,17 @@ impl Findings {
         });
     }
 
-    /// Gives up the last finding of the present text that is less grave than the next one, so that no number of notes
-    /// hides an error.
+    /// Removes the last finding of the current text that is less severe than the next one, so that notes never hide an
+    /// error.
     #[cold]
-    fn make_room(&mut self, severity: Severity) -> bool {
+    fn evict_less_severe(&mut self, severity: Severity) -> bool {
         let own = &self.found[self.began..];
         let Some(at) = own.iter().rposition(|finding| finding.severity < severity) else { return false };
         self.found.remove(self.began + at);
         true
     }
 
-    /// Puts the findings from here on into the order of §3.9 and names the event.
+    /// Sorts the findings from this index in the order of §3.9 and sets the event id.
     pub(crate) fn settle(&mut self, from: usize, event_id: Option<&str>) {
         let new = &mut self.found[from..];
         new.sort_by_key(|finding| finding.rule.layer);

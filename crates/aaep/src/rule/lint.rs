@@ -1,7 +1,7 @@
 //! Advice on single events: recommendations of the specification, and likely mistakes.
 
 use super::measure::{Risk, stakes};
-use super::spoken::{self, Spoken};
+use super::spoken::{self, SpokenText};
 use super::{Findings, secret};
 use crate::field::Field;
 use crate::json::{Node, big_integer, long_string};
@@ -13,7 +13,7 @@ use crate::rules;
 
 pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     sizes(event, text, findings);
-    spoken::each(event, |spoken| wording(event, spoken, text, findings));
+    spoken::for_each_text(event, |spoken| wording(event, spoken, text, findings));
     contexts(event, text, findings);
     let Some(kind) = event.kind() else { return };
     let announced = matches!(
@@ -90,7 +90,7 @@ fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         }
         _ => {}
     }
-    // More choices than there may be are reported as that.
+    // Too many choices are reported by another rule.
     if let Some(choices) = choices.filter(|choices| choices.items().count() <= 32) {
         for (at, choice) in choices.items().enumerate() {
             let Some(value) = choice.get("value") else { continue };
@@ -144,7 +144,7 @@ fn output(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     }
 }
 
-/// Marks of the blocks that hold nothing else, and joiners: enough to see a cut inside a character.
+/// Whether a character is a combining mark or a joiner; common blocks suffice to detect a cut inside a character.
 fn is_combining(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x064B..=0x065F | 0x0900..=0x0902 | 0x093C | 0x094D
@@ -152,8 +152,8 @@ fn is_combining(c: char) -> bool {
         | 0xFE00..=0xFE0F | 0xFE20..=0xFE2F | 0x1F3FB..=0x1F3FF | 0xE0100..=0xE01EF)
 }
 
-/// What one text for people says, and how.
-fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut Findings) {
+/// Checks the content of one text for people.
+fn wording(event: &Reading<'_>, spoken: &SpokenText<'_>, text: &str, findings: &mut Findings) {
     let Some(words) = spoken.text() else { return };
     let node = Some(spoken.node);
     let found = secret::find(&words);
@@ -175,14 +175,14 @@ fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut 
             || format!("contains what looks like {what}"),
         );
     }
-    // Plain ASCII can hold one control character that JSON lets stand: U+007F.
+    // ASCII JSON can contain one unescaped control character: U+007F.
     if (!spoken.node.is_ascii() || words.contains('\u{7F}'))
         && let Some(c) = spoken::control(&words)
     {
         let message = || format!("contains U+{:04X}", u32::from(c));
         findings.add(&rules::CONTROL, text, node, || spoken.path(), message);
     }
-    // A piece of output may open what a later piece closes.
+    // A chunk of output may open an isolate that a later chunk closes.
     if !spoken.node.is_ascii()
         && let Some(c) = spoken::bidirectional(&words, !spoken.is(Field::Chunk))
     {
@@ -196,12 +196,12 @@ fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut 
     }
 }
 
-/// Secrets in objects that are passed on with a prompt or a handoff, with the names that they have there. Numbers in them
-/// are rarely people's, so nothing else is looked for.
+/// Finds secrets in the context objects of prompts and handoffs, by name and value. Personal data is not checked,
+/// because numbers in them rarely are personal.
 fn contexts(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     for field in [Field::ExtraContext, Field::PackagedContext] {
         let Some(context) = event.get(field) else { continue };
-        // It is a text for people, and looked at as that.
+        // `args_summary` is a text for people and is checked as one.
         let is_shown = |name: Node<'_>, value: Node<'_>| {
             field == Field::ExtraContext && name.is("args_summary") && value.str().is_some()
         };
@@ -213,7 +213,7 @@ fn contexts(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     }
 }
 
-/// The first secret of a member and all that is in it.
+/// The first secret in a member and its nested values.
 fn secret_in(name: Node<'_>, value: Node<'_>) -> Option<&'static str> {
     let mut waiting = vec![(Some(name), value)];
     while let Some((name, value)) = waiting.pop() {
@@ -232,14 +232,13 @@ fn secret_in(name: Node<'_>, value: Node<'_>) -> Option<&'static str> {
     None
 }
 
-/// Whether a text is to be read out as it is. What a person typed is repeated as it was typed, and output may say that
-/// it is of another type.
-fn is_plain(event: &Reading<'_>, spoken: &Spoken<'_>) -> bool {
+/// Whether a text is plain text for speech. The user's request is quoted verbatim, and output may declare another type.
+fn is_plain(event: &Reading<'_>, spoken: &SpokenText<'_>) -> bool {
     let typed = event.get(Field::ContentType).is_some_and(|node| !node.is("text/plain"));
     !(spoken.is(Field::RequestText) || spoken.is(Field::Chunk) && typed)
 }
 
-/// Texts in both directions that do not say so.
+/// Reports texts with mixed directions that do not declare it.
 fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let auto = || {
         event
@@ -248,7 +247,7 @@ fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             .is_some_and(|direction| direction.is("auto"))
     };
     let mut reported = false;
-    spoken::each(event, |spoken| {
+    spoken::for_each_text(event, |spoken| {
         if reported || spoken.node.is_ascii() {
             return;
         }
@@ -271,7 +270,7 @@ fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     });
 }
 
-/// Sizes that are worth a word.
+/// Reports sizes above the soft limits.
 fn sizes(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let doc = event.doc();
     let size = event.node().raw().len();

@@ -8,9 +8,9 @@ use crate::table;
 /// How risky an action is, and whether it can be undone.
 pub(crate) struct Stakes {
     pub(crate) irreversible: bool,
-    /// As it is said, or `high` where nothing is said of what cannot be undone.
+    /// The declared risk; `high` for an irreversible action without one.
     pub(crate) risk: Risk,
-    /// Whether both were said outright: `irreversible: true` and a `risk_level`.
+    /// Whether both are declared: `irreversible: true` and a `risk_level`.
     pub(crate) outright: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn stakes(event: &Reading<'_>) -> Stakes {
     Stakes { irreversible, risk, outright: flag && declared.is_some() }
 }
 
-/// `summary_normal_yo`: a known text and a language.
+/// Whether a name is a known text with a language, such as `summary_normal_yo`.
 pub(crate) fn is_localized(name: &str) -> bool {
     let suffix = |rest: &str| {
         let mut parts = rest.split(['-', '_']);
@@ -49,7 +49,7 @@ pub(crate) fn is_localized(name: &str) -> bool {
         .any(|base| name.strip_prefix(base).and_then(|rest| rest.strip_prefix('_')).is_some_and(suffix))
 }
 
-/// `amount_raw`, `amount_formatted`.
+/// Whether a name is a raw or formatted value, such as `amount_raw`.
 pub(crate) fn is_raw(name: &str) -> bool {
     name.strip_suffix("_raw").or_else(|| name.strip_suffix("_formatted")).is_some_and(|base| {
         base.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())

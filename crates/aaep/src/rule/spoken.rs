@@ -1,5 +1,5 @@
-//! The texts of an event that are shown or spoken to people, and what is wrong with one of them as a text: characters
-//! that nobody hears, and markup that is read out sign by sign. It knows neither rules nor findings. Entry: [`each`].
+//! Finds the texts of an event for people, and detects inaudible characters and markup in one text. It must not know
+//! rules or findings. Start at [`for_each_text`].
 
 use std::borrow::Cow;
 
@@ -10,77 +10,77 @@ use crate::limits;
 use crate::reading::Reading;
 use crate::table::FOR_PEOPLE;
 
-/// One text for people and its place in the event.
-pub(super) struct Spoken<'d> {
+/// One text for people, with its field.
+pub(super) struct SpokenText<'d> {
     pub(super) node: Node<'d>,
-    place: SpokenPlace<'d>,
+    place: SpokenField<'d>,
 }
 
-enum SpokenPlace<'d> {
+enum SpokenField<'d> {
     Top(Field),
     ProgressDescription,
     /// The label of this choice.
     Label(usize),
-    /// What a prompt shows of the arguments.
+    /// The arguments in a prompt.
     Arguments,
     /// `summary_normal_yo`.
     Localized(Cow<'d, str>),
 }
 
-impl<'d> Spoken<'d> {
+impl<'d> SpokenText<'d> {
     pub(super) fn path(&self) -> String {
         match &self.place {
-            SpokenPlace::Top(field) => field.name().to_owned(),
-            SpokenPlace::ProgressDescription => "progress.description".to_owned(),
-            SpokenPlace::Label(at) => format!("choices[{at}].label"),
-            SpokenPlace::Arguments => "extra_context.args_summary".to_owned(),
-            SpokenPlace::Localized(name) => name.clone().into_owned(),
+            SpokenField::Top(field) => field.name().to_owned(),
+            SpokenField::ProgressDescription => "progress.description".to_owned(),
+            SpokenField::Label(at) => format!("choices[{at}].label"),
+            SpokenField::Arguments => "extra_context.args_summary".to_owned(),
+            SpokenField::Localized(name) => name.clone().into_owned(),
         }
     }
 
     pub(super) fn is(&self, field: Field) -> bool {
-        matches!(self.place, SpokenPlace::Top(this) if this == field)
+        matches!(self.place, SpokenField::Top(this) if this == field)
     }
 
-    /// The text; copied only when it is written with escapes.
+    /// The text; copied only if it contains escapes.
     pub(super) fn text(&self) -> Option<Cow<'d, str>> {
         self.node.str()
     }
 }
 
-/// Goes through all texts for people of an event: those of its own, the description of its progress, the labels of its
-/// choices, the arguments that its prompt shows and texts for one language.
-pub(super) fn each<'d>(event: &Reading<'d>, mut look: impl FnMut(&Spoken<'d>)) {
+/// Calls `look` for each text for people in an event: top-level texts, the description of progress, labels of choices,
+/// arguments of prompts and localized texts.
+pub(super) fn for_each_text<'d>(event: &Reading<'d>, mut look: impl FnMut(&SpokenText<'d>)) {
     let mut rest = event.set() & FOR_PEOPLE;
     while rest != 0 {
         let field = Field::ALL[rest.trailing_zeros() as usize];
         rest &= rest - 1;
         if let Some(node) = event.get(field) {
-            look(&Spoken { node, place: SpokenPlace::Top(field) });
+            look(&SpokenText { node, place: SpokenField::Top(field) });
         }
     }
     if let Some(node) = event.get(Field::Progress).and_then(|progress| progress.get("description")) {
-        look(&Spoken { node, place: SpokenPlace::ProgressDescription });
+        look(&SpokenText { node, place: SpokenField::ProgressDescription });
     }
     if let Some(node) = event.get(Field::ExtraContext).and_then(|context| context.get("args_summary")) {
-        look(&Spoken { node, place: SpokenPlace::Arguments });
+        look(&SpokenText { node, place: SpokenField::Arguments });
     }
     if let Some(choices) = event.get(Field::Choices) {
         for (at, choice) in choices.items().enumerate() {
             if let Some(node) = choice.get("label") {
-                look(&Spoken { node, place: SpokenPlace::Label(at) });
+                look(&SpokenText { node, place: SpokenField::Label(at) });
             }
         }
     }
     for (key, node) in event.others() {
         if let Some(name) = key.str().filter(|name| is_localized(name)) {
-            look(&Spoken { node, place: SpokenPlace::Localized(name) });
+            look(&SpokenText { node, place: SpokenField::Localized(name) });
         }
     }
 }
 
-/// A control character, or one that is as silent. Tabs and ends of lines are how text is laid out; the tags after a
-/// black flag are a flag.
+/// The first control or invisible character. Tabs and line ends are allowed, and so are tags after a black flag, which
+/// form a flag.
 pub(super) fn control(text: &str) -> Option<char> {
     let mut in_flag = false;
     text.chars().find(|c| {
@@ -92,8 +92,8 @@ pub(super) fn control(text: &str) -> Option<char> {
     })
 }
 
-/// A bidirectional control that makes people see something else than is there: an override wherever it is; an embedding
-/// or isolate that is not closed, or a closing without one, in a text that is whole.
+/// The first bidirectional control that can mislead readers: any override, and in a complete text an unclosed embedding
+/// or isolate, or a closing without an opening.
 pub(super) fn bidirectional(text: &str, whole: bool) -> Option<char> {
     let mut open = Vec::new();
     for c in text.chars() {
@@ -116,13 +116,13 @@ pub(super) fn bidirectional(text: &str, whole: bool) -> Option<char> {
     open.pop().filter(|_| whole)
 }
 
-/// Names of elements of HTML and SSML that are written into texts.
+/// Names of HTML and SSML elements that occur in texts.
 const ELEMENTS: &str = "a audio b blockquote body br break button code div em emphasis font h1 h2 h3 h4 h5 h6 hr html i \
     iframe img li ol p phoneme pre prosody s say-as script small span speak strong style sub sup svg \
     table td th tr u ul voice";
 
-/// Markup in a text: what it is, in words. Signs that prose and code have too (a star, one backtick, `#` before a number)
-/// are none.
+/// The first markup in a text, described by kind. Characters that also occur in prose and code (a star, one backtick,
+/// `#` before a number) do not count.
 pub(super) fn markup(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
     bytes.iter().enumerate().find_map(|(at, byte)| {
@@ -152,7 +152,7 @@ fn starts_line(head: &str) -> bool {
     head.is_empty() || head.ends_with('\n')
 }
 
-/// After `<`: a known name and then the end, or attributes. `a <b and c> d` compares.
+/// Whether a known element name follows `<`, then its end or attributes. `a <b and c> d` is a comparison.
 fn is_element(rest: &str) -> bool {
     let closing = rest.starts_with('/');
     let rest = rest.strip_prefix('/').unwrap_or(rest);
@@ -176,7 +176,7 @@ fn is_entity(rest: &str) -> bool {
     number || ["amp", "apos", "gt", "hellip", "lt", "mdash", "nbsp", "ndash", "quot"].contains(&name)
 }
 
-/// `**so**`, and neither `2**3` nor `src/**/a` nor `**options`.
+/// Whether a text is bold, as `**so**`; not `2**3`, `src/**/a` or `**options`.
 fn is_bold(head: &str, rest: &str) -> bool {
     let Some(inside) = rest.strip_prefix('*') else { return false };
     if head.ends_with(|c: char| c.is_alphanumeric() || c == '/' || c == '*') {
@@ -193,7 +193,7 @@ fn is_heading(rest: &str) -> bool {
     (1..=5).contains(&(rest.len() - after.len())) && after.starts_with(' ')
 }
 
-/// `[words](address)`.
+/// Whether a text is a link, as `[words](address)`.
 fn is_link(rest: &str) -> bool {
     let line = rest.lines().next().unwrap_or_default();
     let Some((words, address)) = line.split_once("](") else { return false };

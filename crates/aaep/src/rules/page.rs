@@ -33,7 +33,7 @@ pub fn page() -> String {
         page.push_str(&format!(
             "| `{}` | {} | {} | {} | {} | {} | {} |\n",
             rule.id,
-            rule.says,
+            rule.statement,
             rule.remedy,
             rule.cites,
             rule.source.name(),

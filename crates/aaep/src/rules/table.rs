@@ -1,4 +1,4 @@
-//! The rows of the rule table. Text only; the checks are elsewhere.
+//! The rows of the rule table. Data only; [`crate::rule`] and [`crate::session`] have the checks.
 
 use super::Layer::*;
 use super::Severity::{Error, Note, Warning};
@@ -30,10 +30,10 @@ macro_rules! schema {
 macro_rules! rules {
     ($( $layer:ident { $(
         $name:ident $id:literal $source:ident $cites:literal $strict:ident $compat:ident $( $schema:ident )? :
-        $says:literal => $remedy:literal;
+        $statement:literal => $remedy:literal;
     )* } )*) => {
         $( $(
-            #[doc = $says]
+            #[doc = $statement]
             pub static $name: Rule = Rule {
                 id: $id,
                 layer: Layer::$layer,
@@ -42,7 +42,7 @@ macro_rules! rules {
                 strict: severity!($strict),
                 compat: severity!($compat),
                 in_schema: schema!($( $schema )?),
-                says: $says,
+                statement: $statement,
                 remedy: $remedy,
             };
         )* )*
@@ -51,7 +51,7 @@ macro_rules! rules {
     };
 }
 
-// The macro names them by their bare words.
+// The macro uses these names without a path.
 const _: (Severity, Severity, Severity, Layer, Source) = (Error, Warning, Note, Text, Schema);
 
 rules! {

@@ -1,43 +1,44 @@
-//! Passes texts to the checks of events and of sessions, and keeps the open sessions. Entry: [`Checker`].
+//! The checker of event streams: runs the checks of events and sessions, and tracks open sessions. Start at
+//! [`Checker`].
 
+use super::event_context::EventContext;
 use super::handshake::Handshakes;
 use super::order::{self, Legality, Step};
 use super::presumed::PresumedCalls;
 use super::prompts::Presumption;
-use super::stand::Stand;
 use super::track::{Numbering, Track};
-use super::view::View;
+use super::view::SessionView;
 use super::{prompts, reply, states, stream, tools};
 use crate::field::Field;
-use crate::hash::{SumMap, Window, sum};
+use crate::hash::{HashedMap, Window, hash_text};
 use crate::json::{Piece, Place, Reader, SyntaxError};
-use crate::kind::{Kind, Named};
+use crate::kind::{Kind, TypeClass};
 use crate::lex::time::Moment;
 use crate::limits;
 use crate::reading::Reading;
 use crate::rule::{self, Finding, Findings, Profile, check, check_message, message_kind, syntax};
 use crate::table::MessageKind;
 
-/// How to check.
+/// Options of a checker.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     pub profile: Profile,
-    /// Each event alone; sessions are not followed.
+    /// Checks each event alone, without session rules.
     pub events_only: bool,
-    /// Any number. Who checks files of people who may wish harm gives one that they cannot know.
+    /// The seed of hashes. Use an unpredictable number for untrusted files.
     pub seed: u64,
 }
 
-/// What a text was.
+/// The kind of a checked text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Took {
+pub enum InputKind {
     Event,
     Message(MessageKind),
-    /// Not JSON, no object, or neither an event nor a message.
+    /// Not JSON, not an object, or neither an event nor a message.
     Nothing,
 }
 
-/// Checks texts in the order in which they were sent.
+/// Checks texts in sending order.
 ///
 /// ```
 /// use recount_aaep::session::{Checker, Options};
@@ -59,18 +60,18 @@ pub struct Checker {
     options: Options,
     reader: Reader,
     findings: Findings,
-    open: SumMap<Track>,
+    open: HashedMap<Track>,
     ended: Window<Kind>,
     event_ids: Window<u64>,
-    /// Which session a reply token belongs to.
+    /// Maps a reply token to its session.
     tokens: Window<u64>,
-    /// Tokens of replies that were of no prompt by then.
-    strays: Window<()>,
-    /// Replies to confirmations that do not count.
-    refused: u64,
+    /// Tokens of replies without a prompt so far.
+    unmatched_replies: Window<()>,
+    /// Number of confirmation replies that do not count.
+    invalid_replies: u64,
     presumed: PresumedCalls,
     handshakes: Handshakes,
-    heard: u64,
+    event_count: u64,
 }
 
 impl Checker {
@@ -79,81 +80,81 @@ impl Checker {
             options,
             reader: Reader::new(),
             findings: Findings::new(options.profile),
-            open: SumMap::default(),
+            open: HashedMap::default(),
             ended: Window::new(limits::SESSIONS_ENDED_WINDOW),
             event_ids: Window::new(limits::EVENT_ID_WINDOW),
             tokens: Window::new(limits::REPLY_TOKEN_WINDOW),
-            strays: Window::new(limits::REPLY_TOKEN_WINDOW),
-            refused: 0,
+            unmatched_replies: Window::new(limits::REPLY_TOKEN_WINDOW),
+            invalid_replies: 0,
             presumed: PresumedCalls::default(),
             handshakes: Handshakes::default(),
-            heard: 0,
+            event_count: 0,
         }
     }
 
-    /// What was found since the last time, in the order of the texts. Findings are held until they are taken, so
-    /// who checks a long file takes them after each piece.
+    /// Takes the findings since the last call, in the order of the texts. Findings accumulate, so take them after each
+    /// piece of a long file.
     pub fn take(&mut self) -> Vec<Finding> {
         self.findings.take()
     }
 
-    /// Sessions that are being followed.
+    /// Number of open sessions.
     pub fn open_sessions(&self) -> usize {
         self.open.len()
     }
 
-    /// What is followed of a session; `None` when it has not started or has ended.
-    pub fn session(&self, id: &str) -> Option<View<'_>> {
-        self.open.get(&sum(self.options.seed, id.as_bytes())).map(|track| View { track })
+    /// The state of a session; `None` if it has not started or has ended.
+    pub fn session(&self, id: &str) -> Option<SessionView<'_>> {
+        self.open.get(&hash_text(self.options.seed, id.as_bytes())).map(|track| SessionView { track })
     }
 
     /// Checks a piece of a file; see [`crate::json::Splitter`].
-    pub fn piece(&mut self, piece: Piece<'_>) -> Took {
+    pub fn piece(&mut self, piece: Piece<'_>) -> InputKind {
         match piece.text {
             Ok(bytes) => self.bytes(piece.line, bytes),
             Err(fault) => {
                 let place = Place { line: 1, column: 1 };
                 let error = SyntaxError { fault: fault.clone(), offset: 0, place, path: String::new() };
-                self.refuse(piece.line, &error);
-                Took::Nothing
+                self.add_syntax_error(piece.line, &error);
+                InputKind::Nothing
             }
         }
     }
 
-    /// Checks bytes that are to be one JSON text, which begins in this line of its file.
-    pub fn bytes(&mut self, line: usize, bytes: &[u8]) -> Took {
+    /// Checks the bytes of one JSON text, which begins in this line of its file.
+    pub fn bytes(&mut self, line: usize, bytes: &[u8]) -> InputKind {
         match std::str::from_utf8(bytes) {
             Ok(text) => self.text(line, text),
             Err(_) => {
                 if let Err(error) = Reader::new().read_bytes(bytes) {
-                    self.refuse(line, &error);
+                    self.add_syntax_error(line, &error);
                 }
-                Took::Nothing
+                InputKind::Nothing
             }
         }
     }
 
-    fn refuse(&mut self, line: usize, error: &SyntaxError) {
+    fn add_syntax_error(&mut self, line: usize, error: &SyntaxError) {
         let from = self.findings.found.len();
         syntax(error, &mut self.findings);
-        self.place(from, line);
+        self.set_lines(from, line);
     }
 
     /// Checks one JSON text, which begins in this line of its file.
-    pub fn text(&mut self, line: usize, text: &str) -> Took {
+    pub fn text(&mut self, line: usize, text: &str) -> InputKind {
         let mut reader = std::mem::take(&mut self.reader);
         let took = match reader.read(text) {
             Err(error) => {
-                self.refuse(line, &error);
-                Took::Nothing
+                self.add_syntax_error(line, &error);
+                InputKind::Nothing
             }
             Ok(doc) => match Reading::of(doc) {
                 Some(reading) => self.reading(line, &reading),
                 None => {
                     let from = self.findings.begin();
                     rule::not_an_object(doc.root(), text, &mut self.findings);
-                    self.place(from, line);
-                    Took::Nothing
+                    self.set_lines(from, line);
+                    InputKind::Nothing
                 }
             },
         };
@@ -161,36 +162,36 @@ impl Checker {
         took
     }
 
-    /// Checks what has been read already.
-    pub fn reading(&mut self, line: usize, reading: &Reading<'_>) -> Took {
+    /// Checks a parsed event or message.
+    pub fn reading(&mut self, line: usize, reading: &Reading<'_>) -> InputKind {
         let from = self.findings.begin();
         let message = if reading.kind().is_none() { message_kind(reading) } else { None };
-        let stranger = message.is_none()
-            && !matches!(reading.named(), Named::Core(_) | Named::Extension)
+        let is_unrelated = message.is_none()
+            && !matches!(reading.type_class(), TypeClass::Core(_) | TypeClass::Extension)
             && !reading.has(Field::Context)
             && !reading.has(Field::EventId);
         let mut ended = None;
         let took = match message {
-            // Neither an event with something missing nor a message: a server's own word to its tests, or a mistake.
-            None if stranger => {
+            // Neither an incomplete event nor a message: a server's own test message, or a mistake.
+            None if is_unrelated => {
                 let message = || "neither an event nor a message of the protocol".to_owned();
                 let text = reading.doc().text();
                 self.findings.add(&rule::MESSAGE_TYPE, text, Some(reading.node()), String::new, message);
-                Took::Nothing
+                InputKind::Nothing
             }
             Some(kind) => {
                 check_message(kind, reading, &mut self.findings);
                 if !self.options.events_only {
                     self.message(kind, reading);
                 }
-                Took::Message(kind)
+                InputKind::Message(kind)
             }
             None => {
                 check(reading, &mut self.findings);
                 if !self.options.events_only {
                     ended = self.event(line, reading);
                 }
-                Took::Event
+                InputKind::Event
             }
         };
         if self.findings.found.len() > from {
@@ -199,24 +200,24 @@ impl Checker {
             {
                 finding.event_id = id.as_deref().map(|id| rule::bounded(id.to_owned()));
             }
-            self.place(from, line);
+            self.set_lines(from, line);
         }
         self.findings.found.extend(self.presumed.settle(ended, self.options.profile));
         took
     }
 
-    fn place(&mut self, from: usize, line: usize) {
+    fn set_lines(&mut self, from: usize, line: usize) {
         for finding in &mut self.findings.found[from..] {
             finding.line = line + finding.place.line - 1;
         }
     }
 
-    /// No more texts come: sessions that are open have no ending, and calls have no replies that are not recorded.
+    /// Ends the check: open sessions have no ending, and pending calls get no further replies.
     pub fn finish(&mut self) {
         self.findings.found.extend(self.presumed.finish(self.options.profile));
-        let mut left: Vec<Track> = std::mem::take(&mut self.open).into_values().collect();
-        left.sort_by_key(|track| track.heard);
-        for track in left {
+        let mut unfinished: Vec<Track> = std::mem::take(&mut self.open).into_values().collect();
+        unfinished.sort_by_key(|track| track.last_event);
+        for track in unfinished {
             let Some(severity) = rule::END_MISSING.severity(self.options.profile) else { continue };
             self.findings.found.push(Finding {
                 rule: &rule::END_MISSING,
@@ -235,7 +236,7 @@ impl Checker {
         match kind {
             MessageKind::ConfirmationReply | MessageKind::ClarificationReply => {
                 let Some(text) = message.text(Field::ReplyToken) else { return };
-                let token = sum(seed, text.as_bytes());
+                let token = hash_text(seed, text.as_bytes());
                 let owner = self.tokens.get(token);
                 if kind == MessageKind::ConfirmationReply && self.presumed.confirm(token, message) {
                     return;
@@ -244,7 +245,7 @@ impl Checker {
                     .and_then(|session| self.open.get_mut(&session))
                     .and_then(|track| track.prompts.iter_mut().rev().find(|prompt| prompt.token == token));
                 let counts = match (owner, prompt) {
-                    (_, Some(prompt)) => reply::answer(prompt, kind, message, seed, &mut self.findings),
+                    (_, Some(prompt)) => reply::apply_reply(prompt, kind, message, seed, &mut self.findings),
                     (Some(_), None) => {
                         let explain = || "the session has ended".to_owned();
                         let text = message.doc().text();
@@ -262,24 +263,24 @@ impl Checker {
                         let node = message.get(Field::ReplyToken);
                         let path = || "reply_token".to_owned();
                         self.findings.add(&rule::REPLY_UNKNOWN, message.doc().text(), node, path, explain);
-                        self.strays.keep(token, ());
+                        self.unmatched_replies.keep(token, ());
                         false
                     }
                 };
-                // Where a reply to a prompt that is not known is recorded, those to known prompts would be, too.
-                let stray = owner.is_none() && kind == MessageKind::ConfirmationReply;
-                if counts || stray {
+                // A reply to an unknown prompt shows that the recording contains replies.
+                let is_unmatched = owner.is_none() && kind == MessageKind::ConfirmationReply;
+                if counts || is_unmatched {
                     self.presumed.note_reply();
                 }
-                self.refused += u64::from(!counts && kind == MessageKind::ConfirmationReply);
+                self.invalid_replies += u64::from(!counts && kind == MessageKind::ConfirmationReply);
             }
             _ => self.handshakes.observe(kind, message, seed, &mut self.findings),
         }
     }
 
-    /// Follows an event; returns the sum of its session's id when it ends the session.
+    /// Tracks an event; returns the hash of its session id if it ends the session.
     fn event(&mut self, line: usize, event: &Reading<'_>) -> Option<u64> {
-        let refused = self.refused;
+        let invalid_replies = self.invalid_replies;
         let Checker {
             options,
             findings,
@@ -287,18 +288,18 @@ impl Checker {
             ended,
             event_ids,
             tokens,
-            strays,
+            unmatched_replies,
             presumed,
             handshakes,
-            heard,
+            event_count,
             ..
         } = self;
         let seed = options.seed;
         let text = event.doc().text();
         let id = event.text(Field::EventId);
         if let Some(id) = &id {
-            let content = sum(seed, event.node().raw().as_bytes());
-            if let Some(known) = event_ids.keep(sum(seed, id.as_bytes()), content) {
+            let content = hash_text(seed, event.node().raw().as_bytes());
+            if let Some(known) = event_ids.keep(hash_text(seed, id.as_bytes()), content) {
                 let node = event.get(Field::EventId);
                 let path = || "event_id".to_owned();
                 let message = || format!("`{}` appeared before", rule::quote(id));
@@ -309,51 +310,58 @@ impl Checker {
                 findings.add(&rule::EVENT_ID_REUSED, text, node, path, message);
             }
         }
-        handshakes.hold(event, findings);
+        handshakes.check_event(event, findings);
         let session = event.text(Field::SessionId)?;
-        let key = sum(seed, session.as_bytes());
+        let key = hash_text(seed, session.as_bytes());
         let step = event.kind().map(Step::Event);
-        *heard += 1;
+        *event_count += 1;
         let track = match open.entry(key) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
                 if let Some(ending) = ended.get(key) {
-                    behind_the_end(ending, event, &session, findings);
+                    check_after_end(ending, event, &session, findings);
                     return None;
                 }
                 entry.insert(Track { id: session.as_ref().into(), ..Track::default() })
             }
         };
-        track.heard = *heard;
+        track.last_event = *event_count;
         track.line = line;
         track.event_id.clear();
         track.event_id.push_str(id.as_deref().unwrap_or_default());
         let moment =
             event.text(Field::Timestamp).and_then(|text| Moment::parse(&text)).map(|moment| moment.micros);
-        lifecycle(track, step, event, findings);
-        time(track, event, moment, findings);
-        numbering(track, event, findings);
+        check_lifecycle(track, step, event, findings);
+        check_time(track, event, moment, findings);
+        check_numbering(track, event, findings);
         if let Some(kind) = event.kind() {
-            // Only where a call may need a confirmation is it asked what a recording could hold.
-            let unseen = kind == Kind::ToolInvoked && handshakes.are_mute();
-            let stand = Stand { speaker: 0, moment, seed, heard: track.heard, refused, unseen };
-            let (room, presumption) = follow(track, kind, event, stand, findings);
+            // Only calls may need a confirmation.
+            let prompts_hidden = kind == Kind::ToolInvoked && handshakes.none_can_reply();
+            let context = EventContext {
+                speaker: 0,
+                moment,
+                seed,
+                event_number: track.last_event,
+                invalid_replies,
+                prompts_hidden,
+            };
+            let (room, presumption) = follow_event(track, kind, event, context, findings);
             if let Some(presumption) = presumption {
                 let tool = rule::quote(&event.text(Field::Tool).unwrap_or_default());
                 let call = (tool, rule::stakes(event).irreversible);
-                presumed.hold(presumption, key, line, &track.event_id, call);
+                presumed.add(presumption, key, line, &track.event_id, call);
             }
             if kind == Kind::AwaitingConfirmation
                 && let Some(token) = event.text(Field::ReplyToken)
-                && strays.get(sum(seed, token.as_bytes())).is_some()
+                && unmatched_replies.get(hash_text(seed, token.as_bytes())).is_some()
                 && let Some(prompt) = track.prompts.last_mut()
             {
-                // It was answered before it was asked.
-                prompt.refused_before = refused.saturating_sub(1);
+                // Its reply was recorded before it.
+                prompt.invalid_replies_before = invalid_replies.saturating_sub(1);
             }
             if matches!(kind, Kind::AwaitingConfirmation | Kind::AwaitingClarification)
                 && let Some(token) = event.text(Field::ReplyToken)
-                && tokens.keep(sum(seed, token.as_bytes()), key).is_some()
+                && tokens.keep(hash_text(seed, token.as_bytes()), key).is_some()
             {
                 let path = || "reply_token".to_owned();
                 let message = || format!("`{}` was used before", rule::quote(&token));
@@ -370,7 +378,7 @@ impl Checker {
             }
         }
         if open.len() > limits::SESSIONS_OPEN_MAX {
-            forget_silent(open);
+            drop_idle_sessions(open);
             let message = || format!("more than {} sessions are open", limits::SESSIONS_OPEN_MAX);
             findings.add(&rule::LIMIT_SESSIONS, text, Some(event.node()), String::new, message);
         }
@@ -378,16 +386,16 @@ impl Checker {
     }
 }
 
-/// Forgets an eighth of the sessions, those that were silent longest, so that it does not happen at every event.
-fn forget_silent(open: &mut SumMap<Track>) {
-    let mut heard: Vec<u64> = open.values().map(|track| track.heard).collect();
-    let eighth = heard.len() / 8;
-    let (_, bound, _) = heard.select_nth_unstable(eighth);
+/// Drops the eighth of the sessions that was idle longest, so that this does not happen at every event.
+fn drop_idle_sessions(open: &mut HashedMap<Track>) {
+    let mut last_events: Vec<u64> = open.values().map(|track| track.last_event).collect();
+    let eighth = last_events.len() / 8;
+    let (_, bound, _) = last_events.select_nth_unstable(eighth);
     let bound = *bound;
-    open.retain(|_, track| track.heard > bound);
+    open.retain(|_, track| track.last_event > bound);
 }
 
-fn behind_the_end(ending: Kind, event: &Reading<'_>, session: &str, findings: &mut Findings) {
+fn check_after_end(ending: Kind, event: &Reading<'_>, session: &str, findings: &mut Findings) {
     let text = event.doc().text();
     let rule = match event.kind() {
         Some(Kind::SessionStarted) => &rule::ID_REUSED,
@@ -398,15 +406,15 @@ fn behind_the_end(ending: Kind, event: &Reading<'_>, session: &str, findings: &m
     findings.add(rule, text, Some(event.node()), String::new, message);
 }
 
-fn lifecycle(track: &mut Track, step: Option<Step>, event: &Reading<'_>, findings: &mut Findings) {
+fn check_lifecycle(track: &mut Track, step: Option<Step>, event: &Reading<'_>, findings: &mut Findings) {
     let text = event.doc().text();
     let started = step == Some(Step::Event(Kind::SessionStarted));
-    let behind = track.last.map(|before| order::pair(before, Step::Event(Kind::SessionStarted)));
-    if started && track.started && behind == Some(Legality::Never) {
+    let legality = track.last.map(|before| order::pair(before, Step::Event(Kind::SessionStarted)));
+    if started && track.started && legality == Some(Legality::Never) {
         let message = || "`session.started` appears a second time".to_owned();
         findings.add(&rule::START_ONCE, text, Some(event.node()), String::new, message);
     } else if !started && track.last.is_none() {
-        // Said once, and not again when the beginning comes late.
+        // Reported once, not again if the start arrives late.
         let message = || format!("`{}` begins without `session.started`", track.id);
         findings.add(&rule::START_FIRST, text, Some(event.node()), String::new, message);
     }
@@ -414,7 +422,7 @@ fn lifecycle(track: &mut Track, step: Option<Step>, event: &Reading<'_>, finding
     track.last = step.or(track.last).or(Some(Step::Event(Kind::ProgressUpdated)));
 }
 
-fn time(track: &mut Track, event: &Reading<'_>, moment: Option<i64>, findings: &mut Findings) {
+fn check_time(track: &mut Track, event: &Reading<'_>, moment: Option<i64>, findings: &mut Findings) {
     let Some(moment) = moment else { return };
     if track.micros.is_some_and(|last| moment < last) {
         let message = || "the previous event of the session has a later time".to_owned();
@@ -424,7 +432,7 @@ fn time(track: &mut Track, event: &Reading<'_>, moment: Option<i64>, findings: &
     track.micros = Some(moment);
 }
 
-fn numbering(track: &mut Track, event: &Reading<'_>, findings: &mut Findings) {
+fn check_numbering(track: &mut Track, event: &Reading<'_>, findings: &mut Findings) {
     let text = event.doc().text();
     let node = event.get(Field::SequenceNumber);
     let path = || "sequence_number".to_owned();
@@ -454,21 +462,21 @@ fn numbering(track: &mut Track, event: &Reading<'_>, findings: &mut Findings) {
     };
 }
 
-/// Follows the parts of a session. Returns whether there was room for what the event adds, and why a call passed whose
-/// prompt has no reply.
-fn follow(
+/// Tracks the parts of a session. Returns whether the event's part is tracked, and the presumption by which a call
+/// without a recorded reply passed.
+fn follow_event(
     track: &mut Track,
     kind: Kind,
     event: &Reading<'_>,
-    stand: Stand,
+    context: EventContext,
     findings: &mut Findings,
 ) -> (bool, Option<Presumption>) {
-    let agent = event.agent().map_or(0, |agent| sum(stand.seed, agent.as_bytes()));
+    let agent = event.agent().map_or(0, |agent| hash_text(context.seed, agent.as_bytes()));
     let number = match track.speakers.iter().position(|speaker| speaker.agent == agent) {
         Some(number) => number,
         None if track.speakers.len() >= limits::SESSION_PARTS_MAX => {
             if kind == Kind::ToolInvoked {
-                tools::unfollowed(event, findings);
+                tools::check_untracked_call(event, findings);
             }
             return (false, None);
         }
@@ -479,34 +487,34 @@ fn follow(
     };
     let Track { speakers, calls, prompts, outputs, .. } = track;
     let speaker = &mut speakers[number];
-    let stand = Stand { speaker: number, ..stand };
+    let context = EventContext { speaker: number, ..context };
     if !prompts.is_empty() {
-        prompts::count_down(prompts, stand, kind, event, findings);
+        prompts::check_countdowns(prompts, context, kind, event, findings);
     }
     let mut presumption = None;
     let room = match kind {
         Kind::StateChanged => {
-            let change = states::changed(speaker, number, calls, event, findings);
+            let change = states::change_state(speaker, number, calls, event, findings);
             if change.leaves_prompt {
-                prompts::left(prompts, stand, change.to_call);
+                prompts::leave_prompts(prompts, context, change.to_call);
             }
             true
         }
         Kind::ToolInvoked => {
-            let (room, passed) = tools::invoked(calls, prompts, speaker, stand, event, findings);
+            let (room, passed) = tools::invoke_call(calls, prompts, speaker, context, event, findings);
             presumption = passed;
             room
         }
         Kind::ToolCompleted => {
-            tools::completed(calls, prompts, speaker, stand, event, findings);
+            tools::complete_call(calls, prompts, speaker, context, event, findings);
             true
         }
-        Kind::OutputStreaming => stream::piece(outputs, speaker, stand, event, findings),
+        Kind::OutputStreaming => stream::add_chunk(outputs, speaker, context, event, findings),
         Kind::AwaitingConfirmation | Kind::AwaitingClarification => {
-            prompts::opened(prompts, speaker, stand, kind, event, findings)
+            prompts::open_prompt(prompts, speaker, context, kind, event, findings)
         }
         Kind::HandoffRequested => {
-            states::handoff(speaker, event, findings);
+            states::request_handoff(speaker, event, findings);
             true
         }
         _ => true,
@@ -514,11 +522,11 @@ fn follow(
     speaker.imply(kind);
     if kind.is_terminal() {
         let completed = kind == Kind::SessionCompleted;
-        tools::ended(calls, completed, event, findings);
-        prompts::ended(prompts, speakers, completed, event, stand.moment, findings);
-        stream::ended(outputs, event, findings);
+        tools::check_end(calls, completed, event, findings);
+        prompts::check_end(prompts, speakers, completed, event, context.moment, findings);
+        stream::check_end(outputs, event, findings);
     } else if kind != Kind::ToolInvoked && !prompts.is_empty() {
-        prompts::follow(prompts, stand);
+        prompts::mark_followed(prompts, context);
     }
     (room, presumption)
 }

@@ -1,17 +1,17 @@
-//! Handshakes: whether what was honoured is within what was asked for, and whether events keep to it. Events do not
-//! say on which subscription they came, so they are held against terms only where there is one subscription.
+//! Checks handshakes: whether the honored capabilities are within the request, and whether events respect them. Events
+//! do not name their subscription, so they are checked only if there is a single subscription.
 
 use crate::field::Field;
-use crate::hash::sum;
-use crate::kind::Named;
+use crate::hash::hash_text;
+use crate::kind::TypeClass;
 use crate::limits;
-use crate::negotiate::{merge, wider};
+use crate::negotiate::{exceeded_capabilities, merge};
 use crate::reading::Reading;
 use crate::rule::{self, Findings, quote};
 use crate::table::MessageKind;
 use crate::wire::Capabilities;
 
-/// What was agreed with one subscriber.
+/// The terms of one subscription.
 struct AgreedTerms {
     id: u64,
     requested: Option<Capabilities>,
@@ -19,10 +19,10 @@ struct AgreedTerms {
     closed: bool,
 }
 
-/// All handshakes that were seen.
+/// All recorded handshakes.
 #[derive(Default)]
 pub(super) struct Handshakes {
-    /// Of the newest request that has no answer.
+    /// Capabilities of the newest request without a response.
     requested: Option<Capabilities>,
     terms: Vec<AgreedTerms>,
 }
@@ -41,7 +41,7 @@ impl Handshakes {
     ) {
         let text = message.doc().text();
         let id_node = message.node().get("subscription_id");
-        let id = id_node.and_then(crate::json::Node::str).map_or(0, |id| sum(seed, id.as_bytes()));
+        let id = id_node.and_then(crate::json::Node::str).map_or(0, |id| hash_text(seed, id.as_bytes()));
         let known = self.terms.iter().position(|terms| terms.id == id);
         let mut unknown = |some: bool| {
             if some {
@@ -59,7 +59,7 @@ impl Handshakes {
                     _ => self.requested.take(),
                 };
                 if let Some(requested) = &requested {
-                    for axis in wider(requested, &honored) {
+                    for axis in exceeded_capabilities(requested, &honored) {
                         let node = message.node().get("honored_capabilities");
                         let path = || format!("honored_capabilities.{axis}");
                         let message = || format!("`{axis}` exceeds the request");
@@ -92,31 +92,31 @@ impl Handshakes {
         }
     }
 
-    /// Whether no subscription that is recorded could be asked: it had said so itself, or it was given no more.
-    pub(super) fn are_mute(&self) -> bool {
-        !self.terms.is_empty() && self.terms.iter().all(AgreedTerms::is_mute)
+    /// Whether no recorded subscription can reply: it declared so, or the producer did not honor more.
+    pub(super) fn none_can_reply(&self) -> bool {
+        !self.terms.is_empty() && self.terms.iter().all(AgreedTerms::cannot_reply)
     }
 
-    /// Holds an event against the terms.
+    /// Checks an event against the terms.
     #[inline]
-    pub(super) fn hold(&self, event: &Reading<'_>, findings: &mut Findings) {
+    pub(super) fn check_event(&self, event: &Reading<'_>, findings: &mut Findings) {
         if let [terms] = self.terms.as_slice() {
-            terms.hold(event, findings);
+            terms.check_event(event, findings);
         }
     }
 }
 
 impl AgreedTerms {
-    /// A producer that takes from a subscriber the right to answer is not excused by that: what was asked for counts,
-    /// where it is recorded.
-    fn is_mute(&self) -> bool {
+    /// Whether the subscriber cannot reply. The recorded request counts, because a producer must not gain by not
+    /// honoring it.
+    fn cannot_reply(&self) -> bool {
         let terms = self.requested.as_ref().unwrap_or(&self.honored);
         let lowest = |levels: &Vec<u8>| levels.iter().all(|level| *level < 2);
         terms.supports_confirmation_reply != Some(true)
             || terms.supported_conformance_levels.as_ref().is_some_and(lowest)
     }
 
-    fn hold(&self, event: &Reading<'_>, findings: &mut Findings) {
+    fn check_event(&self, event: &Reading<'_>, findings: &mut Findings) {
         let text = event.doc().text();
         let node = Some(event.node());
         if self.closed {
@@ -128,8 +128,8 @@ impl AgreedTerms {
             && !event.is(Field::Urgency, "critical")
         {
             let written = event.text(Field::Type).unwrap_or_default();
-            let name = match event.named() {
-                Named::Core(kind) => kind.compact(),
+            let name = match event.type_class() {
+                TypeClass::Core(kind) => kind.compact(),
                 _ => &written,
             };
             if !filters.pass(name) {

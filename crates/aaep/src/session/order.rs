@@ -1,16 +1,16 @@
-//! The tables of Appendix A.7: which step may come right before and right after which. [`pair`] joins the two sides of
-//! the tables; [`Legality::If`] names what must hold besides.
+//! The tables of Appendix A.7: which step may directly precede or follow which. [`pair`] combines both sides of the
+//! tables; [`Legality::If`] names an additional condition.
 
 use crate::kind::Kind;
 
-/// A step of a session: an event, or what comes back.
+/// A step of a session: an event, a reply or a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Event(Kind),
     ConfirmationAccepted,
     ConfirmationRejected,
     ClarificationAnswered,
-    /// The time of a prompt is up.
+    /// A prompt times out.
     TimedOut,
 }
 
@@ -29,7 +29,7 @@ impl Step {
         all
     };
 
-    /// Whether it is an answer to a prompt, or the lack of one.
+    /// Whether it settles a prompt: a reply or a timeout.
     pub fn settles(self) -> bool {
         !matches!(self, Step::Event(_))
     }
@@ -39,21 +39,21 @@ impl Step {
     }
 }
 
-/// What must hold for a step to be legal, beside its neighbour.
+/// An additional condition for the legality of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// The call was invoked before (A.7.5).
     Invoked,
-    /// When it cannot be undone, its prompt was accepted before (A.7.4).
+    /// If the call cannot be undone, its prompt was accepted before (A.7.4).
     Accepted,
-    /// The output has not had its last piece (A.7.7).
+    /// The output has no last chunk yet (A.7.7).
     OutputOpen,
     /// A prompt is open (A.7.6).
     PromptOpen,
-    /// Nothing is open: no call, no prompt, no output; what was accepted was done, what was rejected was told (A.3,
-    /// A.6, A.7.6, §4.5.3).
+    /// No call, prompt or output is open; accepted actions are done, rejected ones are reported (A.3, A.6, A.7.6,
+    /// §4.5.3).
     NothingOpen,
-    /// Every output has had its last piece, also when a session breaks off (§4.5.4).
+    /// Every output has its last chunk, even if the session ends early (§4.5.4).
     OutputsComplete,
 }
 
@@ -65,15 +65,15 @@ pub enum Legality {
     Never,
 }
 
-/// One row of the tables: a step, and what A.7 lists beside it. `None` stands for "any intra-session event", an
-/// empty list for "none".
+/// One row of the tables: a step with its lists of A.7. `None` means "any intra-session event", an empty list means
+/// "none".
 #[derive(Debug)]
 pub struct Row {
     pub step: Step,
     pub section: &'static str,
     pub predecessors: Option<&'static [Step]>,
     pub successors: Option<&'static [Step]>,
-    /// What must come some time after it.
+    /// A step that must follow at some time.
     pub required: Option<Step>,
 }
 
@@ -81,7 +81,7 @@ const fn event(kind: Kind) -> Step {
     Step::Event(kind)
 }
 
-/// The tables as they are printed.
+/// The tables as printed in the specification.
 pub const TABLE: &[Row] = &[
     Row {
         step: event(Kind::SessionStarted),
@@ -168,7 +168,7 @@ pub fn row(step: Step) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.step == step)
 }
 
-/// Whether A.7 lists the pair on either side. What it does not list is unusual, not illegal: the appendix informs,
+/// Whether A.7 lists the pair on either side. An unlisted pair is unusual, not illegal: the appendix is informative,
 /// and its two sides do not always agree.
 pub fn is_listed(before: Step, after: Step) -> bool {
     let lists = |list: Option<&'static [Step]>, step: Step| list.is_none_or(|list| list.contains(&step));
@@ -180,7 +180,7 @@ pub fn is_listed(before: Step, after: Step) -> bool {
     }
 }
 
-/// Whether `after` may come right behind `before` (A.1, A.3 to A.7, §4.5).
+/// Whether `after` may directly follow `before` (A.1, A.3 to A.7, §4.5).
 pub fn pair(before: Step, after: Step) -> Legality {
     match (before, after) {
         (_, Step::Event(Kind::SessionStarted)) => Legality::Never,

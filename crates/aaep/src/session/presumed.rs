@@ -1,9 +1,9 @@
-//! Calls that passed because an acceptance of their prompt was presumed: the producer left `awaiting_input` in time and
-//! no reply is recorded. In a recording without replies that is all there can be. In a recording with replies, a reply
-//! to each prompt is expected, also when it was written down after the call, and a reply that allows nothing ends the
-//! presumption. [`PresumedCalls`] holds the calls until that is known.
+//! Calls that passed on a presumed acceptance: the producer left `awaiting_input` in time and no reply is recorded. A
+//! recording without replies cannot show more. In a recording with replies, each prompt needs a reply, possibly
+//! recorded after the call; a reply that does not allow the call ends the presumption. [`PresumedCalls`] keeps the
+//! calls until that is known.
 //!
-//! It judges no prompt: [`super::prompts`] does.
+//! It does not judge prompts; [`super::prompts`] does.
 
 use std::collections::VecDeque;
 
@@ -14,56 +14,56 @@ use crate::limits::PRESUMED_CALLS_MAX;
 use crate::reading::Reading;
 use crate::rule::{self, Finding, Profile};
 
-/// One such call.
+/// A call with a presumed acceptance.
 pub(super) struct PresumedCall {
     pub(super) presumption: Presumption,
-    /// Sum of the session's id.
+    /// Hash of the session id.
     session: u64,
     line: usize,
     event_id: String,
-    /// Its tool, for sentences.
+    /// Its tool, for messages.
     tool: String,
     irreversible: bool,
     /// A reply to its prompt that does not allow it.
     refusal: Option<DatedRefusal>,
 }
 
-/// A reply that was written down after the call, and does not allow it.
+/// A reply that was recorded after the call and does not allow it.
 #[derive(Clone, Copy)]
 struct DatedRefusal {
-    /// When it was sent, in microseconds; at the end of time when it does not say. Only an acceptance before counts.
+    /// When it was sent, in microseconds; `i64::MAX` without a timestamp. Only an earlier acceptance counts.
     moment: i64,
     rule: &'static rule::Rule,
     what: &'static str,
 }
 
-/// What a reply to the prompt of a call says of the call.
-enum ReplyWord {
+/// The effect of a reply on the call of its prompt.
+enum ReplyEffect {
     Allows(i64),
     Refuses(DatedRefusal),
-    /// It came too late, or is none that the prompt takes.
-    Nothing,
+    /// It is too late, or the prompt does not allow it.
+    None,
 }
 
-/// All such calls of a recording, the newest last; at [`PRESUMED_CALLS_MAX`] the oldest is judged by what is recorded
-/// until then.
+/// All such calls of a recording, the newest last. At [`PRESUMED_CALLS_MAX`], the oldest is judged by the recording so
+/// far.
 #[derive(Default)]
 pub(super) struct PresumedCalls {
     calls: VecDeque<PresumedCall>,
-    /// One that had to make room.
-    oldest: Option<PresumedCall>,
-    /// Whether a reply that counts is recorded.
+    /// A call that was removed at the limit.
+    evicted: Option<PresumedCall>,
+    /// Whether a valid reply is recorded.
     replied: bool,
 }
 
 impl PresumedCalls {
-    /// A reply that counts is recorded.
+    /// Notes that a valid reply is recorded.
     pub(super) fn note_reply(&mut self) {
         self.replied = true;
     }
 
-    /// Holds a call.
-    pub(super) fn hold(
+    /// Adds a call.
+    pub(super) fn add(
         &mut self,
         presumption: Presumption,
         session: u64,
@@ -72,7 +72,7 @@ impl PresumedCalls {
         (tool, irreversible): (String, bool),
     ) {
         if self.calls.len() >= PRESUMED_CALLS_MAX {
-            self.oldest = self.calls.pop_front();
+            self.evicted = self.calls.pop_front();
         }
         let event_id = rule::bounded(event_id.to_owned());
         self.calls.push_back(PresumedCall {
@@ -86,30 +86,30 @@ impl PresumedCalls {
         });
     }
 
-    /// Takes a reply to the prompt of a call that is held: whether it accepted in time, and what was done.
+    /// Applies a reply to the prompt of a pending call; returns whether it accepted exactly that call in time.
     pub(super) fn confirm(&mut self, token: u64, reply: &Reading<'_>) -> bool {
         let Some(at) = self.calls.iter().position(|call| call.presumption.token == token) else {
             return false;
         };
         let call = &mut self.calls[at];
-        match call.word(reply) {
-            ReplyWord::Allows(moment) if call.refusal.is_none_or(|refusal| moment < refusal.moment) => {
+        match call.effect(reply) {
+            ReplyEffect::Allows(moment) if call.refusal.is_none_or(|refusal| moment < refusal.moment) => {
                 self.calls.remove(at);
                 self.replied = true;
                 true
             }
-            ReplyWord::Refuses(refusal) => {
+            ReplyEffect::Refuses(refusal) => {
                 let first = call.refusal.is_none_or(|before| refusal.moment < before.moment);
                 call.refusal = if first { Some(refusal) } else { call.refusal };
                 false
             }
-            ReplyWord::Allows(_) | ReplyWord::Nothing => false,
+            ReplyEffect::Allows(_) | ReplyEffect::None => false,
         }
     }
 
-    /// What is found after an event: of the calls of the session that it ended, and of one that had to make room.
+    /// The findings after an event: for the calls of an ended session and for a removed call.
     pub(super) fn settle(&mut self, ended: Option<u64>, profile: Profile) -> Vec<Finding> {
-        let mut due: Vec<PresumedCall> = self.oldest.take().into_iter().collect();
+        let mut due: Vec<PresumedCall> = self.evicted.take().into_iter().collect();
         if let Some(ended) = ended {
             let replied = self.replied;
             let is_due = |call: &PresumedCall| call.session == ended && (replied || call.refusal.is_some());
@@ -121,7 +121,7 @@ impl PresumedCalls {
         self.findings(&due, profile)
     }
 
-    /// What is found at the end of the recording.
+    /// The findings at the end of the recording.
     pub(super) fn finish(&mut self, profile: Profile) -> Vec<Finding> {
         let due: Vec<PresumedCall> = std::mem::take(&mut self.calls).into();
         self.findings(&due, profile)
@@ -134,7 +134,7 @@ impl PresumedCalls {
 }
 
 impl PresumedCall {
-    fn word(&self, reply: &Reading<'_>) -> ReplyWord {
+    fn effect(&self, reply: &Reading<'_>) -> ReplyEffect {
         let node = reply.node();
         let Presumption { until, reject, announced, .. } = self.presumption;
         let decides = |what: &str| node.get("decision").is_some_and(|decision| decision.is(what));
@@ -142,15 +142,16 @@ impl PresumedCall {
         let moment = moment.map(|moment| moment.micros);
         let in_time = moment.is_none_or(|moment| until.is_none_or(|until| moment <= until));
         let rule = if self.irreversible { &rule::TOOL_UNCONFIRMED } else { &rule::TOOL_BEFORE_ANSWER };
-        let refuses =
-            |rule, what| ReplyWord::Refuses(DatedRefusal { moment: moment.unwrap_or(i64::MAX), rule, what });
+        let refuses = |rule, what| {
+            ReplyEffect::Refuses(DatedRefusal { moment: moment.unwrap_or(i64::MAX), rule, what })
+        };
         if decides("reject") && reject && in_time {
             refuses(&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")
         } else if !decides("accept") {
-            ReplyWord::Nothing
+            ReplyEffect::None
         } else if !in_time {
             match announced {
-                true => ReplyWord::Nothing,
+                true => ReplyEffect::None,
                 false => {
                     refuses(rule, "is called after its prompt was withdrawn, and before it was accepted")
                 }
@@ -158,7 +159,7 @@ impl PresumedCall {
         } else if node.get("modified_action").is_some() {
             refuses(rule, "is called as its prompt says, but the prompt was accepted with a changed action")
         } else {
-            moment.map_or(ReplyWord::Nothing, ReplyWord::Allows)
+            moment.map_or(ReplyEffect::None, ReplyEffect::Allows)
         }
     }
 

@@ -1,9 +1,9 @@
-//! Prompts of a session: what they ask for, how they ended, and whether a call was allowed.
+//! Checks prompts of a session: their content, their outcome, and whether they allow a call.
 
-use super::stand::{Stand, make_room};
+use super::event_context::{EventContext, evict_settled};
 use super::states::{Speaker, or_idle};
 use crate::field::Field;
-use crate::hash::sum;
+use crate::hash::hash_text;
 use crate::json::Node;
 use crate::kind::Kind;
 use crate::limits::{COUNTED_DOWN_SECONDS, FOLLOW_UP_MS};
@@ -14,57 +14,57 @@ use crate::rule::{self, Findings, quote};
 pub(super) struct Prompt {
     pub(super) token: u64,
     /// The number of the event that opened it.
-    pub(super) heard: u64,
+    pub(super) opened_by: u64,
     pub(super) speaker: usize,
-    pub(super) asks: Asks,
+    pub(super) content: PromptContent,
     /// When its default is applied, in microseconds.
     pub(super) deadline: Option<i64>,
-    pub(super) standing: Standing,
-    /// When it was taken as settled, in microseconds.
+    pub(super) status: PromptStatus,
+    /// When it was settled, in microseconds.
     pub(super) settled: Option<i64>,
-    /// Whether anything followed its rejection, or a tool its acceptance.
+    /// Whether an event followed its rejection, or a call its acceptance.
     pub(super) followed: bool,
-    /// How many replies had been recorded before it that do not count.
-    pub(super) refused_before: u64,
-    /// Whether the producer went on to `calling_tool`, which is how an acceptance is announced.
-    pub(super) went_to_call: bool,
+    /// Number of invalid replies that were recorded before it.
+    pub(super) invalid_replies_before: u64,
+    /// Whether the producer then entered `calling_tool`, which announces an acceptance.
+    pub(super) announced_call: bool,
     pub(super) countdown: Countdown,
-    /// What it was accepted with, instead of what it asks for.
+    /// The changed action with which it was accepted.
     pub(super) modified: Option<Modified>,
 }
 
-/// What a reply puts in place of what a prompt asks for, as far as a call shows it.
+/// The changed action of a reply, as far as a call shows it.
 pub(super) struct Modified {
     tool: Option<u64>,
     arguments: Option<u64>,
 }
 
 impl Modified {
-    /// Reads `modified_action`.
+    /// Parses `modified_action`.
     pub(super) fn of(action: Node<'_>, seed: u64) -> Self {
-        let named = |name: &str| Some(sum(seed, action.get(name)?.str()?.as_bytes()));
+        let named = |name: &str| Some(hash_text(seed, action.get(name)?.str()?.as_bytes()));
         Modified { tool: named("tool"), arguments: named("args_summary") }
     }
 }
 
-/// Why a call passed whose prompt has no reply.
+/// Why a call passed although its prompt has no recorded reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Presumption {
-    /// Sum of the token.
+    /// Hash of the token.
     pub(super) token: u64,
-    /// Until when a reply could be in time, in microseconds.
+    /// The deadline for a reply, in microseconds.
     pub(super) until: Option<i64>,
     /// Whether `reject` is among the allowed replies.
     pub(super) reject: bool,
-    /// Whether the producer went on to `calling_tool`; otherwise it had withdrawn the prompt.
+    /// Whether the producer then entered `calling_tool`; otherwise it withdrew the prompt.
     pub(super) announced: bool,
 }
 
-/// How the time of a prompt was told.
+/// The countdown of a prompt.
 pub(super) struct Countdown {
-    /// When half of the time and when a tenth was left, in microseconds; for prompts that are counted down.
+    /// When half and a tenth of the time remain, in microseconds; for prompts that need a countdown.
     due: Option<(i64, i64)>,
-    /// Reports of progress while it was open.
+    /// Number of progress events while it was open.
     reported: u32,
 }
 
@@ -80,64 +80,64 @@ impl Countdown {
         }
     }
 
-    /// Whether less was told than was due by a moment; answered once.
-    fn is_behind(&mut self, moment: i64) -> bool {
+    /// Whether a countdown event is missing at this time; true only once.
+    fn is_overdue(&mut self, moment: i64) -> bool {
         let Some((half, tenth)) = self.due else { return false };
         let late = |due: i64| u32::from(moment > due + FOLLOW_UP_MS * 1_000);
-        let behind = self.reported < late(half) + late(tenth);
-        if behind {
+        let is_overdue = self.reported < late(half) + late(tenth);
+        if is_overdue {
             self.due = None;
         }
-        behind
+        is_overdue
     }
 }
 
-/// What a prompt asks for.
-pub(super) enum Asks {
-    Leave {
-        /// Sums of the call and the tool that `extra_context` names.
+/// The content of a prompt.
+pub(super) enum PromptContent {
+    Confirmation {
+        /// Hashes of the call and the tool in `extra_context`.
         call: Option<u64>,
         tool: Option<u64>,
-        /// Sum of the arguments that `extra_context` shows.
+        /// Hash of the arguments in `extra_context`.
         arguments: Option<u64>,
         action: u64,
-        /// Whether it says outright that the action can be undone.
+        /// Whether it declares that the action can be undone.
         reversible: bool,
-        /// Whether it says that the action cannot be undone.
+        /// Whether it declares that the action cannot be undone.
         irreversible: bool,
-        /// Whether it says that the action has high risk.
+        /// Whether it declares high risk.
         high: bool,
         default_accepts: bool,
         accept: bool,
         reject: bool,
     },
-    Words {
+    Clarification {
         freetext: bool,
         yes_no: bool,
         numeric: bool,
-        /// Sums of the values of the choices, when a choice is taken.
+        /// Hashes of the values of the choices, if choices are accepted.
         choices: Option<Vec<u64>>,
     },
 }
 
-/// What became of a prompt.
+/// The status of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// No reply is recorded, and the producer has not gone on.
+pub enum PromptStatus {
+    /// No reply is recorded, and the producer still waits.
     Open,
-    /// A reply is recorded.
+    /// An acceptance is recorded.
     Accepted,
-    /// A reply is recorded that accepts a changed action; the original one is not allowed by it.
+    /// An acceptance of a changed action is recorded; it does not allow the original action.
     Modified,
-    /// A reply is recorded.
+    /// A rejection is recorded.
     Rejected,
-    /// A reply is recorded, to a question.
+    /// A response to a question is recorded.
     Answered,
-    /// No reply is recorded, and the producer went on: it had one, or it applied its default.
+    /// No reply is recorded, but the producer continued: it got a reply or applied the default.
     Presumed,
-    /// The producer went on so late that only the default can have been applied, and that was `reject`.
+    /// The producer continued after the deadline, so the default `reject` applied.
     TimedOut,
-    /// The producer went on, and what replies are recorded since it was opened do not count.
+    /// The producer continued, but the replies recorded since the prompt are invalid.
     Unaccepted,
     /// A call has used it.
     Used,
@@ -148,202 +148,213 @@ impl Prompt {
         matches!((self.deadline, moment), (Some(deadline), Some(moment)) if moment >= deadline + slack_ms * 1_000)
     }
 
-    /// What of a call is not what was asked for, although that was accepted.
-    fn change(&self, wanted: Wanted) -> Option<Change> {
-        let Asks::Leave { tool, arguments, reversible, .. } = self.asks else { return None };
+    /// How a call differs from its accepted prompt.
+    fn difference(&self, details: CallDetails) -> Option<CallDifference> {
+        let PromptContent::Confirmation { tool, arguments, reversible, .. } = self.content else {
+            return None;
+        };
         let other = |prompted: Option<u64>, called: u64| prompted.is_some_and(|prompted| prompted != called);
         match &self.modified {
             Some(modified) => {
-                if other(modified.tool.or(tool), wanted.tool) || (reversible && wanted.irreversible) {
-                    return Some(Change::Unmodified);
+                if other(modified.tool.or(tool), details.tool) || (reversible && details.irreversible) {
+                    return Some(CallDifference::Unmodified);
                 }
                 let shown = match (modified.arguments, arguments) {
-                    (Some(agreed), _) => wanted.arguments == Some(agreed),
-                    // Another tool is the change; nothing is said of its arguments.
+                    (Some(agreed), _) => details.arguments == Some(agreed),
+                    // The change is another tool; its arguments are unknown.
                     _ if modified
                         .tool
                         .is_some_and(|agreed| tool.is_some_and(|prompted| prompted != agreed)) =>
                     {
                         true
                     }
-                    // The change is in words of the subscriber: at least it must not be what was asked for.
-                    (None, Some(prompted)) => wanted.arguments.is_some_and(|called| called != prompted),
-                    (None, None) => !wanted.needs(),
+                    // The change is free text of the subscriber: the call must at least differ from the prompt.
+                    (None, Some(prompted)) => details.arguments.is_some_and(|called| called != prompted),
+                    (None, None) => !details.needs_confirmation(),
                 };
-                (!shown).then_some(Change::Unmodified)
+                (!shown).then_some(CallDifference::Unmodified)
             }
-            None if !wanted.needs() && !self.is_grave() => None,
-            None if other(tool, wanted.tool) || (reversible && wanted.irreversible) => Some(Change::Action),
+            None if !details.needs_confirmation() && !self.is_grave() => None,
+            None if other(tool, details.tool) || (reversible && details.irreversible) => {
+                Some(CallDifference::Action)
+            }
             None => {
-                let changed = |prompted: u64| match wanted.arguments {
+                let changed = |prompted: u64| match details.arguments {
                     Some(called) => called != prompted,
-                    None => wanted.needs(),
+                    None => details.needs_confirmation(),
                 };
-                arguments.is_some_and(changed).then_some(Change::Arguments)
+                arguments.is_some_and(changed).then_some(CallDifference::Arguments)
             }
         }
     }
 
-    /// Whether it says that what it asks for may not be done without its acceptance.
+    /// Whether its action requires an acceptance: it cannot be undone or has high risk.
     fn is_grave(&self) -> bool {
-        matches!(self.asks, Asks::Leave { irreversible, high, .. } if irreversible || high)
+        matches!(self.content, PromptContent::Confirmation { irreversible, high, .. } if irreversible || high)
     }
 
-    /// Whether it asks for this tool with these arguments, as far as both are shown.
-    fn shows(&self, wanted: Wanted) -> bool {
-        matches!(self.asks, Asks::Leave { tool: Some(tool), arguments: Some(arguments), .. }
-            if tool == wanted.tool && wanted.arguments == Some(arguments))
+    /// Whether it shows this tool with these arguments.
+    fn shows(&self, details: CallDetails) -> bool {
+        matches!(self.content, PromptContent::Confirmation { tool: Some(tool), arguments: Some(arguments), .. }
+            if tool == details.tool && details.arguments == Some(arguments))
     }
 
-    /// Why its acceptance is presumed: no reply is recorded, and no default explains the call.
-    fn presumption(&self, wanted: Wanted) -> Option<Presumption> {
-        let Asks::Leave { reject, irreversible, .. } = self.asks else { return None };
-        // The default may come before its time when everybody who could reply has left.
-        let lasting = wanted.irreversible || irreversible;
+    /// The presumption of its acceptance, if no default explains the call.
+    fn presumption(&self, details: CallDetails) -> Option<Presumption> {
+        let PromptContent::Confirmation { reject, irreversible, .. } = self.content else { return None };
+        // The default may apply early if no subscriber that can reply remains.
+        let lasting = details.irreversible || irreversible;
         let by_default = self.default_accepts() && (!lasting || self.is_over(self.settled, 0));
         let until = match (self.deadline, self.settled) {
             (Some(deadline), Some(settled)) => Some(deadline.min(settled)),
             (deadline, settled) => deadline.or(settled),
         };
-        let presumption = Presumption { token: self.token, until, reject, announced: self.went_to_call };
+        let presumption = Presumption { token: self.token, until, reject, announced: self.announced_call };
         (!by_default).then_some(presumption)
     }
 
     /// Whether a reply could have accepted it.
     fn takes_accept(&self) -> bool {
-        !matches!(self.asks, Asks::Leave { accept: false, .. })
+        !matches!(self.content, PromptContent::Confirmation { accept: false, .. })
     }
 
     fn default_accepts(&self) -> bool {
-        matches!(self.asks, Asks::Leave { default_accepts: true, .. })
+        matches!(self.content, PromptContent::Confirmation { default_accepts: true, .. })
     }
 }
 
 /// Whether a call may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallVerdict {
-    Fine,
+    Allowed,
     Unprompted,
     Open,
-    /// The replies that are recorded do not count.
+    /// The recorded replies are invalid.
     Unaccepted,
-    /// That it was accepted is presumed.
+    /// Its acceptance is presumed.
     Presumed(Presumption),
-    /// What was accepted was something else.
-    Changed(Change),
-    /// Nobody who was recorded could be asked, so that it cannot be told.
+    /// The acceptance was for a different action.
+    Changed(CallDifference),
+    /// No recorded subscription gets prompts, so a confirmation cannot be verified.
     Unseen,
     Rejected,
     TimedOut,
 }
 
-/// What of a call is not as its prompt says.
+/// How a call differs from its prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Another tool, or something that can be undone.
+pub(super) enum CallDifference {
+    /// Another tool, or an action that cannot be undone although the prompt declares that it can.
     Action,
-    /// The arguments are others, or are not shown.
+    /// The arguments differ or are missing.
     Arguments,
-    /// The reply changed the action, and the call does not show the changed one.
+    /// The reply changed the action, and the call does not show the change.
     Unmodified,
 }
 
-/// What a call is, as far as its prompt must agree.
+/// The details of a call that its prompt must match.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct CallDetails {
     pub(super) call: Option<u64>,
     pub(super) tool: u64,
-    /// Sum of `args_summary`.
+    /// Hash of `args_summary`.
     pub(super) arguments: Option<u64>,
     pub(super) irreversible: bool,
-    /// Whether it says that it has high risk.
+    /// Whether it declares high risk.
     pub(super) high: bool,
 }
 
-impl Wanted {
-    /// Whether it may not be made without an accepted prompt.
-    fn needs(self) -> bool {
+impl CallDetails {
+    /// Whether it requires an accepted prompt.
+    fn needs_confirmation(self) -> bool {
         self.irreversible || self.high
     }
 
-    /// A call that leaves out its flags is no less grave than its prompt says.
+    /// Adds the flags of the prompt, because a call may omit its own.
     fn raise(&mut self, prompt: &Prompt) {
-        if let Asks::Leave { irreversible, high, .. } = prompt.asks {
+        if let PromptContent::Confirmation { irreversible, high, .. } = prompt.content {
             self.irreversible |= irreversible;
             self.high |= high;
         }
     }
 }
 
-/// Looks for the prompt of a call (G-35): one that names it, else the newest of the same producer that names nothing.
-/// One acceptance allows one call that needs it. Afterwards the call is as grave as its prompt says.
-pub(super) fn check_call(prompts: &mut [Prompt], stand: Stand, wanted: &mut Wanted) -> CallVerdict {
-    let Stand { speaker, unseen, .. } = stand;
-    let (Wanted { call, tool, .. }, needs) = (*wanted, wanted.needs());
-    // A session that shows prompts kept none from who recorded it.
-    let unprompted = if unseen && prompts.is_empty() { CallVerdict::Unseen } else { CallVerdict::Unprompted };
+/// Finds the prompt of a call (G-35): one that names it, else the newest of the same producer without a name. One
+/// acceptance allows one call. Afterwards, `details` includes the flags of the prompt.
+pub(super) fn check_call(
+    prompts: &mut [Prompt],
+    context: EventContext,
+    details: &mut CallDetails,
+) -> CallVerdict {
+    let EventContext { speaker, prompts_hidden, .. } = context;
+    let (CallDetails { call, tool, .. }, needs_confirmation) = (*details, details.needs_confirmation());
+    // A recording that contains a prompt of the session contains all of its prompts.
+    let unprompted =
+        if prompts_hidden && prompts.is_empty() { CallVerdict::Unseen } else { CallVerdict::Unprompted };
     if prompts.is_empty() {
-        return if needs { unprompted } else { CallVerdict::Fine };
+        return if needs_confirmation { unprompted } else { CallVerdict::Allowed };
     }
     let own = |prompt: &&mut Prompt| prompt.speaker == speaker;
-    let names = |prompt: &Prompt| match prompt.asks {
-        Asks::Leave { call: Some(named), .. } => call == Some(named),
-        Asks::Leave { tool: Some(named), .. } => {
+    let names = |prompt: &Prompt| match prompt.content {
+        PromptContent::Confirmation { call: Some(named), .. } => call == Some(named),
+        PromptContent::Confirmation { tool: Some(named), .. } => {
             tool == named || prompt.modified.as_ref().is_some_and(|modified| modified.tool == Some(tool))
         }
         _ => false,
     };
-    let unlinked = |prompt: &Prompt| matches!(prompt.asks, Asks::Leave { call: None, tool: None, .. });
+    let unlinked = |prompt: &Prompt| {
+        matches!(prompt.content, PromptContent::Confirmation { call: None, tool: None, .. })
+    };
     let linked = prompts
         .iter_mut()
         .rev()
         .filter(own)
-        .find(|prompt| names(prompt) && prompt.standing != Standing::Used);
+        .find(|prompt| names(prompt) && prompt.status != PromptStatus::Used);
     if let Some(prompt) = linked {
         prompt.followed = true;
-        let verdict = judge(prompt, stand, *wanted);
-        wanted.raise(prompt);
-        if matches!(verdict, CallVerdict::Fine | CallVerdict::Presumed(_) | CallVerdict::Changed(_)) {
-            prompt.standing = Standing::Used;
+        let verdict = judge(prompt, context, *details);
+        details.raise(prompt);
+        if matches!(verdict, CallVerdict::Allowed | CallVerdict::Presumed(_) | CallVerdict::Changed(_)) {
+            prompt.status = PromptStatus::Used;
         }
         return verdict;
     }
-    if !needs {
-        // The same once more, under another id and without its flags.
-        let shows = |prompt: &&mut Prompt| prompt.is_grave() && prompt.shows(*wanted);
+    if !needs_confirmation {
+        // The same action again, with another id and without its flags.
+        let shows = |prompt: &&mut Prompt| prompt.is_grave() && prompt.shows(*details);
         if let Some(prompt) = prompts.iter_mut().rev().filter(own).find(shows) {
             prompt.followed = true;
-            let verdict = judge(prompt, stand, *wanted);
-            wanted.raise(prompt);
+            let verdict = judge(prompt, context, *details);
+            details.raise(prompt);
             return verdict;
         }
         let newest = prompts.iter_mut().rev().filter(own).find(|prompt| unlinked(prompt));
         return match newest {
-            // Nothing at all happened since the rejection: this is what was rejected (A.8.5).
-            Some(prompt) if prompt.standing == Standing::Rejected && !prompt.followed => {
+            // No event since the rejection: this is the rejected action (A.8.5).
+            Some(prompt) if prompt.status == PromptStatus::Rejected && !prompt.followed => {
                 prompt.followed = true;
                 CallVerdict::Rejected
             }
             Some(prompt) => {
-                prompt.followed |= prompt.standing == Standing::Accepted;
-                CallVerdict::Fine
+                prompt.followed |= prompt.status == PromptStatus::Accepted;
+                CallVerdict::Allowed
             }
-            None => CallVerdict::Fine,
+            None => CallVerdict::Allowed,
         };
     }
     let mut worst = unprompted;
     for prompt in prompts.iter_mut().rev().filter(own) {
-        if !unlinked(prompt) || prompt.standing == Standing::Used {
+        if !unlinked(prompt) || prompt.status == PromptStatus::Used {
             continue;
         }
-        match judge(prompt, stand, *wanted) {
-            verdict @ (CallVerdict::Fine | CallVerdict::Presumed(_)) => {
-                prompt.standing = Standing::Used;
+        match judge(prompt, context, *details) {
+            verdict @ (CallVerdict::Allowed | CallVerdict::Presumed(_)) => {
+                prompt.status = PromptStatus::Used;
                 prompt.followed = true;
                 return verdict;
             }
             verdict if worst == unprompted => {
-                // What was done in its place is told of this call, and not once more at the end.
+                // The difference is reported for this call, not again at the end.
                 prompt.followed |= matches!(verdict, CallVerdict::Changed(_));
                 worst = verdict;
             }
@@ -353,53 +364,57 @@ pub(super) fn check_call(prompts: &mut [Prompt], stand: Stand, wanted: &mut Want
     worst
 }
 
-fn judge(prompt: &Prompt, stand: Stand, wanted: Wanted) -> CallVerdict {
-    match prompt.standing {
-        Standing::Accepted | Standing::Modified | Standing::Presumed | Standing::Answered => {
-            let presumed = prompt.standing == Standing::Presumed;
-            match (prompt.change(wanted), prompt.presumption(wanted).filter(|_| presumed)) {
+fn judge(prompt: &Prompt, context: EventContext, details: CallDetails) -> CallVerdict {
+    match prompt.status {
+        PromptStatus::Accepted | PromptStatus::Modified | PromptStatus::Presumed | PromptStatus::Answered => {
+            let presumed = prompt.status == PromptStatus::Presumed;
+            match (prompt.difference(details), prompt.presumption(details).filter(|_| presumed)) {
                 (Some(change), _) => CallVerdict::Changed(change),
                 (None, Some(_)) if !prompt.takes_accept() => CallVerdict::Unaccepted,
                 (None, Some(presumption)) => CallVerdict::Presumed(presumption),
-                (None, None) => CallVerdict::Fine,
+                (None, None) => CallVerdict::Allowed,
             }
         }
-        Standing::Unaccepted => CallVerdict::Unaccepted,
-        Standing::Used => CallVerdict::Unprompted,
-        Standing::Rejected => CallVerdict::Rejected,
-        Standing::TimedOut => CallVerdict::TimedOut,
-        Standing::Open if prompt.is_over(stand.moment, 0) => {
+        PromptStatus::Unaccepted => CallVerdict::Unaccepted,
+        PromptStatus::Used => CallVerdict::Unprompted,
+        PromptStatus::Rejected => CallVerdict::Rejected,
+        PromptStatus::TimedOut => CallVerdict::TimedOut,
+        PromptStatus::Open if prompt.is_over(context.moment, 0) => {
             if prompt.default_accepts() {
-                prompt.change(wanted).map_or(CallVerdict::Fine, CallVerdict::Changed)
+                prompt.difference(details).map_or(CallVerdict::Allowed, CallVerdict::Changed)
             } else {
                 CallVerdict::TimedOut
             }
         }
-        Standing::Open => CallVerdict::Open,
+        PromptStatus::Open => CallVerdict::Open,
     }
 }
 
-/// Takes a new prompt; answers whether there was room to follow it.
-pub(super) fn opened(
+/// Adds a prompt; returns whether it is tracked.
+pub(super) fn open_prompt(
     prompts: &mut Vec<Prompt>,
     speaker: &Speaker,
-    stand: Stand,
+    context: EventContext,
     kind: Kind,
     event: &Reading<'_>,
     findings: &mut Findings,
 ) -> bool {
-    let Stand { speaker: number, moment, seed, heard, .. } = stand;
+    let EventContext { speaker: number, moment, seed, event_number, .. } = context;
     let text = event.doc().text();
-    let asks = if kind == Kind::AwaitingConfirmation { leave(event, seed) } else { words(event, seed) };
+    let content = if kind == Kind::AwaitingConfirmation {
+        confirmation_content(event, seed)
+    } else {
+        clarification_content(event, seed)
+    };
     if !speaker.is_in("awaiting_input") {
         let message = || format!("the state is `{}`", or_idle(&speaker.state));
         findings.add(&rule::PROMPT_STATE, text, Some(event.node()), String::new, message);
     }
-    if let Asks::Leave { call, action, .. } = &asks {
+    if let PromptContent::Confirmation { call, action, .. } = &content {
         let again = prompts.iter().any(|prompt| {
-            let same = matches!(&prompt.asks, Asks::Leave { call: other, action: same, .. }
+            let same = matches!(&prompt.content, PromptContent::Confirmation { call: other, action: same, .. }
                 if (call.is_some() && call == other) || (call.is_none() && action == same));
-            prompt.standing == Standing::Open
+            prompt.status == PromptStatus::Open
                 && prompt.speaker == number
                 && same
                 && !prompt.is_over(moment, 0)
@@ -409,24 +424,24 @@ pub(super) fn opened(
             findings.add(&rule::PROMPT_REPEATED, text, event.get(Field::Action), || "action".into(), message);
         }
     }
-    let token = event.text(Field::ReplyToken).map_or(0, |token| sum(seed, token.as_bytes()));
+    let token = event.text(Field::ReplyToken).map_or(0, |token| hash_text(seed, token.as_bytes()));
     let seconds = event.int(Field::TimeoutSeconds).filter(|seconds| (1..=86_400).contains(seconds));
     let deadline = moment.zip(seconds).map(|(moment, seconds)| moment + seconds * 1_000_000);
-    let settled = |prompt: &Prompt| prompt.standing != Standing::Open;
-    let room = make_room(prompts, settled);
+    let settled = |prompt: &Prompt| prompt.status != PromptStatus::Open;
+    let room = evict_settled(prompts, settled);
     if room {
-        let standing = Standing::Open;
+        let status = PromptStatus::Open;
         prompts.push(Prompt {
             token,
-            heard,
+            opened_by: event_number,
             speaker: number,
-            asks,
+            content,
             deadline,
-            standing,
+            status,
             settled: None,
             followed: false,
-            refused_before: stand.refused,
-            went_to_call: false,
+            invalid_replies_before: context.invalid_replies,
+            announced_call: false,
             countdown: Countdown::new(moment, seconds),
             modified: None,
         });
@@ -434,17 +449,17 @@ pub(super) fn opened(
     room
 }
 
-fn leave(event: &Reading<'_>, seed: u64) -> Asks {
+fn confirmation_content(event: &Reading<'_>, seed: u64) -> PromptContent {
     let context = event.get(Field::ExtraContext);
-    let named = |name: &str| Some(sum(seed, context?.get(name)?.str()?.as_bytes()));
+    let named = |name: &str| Some(hash_text(seed, context?.get(name)?.str()?.as_bytes()));
     let allowed = event.get(Field::AllowedReplies);
     let allows = |decision: &str| allowed.is_none_or(|allowed| allowed.items().any(|item| item.is(decision)));
     let (irreversible, high) = gravity(event);
-    Asks::Leave {
+    PromptContent::Confirmation {
         call: named("tool_call_id"),
         tool: named("tool"),
         arguments: named("args_summary"),
-        action: event.text(Field::Action).map_or(0, |action| sum(seed, action.as_bytes())),
+        action: event.text(Field::Action).map_or(0, |action| hash_text(seed, action.as_bytes())),
         reversible: event.bool(Field::Irreversible) == Some(false)
             || event.is(Field::Reversibility, "reversible"),
         irreversible,
@@ -455,23 +470,23 @@ fn leave(event: &Reading<'_>, seed: u64) -> Asks {
     }
 }
 
-/// Whether an event says that its action cannot be undone, and that it has high risk.
+/// Whether an event declares that its action cannot be undone, and that it has high risk.
 pub(super) fn gravity(event: &Reading<'_>) -> (bool, bool) {
     let stakes = rule::stakes(event);
     (stakes.irreversible, event.is(Field::RiskLevel, "high") && stakes.risk == rule::Risk::High)
 }
 
-fn words(event: &Reading<'_>, seed: u64) -> Asks {
+fn clarification_content(event: &Reading<'_>, seed: u64) -> PromptContent {
     let kinds = event.get(Field::AcceptedResponseKinds);
     let choices = event.get(Field::Choices);
-    // Without kinds: a choice where there are choices, free text otherwise.
+    // Without kinds: a choice if there are choices, free text otherwise.
     let takes =
         |kind: &str, default: bool| kinds.map_or(default, |kinds| kinds.items().any(|item| item.is(kind)));
     let values = || {
         let choices = choices.into_iter().flat_map(|choices| choices.items());
-        choices.filter_map(|choice| Some(sum(seed, choice.get("value")?.str()?.as_bytes()))).collect()
+        choices.filter_map(|choice| Some(hash_text(seed, choice.get("value")?.str()?.as_bytes()))).collect()
     };
-    Asks::Words {
+    PromptContent::Clarification {
         freetext: takes("freetext", choices.is_none()),
         yes_no: takes("yes_no", false),
         numeric: takes("numeric", false),
@@ -479,22 +494,22 @@ fn words(event: &Reading<'_>, seed: u64) -> Asks {
     }
 }
 
-/// Something of a producer happened: whether the time of its prompts was told until now, or until they were settled.
-pub(super) fn count_down(
+/// Checks the countdowns of a producer's prompts at an event, until they are settled.
+pub(super) fn check_countdowns(
     prompts: &mut [Prompt],
-    stand: Stand,
+    context: EventContext,
     kind: Kind,
     event: &Reading<'_>,
     findings: &mut Findings,
 ) {
-    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == stand.speaker) {
-        let Some(moment) = prompt.settled.or(stand.moment) else { continue };
+    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == context.speaker) {
+        let Some(moment) = prompt.settled.or(context.moment) else { continue };
         if kind == Kind::ProgressUpdated && prompt.settled.is_none() {
             prompt.countdown.reported = prompt.countdown.reported.saturating_add(1);
         }
-        // Behind its time nothing is left to be told.
+        // After the deadline no countdown is needed.
         let until = prompt.deadline.map_or(moment, |deadline| moment.min(deadline));
-        if prompt.countdown.is_behind(until) {
+        if prompt.countdown.is_overdue(until) {
             let message = || "no countdown was sent while a prompt was open".to_owned();
             let text = event.doc().text();
             findings.add(&rule::PROMPT_COUNTDOWN, text, Some(event.node()), String::new, message);
@@ -505,51 +520,61 @@ pub(super) fn count_down(
     }
 }
 
-/// Whether a call that was made before is what an open prompt asks for.
-pub(super) fn is_asked_for(prompts: &[Prompt], stand: Stand, made: u64, id: Option<u64>, tool: u64) -> bool {
+/// Whether an open prompt requests a call that was made before it.
+pub(super) fn is_requested(
+    prompts: &[Prompt],
+    context: EventContext,
+    invoked_by: u64,
+    id: Option<u64>,
+    tool: u64,
+) -> bool {
     prompts.iter().any(|prompt| {
-        let names = match prompt.asks {
-            Asks::Leave { call: Some(named), .. } => id == Some(named),
-            Asks::Leave { tool: Some(named), .. } => tool == named,
+        let names = match prompt.content {
+            PromptContent::Confirmation { call: Some(named), .. } => id == Some(named),
+            PromptContent::Confirmation { tool: Some(named), .. } => tool == named,
             _ => false,
         };
         names
-            && prompt.speaker == stand.speaker
-            && prompt.heard > made
-            && prompt.standing == Standing::Open
-            && !prompt.is_over(stand.moment, 0)
+            && prompt.speaker == context.speaker
+            && prompt.opened_by > invoked_by
+            && prompt.status == PromptStatus::Open
+            && !prompt.is_over(context.moment, 0)
     })
 }
 
-/// The producer leaves `awaiting_input`: its prompts without a recorded reply are settled. That a person who is not
-/// recorded accepted is presumed, unless the time was up or what is recorded speaks against it.
-pub(super) fn left(prompts: &mut [Prompt], stand: Stand, to_call: bool) {
-    let Stand { speaker: number, moment, refused, .. } = stand;
+/// Settles a producer's prompts without a recorded reply when it leaves `awaiting_input`. An unrecorded acceptance is
+/// presumed, unless the prompt timed out or the recording contradicts it.
+pub(super) fn leave_prompts(prompts: &mut [Prompt], context: EventContext, to_call: bool) {
+    let EventContext { speaker: number, moment, invalid_replies, .. } = context;
     for prompt in
-        prompts.iter_mut().filter(|prompt| prompt.speaker == number && prompt.standing == Standing::Open)
+        prompts.iter_mut().filter(|prompt| prompt.speaker == number && prompt.status == PromptStatus::Open)
     {
         let over = prompt.is_over(moment, 0);
-        prompt.standing = match prompt.asks {
-            Asks::Leave { .. } if over && !prompt.default_accepts() => Standing::TimedOut,
-            Asks::Leave { .. } if !over && refused > prompt.refused_before => Standing::Unaccepted,
-            _ => Standing::Presumed,
+        prompt.status = match prompt.content {
+            PromptContent::Confirmation { .. } if over && !prompt.default_accepts() => PromptStatus::TimedOut,
+            PromptContent::Confirmation { .. }
+                if !over && invalid_replies > prompt.invalid_replies_before =>
+            {
+                PromptStatus::Unaccepted
+            }
+            _ => PromptStatus::Presumed,
         };
-        prompt.went_to_call = to_call;
+        prompt.announced_call = to_call;
         prompt.followed = true;
         prompt.settled = moment;
     }
 }
 
-/// Something of this producer happened: rejections and timeouts have been followed.
-pub(super) fn follow(prompts: &mut [Prompt], stand: Stand) {
-    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == stand.speaker) {
-        let over = prompt.standing == Standing::Open && prompt.is_over(stand.moment, 0);
-        prompt.followed |= over || prompt.standing == Standing::Rejected;
+/// Marks rejections and timeouts of a producer as followed by an event.
+pub(super) fn mark_followed(prompts: &mut [Prompt], context: EventContext) {
+    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == context.speaker) {
+        let over = prompt.status == PromptStatus::Open && prompt.is_over(context.moment, 0);
+        prompt.followed |= over || prompt.status == PromptStatus::Rejected;
     }
 }
 
-/// At the end of a session.
-pub(super) fn ended(
+/// Checks the prompts at the end of a session.
+pub(super) fn check_end(
     prompts: &[Prompt],
     speakers: &[Speaker],
     completed: bool,
@@ -565,21 +590,23 @@ pub(super) fn ended(
         findings.add(rule, text, Some(event.node()), String::new, || message.to_owned());
     };
     for prompt in prompts {
-        match prompt.standing {
-            Standing::Open if !prompt.is_over(moment, 0) => {
+        match prompt.status {
+            PromptStatus::Open if !prompt.is_over(moment, 0) => {
                 add(&rule::PROMPT_OPEN, "a prompt has no answer and its timeout has not passed");
             }
-            Standing::Open if !prompt.followed && matches!(prompt.asks, Asks::Leave { .. }) => {
+            PromptStatus::Open
+                if !prompt.followed && matches!(prompt.content, PromptContent::Confirmation { .. }) =>
+            {
                 if prompt.default_accepts() {
                     add(&rule::PROMPT_NOT_DONE, "the default of a prompt is `accept` but no tool was called");
                 } else {
                     add(&rule::PROMPT_NO_FOLLOW_UP, "no event reports that a prompt timed out");
                 }
             }
-            Standing::Rejected if !prompt.followed => {
+            PromptStatus::Rejected if !prompt.followed => {
                 add(&rule::PROMPT_NO_FOLLOW_UP, "no event reports that the action was rejected");
             }
-            Standing::Accepted if !prompt.followed => {
+            PromptStatus::Accepted if !prompt.followed => {
                 add(&rule::PROMPT_NOT_DONE, "an action was accepted but no tool was called");
             }
             _ => {}
@@ -590,15 +617,19 @@ pub(super) fn ended(
     }
 }
 
-/// Whether a response is of a kind that the question takes.
-pub(super) fn takes(asks: &Asks, response: crate::json::Node<'_>, seed: u64) -> Result<(), String> {
-    let Asks::Words { freetext, yes_no, numeric, choices } = asks else {
+/// Checks whether the question accepts the kind of a response.
+pub(super) fn check_response(
+    content: &PromptContent,
+    response: crate::json::Node<'_>,
+    seed: u64,
+) -> Result<(), String> {
+    let PromptContent::Clarification { freetext, yes_no, numeric, choices } = content else {
         return Err("a clarification reply was sent to a confirmation prompt".into());
     };
     let fits = match response.str() {
         Some(text) => {
             let chosen =
-                || choices.as_ref().is_some_and(|values| values.contains(&sum(seed, text.as_bytes())));
+                || choices.as_ref().is_some_and(|values| values.contains(&hash_text(seed, text.as_bytes())));
             *freetext || chosen()
         }
         None if response.bool().is_some() => *yes_no,

@@ -1,14 +1,14 @@
-//! Checks replies against the prompts that they answer, and applies them.
+//! Checks replies against their prompts and applies them.
 
-use super::prompts::{Asks, Modified, Prompt, Standing, takes};
+use super::prompts::{Modified, Prompt, PromptContent, PromptStatus, check_response};
 use crate::field::Field;
 use crate::lex::time::Moment;
 use crate::reading::Reading;
 use crate::rule::{self, Findings, quote};
 use crate::table::MessageKind;
 
-/// Applies a reply to its prompt; answers whether it counts.
-pub(super) fn answer(
+/// Applies a reply to its prompt; returns whether it is valid.
+pub(super) fn apply_reply(
     prompt: &mut Prompt,
     kind: MessageKind,
     reply: &Reading<'_>,
@@ -24,15 +24,18 @@ pub(super) fn answer(
         false
     };
     let earlier = matches!((prompt.settled, moment), (Some(settled), Some(moment)) if moment <= settled);
-    match prompt.standing {
-        Standing::Open => {}
-        // It was sent before the producer went on and only written down behind that.
-        Standing::Presumed | Standing::TimedOut | Standing::Unaccepted if earlier => {}
-        // That the producer had leave was only presumed; what is recorded says that it had none.
-        Standing::Presumed if reply.node().get("decision").is_some_and(|decision| decision.is("reject")) => {}
-        Standing::Presumed if !prompt.went_to_call && matches!(prompt.asks, Asks::Leave { .. }) => {
-            // The producer had turned away from the action, and this reply is all that is known to allow it.
-            prompt.standing = Standing::Unaccepted;
+    match prompt.status {
+        PromptStatus::Open => {}
+        // It was sent before the producer continued, but recorded later.
+        PromptStatus::Presumed | PromptStatus::TimedOut | PromptStatus::Unaccepted if earlier => {}
+        // The acceptance was only presumed; the recorded rejection overrides it.
+        PromptStatus::Presumed
+            if reply.node().get("decision").is_some_and(|decision| decision.is("reject")) => {}
+        PromptStatus::Presumed
+            if !prompt.announced_call && matches!(prompt.content, PromptContent::Confirmation { .. }) =>
+        {
+            // The producer had withdrawn the prompt, so this late reply does not allow the action.
+            prompt.status = PromptStatus::Unaccepted;
             return refuse(&rule::REPLY_LATE, "the prompt was withdrawn".into());
         }
         _ => return refuse(&rule::REPLY_LATE, "the prompt is settled".into()),
@@ -40,9 +43,9 @@ pub(super) fn answer(
     if matches!((prompt.deadline, moment), (Some(deadline), Some(moment)) if moment > deadline) {
         return refuse(&rule::REPLY_LATE, "the prompt timed out".into());
     }
-    let standing = match kind {
+    let status = match kind {
         MessageKind::ConfirmationReply => {
-            let Asks::Leave { accept, reject, .. } = prompt.asks else {
+            let PromptContent::Confirmation { accept, reject, .. } = prompt.content else {
                 return refuse(
                     &rule::REPLY_INVALID,
                     "a confirmation reply was sent to a clarification prompt".into(),
@@ -54,25 +57,28 @@ pub(super) fn answer(
                     Some(action) => {
                         refuse(&rule::REPLY_MODIFIED, "accepted with changes".into());
                         prompt.modified = Some(Modified::of(action, seed));
-                        Standing::Modified
+                        PromptStatus::Modified
                     }
-                    None => Standing::Accepted,
+                    None => PromptStatus::Accepted,
                 },
-                "reject" if reject => Standing::Rejected,
+                "reject" if reject => PromptStatus::Rejected,
                 other => {
                     let message = format!("`{}` is not an allowed reply", quote(other));
                     return refuse(&rule::REPLY_INVALID, message);
                 }
             }
         }
-        _ => match reply.node().get("response").map(|response| takes(&prompt.asks, response, seed)) {
-            Some(Ok(())) => Standing::Answered,
-            Some(Err(message)) => return refuse(&rule::REPLY_INVALID, message),
-            None => return false,
-        },
+        _ => {
+            match reply.node().get("response").map(|response| check_response(&prompt.content, response, seed))
+            {
+                Some(Ok(())) => PromptStatus::Answered,
+                Some(Err(message)) => return refuse(&rule::REPLY_INVALID, message),
+                None => return false,
+            }
+        }
     };
-    let open = prompt.standing == Standing::Open;
-    prompt.standing = standing;
+    let open = prompt.status == PromptStatus::Open;
+    prompt.status = status;
     if open {
         prompt.settled = moment;
         prompt.followed = false;

@@ -1,4 +1,4 @@
-//! States of a session: the chain of each producer, and the states that other events imply.
+//! Checks states of a session: the chain of each producer, and the states that other events imply.
 
 use super::call::Call;
 use crate::field::Field;
@@ -21,11 +21,11 @@ pub(super) struct Speaker {
     /// Whether it ever announced a state.
     pub(super) announced: bool,
     pub(super) state: String,
-    /// What its events since the last `state.changed` imply.
+    /// States implied by its events since the last `state.changed`.
     pub(super) implied: u8,
     /// Whether a call ended since the last `state.changed`.
     pub(super) call_ended: bool,
-    /// Whether it asked for a handoff and announced no other state since.
+    /// Whether it requested a handoff and announced no other state since.
     pub(super) handing_off: bool,
 }
 
@@ -46,7 +46,7 @@ impl Speaker {
         self.implied & bit != 0
     }
 
-    /// What an event that is no `state.changed` implies.
+    /// Adds the states that an event other than `state.changed` implies.
     pub(super) fn imply(&mut self, kind: Kind) {
         self.implied |= match kind {
             Kind::ToolInvoked => CALLING,
@@ -59,7 +59,7 @@ impl Speaker {
     }
 }
 
-/// What a `state.changed` says.
+/// The effect of a `state.changed` on prompts and calls.
 pub(super) struct StateEffect {
     /// Whether it leaves `awaiting_input`.
     pub(super) leaves_prompt: bool,
@@ -67,7 +67,7 @@ pub(super) struct StateEffect {
     pub(super) to_call: bool,
 }
 
-pub(super) fn changed(
+pub(super) fn change_state(
     speaker: &mut Speaker,
     number: usize,
     calls: &mut [Call],
@@ -102,9 +102,9 @@ pub(super) fn changed(
         }
     }
     let leaves_prompt = from == "awaiting_input" && to != "awaiting_input";
-    // Back to work of one's own, with calls open and none ended: the outcome of the call is told too late.
-    let behind_tools = matches!(to.as_ref(), "thinking" | "deciding" | "writing_output" | "idle");
-    if behind_tools && from != "awaiting_input" && !speaker.call_ended {
+    // The producer leaves its tools while calls are open and none has ended: their completion will be late.
+    let after_tools = matches!(to.as_ref(), "thinking" | "deciding" | "writing_output" | "idle");
+    if after_tools && from != "awaiting_input" && !speaker.call_ended {
         for call in calls.iter_mut().filter(|call| !call.done && call.speaker == number) {
             call.late = true;
         }
@@ -123,10 +123,10 @@ pub(super) fn changed(
     StateEffect { leaves_prompt, to_call: to == "calling_tool" }
 }
 
-pub(super) fn handoff(speaker: &mut Speaker, event: &Reading<'_>, findings: &mut Findings) {
+pub(super) fn request_handoff(speaker: &mut Speaker, event: &Reading<'_>, findings: &mut Findings) {
     if !speaker.is_in("handing_off") {
         let message = || format!("the state is `{}`", or_idle(&speaker.state));
-        unannounced(&rule::STATE_HANDOFF, event.node(), event, message, findings);
+        add_finding(&rule::STATE_HANDOFF, event.node(), event, message, findings);
     }
     speaker.handing_off = true;
 }
@@ -135,7 +135,7 @@ pub(super) fn or_idle(state: &str) -> &str {
     if state.is_empty() { "idle" } else { state }
 }
 
-pub(super) fn unannounced(
+pub(super) fn add_finding(
     rule: &'static rule::Rule,
     node: Node<'_>,
     event: &Reading<'_>,

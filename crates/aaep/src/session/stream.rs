@@ -1,35 +1,35 @@
-//! Output of a session: consecutive pieces, and one last piece.
+//! Checks output of a session: consecutive chunks, and one last chunk.
 
-use super::stand::{Stand, make_room};
+use super::event_context::{EventContext, evict_settled};
 use super::states::{Speaker, or_idle};
 use crate::field::Field;
-use crate::hash::sum;
+use crate::hash::hash_text;
 use crate::reading::Reading;
 use crate::rule::{self, Findings};
 
 /// One output of a session.
 pub(super) struct Output {
-    /// Sum of `output_id`; 0 for the output of the session as a whole.
+    /// Hash of `output_id`; 0 for output without an id.
     id: u64,
-    /// Where the next piece begins: in characters, and in UTF-16 units.
+    /// Position of the next chunk, in characters and in UTF-16 units.
     points: i64,
     units: i64,
     last: i64,
-    /// The number of the event that began it.
-    pub(super) heard: u64,
+    /// The number of the event that opened it.
+    pub(super) opened_by: u64,
     pub(super) done: bool,
 }
 
-/// Answers whether there was room to follow the output.
-pub(super) fn piece(
+/// Checks a chunk; returns whether its output is tracked.
+pub(super) fn add_chunk(
     outputs: &mut Vec<Output>,
     speaker: &Speaker,
-    stand: Stand,
+    context: EventContext,
     event: &Reading<'_>,
     findings: &mut Findings,
 ) -> bool {
     let text = event.doc().text();
-    let id = event.text(Field::OutputId).map_or(0, |id| sum(stand.seed, id.as_bytes()));
+    let id = event.text(Field::OutputId).map_or(0, |id| hash_text(context.seed, id.as_bytes()));
     let complete = event.bool(Field::Complete) == Some(true);
     let at = match outputs.iter().rposition(|output| output.id == id) {
         Some(at) => at,
@@ -38,10 +38,17 @@ pub(super) fn piece(
                 let message = || format!("the state is `{}`", or_idle(&speaker.state));
                 findings.add(&rule::STATE_OUTPUT, text, Some(event.node()), String::new, message);
             }
-            if !make_room(outputs, |output| output.done) {
+            if !evict_settled(outputs, |output| output.done) {
                 return false;
             }
-            outputs.push(Output { id, points: 0, units: 0, last: 0, heard: stand.heard, done: false });
+            outputs.push(Output {
+                id,
+                points: 0,
+                units: 0,
+                last: 0,
+                opened_by: context.event_number,
+                done: false,
+            });
             outputs.len() - 1
         }
     };
@@ -83,8 +90,8 @@ pub(super) fn piece(
     true
 }
 
-/// At the end of a session: outputs without a last piece, whatever the ending.
-pub(super) fn ended(outputs: &[Output], event: &Reading<'_>, findings: &mut Findings) {
+/// Reports outputs without a last chunk at the end of a session.
+pub(super) fn check_end(outputs: &[Output], event: &Reading<'_>, findings: &mut Findings) {
     let open = outputs.iter().filter(|output| !output.done).count();
     if open > 0 {
         let message =

@@ -1,31 +1,31 @@
-//! Tool calls of a session: each invoked once and completed once, under one name, after its prompt if it needs one.
+//! Checks tool calls of a session: each is invoked once and completed once, with one name, after its prompt if needed.
 
 use super::call::Call;
-use super::prompts::{self, CallVerdict, Change, Presumption, Prompt, Wanted};
-use super::stand::{Stand, make_room};
+use super::event_context::{EventContext, evict_settled};
+use super::prompts::{self, CallDetails, CallDifference, CallVerdict, Presumption, Prompt};
 use super::states::Speaker;
 use crate::field::Field;
-use crate::hash::sum;
+use crate::hash::hash_text;
 use crate::reading::Reading;
 use crate::rule::{self, Findings, quote};
 
-fn sums(event: &Reading<'_>, seed: u64) -> (Option<u64>, u64) {
-    let id = event.text(Field::ToolCallId).map(|id| sum(seed, id.as_bytes()));
-    let tool = event.text(Field::Tool).map_or(0, |tool| sum(seed, tool.as_bytes()));
+fn hashes(event: &Reading<'_>, seed: u64) -> (Option<u64>, u64) {
+    let id = event.text(Field::ToolCallId).map(|id| hash_text(seed, id.as_bytes()));
+    let tool = event.text(Field::Tool).map_or(0, |tool| hash_text(seed, tool.as_bytes()));
     (id, tool)
 }
 
-/// Follows a call. Returns whether there was room for it, and why it passed when its prompt has no reply.
-pub(super) fn invoked(
+/// Checks a call. Returns whether it is tracked, and the presumption by which it passed without a recorded reply.
+pub(super) fn invoke_call(
     calls: &mut Vec<Call>,
     prompts: &mut [Prompt],
     speaker: &Speaker,
-    stand: Stand,
+    context: EventContext,
     event: &Reading<'_>,
     findings: &mut Findings,
 ) -> (bool, Option<Presumption>) {
     let text = event.doc().text();
-    let (id, tool) = sums(event, stand.seed);
+    let (id, tool) = hashes(event, context.seed);
     if id.is_some() && calls.iter().any(|call| call.id == id) {
         let node = event.get(Field::ToolCallId);
         let message = || format!("`{}` was used before", node.map_or("", |node| quote_raw(node.raw())));
@@ -36,15 +36,16 @@ pub(super) fn invoked(
         findings.add(&rule::HANDOFF_WORK, text, Some(event.node()), String::new, message);
     }
     let (irreversible, high) = prompts::gravity(event);
-    let arguments = event.text(Field::ArgsSummary).map(|arguments| sum(stand.seed, arguments.as_bytes()));
-    let mut wanted = Wanted { call: id, tool, arguments, irreversible, high };
-    let verdict = prompts::check_call(prompts, stand, &mut wanted);
-    let Wanted { irreversible, high, .. } = wanted;
+    let arguments =
+        event.text(Field::ArgsSummary).map(|arguments| hash_text(context.seed, arguments.as_bytes()));
+    let mut details = CallDetails { call: id, tool, arguments, irreversible, high };
+    let verdict = prompts::check_call(prompts, context, &mut details);
+    let CallDetails { irreversible, high, .. } = details;
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
     let node = Some(event.node());
     let changed;
     let breach = match verdict {
-        CallVerdict::Fine | CallVerdict::Presumed(_) => None,
+        CallVerdict::Allowed | CallVerdict::Presumed(_) => None,
         CallVerdict::Unprompted if irreversible => {
             Some((&rule::TOOL_UNCONFIRMED, "cannot be undone and has no accepted prompt of its own"))
         }
@@ -81,19 +82,18 @@ pub(super) fn invoked(
     if let Some((rule, what)) = breach {
         findings.add(rule, text, node, String::new, || format!("`{}` {what}", name()));
     }
-    let room = make_room(calls, |call| call.done);
+    let room = evict_settled(calls, |call| call.done);
     if room {
         let announced = speaker.is_in("calling_tool");
-        let Stand { speaker, heard, .. } = stand;
-        calls.push(Call { id, tool, heard, speaker, done: false, late: false, announced });
+        let EventContext { speaker, event_number, .. } = context;
+        calls.push(Call { id, tool, opened_by: event_number, speaker, done: false, late: false, announced });
     }
     let presumption = if let CallVerdict::Presumed(presumption) = verdict { Some(presumption) } else { None };
     (room, presumption)
 }
 
-/// A call of a producer that is not followed, because the session has more of them than are: that a prompt of its own was
-/// accepted is not known, and not presumed.
-pub(super) fn unfollowed(event: &Reading<'_>, findings: &mut Findings) {
+/// Checks a call of a producer beyond the limit of tracked ones: its prompt is unknown, and no acceptance is presumed.
+pub(super) fn check_untracked_call(event: &Reading<'_>, findings: &mut Findings) {
     let (rule, what) = match prompts::gravity(event) {
         (true, _) => (&rule::TOOL_UNCONFIRMED, "cannot be undone"),
         (false, true) => (&rule::TOOL_HIGH_RISK, "has high risk"),
@@ -104,12 +104,12 @@ pub(super) fn unfollowed(event: &Reading<'_>, findings: &mut Findings) {
     findings.add(rule, event.doc().text(), Some(event.node()), String::new, message);
 }
 
-impl Change {
+impl CallDifference {
     fn description(self) -> &'static str {
         match self {
-            Change::Action => "its prompt was for another action",
-            Change::Arguments => "its `args_summary` differs from the one in its prompt",
-            Change::Unmodified => {
+            CallDifference::Action => "its prompt was for another action",
+            CallDifference::Arguments => "its `args_summary` differs from the one in its prompt",
+            CallDifference::Unmodified => {
                 "its prompt was accepted with a changed action, which the call does not show"
             }
         }
@@ -120,16 +120,16 @@ fn quote_raw(raw: &str) -> &str {
     raw.get(..crate::limits::QUOTE_BYTES_MAX).unwrap_or(raw)
 }
 
-pub(super) fn completed(
+pub(super) fn complete_call(
     calls: &mut [Call],
     prompts: &[Prompt],
     speaker: &mut Speaker,
-    stand: Stand,
+    context: EventContext,
     event: &Reading<'_>,
     findings: &mut Findings,
 ) {
     let text = event.doc().text();
-    let (id, tool) = sums(event, stand.seed);
+    let (id, tool) = hashes(event, context.seed);
     speaker.call_ended = true;
     let open = |call: &&mut Call| !call.done;
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
@@ -176,7 +176,7 @@ pub(super) fn completed(
     call.done = true;
     if !prompts.is_empty()
         && event.is(Field::Status, "success")
-        && prompts::is_asked_for(prompts, stand, call.heard, call.id, call.tool)
+        && prompts::is_requested(prompts, context, call.opened_by, call.id, call.tool)
     {
         breach(&rule::PROMPT_IMPLIED, "was done while its prompt is open");
     }
@@ -188,8 +188,8 @@ pub(super) fn completed(
     }
 }
 
-/// At the end of a session: calls that are open.
-pub(super) fn ended(calls: &[Call], completed: bool, event: &Reading<'_>, findings: &mut Findings) {
+/// Reports open calls at the end of a session.
+pub(super) fn check_end(calls: &[Call], completed: bool, event: &Reading<'_>, findings: &mut Findings) {
     let open = calls.iter().filter(|call| !call.done).count();
     if open > 0 {
         let rule = if completed { &rule::TOOL_OPEN } else { &rule::TOOL_OPEN_BROKEN_OFF };

@@ -9,7 +9,7 @@ use super::stream::Output;
 /// One session while it is open.
 #[derive(Default)]
 pub(super) struct Track {
-    /// As it is written; for sentences.
+    /// The session id, for messages.
     pub(super) id: Box<str>,
     pub(super) last: Option<Step>,
     pub(super) started: bool,
@@ -19,9 +19,9 @@ pub(super) struct Track {
     pub(super) calls: Vec<Call>,
     pub(super) prompts: Vec<Prompt>,
     pub(super) outputs: Vec<Output>,
-    /// When it was last heard of, by count of events.
-    pub(super) heard: u64,
-    /// Where its last event stood, and that event's id.
+    /// The number of its last event.
+    pub(super) last_event: u64,
+    /// The line and the id of its last event.
     pub(super) line: usize,
     pub(super) event_id: String,
     pub(super) overflowed: bool,
@@ -34,6 +34,6 @@ pub(super) enum Numbering {
     Unknown,
     Without,
     At(i64),
-    /// Both were seen; it was said.
+    /// Some events have numbers and some do not; it is reported.
     Mixed,
 }

@@ -1,41 +1,42 @@
-//! What a [`super::Checker`] follows of one session, for who shows it. Read only; nothing is copied, nothing judged.
+//! A read-only view of the state that a [`super::Checker`] keeps of one session, for display.
 //!
-//! A part (a call, a prompt, an output) is known by the event that opened it: [`View::heard`] right behind that event.
+//! A part (a call, a prompt, an output) is identified by the number of the event that opened it, which is
+//! [`SessionView::last_event`] directly after that event.
 
-use super::prompts::Standing;
+use super::prompts::PromptStatus;
 use super::track::Track;
 
-/// One session that is being followed.
+/// A view of one open session.
 #[derive(Clone, Copy)]
-pub struct View<'c> {
+pub struct SessionView<'c> {
     pub(super) track: &'c Track,
 }
 
-impl View<'_> {
-    /// The number of the event of this session that was heard last, counted over all sessions from 1. An event that
-    /// was not followed (it came twice, or behind the ending) has no number.
-    pub fn heard(&self) -> u64 {
-        self.track.heard
+impl SessionView<'_> {
+    /// The number of the last event of this session, counted over all sessions from 1. Untracked events (duplicates, or
+    /// events after the ending) have no number.
+    pub fn last_event(&self) -> u64 {
+        self.track.last_event
     }
 
-    /// Whether the call that this event opened is open; `None` when the event opened none.
-    pub fn call(&self, heard: u64) -> Option<bool> {
+    /// Whether the call that this event opened is open; `None` if the event opened none.
+    pub fn call(&self, event_number: u64) -> Option<bool> {
         let calls = &self.track.calls;
-        let at = calls.binary_search_by_key(&heard, |call| call.heard).ok()?;
+        let at = calls.binary_search_by_key(&event_number, |call| call.opened_by).ok()?;
         Some(!calls[at].done)
     }
 
-    /// What became of the prompt that this event opened.
-    pub fn prompt(&self, heard: u64) -> Option<Standing> {
+    /// The status of the prompt that this event opened.
+    pub fn prompt(&self, event_number: u64) -> Option<PromptStatus> {
         let prompts = &self.track.prompts;
-        let at = prompts.binary_search_by_key(&heard, |prompt| prompt.heard).ok()?;
-        Some(prompts[at].standing)
+        let at = prompts.binary_search_by_key(&event_number, |prompt| prompt.opened_by).ok()?;
+        Some(prompts[at].status)
     }
 
-    /// Whether the output that this event began is waiting for its last piece.
-    pub fn output(&self, heard: u64) -> Option<bool> {
+    /// Whether the output that this event opened still lacks its last chunk.
+    pub fn output(&self, event_number: u64) -> Option<bool> {
         let outputs = &self.track.outputs;
-        let at = outputs.binary_search_by_key(&heard, |output| output.heard).ok()?;
+        let at = outputs.binary_search_by_key(&event_number, |output| output.opened_by).ok()?;
         Some(!outputs[at].done)
     }
 }

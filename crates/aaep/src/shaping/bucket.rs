@@ -1,32 +1,31 @@
-//! A token bucket that refills smoothly: in no second more than was agreed, wherever the second begins. Knows
-//! numbers only; the clock is the caller's.
+//! A token bucket that refills smoothly: no window of one second exceeds the agreed rate. It must not read a
+//! clock.
 
 use crate::limits;
 
-/// One event, in thousandths: so a bucket of `rate` gains `rate` of them each millisecond, without rounding.
+/// The cost of one event in thousandths, so that a bucket gains `rate` units per millisecond without rounding.
 const EVENT: i64 = 1_000;
 
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
-    /// What may go now; negative when more went than was there.
+    /// Available units; negative after an overdraft.
     level: i64,
     most: i64,
-    /// Events in a second; thousandths in a millisecond.
+    /// Events per second, which equals thousandths per millisecond.
     refill: i64,
     at: u64,
 }
 
 impl Bucket {
-    /// A bucket that lets `rate` events out in any second. A twentieth of them may go at once, because callers look
-    /// at it only so often; what may go at once is taken off the refill, so that a second that begins with it has no
-    /// more either.
+    /// A bucket for `rate` events in any second. A twentieth of them may form a burst, because callers poll. The burst
+    /// is subtracted from the refill, so that a second that starts with a burst does not exceed the rate.
     pub(super) fn new(rate: u32) -> Self {
         let rate = i64::from(rate.max(1));
         let burst = (rate / 20).max(1);
         Bucket { level: burst * EVENT, most: burst * EVENT, refill: rate - burst + 1, at: 0 }
     }
 
-    /// A bucket that lets as many go at once as in a second: for what comes seldom.
+    /// A bucket whose burst is the rate of a whole second, for rare events.
     pub(super) fn bursting(rate: u32) -> Self {
         let rate = i64::from(rate.max(1));
         Bucket { level: rate * EVENT, most: rate * EVENT, refill: rate, at: 0 }
@@ -38,13 +37,13 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Whether an event may go.
+    /// Whether an event may be sent.
     pub(super) fn has(&mut self, now: u64) -> bool {
         self.fill(now);
         self.level >= EVENT
     }
 
-    /// Takes one if there is one.
+    /// Takes one event's units if available.
     pub(super) fn take(&mut self, now: u64) -> bool {
         let has = self.has(now);
         if has {
@@ -53,21 +52,21 @@ impl Bucket {
         has
     }
 
-    /// Takes one whether there is one or not. What is owed is waited for, up to a limit.
-    pub(super) fn owe(&mut self, now: u64) {
+    /// Takes one event's units even if unavailable. The debt delays later events, up to a limit.
+    pub(super) fn overdraw(&mut self, now: u64) {
         self.fill(now);
         let seconds = i64::try_from(limits::SHAPED_DEBT_SECONDS_MAX).unwrap_or(i64::MAX);
         self.level = (self.level - EVENT).max(-self.refill.saturating_mul(EVENT).saturating_mul(seconds));
     }
 
-    /// When an event may go.
+    /// When the next event may be sent.
     pub(super) fn next(&self) -> u64 {
         let missing = (EVENT - self.level).max(0);
         let wait = missing.div_euclid(self.refill) + i64::from(missing.rem_euclid(self.refill) > 0);
         self.at.saturating_add(u64::try_from(wait).unwrap_or(0))
     }
 
-    /// The same with another rate: what is owed stays owed.
+    /// The same bucket with another rate; the debt remains.
     pub(super) fn changed(&self, rate: u32) -> Self {
         let fresh = Bucket::new(rate);
         Bucket { level: self.level.min(fresh.most), at: self.at, ..fresh }
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greedy_caller_gets_the_rate_and_no_more() {
+    fn a_greedy_caller_gets_exactly_the_rate() {
         for rate in [1_u32, 2, 3, 7, 10, 60, 999, 1_000, 5_000] {
             let mut bucket = Bucket::new(rate);
             let mut times = Vec::new();
@@ -100,9 +99,9 @@ mod tests {
     }
 
     proptest! {
-        /// no second holds more, wherever it begins and whenever the caller looks.
+        /// no second exceeds the rate, wherever it begins and whenever the caller polls.
         #[test]
-        fn no_second_holds_more_than_the_rate(
+        fn no_second_exceeds_the_rate(
             rate in 1_u32..200,
             steps in prop::collection::vec((0_u64..1_500, 1_usize..40), 1..200),
         ) {
@@ -121,7 +120,7 @@ mod tests {
         fn next_returns_the_earliest_time(rate in 1_u32..3_000, taken in 1_u32..60, owed in 0_u32..9) {
             let mut bucket = Bucket::new(rate);
             (0..taken).for_each(|_| { bucket.take(0); });
-            (0..owed).for_each(|_| bucket.owe(0));
+            (0..owed).for_each(|_| bucket.overdraw(0));
             let next = bucket.next();
             prop_assert!(bucket.clone().has(next));
             prop_assert!(next == 0 || !bucket.has(next - 1));

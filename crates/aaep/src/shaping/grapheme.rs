@@ -1,17 +1,17 @@
-//! Grapheme clusters (UAX #29): where text can be cut without cutting through a character. It must not know words or
-//! events. See [`between_characters`], [`characters_up_to`] and [`may_grow`].
+//! Grapheme clusters (UAX #29): where text can be cut without splitting a character. It must not know words or events.
+//! See [`between_characters`], [`characters_up_to`] and [`may_grow`].
 
 use unicode_segmentation::GraphemeCursor;
 
 use super::punctuation::{is_closing, is_pause, is_terminal};
 
-/// Whether a grapheme cluster ends at this place.
+/// Whether a grapheme cluster ends at this offset.
 pub(super) fn between_characters(text: &str, at: usize) -> bool {
     // The cursor has the whole text, so it needs no more context.
     GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(false)
 }
 
-/// The last place up to `most` bytes that cuts no grapheme cluster.
+/// The last offset up to `most` bytes that splits no grapheme cluster.
 pub(super) fn characters_up_to(text: &str, most: usize) -> usize {
     if text.len() <= most {
         return text.len();
@@ -22,12 +22,12 @@ pub(super) fn characters_up_to(text: &str, most: usize) -> usize {
     }
     match cursor.prev_boundary(text, 0) {
         Ok(Some(at)) if at > 0 => at,
-        // A cluster longer than `most`: a base and marks without end. It is cut between two marks.
+        // A cluster longer than `most`, such as a base with many marks, is cut between two marks.
         _ => text.floor_char_boundary(most).max(text.chars().next().map_or(0, char::len_utf8)),
     }
 }
 
-/// Where the last grapheme cluster begins.
+/// The offset of the last grapheme cluster.
 pub(super) fn last_character(text: &str) -> usize {
     let mut cursor = GraphemeCursor::new(text.len(), text.len(), true);
     cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0)
@@ -42,7 +42,7 @@ pub(super) fn may_grow(text: &str) -> bool {
     last.chars().next().is_some_and(|base| !(base.is_alphanumeric() || is_settled(base)))
 }
 
-/// Whether no mark that makes sense can follow this character.
+/// Whether no meaningful combining mark can follow this character.
 pub(super) fn is_settled(last: char) -> bool {
     (last.is_whitespace() && last != '\r')
         || (last.is_ascii_punctuation() && last != '#' && last != '*')
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_are_not_cut() {
+    fn clusters_are_not_split() {
         let text = "e\u{301}👩\u{200D}💻🇳🇬x";
         let places: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
         let between: Vec<usize> = places.into_iter().filter(|at| between_characters(text, *at)).collect();

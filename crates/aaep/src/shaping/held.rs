@@ -1,71 +1,71 @@
-//! A waiting event, small while it waits, and which two of them can be merged. It must not know rates.
+//! Held events: compact storage while they wait, and merging. It must not know rates. Start at [`HeldEvent`].
 
 use super::note::Sources;
-use super::text::{Cut, Text};
+use super::text::{CutPiece, HeldText};
 use crate::kind::Kind;
 use crate::wire::{Body, Event, EventId, OutputStreaming, SessionId, Timestamp, Urgency};
 
-/// An event that waits.
+/// An event that is waiting to be sent.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldEvent {
     session: SessionId,
     kind: Option<Kind>,
-    /// Whether it is called critical.
+    /// Whether it is marked critical.
     is_critical: bool,
-    /// The producer of a state or of a report of progress; two of one producer can be merged.
+    /// The producer of a state or progress event; two of one producer can be merged.
     agent: Option<Box<str>>,
-    stored: Stored,
-    /// The events that it is made of, when it is not output.
+    stored: StoredEvent,
+    /// The original events, if it is not output.
     pub(super) sources: Sources,
-    pub(super) text: Option<Box<Text>>,
-    /// Not before this, as long as nothing of its session waits after it.
-    pub(super) ripe: u64,
-    /// It says where a session stands that is joined in its middle: it goes first, and nothing is merged with it.
+    pub(super) text: Option<Box<HeldText>>,
+    /// The earliest time to send it, unless a later event of its session waits for it.
+    pub(super) not_before: u64,
+    /// Whether it describes the current state of a session joined in its middle: it is sent first and never merged.
     pub(super) is_lead_in: bool,
 }
 
-/// The event itself.
+/// The stored form of the event.
 #[derive(Debug)]
-enum Stored {
-    /// As it was read. Beside it the bytes it is written with, once they were counted.
+enum StoredEvent {
+    /// Parsed, with its serialized size once it is known.
     Read(Box<Event>, usize),
-    /// As it is written: a third of the memory.
+    /// Serialized, which takes a third of the memory.
     Written(Box<str>),
 }
 
-impl Stored {
+impl StoredEvent {
     fn take(self) -> Event {
         match self {
-            Stored::Read(event, _) => *event,
-            Stored::Written(text) => Event::parse(&text)
-                .unwrap_or_else(|why| unreachable!("it was read when it was written: {why}")),
+            StoredEvent::Read(event, _) => *event,
+            StoredEvent::Written(text) => Event::parse(&text)
+                .unwrap_or_else(|why| unreachable!("it was parsed when it was stored: {why}")),
         }
     }
 }
 
-impl Held {
+impl HeldEvent {
     pub(super) fn plain(event: Event) -> Self {
         let sources = Sources::one(event.envelope.event_id.clone());
         let is_mergeable = matches!(event.body, Body::StateChanged(_) | Body::ProgressUpdated(_));
-        Held {
+        HeldEvent {
             session: event.envelope.session_id.clone(),
             kind: event.kind(),
             is_critical: *event.envelope.urgency() == Urgency::Critical,
             agent: is_mergeable.then(|| event.envelope.producer.agent_id.as_str().into()),
-            stored: Stored::Read(Box::new(event), 0),
+            stored: StoredEvent::Read(Box::new(event), 0),
             sources,
             text: None,
-            ripe: 0,
+            not_before: 0,
             is_lead_in: false,
         }
     }
 
     pub(super) fn lead_in(event: Event) -> Self {
-        Held { is_lead_in: true, ..Held::plain(event) }
+        HeldEvent { is_lead_in: true, ..HeldEvent::plain(event) }
     }
 
-    /// Output: its frame, without what each piece has of its own, and its text.
-    pub(super) fn output(mut event: Event, text: Text) -> Self {
+    /// Creates held output: the event without the fields of a single chunk, and its text.
+    pub(super) fn output(mut event: Event, text: HeldText) -> Self {
         if let Body::OutputStreaming(output) = &mut event.body {
             *output = OutputStreaming {
                 chunk: String::new(),
@@ -80,15 +80,15 @@ impl Held {
         if let Ok(id) = EventId::new("evt_0") {
             event.envelope.event_id = id;
         }
-        Held {
+        HeldEvent {
             session: event.envelope.session_id.clone(),
             kind: event.kind(),
             is_critical: *event.envelope.urgency() == Urgency::Critical,
             agent: None,
             sources: Sources::none(),
-            stored: Stored::Read(Box::new(event), 0),
+            stored: StoredEvent::Read(Box::new(event), 0),
             text: Some(Box::new(text)),
-            ripe: 0,
+            not_before: 0,
             is_lead_in: false,
         }
     }
@@ -109,47 +109,47 @@ impl Held {
         self.is(Kind::StateChanged)
     }
 
-    /// The frame of output that more may be added to.
+    /// The event of output that more chunks may be added to.
     pub(super) fn frame(&self) -> Option<&Event> {
         match &self.stored {
-            Stored::Read(event, _) if self.text.is_some() => Some(event),
+            StoredEvent::Read(event, _) if self.text.is_some() => Some(event),
             _ => None,
         }
     }
 
-    /// Makes it small and counts it: it did not go out at once. The frame of a text that more may be added to stays as it
-    /// is, because each piece is compared with it.
+    /// Compacts an event that was not sent at once, and measures it. The event of an open text stays parsed, because
+    /// each chunk is compared with it.
     pub(super) fn settle(&mut self) {
-        let Stored::Read(event, bytes) = &mut self.stored else { return };
+        let StoredEvent::Read(event, bytes) = &mut self.stored else { return };
         let is_open = self.text.as_ref().is_some_and(|text| !text.closed);
         if *bytes > 0 && (is_open || self.text.is_none()) {
             return;
         }
         let text = event.to_json();
         *bytes = text.len();
-        // What cannot be read back stays.
+        // An event that cannot be parsed again stays as it is.
         if !is_open && Event::parse(&text).is_ok() {
-            self.stored = Stored::Written(text.into());
+            self.stored = StoredEvent::Written(text.into());
         }
     }
 
-    /// What it takes, as far as is known.
+    /// Estimated memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         let stored = match &self.stored {
-            Stored::Written(text) => text.len(),
-            Stored::Read(_, bytes) => size_of::<Event>() + bytes,
+            StoredEvent::Written(text) => text.len(),
+            StoredEvent::Read(_, bytes) => size_of::<Event>() + bytes,
         };
         let texts = self.session.as_str().len() + self.agent.as_deref().map_or(0, str::len);
-        size_of::<Held>()
+        size_of::<HeldEvent>()
             + stored
             + texts
             + self.sources.bytes()
             + self.text.as_ref().map_or(0, |text| text.bytes())
     }
 
-    /// Whether this state or report of progress can stand for an earlier one: both are of one producer. What is called
-    /// critical stands for itself.
-    pub(super) fn succeeds(&self, earlier: &Held) -> bool {
+    /// Whether this state or progress event can replace an earlier one: both are from one producer, and neither is
+    /// marked critical.
+    pub(super) fn succeeds(&self, earlier: &HeldEvent) -> bool {
         self.agent.is_some()
             && self.agent == earlier.agent
             && self.kind == earlier.kind
@@ -160,25 +160,25 @@ impl Held {
             && !earlier.is_lead_in
     }
 
-    /// Takes an earlier state into this one: from where that began to where this one is.
-    pub(super) fn continue_from(&mut self, earlier: Held) {
-        let Held { stored, sources, .. } = earlier;
-        let placeholder = Stored::Written(Box::default());
+    /// Merges an earlier state into this one: the change starts from the earlier `from_state`.
+    pub(super) fn continue_from(&mut self, earlier: HeldEvent) {
+        let HeldEvent { stored, sources, .. } = earlier;
+        let placeholder = StoredEvent::Written(Box::default());
         let mut to = std::mem::replace(&mut self.stored, placeholder).take();
         if let (Body::StateChanged(to), Body::StateChanged(from)) = (&mut to.body, stored.take().body) {
             to.from_state = from.from_state;
         }
-        self.stored = Stored::Read(Box::new(to), 0);
-        self.stand_for(sources);
+        self.stored = StoredEvent::Read(Box::new(to), 0);
+        self.replace(sources);
     }
 
-    /// Takes the place of an earlier one.
-    pub(super) fn stand_for(&mut self, earlier: Sources) {
+    /// Replaces an earlier event.
+    pub(super) fn replace(&mut self, earlier: Sources) {
         let newer = std::mem::replace(&mut self.sources, earlier);
         self.sources.join(newer);
     }
 
-    /// The event, with a note of what it stands for when that is several.
+    /// The event, with a note of the original events if there are several.
     pub(super) fn into_event(self, subscription: &str) -> Event {
         let mut event = self.stored.take();
         if self.sources.count() > 1 {
@@ -187,11 +187,11 @@ impl Held {
         event
     }
 
-    /// The event of a piece that was cut off.
-    pub(super) fn piece(&self, cut: Cut, subscription: &str) -> Option<Event> {
+    /// The event for a piece that was cut off.
+    pub(super) fn piece(&self, cut: CutPiece, subscription: &str) -> Option<Event> {
         let mut event = match &self.stored {
-            Stored::Read(event, _) => Event::clone(event),
-            Stored::Written(text) => Event::parse(text).ok()?,
+            StoredEvent::Read(event, _) => Event::clone(event),
+            StoredEvent::Written(text) => Event::parse(text).ok()?,
         };
         let place = format!("{} {}", cut.position, cut.chunk.len());
         event.envelope.timestamp = cut.timestamp;
@@ -211,31 +211,30 @@ impl Held {
         Some(event)
     }
 
-    /// Appends a later text of the same output. More may be added to it if that one is open.
-    pub(super) fn join(&mut self, later: Held) {
+    /// Appends a later text of the same output. The result is open if the later text is.
+    pub(super) fn join(&mut self, later: HeldEvent) {
         if let (Some(text), Some(more)) = (&mut self.text, later.text) {
             text.join(*more);
             self.stored = later.stored;
         }
     }
 
-    /// Whether two are pieces of one text: their frames are alike.
-    pub(super) fn is_same_output(&self, other: &Held) -> bool {
+    /// Whether two texts belong to one output: their events are equal except for the chunk.
+    pub(super) fn is_same_output(&self, other: &HeldEvent) -> bool {
         if self.text.is_none() || other.text.is_none() || self.session != other.session {
             return false;
         }
         match (&self.stored, &other.stored) {
-            (Stored::Read(one, _), Stored::Read(two, _)) => same_output(one, two),
-            (Stored::Written(one), Stored::Written(two)) => one == two,
-            (Stored::Read(one, _), Stored::Written(two)) | (Stored::Written(two), Stored::Read(one, _)) => {
-                one.to_json() == **two
-            }
+            (StoredEvent::Read(one, _), StoredEvent::Read(two, _)) => same_output(one, two),
+            (StoredEvent::Written(one), StoredEvent::Written(two)) => one == two,
+            (StoredEvent::Read(one, _), StoredEvent::Written(two))
+            | (StoredEvent::Written(two), StoredEvent::Read(one, _)) => one.to_json() == **two,
         }
     }
 }
 
-/// Whether two pieces of output can be one text: all is alike but the id, the time, the number and the text, so that
-/// nothing is lost.
+/// Whether two chunks of output can be merged without loss: all fields except the id, the time, the number and the text
+/// are equal.
 pub(super) fn same_output(one: &Event, two: &Event) -> bool {
     let (Body::OutputStreaming(x), Body::OutputStreaming(y)) = (&one.body, &two.body) else { return false };
     let (a, b) = (&one.envelope, &two.envelope);

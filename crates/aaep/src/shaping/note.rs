@@ -1,20 +1,19 @@
-//! What is said about an event that stands for several: an id of its own, and the ids of the others in an extension
-//! (G-25, G-27).
+//! Marks merged events: a new id, and the ids of the original events in an extension (G-25, G-27).
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::hash::sum;
+use crate::hash::hash_text;
 use crate::limits;
 use crate::wire::{Context, Event, EventId};
 
-/// The context that declares the extension. It is a name; nothing is to be fetched from it.
+/// The context that declares the extension. It is only a name and is never fetched.
 pub const EXTENSION_CONTEXT: &str = "urn:recount:aaep:v1:coalesced";
 
 /// The prefix of the extension: `{"recount":{"coalesced_from":["evt_…"],"coalesced_count":3}}`.
 pub const EXTENSION_PREFIX: &str = "recount";
 
-/// The events that are in one.
+/// The original events of a merged event.
 #[derive(Debug, Clone)]
 pub(super) struct Sources {
     ids: Vec<EventId>,
@@ -26,7 +25,7 @@ impl Sources {
         Sources { ids: vec![id], count: 1 }
     }
 
-    /// Of output: its pieces are counted with its text.
+    /// No sources: chunks of output are counted with their text.
     pub(super) fn none() -> Self {
         Sources { ids: Vec::new(), count: 0 }
     }
@@ -44,25 +43,25 @@ impl Sources {
         self.ids.iter().map(|id| id.as_str().len() + size_of::<EventId>()).sum()
     }
 
-    /// Those of another behind these.
+    /// Appends the sources of another event.
     pub(super) fn join(&mut self, other: Sources) {
         self.ids.extend(other.ids);
         shorten(&mut self.ids);
         self.count = self.count.saturating_add(other.count);
     }
 
-    /// Gives an event that stands for these an id of its own, and notes them in it. The id is made of what it stands
-    /// for, so that the same event has the same id when it is made again.
+    /// Sets a new id on a merged event and lists its sources. The id is a hash of the sources, so that the same merge
+    /// always has the same id.
     pub(super) fn note(&self, event: &mut Event, subscription: &str, place: &str) {
         let ids: Vec<&str> = self.ids.iter().map(EventId::as_str).collect();
-        let made_of = format!("{subscription} {} {} {place}", ids.join(" "), self.count);
-        let (one, two) = (sum(1, made_of.as_bytes()), sum(2, made_of.as_bytes()));
+        let content = format!("{subscription} {} {} {place}", ids.join(" "), self.count);
+        let (one, two) = (hash_text(1, content.as_bytes()), hash_text(2, content.as_bytes()));
         if let Ok(id) = EventId::new(format!("evt_{one:016x}{two:016x}")) {
             event.envelope.event_id = id;
         }
         declare(&mut event.envelope.context);
         let extensions = &mut event.envelope.extensions;
-        // What an earlier hop noted stays, except where it is said anew.
+        // Members added by an earlier hop are kept unless they are replaced.
         let mut object: Map<String, Value> = extensions
             .get(EXTENSION_PREFIX)
             .and_then(|known| serde_json::from_str(known.get()).ok())
@@ -75,7 +74,7 @@ impl Sources {
     }
 }
 
-/// The first and the newest are kept.
+/// Keeps the first id and the newest ids.
 fn shorten(ids: &mut Vec<EventId>) {
     if ids.len() > limits::SHAPED_PIECES_MAX {
         ids.drain(1..=ids.len() - limits::SHAPED_PIECES_MAX);

@@ -1,7 +1,7 @@
-//! Classes of characters that end or continue a sentence (UAX #29, property `Sentence_Break`), and words after which a
-//! full stop ends none. It must not know the order in which characters come: see [`stop_of`] and [`is_abbreviation`].
+//! Character classes for the ends of sentences (UAX #29, property `Sentence_Break`), and abbreviations. It must not
+//! know the order of characters. Start at [`stop_of`] and [`is_abbreviation`].
 
-/// What a sentence would end with, so far.
+/// The kind of sentence terminator before the current position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     No,
@@ -11,17 +11,17 @@ pub(super) enum Stop {
     },
     /// `!`, `?` and the terminators of other scripts (`STerm`), followed by white space.
     Strong,
-    /// A terminator of a script that writes no space after it.
+    /// A terminator of a script without a space after it.
     Wide,
-    /// The full-width full stop: as a terminator it has no space after it, and it may belong to a number.
+    /// The full-width full stop: no space follows it, and it may belong to a number.
     WideDot,
 }
 
 /// Longest word of [`ABBREVIATIONS`], in characters.
 pub(super) const ABBREVIATION_CHARS: usize = 6;
 
-/// Words with a full stop that seldom end a sentence, in lower case. Single letters need no entry. Words
-/// that end sentences as often (`no`, `etc`, `usw`) are left out: before a small letter nothing ends in any case.
+/// Abbreviations with a full stop that rarely end a sentence, in lower case. Single letters need no entry. Words that
+/// often end sentences (`no`, `etc`, `usw`) are omitted: before a lower-case letter no sentence ends anyway.
 const ABBREVIATIONS: &[&str] = &[
     "approx", "apr", "asst", "aufl", "aug", "ave", "bd", "bijv", "blvd", "brig", "bspw", "bzw", "capt", "cf",
     "cmdr", "col", "corp", "dec", "dept", "dhr", "dipl", "dott", "dr", "dra", "eds", "ehem", "eig", "evtl",
@@ -36,8 +36,8 @@ pub(super) fn is_abbreviation(word: &str) -> bool {
     ABBREVIATIONS.contains(&word)
 }
 
-/// How a character ends sentences, if it does. The characters are those of Unicode, and the ellipsis, which counts as
-/// the three full stops that it stands for.
+/// The terminator class of a character, if it ends sentences. The classes are those of Unicode, plus the ellipsis,
+/// which counts as three full stops.
 pub(super) fn stop_of(c: char) -> Option<Stop> {
     match c {
         '.' | '…' | '\u{2024}' | '﹒' => Some(Stop::Dot { sure: true }),
@@ -56,19 +56,19 @@ pub(super) fn is_terminal(c: char) -> bool {
     matches!(c, '…' | '\u{2024}' | '﹒' | '．') || in_ranges(TERMINALS, c)
 }
 
-/// What may stand between the end of a sentence and the white space after it: `Sentence_Break=Close`, and the marks of
-/// Markdown.
+/// Characters between the end of a sentence and the following white space: `Sentence_Break=Close`, and Markdown
+/// emphasis.
 pub(super) fn is_closing(c: char) -> bool {
     matches!(c, '"' | '\'' | '(' | ')' | '[' | ']' | '{' | '}' | '*' | '_')
         || (!c.is_ascii() && in_ranges(CLOSINGS, c))
 }
 
-/// What continues a sentence, even after a stop: `Sentence_Break=SContinue`.
+/// Characters that continue a sentence, even after a stop: `Sentence_Break=SContinue`.
 pub(super) fn is_continuing(c: char) -> bool {
     matches!(c, ',' | '-' | ':' | ';') || (!c.is_ascii() && in_ranges(CONTINUING, c))
 }
 
-/// What text may be spoken up to, in scripts that write no space after it.
+/// Punctuation after which text may be spoken, in scripts without a space after it.
 pub(super) fn is_pause(c: char) -> bool {
     matches!(c, '，' | '、' | '；' | '：' | '､')
 }
@@ -78,7 +78,7 @@ pub(super) fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// White space where no line may be broken, so nothing ends there either.
+/// Non-breaking white space, where no word ends.
 pub(super) fn is_glue(c: char) -> bool {
     matches!(c, '\u{A0}' | '\u{2007}' | '\u{202F}')
 }
@@ -148,14 +148,14 @@ mod tests {
 
     use super::*;
 
-    /// Whether the rules of Unicode end a sentence at this place.
+    /// Whether a sentence ends at this offset by the rules of Unicode.
     fn ends(text: &str, at: usize) -> bool {
         text.split_sentence_bound_indices().any(|(begins, _)| begins == at)
     }
 
     /// Every character of Unicode is in the class that the segmentation library has it in.
     #[test]
-    fn the_classes_are_those_of_unicode() {
+    fn the_classes_equal_those_of_unicode() {
         let mut counts = [0; 4];
         for c in ('\0'..=char::MAX).filter(|c| !matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}'))
         {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn abbreviations_are_in_reach() {
+    fn abbreviations_fit_the_scanner() {
         for word in ABBREVIATIONS {
             assert!(
                 word.chars().count() <= ABBREVIATION_CHARS && word.chars().all(char::is_lowercase),

@@ -1,11 +1,11 @@
-//! What ends at a place of a text, and which ends were agreed. Values only.
+//! Ranks of boundaries in a text, and the agreed boundaries. Data only.
 
 use crate::wire::Boundary;
 
-/// How much ends at a place; a paragraph's end is also that of a sentence and of a word.
+/// The rank of a boundary; the end of a paragraph is also the end of a sentence and of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// A character, nothing more.
+    /// Only a character.
     Character,
     Word,
     Sentence,
@@ -37,21 +37,21 @@ impl Rank {
     }
 }
 
-/// The boundaries that were agreed.
+/// The agreed boundaries.
 #[derive(Debug, Clone)]
-pub(super) struct Legal {
+pub(super) struct AgreedBoundaries {
     /// One bit for each rank.
     ranks: u8,
-    /// What a cut must at least be; everything above is legal too.
+    /// The minimum rank of a cut; higher ranks are allowed too.
     pub(super) least: Rank,
 }
 
 const RANKS: [Rank; 5] = [Rank::Character, Rank::Word, Rank::Sentence, Rank::Paragraph, Rank::Completion];
 
-impl Legal {
+impl AgreedBoundaries {
     pub(super) fn new(boundaries: &[Boundary]) -> Self {
         let ranks = boundaries.iter().filter_map(Rank::of).fold(0, |ranks, rank| ranks | (1 << rank as u8));
-        let mut legal = Legal { ranks, least: Rank::Completion };
+        let mut legal = AgreedBoundaries { ranks, least: Rank::Completion };
         legal.least = RANKS.into_iter().find(|rank| legal.has(*rank)).unwrap_or(Rank::Completion);
         legal
     }
@@ -60,7 +60,7 @@ impl Legal {
         self.ranks & (1 << rank as u8) != 0
     }
 
-    /// What to call a cut: the most that is both true and agreed, else `none`, which only says that more follows.
+    /// The hint for a cut: the highest true and agreed boundary, else `none`, which means that more follows.
     pub(super) fn hint(&self, rank: Rank) -> Boundary {
         let agreed = RANKS.into_iter().rev().find(|agreed| self.has(*agreed) && *agreed <= rank);
         agreed.map_or(Boundary::None, Rank::boundary)
@@ -72,9 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_are_true_and_agreed() {
-        let legal =
-            |names: &[&str]| Legal::new(&names.iter().map(|name| Boundary::from(*name)).collect::<Vec<_>>());
+    fn hints_name_true_and_agreed_boundaries() {
+        let legal = |names: &[&str]| {
+            AgreedBoundaries::new(&names.iter().map(|name| Boundary::from(*name)).collect::<Vec<_>>())
+        };
         for (agreed, rank, hint) in [
             (&["sentence", "completion"][..], Rank::Paragraph, "sentence"),
             (&["sentence", "completion"], Rank::Completion, "completion"),

@@ -1,6 +1,6 @@
-//! Where words, sentences and paragraphs end (UAX #29), found as the text comes, each character read once. It claims an
-//! end only where one is: after `Dr.`, after a single letter, and between words of scripts that do not separate them it
-//! claims none, and a cut comes later. It must not know events or grapheme clusters. See [`Scanner::read`].
+//! Finds the ends of words, sentences and paragraphs (UAX #29) incrementally; each character is read once. It reports
+//! only certain ends: none after `Dr.`, after a single letter, or between words of scripts without spaces, so a cut
+//! comes later. It must not know events or grapheme clusters. Start at [`Scanner::read`].
 
 use super::punctuation::{
     ABBREVIATION_CHARS, Stop, is_abbreviation, is_closing, is_continuing, is_glue, is_pause, is_unspaced,
@@ -8,37 +8,37 @@ use super::punctuation::{
 };
 use super::rank::Rank;
 
-/// What was read just before.
+/// The state after the last character.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scanner {
     stop: Stop,
-    /// White space since the last ink, and lines that ended in it.
+    /// Whether there is white space since the last visible character, and the line ends in it.
     spaces: bool,
     lines: u8,
-    /// A pause of a script without spaces: a comma.
+    /// A comma of a script without spaces.
     pause: bool,
     word: Word,
-    /// A sentence has ended, unless the next letter is a small one (SB8): bytes since that place.
+    /// Bytes since a possible end of a sentence, which a lower-case letter would cancel (SB8).
     open: Option<u32>,
 }
 
-/// The word that is being read, as far as it matters.
+/// The relevant part of the current word.
 #[derive(Debug, Clone, Copy, Default)]
 struct Word {
-    /// In lower case, the first characters.
+    /// The first characters, in lower case.
     letters: [char; ABBREVIATION_CHARS],
-    /// How many there are, counted up to one more than fit.
+    /// Number of characters, counted up to one more than the array holds.
     length: u8,
-    /// The last is a digit.
+    /// Whether the last character is a digit.
     digit: bool,
 }
 
-/// What ends where a character was read.
+/// The boundaries at a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ends {
-    /// Directly before it.
+pub(super) struct ScanResult {
+    /// The boundary directly before it.
     pub(super) here: Rank,
-    /// A sentence, so many bytes before it, as has become known now.
+    /// The end of a sentence this many bytes before it, which is certain only now.
     pub(super) sentence_before: Option<usize>,
 }
 
@@ -58,8 +58,8 @@ impl Word {
         self.digit = c.is_numeric();
     }
 
-    /// Whether a full stop after it may belong to it: `J.`, `3.`, `Dr.`
-    fn takes_a_stop(&self) -> bool {
+    /// Whether a full stop after the word may belong to it: `J.`, `3.`, `Dr.`
+    fn may_own_full_stop(&self) -> bool {
         let Some(letters) = self.letters.get(..usize::from(self.length)) else { return self.digit };
         self.length == 1 || self.digit || is_abbreviation(&letters.iter().collect::<String>())
     }
@@ -67,9 +67,9 @@ impl Word {
 
 impl Scanner {
     /// Reads one character.
-    pub(super) fn read(&mut self, c: char) -> Ends {
+    pub(super) fn read(&mut self, c: char) -> ScanResult {
         let sentence_before = self.settle(c);
-        let nothing = Ends { here: Rank::Character, sentence_before };
+        let nothing = ScanResult { here: Rank::Character, sentence_before };
         if matches!(c, '\n' | '\u{85}' | '\u{2028}' | '\u{2029}') {
             self.lines = if c == '\u{2029}' { 2 } else { (self.lines + 1).min(2) };
             self.spaces = true;
@@ -80,21 +80,21 @@ impl Scanner {
             return nothing;
         }
         if !self.spaces && self.stop != Stop::No && (is_closing(c) || stop_of(c).is_some()) {
-            // `?!`, `."`, `...`: the end moves after it.
+            // `?!`, `."`, `...`: the end moves after the character.
             if let Some(stop) = stop_of(c) {
                 self.stop = stop;
             }
             return nothing;
         }
         let here = self.ends(Some(c));
-        if here == Rank::Word && self.may_end_a_sentence() && !goes_on(c) && !c.is_alphabetic() {
+        if here == Rank::Word && self.may_end_a_sentence() && !continues_sentence(c) && !c.is_alphabetic() {
             self.open = Some(u32::try_from(c.len_utf8()).unwrap_or(0));
         }
         self.start_after(c, here);
-        Ends { here, sentence_before }
+        ScanResult { here, sentence_before }
     }
 
-    /// What is known after a character that is neither white space nor part of an end.
+    /// Updates the state after a character that is neither white space nor part of an end.
     fn start_after(&mut self, c: char, here: Rank) {
         let mut word = self.word;
         if self.spaces || here > Rank::Character || !(c.is_alphanumeric() || is_mark(c)) {
@@ -104,7 +104,7 @@ impl Scanner {
         match stop_of(c) {
             Some(Stop::Dot { .. }) => {
                 let alone = self.spaces || self.word.length == 0;
-                next.stop = Stop::Dot { sure: alone || !self.word.takes_a_stop() };
+                next.stop = Stop::Dot { sure: alone || !self.word.may_own_full_stop() };
             }
             Some(stop) => next.stop = stop,
             None if c.is_alphanumeric() => next.word.read(c),
@@ -138,7 +138,7 @@ impl Scanner {
         self.spaces && self.stop == Stop::Dot { sure: true }
     }
 
-    /// What ends here, with what follows, or as far as is known when nothing does yet.
+    /// The boundary here, given the next character, or as far as it is known without one.
     pub(super) fn ends(&self, next: Option<char>) -> Rank {
         if self.lines >= 2 {
             return Rank::Paragraph;
@@ -146,13 +146,13 @@ impl Scanner {
         if self.lines == 1 {
             return Rank::Sentence;
         }
-        let goes_on = next.is_some_and(goes_on);
+        let continues_sentence = next.is_some_and(continues_sentence);
         // The comma of a number (WB11).
         let pauses = self.pause && !(self.word.digit && next.is_some_and(char::is_numeric));
         let has_ended = match self.stop {
             Stop::No => false,
-            Stop::Wide => !goes_on,
-            Stop::Strong => !goes_on && (self.spaces || next.is_none()),
+            Stop::Wide => !continues_sentence,
+            Stop::Strong => !continues_sentence && (self.spaces || next.is_none()),
             Stop::WideDot => next.is_none_or(is_unspaced),
             Stop::Dot { sure } => {
                 sure && next.is_none_or(|c| self.spaces && c.is_alphabetic() && !c.is_lowercase())
@@ -166,8 +166,8 @@ impl Scanner {
     }
 }
 
-/// SB8a: a comma, a dash or one more stop goes on with the sentence.
-fn goes_on(c: char) -> bool {
+/// SB8a: a comma, a dash or another stop continues the sentence.
+fn continues_sentence(c: char) -> bool {
     is_continuing(c) || stop_of(c).is_some()
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Where something ends, the end of the text left out.
+    /// The boundaries of a text, except its end.
     fn places(text: &str) -> BTreeMap<usize, Rank> {
         let mut scanner = Scanner::default();
         let mut places = BTreeMap::new();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_where_they_do() {
+    fn sentence_ends_are_found() {
         for (text, sentences) in [
             ("One. Two! Three? Four", &["One. ", "Two! ", "Three? ", "Four"][..]),
             ("It costs 3.50. Pay.", &["It costs 3.50. Pay."]),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_what_came_is_known_as_far_as_it_can_be() {
+    fn the_end_of_incomplete_text_is_reported_if_certain() {
         for (text, rank) in [
             ("Done.", Rank::Sentence),
             ("Done?", Rank::Sentence),
@@ -353,9 +353,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-        /// Each end that is claimed is one by the rules of Unicode, white space after it aside.
+        /// Each reported end is one by the rules of Unicode, ignoring white space after it.
         #[test]
-        fn no_end_is_claimed_that_is_none(parts in prop::collection::vec(prop::sample::select(ALPHABET), 1..24)) {
+        fn every_reported_end_is_one_by_unicode(parts in prop::collection::vec(prop::sample::select(ALPHABET), 1..24)) {
             let text: String = parts.concat();
             let words: Vec<usize> = text.split_word_bound_indices().map(|(at, _)| at).collect();
             let sentences: Vec<usize> = text.split_sentence_bound_indices().map(|(at, _)| at).collect();

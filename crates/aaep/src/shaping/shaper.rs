@@ -1,15 +1,15 @@
-//! The queue of one subscription: what waits, what goes next, and when.
+//! The queue of one subscription: which events wait, which one is next, and when. Start at [`Shaper`].
 
+mod bounds;
 mod hold;
-mod room;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bucket::Bucket;
-use super::held::Held;
+use super::held::HeldEvent;
 
-use super::rank::{Legal, Rank};
-use super::text::End;
+use super::rank::{AgreedBoundaries, Rank};
+use super::text::TailState;
 use super::track::SessionTrack;
 use super::tune::tune;
 use crate::kind::Kind;
@@ -17,43 +17,43 @@ use crate::limits;
 use crate::negotiate::Terms;
 use crate::wire::{Body, Boundary, Event, EventId, Pace, SessionId, SubscriptionId, Urgency};
 
-/// What became of the events that were pushed.
+/// Counts of what happened to the pushed events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Events that went out.
+    /// Sent events.
     pub sent: u64,
-    /// Left out by the filters.
+    /// Dropped by the filters.
     pub filtered: u64,
-    /// Joined to one that waited.
+    /// Merged into a waiting event.
     pub merged: u64,
-    /// Called critical without need, and too often to go out at once. A producer that does this often can be closed
-    /// off (4004).
+    /// Marked critical without need, and too often to be sent at once. A producer that does this often can be
+    /// disconnected (4004).
     pub metered: u64,
-    /// Went out ahead of the agreed rate, because there was no more room to hold them.
+    /// Sent ahead of the agreed rate, because the queue was full.
     pub ahead: u64,
 }
 
 /// Shapes the events of any number of sessions for one subscription.
 ///
-/// [`Shaper::push`] takes an event, [`Shaper::due`] gives what may go out now, [`Shaper::next_due`] says when to ask
-/// again. The caller asks for what is due soon after: what may go out is not bounded, what must wait is.
-/// Milliseconds are of any clock that does not run backwards.
+/// [`Shaper::push`] adds an event, [`Shaper::due`] returns the events to send now, [`Shaper::next_due`] returns the
+/// time of the next call. Call `due` soon after a push: due events are not bounded, waiting ones are. Milliseconds are
+/// from any monotonic clock.
 #[derive(Debug)]
 pub struct Shaper {
     terms: Terms,
-    legal: Legal,
+    agreed: AgreedBoundaries,
     subscription: String,
     bucket: Option<Bucket>,
     meter: Bucket,
     /// Types of extensions that may be critical.
     critical: Vec<String>,
     is_lead_in: fn(&EventId) -> bool,
-    held: VecDeque<Held>,
-    /// How many wait when states and texts are merged past what is between them.
+    held: VecDeque<HeldEvent>,
+    /// Queue length at which states and texts are merged across other events.
     merge_at: usize,
     ready: Vec<Event>,
     tracks: BTreeMap<SessionId, SessionTrack>,
-    heard: u64,
+    event_count: u64,
     now: u64,
     counts: Counts,
 }
@@ -61,7 +61,7 @@ pub struct Shaper {
 impl Shaper {
     pub fn new(terms: Terms, subscription: &SubscriptionId) -> Self {
         Shaper {
-            legal: Legal::new(terms.boundaries()),
+            agreed: AgreedBoundaries::new(terms.boundaries()),
             bucket: terms.events_per_second().map(Bucket::new),
             meter: Bucket::bursting(limits::SHAPED_CRITICAL_PER_SECOND),
             subscription: subscription.as_str().to_owned(),
@@ -72,22 +72,22 @@ impl Shaper {
             merge_at: limits::SHAPED_MERGE_EVENTS,
             ready: Vec::new(),
             tracks: BTreeMap::new(),
-            heard: 0,
+            event_count: 0,
             now: 0,
             counts: Counts::default(),
         }
     }
 
-    /// Event types of extensions that are critical when they say so, without being metered.
+    /// Sets event types of extensions that may be critical without being metered.
     #[must_use]
     pub fn with_critical(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.critical.extend(types.into_iter().map(Into::into));
         self
     }
 
-    /// Ids of events that say where a session stands that is joined in its middle. They go out before everything that
-    /// waits, in their order, as fast as the rate lets them, and nothing is merged with them; the open prompts of their
-    /// session come directly after them. They are never critical by being called so.
+    /// Sets which event ids describe the current state of a session joined in its middle. These events are sent before
+    /// all waiting events, in order, within the rate, and are never merged. The open prompts of their session follow
+    /// directly. A critical mark on them is ignored.
     #[must_use]
     pub fn with_lead_in(mut self, is_lead_in: fn(&EventId) -> bool) -> Self {
         self.is_lead_in = is_lead_in;
@@ -102,51 +102,50 @@ impl Shaper {
         self.counts
     }
 
-    /// Events that wait; text that is joined counts once.
+    /// Number of waiting events; merged text counts once.
     pub fn held_events(&self) -> usize {
         self.held.len()
     }
 
-    /// Bytes that wait. A producer that can wait does so while this is near
-    /// [`limits::SHAPED_HELD_BYTES_MAX`].
+    /// Bytes of waiting events. A producer that can pause should do so near [`limits::SHAPED_HELD_BYTES_MAX`].
     pub fn held_bytes(&self) -> usize {
-        self.held.iter().map(Held::bytes).sum()
+        self.held.iter().map(HeldEvent::bytes).sum()
     }
 
-    /// Takes an event.
+    /// Adds an event.
     pub fn push(&mut self, event: Event, now_ms: u64) {
         self.now = self.now.max(now_ms);
         let kind = event.kind();
-        self.hear(&event.envelope.session_id);
+        self.touch_session(&event.envelope.session_id);
         let must = kind.is_some_and(Kind::is_critical);
-        let leads_in = !must && (self.is_lead_in)(&event.envelope.event_id);
-        let called = !leads_in && *event.envelope.urgency() == Urgency::Critical;
-        if !must && !called && !self.terms.wants(event.type_name()) {
+        let is_lead_in = !must && (self.is_lead_in)(&event.envelope.event_id);
+        let is_marked_critical = !is_lead_in && *event.envelope.urgency() == Urgency::Critical;
+        if !must && !is_marked_critical && !self.terms.passes_filters(event.type_name()) {
             self.counts.filtered += 1;
             if kind.is_some_and(Kind::is_terminal) {
                 self.close(&event.envelope.session_id);
-                self.pump();
+                self.dispatch_ready();
                 self.forget_if_idle(&event.envelope.session_id);
             }
-        } else if leads_in {
+        } else if is_lead_in {
             self.hold_lead_in(event);
-        } else if must || (called && self.passes(&event)) {
-            self.urgent(event);
+        } else if must || (is_marked_critical && self.bypasses_rate(&event)) {
+            self.send_urgent(event);
         } else {
             self.hold(event);
         }
-        self.pump();
-        self.make_room();
+        self.dispatch_ready();
+        self.enforce_bounds();
     }
 
-    /// What may go out now, in order.
+    /// The events to send now, in order.
     pub fn due(&mut self, now_ms: u64) -> Vec<Event> {
         self.now = self.now.max(now_ms);
-        self.pump();
+        self.dispatch_ready();
         std::mem::take(&mut self.ready)
     }
 
-    /// When [`Shaper::due`] has something, if nothing more is pushed; `None` when it will not have anything.
+    /// When [`Shaper::due`] returns an event, if none is pushed before; `None` if no event is waiting.
     pub fn next_due(&self) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(self.now);
@@ -163,18 +162,18 @@ impl Shaper {
         soonest.map(|time| time.max(allowed).max(self.now))
     }
 
-    /// Other terms, after a change of mind: what goes out from now on keeps to them. What was left out stays out.
+    /// Changes the terms after a renegotiation. They apply to later events; filtered events stay dropped.
     pub fn terms_changed(&mut self, terms: Terms) {
-        self.legal = Legal::new(terms.boundaries());
+        self.agreed = AgreedBoundaries::new(terms.boundaries());
         self.bucket = terms.events_per_second().map(|rate| match &self.bucket {
             Some(bucket) => bucket.changed(rate),
             None => Bucket::new(rate),
         });
         self.terms = terms;
-        self.pump();
+        self.dispatch_ready();
     }
 
-    /// Everything that waits, whatever the rate: the stream ends, and nothing is to be lost.
+    /// Returns all waiting events, whatever the rate, so that the end of the stream loses nothing.
     pub fn flush(&mut self) -> Vec<Event> {
         for held in &mut self.held {
             if let Some(text) = &mut held.text {
@@ -182,32 +181,33 @@ impl Shaper {
             }
         }
         while !self.held.is_empty() {
-            self.dispatch(0, End::Quiet);
+            self.dispatch(0, TailState::Quiet);
         }
         std::mem::take(&mut self.ready)
     }
 
-    /// Whether something that is called critical without need goes out at once all the same.
-    fn passes(&mut self, event: &Event) -> bool {
+    /// Whether an event that is marked critical without need may bypass the rate.
+    fn bypasses_rate(&mut self, event: &Event) -> bool {
         let passes =
             self.critical.iter().any(|known| known == event.type_name()) || self.meter.take(self.now);
         self.counts.metered += u64::from(!passes);
         passes
     }
 
-    /// What does not wait, and before it what has to come before it.
-    fn urgent(&mut self, event: Event) {
+    /// Sends an urgent event, after the events that must precede it.
+    fn send_urgent(&mut self, event: Event) {
         let session = event.envelope.session_id.clone();
         let terminal = event.kind().is_some_and(Kind::is_terminal);
-        // Nothing comes before the beginning of its session, nor before what leads into it.
-        let begins =
-            |held: &Held| *held.session() == session && (held.is_lead_in || held.is(Kind::SessionStarted));
+        // No event precedes the start of its session or its lead-ins.
+        let begins = |held: &HeldEvent| {
+            *held.session() == session && (held.is_lead_in || held.is(Kind::SessionStarted))
+        };
         while let Some(at) = self.held.iter().position(begins) {
-            self.owe();
-            self.dispatch(at, End::Quiet);
+            self.overdraw();
+            self.dispatch(at, TailState::Quiet);
         }
         if matches!(event.body, Body::OutputStreaming(_)) {
-            // It is part of a text; so the text goes.
+            // The chunk is part of a text, so the whole text is sent.
             let at = self.hold_text(event);
             if let Some(text) = at.and_then(|at| self.held[at].text.as_mut()) {
                 text.closed = true;
@@ -217,29 +217,29 @@ impl Shaper {
         if terminal {
             self.close(&session);
             while let Some(at) = self.held.iter().position(|held| *held.session() == session) {
-                self.owe();
-                self.dispatch(at, End::Quiet);
+                self.overdraw();
+                self.dispatch(at, TailState::Quiet);
             }
         } else {
-            self.hurry(&session);
+            self.release_waiting(&session);
             self.release_text(&session);
         }
         self.send(event);
     }
 
-    /// What waits only for something to join goes, as far as the rate lets it: something came behind it.
-    fn hurry(&mut self, session: &SessionId) {
+    /// Releases events that wait only for more to merge, within the rate, because a later event arrived.
+    fn release_waiting(&mut self, session: &SessionId) {
         for held in self.held.iter_mut().filter(|held| held.session() == session) {
-            held.ripe = 0;
+            held.not_before = 0;
         }
         if let Some(track) = self.tracks.get_mut(session) {
-            track.spoken = 0;
+            track.spoken_until = 0;
         }
-        self.pump();
+        self.dispatch_ready();
     }
 
-    /// All text of a session, joined, each text in one piece where that is not too long: first what ends where it was
-    /// agreed, then what has not ended.
+    /// Sends all text of a session, each text merged into one chunk if it is not too long: first up to an agreed
+    /// boundary, then the rest.
     fn release_text(&mut self, session: &SessionId) {
         let mut at = 0;
         while at < self.held.len() {
@@ -252,31 +252,31 @@ impl Shaper {
         }
     }
 
-    /// The text at a place; answers whether nothing of it is left.
+    /// Sends the text at an index; returns whether it is complete.
     fn release(&mut self, at: usize) -> bool {
         loop {
             let Some(text) = &self.held[at].text else { return false };
-            if text.place(&self.legal, End::Quiet).is_some() {
-                self.owe();
-                if self.dispatch(at, End::Quiet) {
+            if text.next_cut(&self.agreed, TailState::Quiet).is_some() {
+                self.overdraw();
+                if self.dispatch(at, TailState::Quiet) {
                     return true;
                 }
             } else if let Some(fragment) = text.fragment() {
-                self.owe();
-                return self.dispatch_piece(at, fragment, self.legal.hint(Rank::Character));
+                self.overdraw();
+                return self.dispatch_piece(at, fragment, self.agreed.hint(Rank::Character));
             } else {
                 return false;
             }
         }
     }
 
-    fn owe(&mut self) {
+    fn overdraw(&mut self) {
         if let Some(bucket) = &mut self.bucket {
-            bucket.owe(self.now);
+            bucket.overdraw(self.now);
         }
     }
 
-    /// Nothing more will be added to the texts of a session.
+    /// Closes the texts of a session.
     fn close(&mut self, session: &SessionId) {
         for held in self.held.iter_mut().filter(|held| held.session() == session) {
             if let Some(text) = &mut held.text {
@@ -286,46 +286,47 @@ impl Shaper {
         self.held.retain(|held| held.text.as_ref().is_none_or(|text| !(text.closed && text.is_done())));
     }
 
-    /// Whether something of the same session waits behind it that it has to come before.
-    fn is_pressed(&self, at: usize) -> bool {
+    /// Whether a later event of the same session must wait for this one.
+    fn is_blocking(&self, at: usize) -> bool {
         let held = &self.held[at];
-        let mut behind = self.held.iter().skip(at + 1).filter(|other| other.session() == held.session());
+        let mut later = self.held.iter().skip(at + 1).filter(|other| other.session() == held.session());
         if held.is_progress() {
-            // It may wait for later reports while states change and text is written, but it does not come behind the
-            // end of what it reports on.
-            behind.any(|other| !other.is_progress() && !other.is_state() && other.text.is_none())
+            // Progress may wait while states change and text is written, but it must precede the end of the work it
+            // reports on.
+            later.any(|other| !other.is_progress() && !other.is_state() && other.text.is_none())
         } else if held.text.is_some() {
-            behind.any(|other| !other.is_progress() && other.text.is_none())
+            later.any(|other| !other.is_progress() && other.text.is_none())
         } else {
-            behind.any(|other| !other.is_progress())
+            later.any(|other| !other.is_progress())
         }
     }
 
-    /// What is known of what comes behind a text.
-    fn end_of(&self, at: usize) -> End {
-        let came = self.held[at].text.as_ref().map_or(0, |text| text.came);
-        let quiet = self.now >= came.saturating_add(limits::SHAPED_QUIET_MS);
-        if quiet || self.is_pressed(at) { End::Quiet } else { End::Open }
+    /// Whether more of a text may follow.
+    fn tail_of(&self, at: usize) -> TailState {
+        let last_piece_at = self.held[at].text.as_ref().map_or(0, |text| text.last_piece_at);
+        let quiet = self.now >= last_piece_at.saturating_add(limits::SHAPED_QUIET_MS);
+        if quiet || self.is_blocking(at) { TailState::Quiet } else { TailState::Open }
     }
 
-    /// When it may go, the rate aside.
+    /// When an event may be sent, ignoring the rate.
     fn ready_at(&self, at: usize) -> Option<u64> {
         let held = &self.held[at];
-        let pressed = self.is_pressed(at);
-        let Some(text) = &held.text else { return Some(if pressed { 0 } else { held.ripe }) };
-        let unfinished = || text.unfinished_at(&self.legal);
+        let pressed = self.is_blocking(at);
+        let Some(text) = &held.text else { return Some(if pressed { 0 } else { held.not_before }) };
+        let unfinished = || text.unfinished_at(&self.agreed);
         if pressed {
-            return text.place(&self.legal, End::Quiet).map(|_| 0).or_else(unfinished);
+            return text.next_cut(&self.agreed, TailState::Quiet).map(|_| 0).or_else(unfinished);
         }
-        let spoken = || self.tracks.get(held.session()).map_or(0, |track| track.spoken);
-        let ripe = if text.closed { 0 } else { spoken() };
-        let quiet = || text.quiet_at(&self.legal);
-        let ready = text.place(&self.legal, End::Open).map(|_| 0).or_else(quiet).or_else(unfinished);
-        ready.map(|ready| ready.max(ripe))
+        let spoken = || self.tracks.get(held.session()).map_or(0, |track| track.spoken_until);
+        let not_before = if text.closed { 0 } else { spoken() };
+        let quiet = || text.quiet_at(&self.agreed);
+        let ready =
+            text.next_cut(&self.agreed, TailState::Open).map(|_| 0).or_else(quiet).or_else(unfinished);
+        ready.map(|ready| ready.max(not_before))
     }
 
-    /// Sends what may go.
-    fn pump(&mut self) {
+    /// Sends all events that may be sent now.
+    fn dispatch_ready(&mut self) {
         loop {
             if self.held.is_empty() || self.bucket.as_mut().is_some_and(|bucket| !bucket.has(self.now)) {
                 return;
@@ -335,29 +336,30 @@ impl Shaper {
             if let Some(bucket) = &mut self.bucket {
                 bucket.take(self.now);
             }
-            let end = self.end_of(at);
+            let end = self.tail_of(at);
             if !self.dispatch_due(at, end)
-                && !self.is_pressed(at)
+                && !self.is_blocking(at)
                 && let Some(rest) = self.held.remove(at)
             {
-                // A text that never stops growing lets the others go first.
+                // A text that keeps growing moves to the end, so that other events are sent.
                 self.held.push_back(rest);
             }
         }
     }
 
-    /// The same as [`Shaper::dispatch`], of what is due: text that has waited for its end for too long goes without it.
-    fn dispatch_due(&mut self, at: usize, end: End) -> bool {
-        let unfinished = self.held[at].text.as_ref().filter(|text| text.place(&self.legal, end).is_none());
+    /// Like [`Shaper::dispatch`] for a due event: text that has waited too long for a boundary is sent without one.
+    fn dispatch_due(&mut self, at: usize, end: TailState) -> bool {
+        let unfinished =
+            self.held[at].text.as_ref().filter(|text| text.next_cut(&self.agreed, end).is_none());
         match unfinished.and_then(|text| text.fragment()) {
-            // Nothing followed it for so long that a word is taken to end, so its reader need not wait for more.
+            // After the silence, a word counts as ended, so that the reader does not wait for more.
             Some(fragment) => self.dispatch_piece(at, fragment, Boundary::Word),
             None => self.dispatch(at, end),
         }
     }
 
-    /// Sends what waits at a place, of text one piece; answers whether nothing of it is left.
-    fn dispatch(&mut self, at: usize, end: End) -> bool {
+    /// Sends the event at an index, or one chunk of a text; returns whether it is complete.
+    fn dispatch(&mut self, at: usize, end: TailState) -> bool {
         let held = &mut self.held[at];
         let Some(text) = &mut held.text else {
             if let Some(held) = self.held.remove(at) {
@@ -366,22 +368,22 @@ impl Shaper {
             }
             return true;
         };
-        // What goes although it cannot be cut goes as it is.
-        text.closed |= text.place(&self.legal, end).is_none();
-        match text.place(&self.legal, end) {
-            Some((place, rank)) => self.dispatch_piece(at, place, self.legal.hint(rank)),
+        // Text that cannot be cut is sent as it is.
+        text.closed |= text.next_cut(&self.agreed, end).is_none();
+        match text.next_cut(&self.agreed, end) {
+            Some((place, rank)) => self.dispatch_piece(at, place, self.agreed.hint(rank)),
             None => self.held.remove(at).is_some(),
         }
     }
 
-    /// Sends a text up to a place; answers whether nothing of it is left.
+    /// Sends a text up to an offset; returns whether it is complete.
     fn dispatch_piece(&mut self, at: usize, place: usize, hint: Boundary) -> bool {
         let held = &mut self.held[at];
         let Some(text) = &mut held.text else { return false };
         let cut = text.cut(place, hint);
         let done = text.is_done();
         let event = cut.and_then(|cut| held.piece(cut, &self.subscription));
-        // What gives no piece has nothing in it.
+        // A text without a piece is empty.
         let is_finished = done || event.is_none();
         if is_finished {
             self.held.remove(at);
@@ -411,21 +413,22 @@ impl Shaper {
         self.ready.push(event);
     }
 
-    fn hear(&mut self, session: &SessionId) {
-        self.heard += 1;
-        let heard = self.heard;
+    fn touch_session(&mut self, session: &SessionId) {
+        self.event_count += 1;
+        let event_count = self.event_count;
         if let Some(track) = self.tracks.get_mut(session) {
-            track.heard = heard;
+            track.last_event = event_count;
             return;
         }
         if self.tracks.len() >= limits::SHAPED_SESSIONS_MAX {
-            let mut times: Vec<u64> = self.tracks.values().map(|track| track.heard).collect();
+            let mut times: Vec<u64> = self.tracks.values().map(|track| track.last_event).collect();
             times.sort_unstable();
             let middle = times[times.len() / 2];
-            let waits: std::collections::BTreeSet<&SessionId> = self.held.iter().map(Held::session).collect();
-            self.tracks.retain(|id, track| track.heard > middle || waits.contains(id));
+            let waits: std::collections::BTreeSet<&SessionId> =
+                self.held.iter().map(HeldEvent::session).collect();
+            self.tracks.retain(|id, track| track.last_event > middle || waits.contains(id));
         }
-        self.tracks.entry(session.clone()).or_default().heard = heard;
+        self.tracks.entry(session.clone()).or_default().last_event = event_count;
     }
 
     fn forget_if_idle(&mut self, session: &SessionId) {

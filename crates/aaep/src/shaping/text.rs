@@ -1,30 +1,30 @@
-//! Output that is held: text that grows at its end and is cut at its beginning, with the pieces it came in. Says where
-//! it may be cut now; knows neither rates nor other events.
+//! Held output: text that grows at its end and is cut at its beginning, with its original chunks. Decides where it may
+//! be cut. It must not know rates or other events. Start at [`HeldText`].
 
 use std::collections::VecDeque;
 
 use super::grapheme::{self, between_characters, is_settled};
-use super::rank::{Legal, Rank};
+use super::rank::{AgreedBoundaries, Rank};
 use super::scan::Scanner;
 use crate::limits;
 use crate::wire::{Boundary, EventId, Timestamp};
 
-/// How far one or several pieces reach.
+/// One or several received chunks and their end in the text.
 #[derive(Debug, Clone)]
 struct QueuedPiece {
-    /// Where it ends in the text that is held.
+    /// Its end in the held text.
     end: usize,
     first: EventId,
-    /// `None` when it is one.
+    /// `None` if it is a single chunk.
     last: Option<EventId>,
     count: u32,
     timestamp: Timestamp,
-    /// It is not all there: some of it is elsewhere or went already.
+    /// Whether some of it was already sent or moved.
     part: bool,
 }
 
 impl QueuedPiece {
-    /// What is left of it. Where it was several, the others are counted with what was cut off.
+    /// Reduces it to its rest. Of several chunks, the others are counted with the cut piece.
     fn rest(&mut self) {
         self.part = true;
         if let Some(last) = self.last.take() {
@@ -34,21 +34,21 @@ impl QueuedPiece {
     }
 }
 
-/// Places where something ends, by what it is.
+/// Offsets of boundaries, by rank.
 #[derive(Debug, Clone, Default)]
-struct Marks([Vec<u32>; 4]);
+struct BoundaryMarks([Vec<u32>; 4]);
 
-impl Marks {
+impl BoundaryMarks {
     fn add(&mut self, rank: Rank, at: usize) {
         let places = &mut self.0[(rank as usize).min(3)];
-        // A text is much shorter: what is held is bounded.
+        // The offset fits, because held text is bounded.
         let Ok(at) = u32::try_from(at) else { return };
         if places.last() != Some(&at) {
             places.push(at);
         }
     }
 
-    /// The furthest place of at least this rank that is not behind `most`.
+    /// The last boundary of at least this rank up to `most`.
     fn last(&self, least: Rank, most: usize) -> Option<(usize, Rank)> {
         const RANKS: [Rank; 4] = [Rank::Character, Rank::Word, Rank::Sentence, Rank::Paragraph];
         let mut best: Option<(usize, Rank)> = None;
@@ -79,63 +79,63 @@ impl Marks {
     }
 }
 
-/// What is cut off.
+/// A piece that was cut off.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct CutPiece {
     pub(super) chunk: String,
     pub(super) position: u64,
     pub(super) complete: bool,
     pub(super) hint: Boundary,
     pub(super) timestamp: Timestamp,
-    /// The pieces it was made of, as far as they are known, and how many there were.
+    /// The known ids of its chunks, and their number.
     pub(super) ids: Vec<EventId>,
     pub(super) count: u32,
-    /// It is one piece as it came.
+    /// Whether it is exactly one received chunk.
     pub(super) whole: bool,
 }
 
-/// How much is known about what comes behind the end.
+/// Whether more text may follow the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// More may come at any moment.
+pub(super) enum TailState {
+    /// More may arrive at any moment.
     Open,
-    /// Something else came, or nothing for a while.
+    /// Another event arrived, or no text for a while.
     Quiet,
 }
 
-/// Text that is held.
+/// Held text.
 #[derive(Debug, Clone)]
-pub(super) struct Text {
+pub(super) struct HeldText {
     buffer: String,
-    /// Where the buffer begins in the output, in characters.
+    /// The position of the buffer in the output, in characters.
     position: u64,
-    marks: Marks,
+    marks: BoundaryMarks,
     scanner: Scanner,
     pieces: VecDeque<QueuedPiece>,
-    /// What the producer says ends at the end; `None` when it said nothing.
+    /// The producer's hint for the end; `None` without a hint.
     hinted: Option<Rank>,
-    /// Where the first character is that is no white space.
+    /// Offset of the first character that is not white space.
     ink: Option<usize>,
     pub(super) complete: bool,
-    /// Nothing more is joined to it.
+    /// Whether no more text is appended.
     pub(super) closed: bool,
-    /// When the last piece came, in milliseconds.
-    pub(super) came: u64,
+    /// When the last chunk arrived, in milliseconds.
+    pub(super) last_piece_at: u64,
 }
 
-impl Text {
+impl HeldText {
     pub(super) fn new(position: u64) -> Self {
-        Text {
+        HeldText {
             buffer: String::new(),
             position,
-            marks: Marks::default(),
+            marks: BoundaryMarks::default(),
             scanner: Scanner::default(),
             pieces: VecDeque::new(),
             hinted: None,
             ink: None,
             complete: false,
             closed: false,
-            came: 0,
+            last_piece_at: 0,
         }
     }
 
@@ -147,20 +147,20 @@ impl Text {
                 + piece.timestamp.as_str().len()
         };
         let pieces: usize = self.pieces.iter().map(|piece| size_of::<QueuedPiece>() + ids(piece)).sum();
-        size_of::<Text>() + self.buffer.capacity() + pieces + marks * size_of::<u32>()
+        size_of::<HeldText>() + self.buffer.capacity() + pieces + marks * size_of::<u32>()
     }
 
-    /// No piece is in it.
+    /// Whether it has no chunk.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Nothing is left to send.
+    /// Whether all of it is sent.
     pub(super) fn is_done(&self) -> bool {
         self.buffer.is_empty() && !self.complete
     }
 
-    /// Adds a piece.
+    /// Appends a chunk.
     pub(super) fn add(
         &mut self,
         chunk: &str,
@@ -180,7 +180,7 @@ impl Text {
             }
             let mut rank = ends.here;
             if offset == 0 && at > 0 {
-                // What the producer said of the end of the piece before.
+                // The producer's hint for the end of the previous chunk.
                 rank = rank.max(self.hinted.unwrap_or(Rank::Character));
             }
             let piece_ends = offset == 0 && at > 0;
@@ -195,11 +195,11 @@ impl Text {
             self.hinted = hint.and_then(Rank::of).map(|rank| rank.min(Rank::Paragraph));
         }
         self.complete |= complete;
-        self.came = now;
+        self.last_piece_at = now;
         let end = self.buffer.len();
         let many = self.pieces.len() >= limits::SHAPED_PIECES_MAX;
         match self.pieces.back_mut() {
-            // Beyond so many pieces it is only known how many there were.
+            // Beyond the limit, only the number of chunks is kept.
             Some(newest) if many || newest.end == end => {
                 (newest.end, newest.last, newest.timestamp) = (end, Some(id), timestamp);
                 newest.count = newest.count.saturating_add(1);
@@ -216,14 +216,14 @@ impl Text {
     }
 
     fn mark(&mut self, rank: Rank, at: usize) {
-        // What is nothing but white space is not sent by itself.
+        // White space is not sent by itself.
         if self.ink.is_some_and(|ink| ink < at) {
             self.marks.add(rank, at);
         }
     }
 
-    /// Where it may be cut now, and what ends there; as far behind as may be.
-    pub(super) fn place(&self, legal: &Legal, end: End) -> Option<(usize, Rank)> {
+    /// The last offset where it may be cut now, and its rank.
+    pub(super) fn next_cut(&self, agreed: &AgreedBoundaries, end: TailState) -> Option<(usize, Rank)> {
         let length = self.buffer.len();
         let most = length.min(limits::SHAPED_CHUNK_BYTES);
         if length == most {
@@ -232,16 +232,16 @@ impl Text {
             }
             if length > 0
                 && let Some(rank) = self.end_rank(end)
-                && rank >= legal.least
+                && rank >= agreed.least
             {
                 return Some((length, rank));
             }
         }
-        if let Some(place) = self.marks.last(legal.least, most) {
+        if let Some(place) = self.marks.last(agreed.least, most) {
             return Some(place);
         }
         if length > most {
-            // Too long for one event and nowhere an agreed boundary: a fragment, to be joined by who gets it.
+            // Too long for one event, without an agreed boundary: a fragment, which the reader joins.
             let at = self.marks.last(Rank::Word, most).map(|(at, _)| at);
             return Some((
                 at.unwrap_or_else(|| grapheme::characters_up_to(&self.buffer, most)),
@@ -251,7 +251,7 @@ impl Text {
         (self.closed && length > 0).then_some((length, Rank::Character))
     }
 
-    /// Up to where it goes out although nothing ends there: all of it, but a character that may still grow.
+    /// The end of a fragment without a boundary: all of the text, except a character that may still grow.
     pub(super) fn fragment(&self) -> Option<usize> {
         let upto = match !self.closed && grapheme::may_grow(&self.buffer) {
             true => grapheme::last_character(&self.buffer),
@@ -260,37 +260,38 @@ impl Text {
         self.ink.is_some_and(|ink| ink < upto).then_some(upto)
     }
 
-    /// What ends at the end, if that can be told now.
-    fn end_rank(&self, end: End) -> Option<Rank> {
+    /// The rank of the end, if it is certain now.
+    fn end_rank(&self, end: TailState) -> Option<Rank> {
         self.ink?;
         let rank = match self.hinted {
-            // `none` says that its producer knows of no end; after a silence the text itself is looked at.
-            Some(Rank::Character) if end == End::Quiet || self.closed => self.scanner.ends(None),
+            // With `none`, the producer knows of no boundary; after a silence, the text itself decides.
+            Some(Rank::Character) if end == TailState::Quiet || self.closed => self.scanner.ends(None),
             Some(hinted) => hinted,
             None => self.scanner.ends(None),
         };
         let settled = || self.buffer.chars().next_back().is_some_and(is_settled);
         let sure = match end {
             _ if self.closed => true,
-            End::Quiet => settled() || !grapheme::may_grow(&self.buffer),
-            End::Open => self.hinted.is_some() && settled(),
+            TailState::Quiet => settled() || !grapheme::may_grow(&self.buffer),
+            TailState::Open => self.hinted.is_some() && settled(),
         };
         sure.then_some(rank)
     }
 
-    /// When the end can be told if nothing more comes; `None` when only more text or something else helps.
-    pub(super) fn quiet_at(&self, legal: &Legal) -> Option<u64> {
-        self.place(legal, End::Quiet).map(|_| self.came.saturating_add(limits::SHAPED_QUIET_MS))
+    /// When the end becomes certain if no more text arrives; `None` if only more text helps.
+    pub(super) fn quiet_at(&self, agreed: &AgreedBoundaries) -> Option<u64> {
+        self.next_cut(agreed, TailState::Quiet)
+            .map(|_| self.last_piece_at.saturating_add(limits::SHAPED_QUIET_MS))
     }
 
-    /// When it goes although nothing ends, if nothing more comes; `None` where whole outputs were agreed.
-    pub(super) fn unfinished_at(&self, legal: &Legal) -> Option<u64> {
-        let may = legal.least < Rank::Completion && self.fragment().is_some();
-        may.then(|| self.came.saturating_add(limits::SHAPED_UNFINISHED_MS))
+    /// When it is sent without a boundary if no more text arrives; `None` if whole outputs were agreed.
+    pub(super) fn unfinished_at(&self, agreed: &AgreedBoundaries) -> Option<u64> {
+        let may = agreed.least < Rank::Completion && self.fragment().is_some();
+        may.then(|| self.last_piece_at.saturating_add(limits::SHAPED_UNFINISHED_MS))
     }
 
-    /// Cuts off the beginning.
-    pub(super) fn cut(&mut self, at: usize, hint: Boundary) -> Option<Cut> {
+    /// Cuts off the text before an offset.
+    pub(super) fn cut(&mut self, at: usize, hint: Boundary) -> Option<CutPiece> {
         let last = self.pieces.partition_point(|piece| piece.end < at).min(self.pieces.len().checked_sub(1)?);
         let rest = self.buffer.split_off(at);
         let chunk = std::mem::replace(&mut self.buffer, rest);
@@ -299,7 +300,7 @@ impl Text {
         let count = taken().fold(0_u32, |sum, piece| sum.saturating_add(piece.count));
         let ids = taken().flat_map(|piece| std::iter::once(&piece.first).chain(&piece.last).cloned());
         let (ids, newest) = (ids.collect(), &self.pieces[last]);
-        let cut = Cut {
+        let cut = CutPiece {
             position: self.position,
             complete,
             hint,
@@ -324,16 +325,16 @@ impl Text {
         Some(cut)
     }
 
-    /// Takes what is behind the last place where it may be cut; what is before stays, and is closed.
-    pub(super) fn split(&mut self, legal: &Legal) -> Text {
+    /// Splits off the text after the last possible cut; the text before it is closed.
+    pub(super) fn split(&mut self, agreed: &AgreedBoundaries) -> HeldText {
         let length = self.buffer.len();
-        let at = match self.end_rank(End::Quiet) {
-            Some(rank) if rank >= legal.least => length,
-            _ => self.marks.last(legal.least, length).map_or(0, |(at, _)| at),
+        let at = match self.end_rank(TailState::Quiet) {
+            Some(rank) if rank >= agreed.least => length,
+            _ => self.marks.last(agreed.least, length).map_or(0, |(at, _)| at),
         };
         let mut rest = self.clone();
         if at == length {
-            rest = Text::new(self.position.saturating_add(self.buffer.chars().count() as u64));
+            rest = HeldText::new(self.position.saturating_add(self.buffer.chars().count() as u64));
         } else if at > 0 {
             rest.position = self.position.saturating_add(self.buffer[..at].chars().count() as u64);
             rest.buffer.drain(..at);
@@ -358,7 +359,7 @@ impl Text {
         rest
     }
 
-    /// Forgets what is behind a place, which has another owner now.
+    /// Drops the text after an offset, which has moved elsewhere.
     fn truncate(&mut self, at: usize) {
         self.buffer.truncate(at);
         let keep = self.pieces.partition_point(|piece| piece.end < at);
@@ -372,15 +373,15 @@ impl Text {
         self.pieces.shrink_to_fit();
         self.complete = false;
         self.hinted = None;
-        // What it saw is behind the new end; what ends there is among the marks.
+        // Its state belongs to the removed text; the boundary at the new end is among the marks.
         self.scanner = Scanner::default();
         self.ink = self.ink.filter(|ink| *ink < at);
     }
 
-    /// Joins what was held behind it.
-    pub(super) fn join(&mut self, other: Text) {
+    /// Appends a later held text.
+    pub(super) fn join(&mut self, other: HeldText) {
         let from = self.buffer.len();
-        let ends = self.end_rank(End::Quiet);
+        let ends = self.end_rank(TailState::Quiet);
         self.buffer.push_str(&other.buffer);
         if let Some(rank) = ends
             && !other.buffer.is_empty()
@@ -406,6 +407,6 @@ impl Text {
         self.ink = self.ink.or(other.ink.map(|at| at + from));
         self.complete = other.complete;
         self.closed = other.closed;
-        self.came = other.came;
+        self.last_piece_at = other.last_piece_at;
     }
 }

@@ -1,4 +1,4 @@
-//! State of a session on one subscription: its numbers, times, and output lengths.
+//! The state of a session on one subscription: its numbers, times and output lengths.
 
 use crate::limits;
 use crate::wire::{Body, Event, OutputStreaming, Timestamp};
@@ -8,18 +8,18 @@ use crate::wire::{Body, Event, OutputStreaming, Timestamp};
 pub(super) struct SessionTrack {
     next: u64,
     newest: Option<(i64, Timestamp)>,
-    /// Of each output that goes on: how long it is.
+    /// Lengths of open outputs.
     outputs: Vec<(Option<String>, u64)>,
-    /// When the session was heard of last, in events.
-    pub(super) heard: u64,
+    /// The number of its last event.
+    pub(super) last_event: u64,
     pub(super) progress_at: Option<u64>,
-    /// Until when what was sent is being spoken, as far as can be told.
-    pub(super) spoken: u64,
+    /// Estimated time when the sent output has been spoken.
+    pub(super) spoken_until: u64,
 }
 
 impl SessionTrack {
-    /// Numbers an event (G-27), and moves its time up to that of what was sent before it: what was held back is
-    /// sent now. Prompts keep their time, because their timeout counts from it.
+    /// Numbers an event (G-27), and raises its time to that of the previous sent event, because it may have been
+    /// delayed. Prompts keep their time, because their timeout counts from it.
     pub(super) fn stamp(&mut self, event: &mut Event) {
         let critical = event.kind().is_some_and(crate::Kind::is_critical);
         let envelope = &mut event.envelope;
@@ -36,7 +36,8 @@ impl SessionTrack {
         }
     }
 
-    /// Where a piece begins: behind all that came of its output. Of an output that is not known its producer says it.
+    /// The position of a chunk: after all earlier chunks of its output. For an unknown output, the producer's position
+    /// is used.
     pub(super) fn position(&mut self, piece: &OutputStreaming, characters: u64) -> u64 {
         let known = self.outputs.iter().position(|(id, _)| *id == piece.output_id);
         let begins = known.map_or(piece.position, |at| self.outputs[at].1);
@@ -51,13 +52,16 @@ impl SessionTrack {
         begins
     }
 
-    /// Something was sent that is spoken at so many words in a minute.
+    /// Updates the speaking time after an event, for this speech rate.
     pub(super) fn speaks(&mut self, event: &Event, words_per_minute: u32, now: u64) {
         let Body::OutputStreaming(output) = &event.body else { return };
-        // Scripts without spaces: some six characters take as long as a word.
+        // In scripts without spaces, about six characters count as a word.
         let words = output.chunk.split_whitespace().count().max(output.chunk.chars().count() / 6) as u64;
         let takes = words.saturating_mul(60_000) / u64::from(words_per_minute.max(1));
-        self.spoken =
-            self.spoken.max(now).saturating_add(takes).min(now.saturating_add(limits::SHAPED_SPEECH_MS_MAX));
+        self.spoken_until = self
+            .spoken_until
+            .max(now)
+            .saturating_add(takes)
+            .min(now.saturating_add(limits::SHAPED_SPEECH_MS_MAX));
     }
 }

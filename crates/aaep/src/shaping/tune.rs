@@ -1,5 +1,5 @@
-//! What one subscriber gets of an event: in which language, and how much of it. No event is left out
-//! for it, and nothing is taken from prompts and errors.
+//! Adapts an event to one subscriber: its language and its verbosity. No event is dropped, and
+//! prompts and errors keep all texts.
 
 use serde_json::{Map, Value};
 
@@ -10,8 +10,8 @@ use crate::table::{LOCALIZED, REQUIRED};
 use crate::wire::{Event, Pace, Verbosity};
 
 pub(super) fn tune(event: &mut Event, terms: &Terms) {
-    if let Some(spoken) = translated(event, terms) {
-        *event = spoken;
+    if let Some(translation) = translated(event, terms) {
+        *event = translation;
     }
     let low = *terms.cognitive_load() == Pace::Low;
     let wish = match terms.verbosity() {
@@ -41,7 +41,7 @@ pub(super) fn tune(event: &mut Event, terms: &Terms) {
     }
 }
 
-/// `summary_normal_yo`: the text, and the tag.
+/// Splits a name such as `summary_normal_yo` into the field and the tag.
 fn localized(name: &str) -> Option<(&'static str, String)> {
     LOCALIZED.iter().find_map(|base| {
         let tag = name.strip_prefix(base)?.strip_prefix('_')?.replace('_', "-");
@@ -49,8 +49,8 @@ fn localized(name: &str) -> Option<(&'static str, String)> {
     })
 }
 
-/// The event in the language that was wished for, where it has its texts in it; what it said before stands beside
-/// it. An event whose main texts are not all there in a language is not half changed.
+/// The event in a requested language, if it has texts in it; the original texts become localized fields. An event
+/// without all main texts in a language is not changed.
 fn translated(event: &Event, terms: &Terms) -> Option<Event> {
     let hints = event.envelope.localization_hints.as_ref()?;
     let primary = hints.primary_language.as_deref()?;
@@ -94,12 +94,12 @@ fn translated(event: &Event, terms: &Terms) -> Option<Event> {
             members.entry(format!("{base}_{suffix}")).or_insert(value);
         }
     }
-    speak(&mut members, primary, chosen);
+    set_language(&mut members, primary, chosen);
     Event::parse(&Value::Object(members).to_string()).ok()
 }
 
-/// Says the new language. Direction and script were those of the other one.
-fn speak(members: &mut Map<String, Value>, primary: &str, chosen: &str) {
+/// Sets the new language, and resets the direction and script of the old one.
+fn set_language(members: &mut Map<String, Value>, primary: &str, chosen: &str) {
     let Some(Value::Object(hints)) = members.get_mut("localization_hints") else { return };
     let available: Vec<String> = hints
         .get("available_languages")

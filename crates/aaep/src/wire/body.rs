@@ -44,9 +44,9 @@ macro_rules! bodies {
                 )*
             }
 
-            #[allow(clippy::new_without_default, reason = "only some of them have nothing they must have")]
+            #[allow(clippy::new_without_default, reason = "only some of them have no required field")]
             impl $name {
-                /// With what it must have.
+                /// Creates it with the required fields.
                 pub fn new($( $required: $required_type ),*) -> Self {
                     $name { $( $required, )* $( $optional: None, )* }
                 }
@@ -61,14 +61,14 @@ macro_rules! bodies {
             /// A type of an extension, or one that this version does not know; its fields are in
             /// [`super::Event::other`].
             Other {
-                /// As it was written.
+                /// The unchanged type name.
                 #[serde(skip)]
                 type_name: Box<str>,
             },
         }
 
         impl Body {
-            /// Which of the twelve it is.
+            /// The kind of a core event.
             pub fn kind(&self) -> Option<Kind> {
                 match self {
                     $( Body::$name(_) => Some(Kind::$name), )*
@@ -92,21 +92,21 @@ macro_rules! bodies {
 }
 
 bodies! {
-    /// A session begins.
+    /// A session starts.
     SessionStarted {
         may expected_duration_ms: u64,
         may requested_by: String,
         may request_text: String,
         may tools_available: Vec<String>,
     }
-    /// A session has done what it was for.
+    /// A session completes successfully.
     SessionCompleted {
         may duration_ms: u64,
         may tool_invocations_count: u64,
         may output_summary: String,
         may result_uri: String,
     }
-    /// A session has failed.
+    /// A session ends with an error.
     SessionErrored {
         must error_category: ErrorCategory,
         may error_code: String,
@@ -114,19 +114,19 @@ bodies! {
         may recoverable: bool,
         may remediation_hint: String,
     }
-    /// A session was given up.
+    /// A session is cancelled.
     SessionCancelled {
         must cancelled_by: CancelledBy,
         may cancellation_reason: String,
         may partial_result: String,
     }
-    /// The producer does something else now. States are words; any are allowed.
+    /// The producer changes its state. Any state name is allowed.
     StateChanged {
         must from_state: String,
         must to_state: String,
         may expected_duration_ms: u64,
     }
-    /// How far it has come.
+    /// Progress of the session.
     ProgressUpdated {
         must progress: Progress,
         may eta_ms: u64,
@@ -149,7 +149,7 @@ bodies! {
         may duration_ms: u64,
         may error_message: String,
     }
-    /// A piece of output.
+    /// A chunk of output.
     OutputStreaming {
         must chunk: String,
         must position: u64,
@@ -159,7 +159,7 @@ bodies! {
         may content_type: String,
         may language: String,
     }
-    /// May this be done?
+    /// A prompt to confirm an action.
     AwaitingConfirmation {
         must action: String,
         must consequence: String,
@@ -172,7 +172,7 @@ bodies! {
         may allowed_replies: Vec<Decision>,
         may extra_context: Map<String, Value>,
     }
-    /// What is meant?
+    /// A prompt with a question.
     AwaitingClarification {
         must question: String,
         must reply_token: ReplyToken,
@@ -182,7 +182,7 @@ bodies! {
         may context: String,
         may default_response: String,
     }
-    /// Another agent or a person is to continue.
+    /// A request that another agent or a person continues.
     HandoffRequested {
         must reason: String,
         must target_kind: HandoffTarget,
@@ -192,7 +192,7 @@ bodies! {
     }
 }
 
-/// How far, in at least one way.
+/// Progress, with at least one field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Progress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,22 +205,22 @@ pub struct Progress {
     pub description: Option<String>,
 }
 
-/// One of several answers.
+/// A choice of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// What is sent back.
+    /// The value to return.
     pub value: String,
-    /// What is read to people.
+    /// The text for people.
     pub label: String,
 }
 
 impl AwaitingConfirmation {
-    /// When the default is applied, in milliseconds since 1970, for a prompt of this time.
+    /// The deadline in milliseconds since 1970, for a prompt with this timestamp.
     pub fn deadline_ms(&self, timestamp: &Timestamp) -> i64 {
         timestamp.millis() + i64::from(self.timeout_seconds) * 1_000
     }
 
-    /// Whether a decision is one that this prompt takes.
+    /// Whether this prompt allows a decision.
     pub fn allows(&self, decision: &Decision) -> bool {
         match &self.allowed_replies {
             Some(allowed) => allowed.contains(decision),

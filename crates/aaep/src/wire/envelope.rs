@@ -9,7 +9,7 @@ use super::id::{EventId, SessionId, Timestamp};
 use super::words::{TextDirection, Urgency, Verbosity};
 use crate::kind::CONTEXT;
 
-/// `@context`: the protocol's, or several with the protocol's first.
+/// `@context`: the protocol's context, or an array that begins with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Context {
@@ -24,7 +24,7 @@ impl Default for Context {
 }
 
 impl Context {
-    /// Whether it is the protocol's, or begins with it. Who reads events looks at this first.
+    /// Whether it is the protocol's context or begins with it. Subscribers check this first.
     pub fn is_core(&self) -> bool {
         match self {
             Context::One(context) => &**context == CONTEXT,
@@ -33,10 +33,10 @@ impl Context {
     }
 }
 
-/// Who speaks.
+/// The producer of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Producer {
-    /// The same through all versions.
+    /// Stable across versions of the agent.
     pub agent_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
@@ -54,7 +54,7 @@ impl Producer {
     }
 }
 
-/// In which language the texts are, and how they are to be shown.
+/// The language of the texts, and how to display them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LocalizationHints {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,12 +72,12 @@ pub struct LocalizationHints {
 }
 
 impl LocalizationHints {
-    /// Texts in one language.
+    /// Hints for texts in one language.
     pub fn in_language(tag: impl Into<String>) -> Self {
         LocalizationHints { primary_language: Some(tag.into()), ..LocalizationHints::default() }
     }
 
-    /// The offered language for the user's wishes: see [`crate::language::choose`].
+    /// Chooses an offered language for the requested ones; see [`crate::language::choose`].
     pub fn choose<'h>(&'h self, wishes: &[&str]) -> Option<&'h str> {
         let primary = self.primary_language.as_deref()?;
         let offers: Vec<&str> =
@@ -108,24 +108,24 @@ pub struct Envelope {
     pub localization_hints: Option<LocalizationHints>,
     #[serde(default)]
     pub correlation_id: Option<String>,
-    /// Objects of extensions, text for text.
+    /// Objects of extensions, unchanged.
     #[serde(default)]
     pub extensions: BTreeMap<String, Box<RawValue>>,
 }
 
 impl Envelope {
-    /// How soon it is to be said: `normal` when nothing is said.
+    /// The urgency; `normal` if absent.
     pub fn urgency(&self) -> &Urgency {
         self.urgency.as_ref().unwrap_or(&Urgency::Normal)
     }
 
-    /// How much it says: `normal` when nothing is said.
+    /// The verbosity; `normal` if absent.
     pub fn verbosity(&self) -> &Verbosity {
         self.verbosity.as_ref().unwrap_or(&Verbosity::Normal)
     }
 }
 
-/// What is said to people, shorter and longer.
+/// Summaries for people, from short to long.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Summaries {
     #[serde(rename = "summary_terse", default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// The one for a wish, or the nearest there is.
+    /// The summary for a verbosity, or the nearest available one.
     pub fn at(&self, verbosity: &Verbosity) -> Option<&str> {
         let order = match verbosity {
             Verbosity::Terse => [&self.terse, &self.normal, &self.detailed],

@@ -1,15 +1,15 @@
-//! Why a text is not a message.
+//! The error of parsing a message: [`ParseError`].
 
 use crate::json::{Place, Reader, SyntaxError};
 
-/// Why a text was not read as a message, with the place of what is wrong.
+/// Why a text is not a message, with the position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} ({place}{})", if path.is_empty() { String::new() } else { format!(", in {path}") })]
 pub struct ParseError {
     pub place: Place,
-    /// The value, as `producer.agent_id`; empty for the message as a whole.
+    /// The value, such as `producer.agent_id`; empty for the whole message.
     pub path: String,
-    /// What is wrong; a fragment.
+    /// What is wrong; a sentence fragment.
     pub reason: String,
 }
 
@@ -20,11 +20,11 @@ impl From<SyntaxError> for ParseError {
 }
 
 impl ParseError {
-    /// Finds the path for what serde says of a text that is JSON.
+    /// Converts an error of serde for a JSON text, and finds the path.
     pub(super) fn shape(text: &str, error: &serde_json::Error) -> Self {
         let line_start: usize =
             text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-        // Serde counts bytes and stands behind what it did not like.
+        // Serde counts bytes, and its column is after the invalid value.
         let offset = (line_start + error.column()).saturating_sub(1).min(text.len());
         let path = Reader::new().read(text).map(|doc| doc.path_at(offset)).unwrap_or_default();
         let rendered = error.to_string();

@@ -1,4 +1,4 @@
-//! An event: envelope, summaries, payload, and what is not known, kept as it came.
+//! The event type: envelope, summaries, payload, and unknown fields, which are kept unchanged.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::reading::Reading;
 use crate::table::{ALLOWED, ENVELOPE};
 
-/// Fields that are kept without being understood, in the order they came, text for text.
+/// Unknown fields, unchanged and in order.
 pub type Members = Vec<(Box<str>, Box<RawValue>)>;
 
 /// One event.
@@ -41,12 +41,12 @@ pub struct Event {
     pub envelope: Envelope,
     pub summaries: Summaries,
     pub body: Body,
-    /// What the protocol does not define: fields of extensions' own types, of later versions, of nobody.
+    /// Fields that the protocol does not define: of types of extensions, of later versions, or invalid ones.
     pub other: Members,
 }
 
 impl Event {
-    /// Reads an event. What is not known is kept; what is known must be of its type.
+    /// Parses an event. Unknown fields are kept; known fields must have the right type.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut reader = Reader::new();
         let doc = reader.read(text)?;
@@ -61,7 +61,7 @@ impl Event {
         Self::of(&reading)
     }
 
-    /// Makes an event of what has been read.
+    /// Creates an event from a parsed text.
     pub fn of(reading: &Reading<'_>) -> Result<Self, ParseError> {
         let text = reading.node().raw();
         let amiss = |error: serde_json::Error| ParseError::shape(text, &error);
@@ -94,12 +94,12 @@ impl Event {
         Ok(Event { envelope, summaries, body, other })
     }
 
-    /// Which of the twelve it is.
+    /// The kind of a core event.
     pub fn kind(&self) -> Option<Kind> {
         self.body.kind()
     }
 
-    /// Its type, compact where there is a compact name.
+    /// The type, as a compact name if it has one.
     pub fn type_name(&self) -> &str {
         match &self.body {
             Body::Other { type_name } => type_name,
@@ -107,14 +107,14 @@ impl Event {
         }
     }
 
-    /// Writes it: compact, in the order that the specification recommends.
+    /// Serializes it without white space, in the order that the specification recommends.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|error| unreachable!("keys are strings: {error}"))
     }
 }
 
 impl PartialEq for Event {
-    /// Equal when they are written alike.
+    /// Two events are equal if their JSON is equal.
     fn eq(&self, other: &Self) -> bool {
         self.to_json() == other.to_json()
     }
@@ -134,7 +134,7 @@ impl std::str::FromStr for Event {
     }
 }
 
-/// The order in which an event is written.
+/// The serialization order of an event.
 #[derive(Serialize)]
 struct EventMembers<'e> {
     #[serde(rename = "@context")]
@@ -200,7 +200,7 @@ impl Serialize for Event {
 }
 
 impl<'de> Deserialize<'de> for Event {
-    /// Works with `serde_json` only, because what is not known is kept as text.
+    /// Works with `serde_json` only, because unknown fields are kept as raw text.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Event::parse(raw.get()).map_err(serde::de::Error::custom)

@@ -1,4 +1,4 @@
-//! Identifiers and times: strings whose form is checked once.
+//! Identifiers and timestamps: strings with a validated format.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::lex::{self, Lex};
 
-/// A string that is not what it is to be.
+/// The error of an invalid identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{value}` is not {name}; it is written as `{example}`")]
 pub struct IdError {
@@ -28,7 +28,7 @@ macro_rules! ids {
         pub struct $id(Box<str>);
 
         impl $id {
-            /// Takes a string of the right form.
+            /// Validates a string.
             pub fn new(text: impl Into<Box<str>>) -> Result<Self, IdError> {
                 let text = text.into();
                 if (lex::$lex.test)(&text) { Ok($id(text)) } else { Err(IdError::of(&lex::$lex, &text)) }
@@ -72,7 +72,7 @@ ids! {
     EventId by EVENT_ID;
     /// `sess_` and 1 to 64 letters and digits.
     SessionId by SESSION_ID;
-    /// `rpl_` and 1 to 64 letters and digits. Subscribers return it as it came.
+    /// `rpl_` and 1 to 64 letters and digits. Subscribers return it unchanged.
     ReplyToken by REPLY_TOKEN;
     /// `sub_` and 1 to 64 letters and digits.
     SubscriptionId by SUBSCRIPTION_ID;
@@ -80,12 +80,12 @@ ids! {
     ToolCallId by TOOL_CALL_ID;
     /// `out_` and 1 to 64 letters and digits.
     OutputId by OUTPUT_ID;
-    /// A moment as it was written: RFC 3339, with `T`, a zone and any fraction.
+    /// An RFC 3339 time as it was written: with `T`, a zone and any fraction.
     Timestamp by MOMENT;
 }
 
 impl Timestamp {
-    /// A moment with three digits of fraction.
+    /// A timestamp with milliseconds.
     pub fn of_millis(millis: i64) -> Self {
         Timestamp(lex::time::Moment::write(millis).into())
     }

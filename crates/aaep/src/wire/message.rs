@@ -1,4 +1,4 @@
-//! Messages that are no events (chapters 5 and 6), and [`Message`], which is any.
+//! Messages other than events (chapters 5 and 6), and [`Message`], which is any message.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::kind::{PREFIX, TYPES_URI, VOCABULARY_URI};
 use crate::reading::Reading;
 use crate::table::{MessageKind, message_kind};
 
-/// What a subscriber can take, or what a producer honours of it. Absent means the default.
+/// The capabilities of a subscriber, or those that a producer honors. An absent field means the default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Absent: no limit.
@@ -47,12 +47,12 @@ pub struct Capabilities {
     pub pace_wpm: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept_signed_manifests_only: Option<bool>,
-    /// Of extensions, by prefix.
+    /// Capabilities of extensions, by prefix.
     #[serde(flatten)]
     pub extensions: BTreeMap<String, Value>,
 }
 
-/// Which events are wanted: patterns that may end in `*`. What is excluded is excluded, included or not.
+/// Event filters: patterns that may end in `*`. `exclude` overrides `include`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventFilters {
@@ -63,7 +63,7 @@ pub struct EventFilters {
 }
 
 impl EventFilters {
-    /// Whether an event of this compact type name passes (critical ones always do; that is the caller's to see).
+    /// Whether an event with this compact type name passes. Critical events always pass; the caller checks that.
     ///
     /// ```
     /// use recount_aaep::wire::EventFilters;
@@ -79,7 +79,7 @@ impl EventFilters {
         let matches = |pattern: &String| {
             let pattern = compact(pattern);
             match pattern.strip_suffix('*') {
-                // `x.*` is also `x` itself, as the public suite reads it.
+                // `x.*` also matches `x`, as in the public suite.
                 Some(beginning) => {
                     type_name.starts_with(beginning) || beginning.strip_suffix('.') == Some(&*type_name)
                 }
@@ -94,7 +94,7 @@ impl EventFilters {
     }
 }
 
-/// A name or a pattern in the protocol's namespace, written short (R-006).
+/// The compact form of a name or pattern in the protocol's namespace (R-006).
 fn compact(name: &str) -> std::borrow::Cow<'_, str> {
     match [TYPES_URI, VOCABULARY_URI].iter().find_map(|uri| name.strip_prefix(uri)) {
         Some(rest) => format!("{PREFIX}{rest}").into(),
@@ -123,7 +123,7 @@ macro_rules! messages {
         }
 
         impl $name {
-            /// With what it must have.
+            /// Creates it with the required fields.
             pub fn new($( $required: $required_type ),*) -> Self {
                 $name {
                     r#type: MessageKind::$name.name().into(),
@@ -142,7 +142,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// A subscriber asks to be told.
+    /// A subscriber requests a subscription.
     SubscriptionRequest {
         must aaep_version: String,
         must subscriber_id: String,
@@ -153,7 +153,7 @@ messages! {
         may correlation_id: String,
         may extensions: BTreeMap<String, Map<String, Value>>,
     }
-    /// A producer says yes, and to what.
+    /// A producer accepts a subscription, with the honored capabilities.
     SubscriptionAccepted {
         must subscription_id: SubscriptionId,
         must aaep_version: String,
@@ -165,7 +165,7 @@ messages! {
         may correlation_id: String,
         may extensions: BTreeMap<String, Map<String, Value>>,
     }
-    /// A producer says no, and why. Codes that are not known count as `unknown`.
+    /// A producer rejects a subscription, with a reason. Unknown codes count as `unknown`.
     SubscriptionRejected {
         must reason_code: String,
         must reason_message: String,
@@ -174,7 +174,7 @@ messages! {
         may correlation_id: String,
         may extensions: BTreeMap<String, Map<String, Value>>,
     }
-    /// A subscriber changes its mind; what is not said keeps its value.
+    /// A subscriber renegotiates; omitted fields keep their values.
     SubscriptionRenegotiate {
         must subscription_id: SubscriptionId,
         must capabilities: Capabilities,
@@ -189,7 +189,7 @@ messages! {
         may correlation_id: String,
         may extensions: BTreeMap<String, Map<String, Value>>,
     }
-    /// The answer to `awaiting.confirmation`.
+    /// The reply to `awaiting.confirmation`.
     ConfirmationReply {
         must reply_token: ReplyToken,
         must decision: Decision,
@@ -200,7 +200,7 @@ messages! {
         may modified_action: Map<String, Value>,
         may correlation_id: String,
     }
-    /// The answer to `awaiting.clarification`.
+    /// The reply to `awaiting.clarification`.
     ClarificationReply {
         must reply_token: ReplyToken,
         must response: Response,
@@ -212,7 +212,7 @@ messages! {
     }
 }
 
-/// An answer: text or the value of a choice, yes or no, a number.
+/// A response: text or the value of a choice, a boolean, or a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Response {
@@ -221,7 +221,7 @@ pub enum Response {
     Text(String),
 }
 
-/// What a producer says of itself.
+/// A producer's manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProducerManifest {
     #[serde(rename = "@context")]
@@ -247,13 +247,13 @@ pub struct ProducerManifest {
     pub max_concurrent_subscriptions: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
-    /// Paths, framing, states and whatever else a deployment says.
+    /// Paths, framing, states and other fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 impl ProducerManifest {
-    /// With what it must say.
+    /// Creates a manifest with the required fields.
     pub fn new(agent_id: impl Into<String>, levels: Vec<u8>, transports: Vec<String>) -> Self {
         ProducerManifest {
             context: Context::default(),
@@ -275,7 +275,7 @@ impl ProducerManifest {
     }
 }
 
-/// Anything that comes over the wire.
+/// Any message of the protocol.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     Event(Box<Event>),
@@ -290,7 +290,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Reads a message. What is none of the named ones is an event, of a type that may not be known.
+    /// Parses a message. A text with another type is an event, possibly of an unknown type.
     ///
     /// ```
     /// use recount_aaep::Message;
@@ -319,7 +319,7 @@ impl Message {
         }
     }
 
-    /// Writes it, compact.
+    /// Serializes it without white space.
     pub fn to_json(&self) -> String {
         let written = match self {
             Message::Event(message) => return message.to_json(),

@@ -1,13 +1,13 @@
-//! Whole numbers however they are written: to JSON, `27579.0` is as whole as `27579`.
+//! Deserializes whole numbers in any notation: in JSON, `27579.0` equals `27579`.
 
 use serde::{Deserialize, Deserializer};
 
-/// A type that is read as it is, or, if it is a whole number, in any spelling.
+/// A type that is deserialized normally or, for whole numbers, from any notation.
 pub(super) trait WholeField<'de>: Sized {
     fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
-/// As it is.
+/// Implements [`WholeField`] with the normal deserialization.
 macro_rules! plain {
     ($( $type:ty ),* $(,)?) => { $(
         impl<'de> $crate::wire::whole::WholeField<'de> for $type {
@@ -21,7 +21,7 @@ pub(super) use plain;
 
 plain!(bool, String, Vec<String>, serde_json::Map<String, serde_json::Value>, serde_json::Number);
 
-/// Reads a number without fraction.
+/// Deserializes a number without a fraction.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     if let Some(whole) = number.as_u64() {
@@ -29,7 +29,11 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D
     }
     #[expect(clippy::cast_precision_loss, reason = "the bound itself is a power of two")]
     let fits = |number: &f64| number.fract() == 0.0 && (0.0..u64::MAX as f64).contains(number);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was looked at")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the filter checks the range"
+    )]
     number
         .as_f64()
         .filter(fits)

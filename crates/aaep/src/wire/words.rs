@@ -1,4 +1,4 @@
-//! The protocol's small vocabularies. Each takes words it does not know, because later versions may add some.
+//! The protocol's enumerations. Each accepts unknown values, because later versions may add some.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ macro_rules! words {
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $( #[doc = concat!("`", $text, "`")] $word, )*
-            /// A word that this version does not know.
+            /// A value that this version does not know.
             Other(Box<str>),
         }
 
@@ -53,26 +53,26 @@ macro_rules! words {
 }
 
 words! {
-    /// How much is said.
+    /// The amount of text.
     Verbosity { Terse = "terse", Normal = "normal", Detailed = "detailed", }
-    /// How soon it is said.
+    /// The urgency of an announcement.
     Urgency { Background = "background", Normal = "normal", Critical = "critical", }
-    /// Which way a text runs.
+    /// The direction of a text.
     TextDirection { Ltr = "ltr", Rtl = "rtl", Auto = "auto", }
-    /// Whether an error may pass.
+    /// The category of an error.
     ErrorCategory {
         Transient = "transient",
         Permanent = "permanent",
         RequiresUser = "requires_user",
         Unknown = "unknown",
     }
-    /// Who cancelled a session.
+    /// The origin of a cancellation.
     CancelledBy { User = "user", Producer = "producer", Timeout = "timeout", System = "system", }
-    /// How a call ended.
+    /// The status of a completed call.
     ToolStatus { Success = "success", Error = "error", Timeout = "timeout", }
     /// Low, medium or high: risk, urgency of a handoff.
     Level { Low = "low", Medium = "medium", High = "high", }
-    /// How much the user wants to hear: low means less.
+    /// The cognitive load that the user accepts: low means fewer announcements.
     Pace { Low = "low", Medium = "medium", High = "high", }
     /// Whether an action can be undone.
     Reversibility {
@@ -80,7 +80,7 @@ words! {
         WithEffort = "reversible_with_effort",
         Irreversible = "irreversible",
     }
-    /// The answer to a confirmation.
+    /// The decision of a confirmation.
     Decision { Accept = "accept", Reject = "reject", }
     /// Where output may be spoken.
     Boundary {
@@ -90,7 +90,7 @@ words! {
         Paragraph = "paragraph",
         Completion = "completion",
     }
-    /// Who takes over.
+    /// The target of a handoff.
     HandoffTarget {
         Human = "human",
         SpecialistAgent = "specialist_agent",

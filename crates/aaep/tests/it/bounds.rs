@@ -1,4 +1,4 @@
-//! Memory is bounded whatever comes: what is forgotten is said, and nothing makes the checker fall.
+//! Tests of the checker's limits: memory is bounded for any input, dropped state is reported, and nothing panics.
 
 use proptest::prelude::*;
 use recount_aaep::limits;
@@ -38,9 +38,9 @@ fn parts_beyond_the_limit_are_ignored_with_one_note() {
     assert_eq!(ids, ["limit.session"]);
 }
 
-/// D4 of what must not pass: a call that cannot be undone, of a producer beyond those that are followed.
+/// Case D4: a call that cannot be undone, from a producer beyond the limit of tracked ones.
 #[test]
-fn a_call_that_cannot_be_undone_is_not_excused_by_the_limit() {
+fn the_limit_does_not_excuse_a_call_that_cannot_be_undone() {
     let mut checker = Checker::new(Options::default());
     checker.text(1, &event("session.started", 0, 1, ""));
     let of = |text: String, at: usize| text.replace("\"agent_id\":\"a\"", &format!("\"agent_id\":\"a{at}\""));
@@ -56,9 +56,9 @@ fn a_call_that_cannot_be_undone_is_not_excused_by_the_limit() {
     assert!(ids(&mut checker).contains(&"tool.unconfirmed"));
 }
 
-/// However many notes and warnings stand before an error, it is among the findings.
+/// An error is among the findings, however many notes and warnings precede it.
 #[test]
-fn no_number_of_notes_hides_an_error() {
+fn notes_never_hide_an_error() {
     let notes: String =
         (0..limits::FINDINGS_PER_TEXT_MAX + 9).map(|at| format!(",\"amount{at}_raw\":1")).collect();
     let call =
@@ -72,7 +72,7 @@ fn no_number_of_notes_hides_an_error() {
 }
 
 #[test]
-fn calls_that_are_done_make_room() {
+fn completed_calls_free_capacity() {
     let mut checker = Checker::new(Options::default());
     checker.text(1, &event("session.started", 0, 1, ""));
     let state = r#","from_state":"idle","to_state":"calling_tool""#;
@@ -89,21 +89,21 @@ fn calls_that_are_done_make_room() {
 }
 
 #[test]
-fn an_event_id_is_remembered_through_the_window_and_not_beyond() {
+fn event_ids_are_remembered_within_the_window() {
     let mut checker = Checker::new(Options::default());
     checker.text(1, &event("session.started", 0, 1, ""));
     let more = |at: usize| format!(r#","progress":{{"step":{}}}"#, at + 1);
     for at in 1..100_000 {
         checker.text(at, &event("progress.updated", at, 1, &more(at)));
     }
-    assert_eq!(checker.take(), Vec::new(), "a hundred thousand ids are told apart");
+    assert_eq!(checker.take(), Vec::new(), "a hundred thousand ids are distinguished");
     checker.text(7, &event("progress.updated", 5, 1, &more(0)));
     assert_eq!(checker.take()[0].rule.id, "session.event_id_reused");
 }
 
-/// Each of these took time that grew with the square of its size, or would.
+/// Texts that would take quadratic time with a naive implementation.
 #[test]
-fn large_texts_that_are_wrong_everywhere_are_answered_soon() {
+fn large_invalid_texts_are_checked_quickly() {
     let start = event("session.started", 1, 1, "");
     let with = |more: &str| format!("{},{more}}}", &start[..start.len() - 1]);
     let keys: Vec<String> = (0..100_000).map(|at| format!("\"x{at}\":1")).collect();
@@ -125,7 +125,7 @@ fn large_texts_that_are_wrong_everywhere_are_answered_soon() {
 
 proptest! {
     #[test]
-    fn any_lines_are_answered(lines in prop::collection::vec(
+    fn any_lines_are_checked(lines in prop::collection::vec(
         prop_oneof![
             "\\PC{0,40}",
             "[\\[\\]{}\",:0-9a-e.\\\\u+\\- ]{0,40}",
@@ -149,9 +149,9 @@ proptest! {
     }
 }
 
-/// A value of a megabyte, as an integer, a text, a name or an id, in every place of an event: no finding grows with it.
+/// A megabyte as an integer, a text, a name or an id in every field of an event does not enlarge a finding.
 #[test]
-fn a_finding_never_quotes_more_than_its_bound() {
+fn a_finding_never_exceeds_its_limit() {
     let (digits, letters) = ("7".repeat(1 << 20), "a".repeat(1 << 20));
     let whole = event("tool.invoked", 1, 1, r#","tool":"t","risk_level":"high","extensions":{"x":{}}"#);
     let value: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&whole).unwrap();
@@ -171,7 +171,7 @@ fn a_finding_never_quotes_more_than_its_bound() {
         }
         texts.push(whole.replace(&format!("\"{name}\""), &format!("\"{letters}\"")));
     }
-    // Texts that are no JSON, with something long where the fault is.
+    // Invalid JSON with a long token at the error.
     for wrong in ["tru", "1e", "\"\\ud800\"", "[1,", "{\"b\":1,\"b\":2}"] {
         texts.push(format!("{{\"{letters}\":{{\"b\":{wrong}}}}}"));
     }

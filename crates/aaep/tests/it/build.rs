@@ -1,4 +1,5 @@
-//! What the builders make is right: by the rules, by the schemas, and as a session. What would not be is not made.
+//! Tests of the builders: built events are valid by the rules, by the schemas and as a session; invalid ones are
+//! rejected.
 
 use proptest::prelude::*;
 use recount_aaep::build::{self, Frame};
@@ -15,7 +16,7 @@ fn frame() -> Frame {
 }
 
 #[test]
-fn a_session_that_is_built_breaks_no_rule_at_all() {
+fn a_built_session_breaks_no_rule() {
     let frame = frame();
     let token = ReplyToken::new("rpl_4f8a2e7d").unwrap();
     let mut number = 0_u32;
@@ -80,10 +81,10 @@ fn a_session_that_is_built_breaks_no_rule_at_all() {
 }
 
 #[test]
-fn what_would_break_a_rule_is_not_built() {
+fn invalid_events_are_not_built() {
     let frame = frame();
     let token = || ReplyToken::new("rpl_1").unwrap();
-    let rules = |refused: build::Refused| -> Vec<&str> {
+    let rules = |refused: build::BuildError| -> Vec<&str> {
         refused.findings.iter().map(|finding| finding.rule.id).collect()
     };
     let grave = build::confirmation("Delete.", "Gone.", token(), 300).irreversible(true).default_accept();
@@ -107,7 +108,7 @@ fn what_would_break_a_rule_is_not_built() {
 }
 
 #[test]
-fn extensions_and_other_languages_come_with_what_they_need() {
+fn extensions_and_translations_are_declared() {
     let object = serde_json::json!({"dose": 7}).as_object().unwrap().clone();
     let draft = build::session_completed("Done.").in_language("summary_normal", "yo", "Ó parí.").extension(
         "https://example.org/medai/v1",
@@ -128,7 +129,7 @@ fn extensions_and_other_languages_come_with_what_they_need() {
 
 proptest! {
     #[test]
-    fn whatever_is_built_is_right_by_every_measure(
+    fn any_built_event_is_valid(
         which in 0_usize..13,
         one in prop_oneof!["[a-z_]{0,12}", "\\PC{0,20}", Just("x".repeat(5_000))],
         two in "\\PC{0,20}",

@@ -1,4 +1,4 @@
-//! The corpus in `testdata/`: its files, and what is to be found in each.
+//! Helpers for the corpus in `testdata/`: its files and expected findings.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The rules that were broken, from this severity on.
+/// The ids of broken rules, from this severity on.
 pub(crate) fn ids(findings: &[Finding], least: Severity) -> Vec<&'static str> {
     let grave = findings.iter().filter(|finding| finding.severity >= least);
     let ids: BTreeSet<&str> = grave.map(|finding| finding.rule.id).collect();

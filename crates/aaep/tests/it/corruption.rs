@@ -1,5 +1,5 @@
-//! Every single-field corruption of a catalogue is found: in the fullest event of each type, each value is replaced by
-//! one of another kind, each required field is left out, each name is misspelt.
+//! Tests that every single-field corruption is found: in an event of each type with all fields, each value is replaced
+//! by one of another kind, each required field is removed, each name is misspelt.
 
 use recount_aaep::Kind;
 use recount_aaep::rule::{Profile, Severity, check_text};
@@ -17,7 +17,7 @@ fn is_error(event: &Value) -> bool {
     check_text(&event.to_string(), Profile::Strict).iter().any(|finding| finding.severity == Severity::Error)
 }
 
-/// Pointers to all values in an event, except inside what is free.
+/// Pointers to all values in an event, except inside free-form objects.
 fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     if !at.is_empty() {
         found.push(at.to_owned());
@@ -49,10 +49,10 @@ fn a_value_of_the_wrong_kind_is_found_in_any_field() {
             let others =
                 [json!(null), json!([[]]), json!({"": [0]}), json!(-0.5), json!("\u{0}\n"), json!(true)];
             for other in others {
-                // Another value of the same kind may be as good.
+                // Another value of the same kind may be valid too.
                 let same = std::mem::discriminant(&good) == std::mem::discriminant(&other);
                 let free_text = other.is_string() && good.is_string();
-                if (same && !free_text) || (free_text && may_say_anything(&pointer)) {
+                if (same && !free_text) || (free_text && is_free_text(&pointer)) {
                     continue;
                 }
                 let mut bad = event.clone();
@@ -65,8 +65,8 @@ fn a_value_of_the_wrong_kind_is_found_in_any_field() {
     assert!(tried > 1_000, "{tried}");
 }
 
-/// Strings that have no form.
-fn may_say_anything(pointer: &str) -> bool {
+/// Whether a string has no format.
+fn is_free_text(pointer: &str) -> bool {
     let last = pointer.rsplit('/').next().unwrap();
     let texts = [
         "agent_id",
@@ -123,7 +123,7 @@ fn a_required_field_that_is_missing_is_named() {
                 .iter()
                 .any(|f| f.severity == Severity::Error && (f.message.contains(name) || f.path == *name));
             let hints = name == "localization_hints" && is_error(&bad);
-            // Without its language or its risk an event is judged by the worst.
+            // Without its language or risk, an event is judged by the worst case.
             let graver = matches!(name.as_str(), "risk_level" | "irreversible");
             assert!(
                 named == required.contains(name) || hints || graver,

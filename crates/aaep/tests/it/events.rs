@@ -1,5 +1,5 @@
-//! Single events against the corpus in `testdata/aaep/`: every example of chapter 4, every good event and every bad
-//! one, each of which differs from a good one in one thing. `events.json` says what is to be found.
+//! Tests of event rules with the corpus in `testdata/aaep/`: the examples of chapter 4, valid events, and invalid ones
+//! that differ from a valid one in one detail. `events.json` has the expected findings.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn every_event_of_the_corpus_gets_its_verdict() {
 }
 
 #[test]
-fn the_corpus_is_large_and_each_bad_event_is_like_a_good_one() {
+fn each_invalid_event_of_the_corpus_differs_little_from_a_valid_one() {
     let entries = manifest("events.json");
     assert!(entries.len() >= 150);
     let names: BTreeSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
@@ -63,12 +63,12 @@ fn rule_ids_exist(ids: &[String]) -> bool {
 fn differences(one: &Value, two: &Value) -> usize {
     let (Some(one), Some(two)) = (one.as_object(), two.as_object()) else { return 1 };
     let keys: BTreeSet<&String> = one.keys().chain(two.keys()).collect();
-    // The stages of a scene (its context, its time) may change with the one thing that is meant.
+    // The context and the time may change together with the intended detail.
     keys.into_iter().filter(|key| one.get(*key) != two.get(*key)).count().max(1)
 }
 
 #[test]
-fn the_examples_of_chapter_4_pass_compat_as_they_stand_and_strict_with_hints() {
+fn the_examples_of_chapter_4_pass_compat_unchanged_and_strict_with_hints() {
     let mut count = 0;
     for entry in std::fs::read_dir(testdata("chapter4")).unwrap() {
         let path = entry.unwrap().path();
@@ -88,7 +88,7 @@ fn the_examples_of_chapter_4_pass_compat_as_they_stand_and_strict_with_hints() {
 }
 
 #[test]
-fn good_events_survive_the_types_whole() {
+fn valid_events_round_trip() {
     for entry in manifest("events.json").into_iter().filter(|entry| entry.strict.is_empty()) {
         let text = read(&format!("events/{}", entry.file));
         let event = Event::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", entry.file));
@@ -110,7 +110,7 @@ fn good_events_survive_the_types_whole() {
 }
 
 #[test]
-fn what_is_no_event_is_refused_with_its_place() {
+fn a_text_that_is_no_event_is_refused_with_its_position() {
     let text = read("events/good.progress.updated.full.json");
     let wrong = text.replace("60.5", "\"sixty\"");
     let error = Event::parse(&wrong).unwrap_err();
@@ -123,7 +123,7 @@ fn what_is_no_event_is_refused_with_its_place() {
 }
 
 #[test]
-fn findings_come_in_the_order_of_the_steps_and_point_at_the_value() {
+fn findings_are_sorted_by_step_and_point_at_the_value() {
     let text = read("events/good.state.changed.full.json")
         .replace("\"from_state\":\"idle\",", "")
         .replace("sess_", "session_")
@@ -140,20 +140,20 @@ fn findings_come_in_the_order_of_the_steps_and_point_at_the_value() {
 }
 
 #[test]
-fn every_rule_has_its_words_and_an_id_of_its_own() {
+fn every_rule_has_texts_and_a_unique_id() {
     let ids: BTreeSet<&str> = rule::ALL.iter().map(|rule| rule.id).collect();
     assert_eq!(ids.len(), rule::ALL.len());
     for rule in rule::ALL {
-        assert!(rule.says.ends_with('.') && rule.remedy.ends_with('.'), "{}", rule.id);
+        assert!(rule.statement.ends_with('.') && rule.remedy.ends_with('.'), "{}", rule.id);
         assert!(rule.strict >= rule.compat, "{}: compat is never graver than strict", rule.id);
         assert!(rule.strict.is_some() && rule.id.contains('.') && !rule.cites.is_empty(), "{}", rule.id);
     }
 }
 
-/// `RECOUNT_BLESS=1` writes the page, anything else compares. `RULES.md` is a link to `docs/aaep/rules.md`, and a file in
+/// `RECOUNT_BLESS=1` writes the page. `RULES.md` is a link to `docs/aaep/rules.md`, and a file in
 /// the package.
 #[test]
-fn the_page_of_rules_is_made_of_the_table() {
+fn the_page_of_rules_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("RULES.md");
     let page = rule::page();
     if std::env::var_os("RECOUNT_BLESS").is_some() {

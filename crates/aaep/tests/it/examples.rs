@@ -1,4 +1,4 @@
-//! The examples do what they say, and with each other.
+//! Tests of the examples, alone and together.
 
 #[allow(dead_code, reason = "its program is not what is looked at")]
 #[path = "../../examples/ask_permission.rs"]
@@ -37,18 +37,18 @@ fn followed(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_session_that_is_made_breaks_no_rule() {
+fn the_session_of_make_events_breaks_no_rule() {
     assert_eq!(checked(&made()), (0, "0 errors\n".into()));
 }
 
 #[test]
-fn the_session_that_is_produced_breaks_no_rule_however_its_prompt_is_settled() {
+fn the_session_of_produce_session_breaks_no_rule_for_any_decision() {
     for (decision, called) in [(Some(Decision::Accept), true), (Some(Decision::Reject), false), (None, false)]
     {
         let text = produce_session::lines(decision).unwrap().join("\n");
         assert_eq!(text.contains("tool.invoked"), called);
         let (errors, output) = checked(&text);
-        // That its time was not told while it ran down is worth a note.
+        // The missing countdown is a note.
         assert!(errors == 0 && !output.contains("warning"), "{output}");
     }
 }
@@ -70,26 +70,26 @@ fn a_reader_prints_each_item_once_and_whole() {
     let text = made();
     let output = followed(&text);
     assert_eq!(output[0], "Looking at your savings.");
-    assert_eq!(output[2], "You have saved $12,400.", "output is said by sentences");
+    assert_eq!(output[2], "You have saved $12,400.", "output is announced in sentences");
     let prompt = output.iter().find(|line| line.starts_with("now: ")).unwrap();
     assert!(prompt.contains("Transfer $500 to savings. The money moves at once"), "{prompt}");
     assert!(prompt.ends_with("reject in 300 seconds."), "{prompt}");
-    assert_eq!(followed(&format!("{text}{text}")), output, "delivered twice, said once");
+    assert_eq!(followed(&format!("{text}{text}")), output, "a duplicate is announced once");
 
     let event = text.lines().next().unwrap();
     let stranger = event.replace("aaep:agent.session.started", "zz:thing").replace("evt_0", "evt_9");
     assert_eq!(followed(&format!("not JSON\n{stranger}\n{event}")), [output[0].clone(), output[0].clone()]);
     let words = text.replace("\"coalesce_hint\":\"sentence\"", "\"coalesce_hint\":\"none\"");
     let whole = "You have saved $12,400. Moving $500 more would fill this year's allowance.";
-    assert!(followed(&words).contains(&whole.to_owned()), "a piece without a boundary is held");
+    assert!(followed(&words).contains(&whole.to_owned()), "a chunk without a boundary is held");
 }
 
 //
 #[test]
-fn a_prompt_is_answered_with_its_own_token_and_the_answer_fits_the_session() {
+fn a_reply_has_the_token_of_its_prompt_and_fits_the_session() {
     let text = made();
     let mut out = Vec::new();
-    ask_permission::answer(text.as_bytes(), &mut out, &Decision::Accept).unwrap();
+    ask_permission::reply(text.as_bytes(), &mut out, &Decision::Accept).unwrap();
     let reply = String::from_utf8(out).unwrap();
     assert!(reply.contains("\"reply_token\":\"rpl_4f8a2e7d9c1b6a3f\""), "{reply}");
     let with = |reply: &str| -> String {
@@ -101,11 +101,11 @@ fn a_prompt_is_answered_with_its_own_token_and_the_answer_fits_the_session() {
     };
     assert_eq!(checked(&with(&reply)).0, 0, "{:?}", checked(&with(&reply)));
     let mut out = Vec::new();
-    ask_permission::answer(text.as_bytes(), &mut out, &Decision::Reject).unwrap();
+    ask_permission::reply(text.as_bytes(), &mut out, &Decision::Reject).unwrap();
     let (errors, output) = checked(&with(&String::from_utf8(out).unwrap()));
     assert!(errors > 0 && output.contains("tool.after_reject"), "{output}");
     let narrow = text.replace("\"reply_token\"", "\"allowed_replies\":[\"reject\"],\"reply_token\"");
     let mut out = Vec::new();
-    ask_permission::answer(narrow.as_bytes(), &mut out, &Decision::Accept).unwrap();
-    assert_eq!(out, b"", "what a prompt does not take is not sent");
+    ask_permission::reply(narrow.as_bytes(), &mut out, &Decision::Accept).unwrap();
+    assert_eq!(out, b"", "a reply that the prompt does not allow is not sent");
 }

@@ -1,5 +1,5 @@
-//! Lines of the corpus with bytes changed, cut, repeated and spliced: read, checked, followed, never falling over.
-//! `RECOUNT_FUZZ_ROUNDS` says how often (each round is one file of forty lines); a few without it.
+//! Fuzz tests: lines of the corpus with bytes changed, cut, repeated and spliced are parsed and checked without a
+//! panic. `RECOUNT_FUZZ_ROUNDS` sets the number of rounds (one file of forty lines each); the default is small.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use recount_aaep::json::Splitter;
 use recount_aaep::rule::Profile;
 use recount_aaep::session::{Checker, Options};
 
-/// Numbers that look random and are the same each time.
+/// Reproducible pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -88,14 +88,14 @@ fn change(line: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
 }
 
 #[test]
-fn changed_lines_are_answered() {
+fn corrupted_lines_are_checked() {
     let rounds =
         std::env::var("RECOUNT_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(60_u64);
     let corpus = corpus();
     for round in 0..rounds {
         let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (round + 1).wrapping_mul(0xD1B5_4A32_D192_ED03));
         let mut file = Vec::new();
-        // Mostly neighbours, so that sessions stay together.
+        // Mostly neighbouring lines, so that sessions stay together.
         let first = dice.below(corpus.len());
         for step in 0..40 {
             let at =
@@ -111,7 +111,7 @@ fn changed_lines_are_answered() {
                 let again = Message::parse(&message.to_json());
                 assert!(
                     again.is_ok(),
-                    "round {round}: {text} is read, but not what is written of it: {again:?}"
+                    "round {round}: {text} is parsed, but its serialized form is not: {again:?}"
                 );
             }
             file.extend_from_slice(&line);

@@ -1,4 +1,4 @@
-//! Texts that are no JSON for everybody: each fault has its name, its line, its column and its path.
+//! Tests of the JSON parser: each error has its name, line, column and path.
 
 use proptest::prelude::*;
 use recount_aaep::json::{Fault, Node, Reader, Sort, big_integer};
@@ -13,7 +13,7 @@ fn fault(text: &str) -> (Fault, usize, usize, String) {
 }
 
 #[test]
-fn each_fault_is_named_with_its_place() {
+fn each_json_error_has_its_position() {
     let cases: &[(&str, Fault, usize, usize, &str)] = &[
         ("", Fault::Empty, 1, 1, ""),
         (" \n ", Fault::Empty, 1, 1, ""),
@@ -74,7 +74,7 @@ fn a_duplicate_key_is_found_among_many_keys() {
 }
 
 #[test]
-fn values_are_found_where_they_are() {
+fn values_are_found_at_their_paths() {
     let text = r#"{"a":[1,{"b":"x\ud83d\ude00\n"},true],"c":-2.50e1,"d":9007199254740993}"#;
     let mut reader = Reader::new();
     let doc = reader.read(text).unwrap();
@@ -123,7 +123,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(value in json(), pretty: bool) {
+    fn written_values_are_parsed_back(value in json(), pretty: bool) {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         let mut reader = Reader::new();
         let doc = reader.read(&text).unwrap();
@@ -131,17 +131,17 @@ proptest! {
     }
 
     #[test]
-    fn no_other_text_is_read_than_by_others(text in "[\\[\\]{}\",:0-9a-e.\\\\u+\\- \n]{0,24}") {
+    fn the_parser_accepts_no_more_than_serde_json(text in "[\\[\\]{}\",:0-9a-e.\\\\u+\\- \n]{0,24}") {
         let mut reader = Reader::new();
         let ours = reader.read(&text).is_ok();
         let theirs = serde_json::from_str::<serde_json::Value>(&text).is_ok();
-        // We refuse more (keys that come twice), never less; numbers beyond a float are no fault of the form.
+        // Our parser rejects more (duplicate keys), never less; numbers beyond the range of floats are valid.
         prop_assert!(!ours || theirs || text.contains('e'), "{text:?}");
         prop_assert!(ours || !theirs || text.contains('"'), "{text:?}");
     }
 
     #[test]
-    fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Err(error) = Reader::new().read_bytes(&bytes) {
             prop_assert!(error.offset <= bytes.len() && !error.to_string().is_empty());
         }

@@ -1,9 +1,10 @@
-//! Handshakes as a producer answers them: table and properties.
+//! Tests of handshakes on the producer's side: tables and properties.
 
 use proptest::prelude::*;
 use recount_aaep::language::nearness;
 use recount_aaep::negotiate::{
-    Answer, Extension, Offer, Reason, Terms, answer, answer_text, renegotiate, wider,
+    Extension, HandshakeOutcome, Offer, Reason, Terms, evaluate, evaluate_text, exceeded_capabilities,
+    renegotiate,
 };
 use recount_aaep::session::{Checker, Options};
 use recount_aaep::wire::{
@@ -31,15 +32,15 @@ fn asking(version: &str, capabilities: &Value) -> String {
 }
 
 fn agreed(capabilities: &Value) -> Terms {
-    match answer_text(&offer(), &asking("1.0.0", capabilities)) {
-        Answer::Accepted(terms) => *terms,
-        Answer::Rejected(refusal) => panic!("{capabilities}: {refusal:?}"),
+    match evaluate_text(&offer(), &asking("1.0.0", capabilities)) {
+        HandshakeOutcome::Accepted(terms) => *terms,
+        HandshakeOutcome::Rejected(refusal) => panic!("{capabilities}: {refusal:?}"),
     }
 }
 
 /// R-203, G-22, G-23.
 #[test]
-fn versions_are_spoken_or_refused() {
+fn versions_are_supported_or_refused() {
     for (version, spoken, noted) in [
         ("1.0.0", true, false),
         ("1.4.2", true, true),
@@ -56,15 +57,15 @@ fn versions_are_spoken_or_refused() {
         ("", false, false),
         ("one", false, false),
     ] {
-        match answer_text(&offer(), &asking(version, &json!({}))) {
-            Answer::Accepted(terms) => {
+        match evaluate_text(&offer(), &asking(version, &json!({}))) {
+            HandshakeOutcome::Accepted(terms) => {
                 assert!(spoken, "{version}");
                 assert_eq!(terms.notes().iter().any(|note| note.contains(version)), noted, "{version}");
                 let message = terms.to_message(&offer(), SubscriptionId::new("sub_1").unwrap());
                 assert_eq!(message.aaep_version, "1.0.0");
                 assert_eq!(message.correlation_id.as_deref(), Some("trace-1"));
             }
-            Answer::Rejected(refusal) => {
+            HandshakeOutcome::Rejected(refusal) => {
                 assert!(!spoken, "{version}: {refusal:?}");
                 assert_eq!(refusal.code, Reason::VersionUnsupported, "{version}");
                 assert_eq!(refusal.to_message().correlation_id.as_deref(), Some("trace-1"));
@@ -73,10 +74,10 @@ fn versions_are_spoken_or_refused() {
     }
 }
 
-/// What of a wish is honoured: R-112, R-125, G-30 to G-32.
+/// Requested and honored capabilities: R-112, R-125, G-30 to G-32.
 #[test]
-fn wishes_and_what_is_honoured() {
-    // The replies are always said, because their default is no.
+fn requested_capabilities_are_honored_as_specified() {
+    // The reply capabilities are always present, because their default is false.
     let no = |mut more: Value| {
         more["supports_confirmation_reply"] = false.into();
         more["supports_clarification_reply"] = false.into();
@@ -145,7 +146,7 @@ fn indistinguishable_boundaries_are_kept() {
     let mut offer = offer();
     offer.boundaries = vec![Boundary::Sentence, Boundary::Completion];
     let honored = |wish: &Value| {
-        let terms = answer_text(&offer, &asking("1.0.0", wish)).accepted().unwrap();
+        let terms = evaluate_text(&offer, &asking("1.0.0", wish)).accepted().unwrap();
         terms.honored().coalesce_boundaries.clone()
     };
     assert_eq!(honored(&json!({})), None, "the default needs no words");
@@ -156,7 +157,7 @@ fn indistinguishable_boundaries_are_kept() {
     assert_eq!(honored(&json!({"coalesce_boundaries": ["word"]})), Some(vec![Boundary::Word]), "G-32");
 }
 
-/// G-28, G-32: what a person might want to know is in the notes.
+/// G-28, G-32: the notes explain differences to people.
 #[test]
 fn differences_are_noted() {
     for (wish, word) in [
@@ -173,9 +174,9 @@ fn differences_are_noted() {
     assert_eq!(agreed(&json!({"max_events_per_second": 3})).notes(), [""; 0]);
 }
 
-/// R-111, R-113, R-128, R-131: a no with its code, whatever came.
+/// R-111, R-113, R-128, R-131: every invalid request gets a code.
 #[test]
-fn what_cannot_be_is_refused_with_its_reason() {
+fn invalid_requests_are_refused_with_a_reason() {
     let medai = ["https://example.org/medai/v1", "https://example.org/medai/v2"];
     for (text, code, word) in [
         (
@@ -230,28 +231,28 @@ fn what_cannot_be_is_refused_with_its_reason() {
         (String::new(), "unknown", "is not valid"),
         (r#"{"type":"subscription.request","type":"subscription.request"}"#.into(), "unknown", "twice"),
     ] {
-        let refusal = answer_text(&offer(), &text).rejected().unwrap_or_else(|| panic!("{text}"));
+        let refusal = evaluate_text(&offer(), &text).rejected().unwrap_or_else(|| panic!("{text}"));
         assert_eq!(refusal.code.as_str(), code, "{text}: {}", refusal.message);
         assert!(refusal.message.contains(word), "{text}: {}", refusal.message);
         assert!(build::message(refusal.to_message()).is_ok(), "{text}");
     }
     let full = Offer { full: Some(30), ..offer() };
-    let refusal = answer_text(&full, &asking("1.0.0", &json!({}))).rejected().unwrap();
+    let refusal = evaluate_text(&full, &asking("1.0.0", &json!({}))).rejected().unwrap();
     assert_eq!((refusal.code, refusal.retry_after_seconds), (Reason::RateLimit, Some(30)));
     assert_eq!(refusal.to_message().retry_after_seconds, Some(30));
 
     let signed = Offer { signed_manifest: Some("aa.bb.cc".into()), ..offer() };
-    let terms = answer_text(&signed, &asking("1.0.0", &json!({"accept_signed_manifests_only": true})));
+    let terms = evaluate_text(&signed, &asking("1.0.0", &json!({"accept_signed_manifests_only": true})));
     assert_eq!(terms.accepted().unwrap().honored().accept_signed_manifests_only, Some(true));
 }
 
-/// R-204: a later version's additions are passed over, not refused.
+/// R-204: additions of a later version are ignored, not rejected.
 #[test]
-fn a_request_of_a_later_version_is_understood_as_far_as_it_goes() {
+fn unknown_fields_of_a_later_version_are_ignored() {
     let text = json!({"type": "subscription.request", "aaep_version": "1.3.0", "subscriber_id": "r", "mood": 1,
         "capabilities": {"loudness": 7, "preferred_verbosity": "brief", "cognitive_load": "tiny",
             "coalesce_boundaries": ["line", "word"], "max_events_per_second": 3}});
-    let terms = answer_text(&offer(), &text.to_string()).accepted().unwrap();
+    let terms = evaluate_text(&offer(), &text.to_string()).accepted().unwrap();
     assert_eq!(terms.boundaries(), [Boundary::Word]);
     assert_eq!((terms.verbosity(), terms.cognitive_load()), (&Verbosity::Normal, &Pace::Medium));
     assert_eq!(terms.events_per_second(), Some(3));
@@ -259,7 +260,7 @@ fn a_request_of_a_later_version_is_understood_as_far_as_it_goes() {
     assert!(build::message(message).is_ok());
 }
 
-/// R-120: what is not said keeps its value; the whole is answered anew.
+/// R-120: omitted fields keep their values; the whole request is evaluated again.
 #[test]
 fn a_renegotiation_keeps_omitted_values() {
     let terms = agreed(
@@ -271,7 +272,7 @@ fn a_renegotiation_keeps_omitted_values() {
     assert_eq!(slower.events_per_second(), Some(1));
     assert_eq!(slower.languages(), ["yo"]);
     assert!(slower.replies(Kind::AwaitingConfirmation) && !slower.replies(Kind::AwaitingClarification));
-    // Faster again: what counts is what was wished for, not what was honoured.
+    // Faster again: the requested rate counts, not the honored one.
     let faster =
         renegotiate(&offer(), &slower, &wish(json!({"max_events_per_second": 15}))).accepted().unwrap();
     assert_eq!(faster.events_per_second(), Some(15));
@@ -279,7 +280,7 @@ fn a_renegotiation_keeps_omitted_values() {
     assert_eq!(same.honored(), terms.honored());
     let no = renegotiate(&offer(), &terms, &wish(json!({"accept_signed_manifests_only": true})));
     assert_eq!(no.rejected().unwrap().code, Reason::ManifestSignatureRequired);
-    // A full house has room for who is in it.
+    // The limit of subscriptions does not affect an existing one.
     let full = Offer { full: Some(9), ..offer() };
     assert!(renegotiate(&full, &terms, &wish(json!({"pace_wpm": 100}))).accepted().is_some());
 }
@@ -292,21 +293,21 @@ fn renegotiations_do_not_accumulate() {
         wish.extensions.insert(format!("x{at}"), json!({"a": 1}));
         terms = renegotiate(&offer(), &terms, &wish).accepted().unwrap();
     }
-    assert!(terms.asked().extensions.is_empty() && terms.notes().len() <= 8, "{terms:?}");
+    assert!(terms.requested().extensions.is_empty() && terms.notes().len() <= 8, "{terms:?}");
 }
 
 /// G-30.
 #[test]
-fn without_a_handshake_replies_are_taken() {
+fn replies_are_supported_without_a_handshake() {
     let terms = Terms::implied(&offer());
     assert!(terms.replies(Kind::AwaitingConfirmation) && terms.replies(Kind::AwaitingClarification));
     assert_eq!(terms.boundaries(), [Boundary::Sentence, Boundary::Completion]);
-    assert!(terms.wants("aaep:agent.state.changed") && !terms.wants("medai:alert"));
+    assert!(terms.passes_filters("aaep:agent.state.changed") && !terms.passes_filters("medai:alert"));
 }
 
 /// G-20, R-006, R-117.
 #[test]
-fn filters_as_they_are_read() {
+fn filters_match_as_specified() {
     let filters = |include: &[&str], exclude: &[&str]| EventFilters {
         include: (!include.is_empty()).then(|| include.iter().map(|&pattern| pattern.into()).collect()),
         exclude: Some(exclude.iter().map(|&pattern| pattern.into()).collect()),
@@ -413,7 +414,7 @@ prop_compose! {
     }
 }
 
-/// R-112, said again without the code it judges: on no axis more than was asked for, and no more than is offered.
+/// R-112, reimplemented independently: no capability exceeds the request or the offer.
 fn within(offer: &Offer, requested: &Capabilities, terms: &Terms) -> Result<(), TestCaseError> {
     let honored = terms.honored();
     let rate = honored.max_events_per_second;
@@ -453,9 +454,9 @@ fn within(offer: &Offer, requested: &Capabilities, terms: &Terms) -> Result<(), 
             || honored.accept_signed_manifests_only == Some(true)
     );
     let names = Kind::ALL.iter().map(|kind| kind.compact()).chain(["medai:alert", "medai:x", "tutor:hint"]);
-    let asked_filters = requested.event_filters.clone().unwrap_or_default();
+    let requested_filters = requested.event_filters.clone().unwrap_or_default();
     for name in names {
-        prop_assert!(!terms.wants(name) || asked_filters.pass(name), "{name}");
+        prop_assert!(!terms.passes_filters(name) || requested_filters.pass(name), "{name}");
     }
     Ok(())
 }
@@ -466,24 +467,24 @@ proptest! {
     #[test]
     fn nothing_is_honoured_beyond_the_request(requested in wish(), offer in any_offer(), change in wish()) {
         let request = SubscriptionRequest::new("1.0.0".into(), "reader".into(), requested.clone());
-        match answer(&offer, &request) {
-            Answer::Accepted(terms) => {
+        match evaluate(&offer, &request) {
+            HandshakeOutcome::Accepted(terms) => {
                 within(&offer, &requested, &terms)?;
-                prop_assert_eq!(wider(&requested, terms.honored()), Vec::<&str>::new());
-                // It goes over the wire as a right message, and who follows the handshake finds nothing.
+                prop_assert_eq!(exceeded_capabilities(&requested, terms.honored()), Vec::<&str>::new());
+                // The message is valid, and the checker has no findings.
                 let message = terms.to_message(&offer, SubscriptionId::new("sub_1").unwrap());
                 let message = build::message(message).map_err(|refused| TestCaseError::fail(refused.to_string()))?;
                 let mut checker = Checker::new(Options::default());
                 checker.text(1, &Message::from(request).to_json());
                 checker.text(2, &message.to_json());
                 prop_assert_eq!(checker.take(), Vec::new());
-                // A change of mind is held to the same.
-                if let Answer::Accepted(changed) = renegotiate(&offer, &terms, &change) {
-                    within(&offer, changed.asked(), &changed)?;
-                    prop_assert_eq!(wider(changed.asked(), changed.honored()), Vec::<&str>::new());
+                // The same holds after a renegotiation.
+                if let HandshakeOutcome::Accepted(changed) = renegotiate(&offer, &terms, &change) {
+                    within(&offer, changed.requested(), &changed)?;
+                    prop_assert_eq!(exceeded_capabilities(changed.requested(), changed.honored()), Vec::<&str>::new());
                 }
             }
-            Answer::Rejected(refusal) => {
+            HandshakeOutcome::Rejected(refusal) => {
                 let signed = requested.accept_signed_manifests_only == Some(true) && offer.signed_manifest.is_none();
                 let prefixes = requested.supported_extensions.iter().flatten().filter(|uri| {
                     offer.extensions.iter().any(|known| known.uri == **uri)
@@ -494,23 +495,23 @@ proptest! {
         }
     }
 
-    /// R-111: any text is answered.
+    /// R-111: any text gets a response.
     #[test]
-    fn any_text_is_answered(text in prop_oneof!["\\PC{0,60}", "[\\[\\]{}\",:0-9a-e.]{0,60}"], version in "\\PC{0,9}") {
-        let refusal = answer_text(&offer(), &text).rejected();
+    fn any_request_gets_a_response(text in prop_oneof!["\\PC{0,60}", "[\\[\\]{}\",:0-9a-e.]{0,60}"], version in "\\PC{0,9}") {
+        let refusal = evaluate_text(&offer(), &text).rejected();
         prop_assert!(build::message(refusal.unwrap().to_message()).is_ok());
-        if let Answer::Rejected(refusal) = answer_text(&offer(), &asking(&version, &json!({"a": {}}))) {
+        if let HandshakeOutcome::Rejected(refusal) = evaluate_text(&offer(), &asking(&version, &json!({"a": {}}))) {
             prop_assert!(build::message(refusal.to_message()).is_ok());
         }
     }
 
-    /// What is judged as no wider passes nothing more, name by name.
+    /// Filters that do not exceed the request pass no other name.
     #[test]
-    fn filters_are_compared_as_they_act(one in wish(), two in wish(), name in prop::sample::select(PATTERNS.to_vec()),
+    fn filter_comparison_matches_filter_behaviour(one in wish(), two in wish(), name in prop::sample::select(PATTERNS.to_vec()),
         rest in "[a-z.]{0,4}") {
         let name = format!("{}{rest}", name.trim_end_matches('*'));
         let passes = |wish: &Capabilities| wish.event_filters.clone().unwrap_or_default().pass(&name);
-        if !wider(&one, &two).contains(&"event_filters") {
+        if !exceeded_capabilities(&one, &two).contains(&"event_filters") {
             prop_assert!(!passes(&two) || passes(&one), "{name}");
         }
     }

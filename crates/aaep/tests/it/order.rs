@@ -1,5 +1,5 @@
-//! The tables of Appendix A.7, pair by pair: for every step and every other, a session in which the one comes right
-//! before the other, with what must hold besides and without it.
+//! Tests of the tables of Appendix A.7: for every pair of steps, a session in which one directly precedes the other,
+//! with and without the additional condition.
 
 use recount_aaep::Kind;
 use recount_aaep::rule::{Finding, Profile, Severity};
@@ -7,7 +7,7 @@ use recount_aaep::session::order::{Condition, Legality, Step, TABLE, is_listed, 
 use recount_aaep::session::{Checker, Options};
 use serde_json::{Value, json};
 
-/// Writes the lines of one session.
+/// Builds the lines of one session.
 #[derive(Default)]
 struct Scene {
     lines: Vec<String>,
@@ -16,7 +16,7 @@ struct Scene {
     calls: u32,
     outputs: u32,
     state: String,
-    /// Prompts are given an hour, not a minute.
+    /// Whether prompts time out after an hour instead of a minute.
     long: bool,
 }
 
@@ -64,7 +64,7 @@ impl Scene {
         self.event(kind, payload);
     }
 
-    /// Answers the newest prompt.
+    /// Replies to the newest prompt.
     fn reply(&mut self, step: Step) {
         self.reply_to(step, self.tokens);
     }
@@ -90,7 +90,7 @@ impl Scene {
         self.event(Kind::OutputStreaming, payload);
     }
 
-    /// One step as it comes by itself: what it needs must be there.
+    /// Adds one step; its prerequisites must exist.
     fn step(&mut self, step: Step, complete_output: bool) {
         match step {
             Step::Event(kind) => match kind {
@@ -124,7 +124,7 @@ impl Scene {
         }
     }
 
-    /// What a step needs before it.
+    /// Adds the prerequisites of a step.
     fn prepare(&mut self, step: Step) {
         match step {
             Step::Event(Kind::ToolCompleted) => self.invoke(false),
@@ -136,7 +136,7 @@ impl Scene {
         }
     }
 
-    /// What is found at the last line, taken by itself.
+    /// The findings for the last line.
     fn found_last(&self) -> Vec<Finding> {
         let mut checker = Checker::new(Options { profile: Profile::Strict, ..Options::default() });
         for (at, line) in self.lines.iter().enumerate() {
@@ -155,7 +155,7 @@ fn errors(findings: &[Finding]) -> Vec<&'static str> {
         .collect()
 }
 
-/// `before` right before `after`; with what the condition asks for, or with its contrary.
+/// A session with `before` directly before `after`, where the condition holds or not.
 fn scene(before: Step, after: Step, condition: Option<Condition>, holds: bool) -> Scene {
     let mut scene = Scene::default();
     if before != Step::Event(Kind::SessionStarted) {
@@ -211,7 +211,7 @@ fn scene(before: Step, after: Step, condition: Option<Condition>, holds: bool) -
     scene
 }
 
-/// Conditions that cannot hold, because the step before opens what must not be open, or has nothing ahead of it.
+/// Whether a condition cannot hold, because the previous step opens a part or is the first one.
 fn cannot_hold(before: Step, condition: Condition) -> bool {
     let opens = matches!(
         before,
@@ -230,7 +230,7 @@ fn cannot_hold(before: Step, condition: Condition) -> bool {
 }
 
 #[test]
-fn each_pair_of_steps_is_judged_as_the_table_says() {
+fn each_pair_of_steps_is_judged_by_the_table() {
     let (mut never, mut always, mut conditional) = (0, 0, 0);
     for before in Step::ALL {
         for after in Step::ALL.into_iter().filter(|step| *step != Step::TimedOut) {
@@ -264,7 +264,7 @@ fn each_pair_of_steps_is_judged_as_the_table_says() {
                     }
                     let met = match condition {
                         Condition::Accepted => before == Step::ConfirmationAccepted,
-                        // Nothing can be opened ahead of the first event.
+                        // No part can be opened before the first event.
                         Condition::NothingOpen | Condition::OutputOpen | Condition::OutputsComplete => {
                             before == Step::Event(Kind::SessionStarted)
                         }
@@ -287,7 +287,7 @@ fn each_pair_of_steps_is_judged_as_the_table_says() {
 }
 
 #[test]
-fn what_the_appendix_lists_is_never_illegal() {
+fn pairs_listed_in_the_appendix_are_never_illegal() {
     for row in TABLE {
         for after in row.successors.unwrap_or_default() {
             assert_ne!(pair(row.step, *after), Legality::Never, "{}: {after:?}", row.section);
@@ -313,6 +313,6 @@ fn what_the_appendix_lists_is_never_illegal() {
         }
     }
     assert_eq!(TABLE.len(), 9, "all tables of A.7: one for the beginning, three endings, five more");
-    assert!(row(Step::Event(Kind::ProgressUpdated)).is_none(), "A.7 says nothing of progress");
+    assert!(row(Step::Event(Kind::ProgressUpdated)).is_none(), "A.7 has no row for progress");
     assert_eq!(row(Step::Event(Kind::ToolInvoked)).unwrap().required, Some(Step::Event(Kind::ToolCompleted)));
 }

@@ -1,4 +1,4 @@
-//! Sessions of producers: whatever is called in whatever order, what comes out is right; what is refused changes nothing.
+//! Tests of producer sessions: any order of calls produces valid events, and a rejected call changes nothing.
 
 mod any;
 mod replies;
@@ -11,7 +11,7 @@ use recount_aaep::rule::{Layer, Severity};
 use recount_aaep::session::{Checker, Options};
 use recount_aaep::wire::{Level, ToolInvoked};
 
-/// A moment of the year 2026.
+/// A time in the year 2026.
 const START_MS: i64 = 1_779_632_534_000;
 
 fn at(seconds: i64) -> Stamp {
@@ -44,7 +44,7 @@ fn types(events: &[Event]) -> Vec<&str> {
     events.iter().map(|event| event.type_name().trim_start_matches("aaep:agent.")).collect()
 }
 
-/// What the strict checker finds against the producer: errors, and of the rules on sessions also warnings.
+/// Findings of the strict checker: errors, and warnings of session rules.
 fn accusations(lines: &[String], ended: bool) -> Vec<String> {
     let mut checker = Checker::new(Options::default());
     for (at, line) in lines.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The JSON Schemas: exported as they are made, and equal in verdict to the rules that are marked so, as an
-//! independent validator finds. `RECOUNT_BLESS=1` writes the files; anything else compares.
+//! Tests of the JSON Schemas: the exported files are current, and an independent validator agrees with the rules that
+//! are marked `in_schema`. `RECOUNT_BLESS=1` writes the files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ static EVENT: LazyLock<Validator> =
     LazyLock::new(|| validator(&schema::resolve("urn:recount:aaep:v1:event").unwrap()));
 
 #[test]
-fn the_files_are_what_is_made() {
+fn the_exported_schemas_are_current() {
     let mut stale = Vec::new();
     let mut expected = BTreeSet::new();
     for exported in schema::all() {
@@ -64,14 +64,14 @@ fn the_protocols_own_ids_resolve_offline() {
 }
 
 #[test]
-fn the_published_handoff_schema_and_its_examples_are_run_as_given() {
+fn the_published_handoff_schema_accepts_its_examples() {
     let path = folder("testdata/handoff/agent.handoff.requested.schema.json");
     let given: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let published = validator(&given);
     let examples = given["examples"].as_array().unwrap();
     assert_eq!(examples.len(), 3);
     for example in examples {
-        assert!(published.is_valid(example), "its own schema takes {example}");
+        assert!(published.is_valid(example), "its own schema accepts {example}");
         let errors = check_text(&example.to_string(), Profile::Compat);
         assert!(
             errors.iter().all(|finding| finding.severity < recount_aaep::rule::Severity::Error),
@@ -79,14 +79,14 @@ fn the_published_handoff_schema_and_its_examples_are_run_as_given() {
         );
         let mut normal = example.clone();
         normal["urgency"] = json!("normal");
-        assert!(!published.is_valid(&normal), "the schema itself asks for critical");
+        assert!(!published.is_valid(&normal), "the schema itself requires critical");
         let mut nameless = example.clone();
         nameless["producer"] = json!({});
         assert!(!published.is_valid(&nameless), "the envelope it refers to is ours");
     }
 }
 
-/// Whether the rules that the schemas say as well are kept.
+/// Whether a text breaks no rule that is marked `in_schema`.
 fn by_rules(text: &str) -> bool {
     !check_text(text, Profile::Strict).iter().any(|finding| finding.rule.in_schema)
 }
@@ -112,7 +112,7 @@ fn schemas_and_rules_agree_on_the_corpus() {
     }
 }
 
-/// Values that are near the edges of what some field takes.
+/// Values near the limits of some field.
 fn values() -> impl Strategy<Value = Value> {
     let words = prop::sample::select(vec![
         "",
@@ -190,7 +190,7 @@ fn names() -> impl Strategy<Value = String> {
     ]
 }
 
-/// One change somewhere in an event.
+/// Makes one change somewhere in an event.
 fn change(event: &mut Value, depth: usize, pick: &[usize], name: &str, value: &Value, how: u8) {
     let key = pick.first().copied().unwrap_or(0);
     match event {
@@ -234,7 +234,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn schemas_and_rules_agree_on_whatever_is_changed(
+    fn schemas_and_rules_agree_on_changed_events(
         at in any::<prop::sample::Index>(),
         changes in prop::collection::vec((prop::collection::vec(0_usize..40, 3), names(), values(), 0_u8..4), 1..3),
     ) {
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn schemas_and_rules_agree_on_messages_that_are_changed(
+    fn schemas_and_rules_agree_on_changed_messages(
         at in any::<prop::sample::Index>(),
         changes in prop::collection::vec((prop::collection::vec(0_usize..40, 3), names(), values(), 0_u8..4), 0..3),
     ) {
@@ -301,7 +301,7 @@ proptest! {
     }
 }
 
-/// The fullest message of each kind.
+/// A message of each kind with all fields.
 fn messages() -> Vec<Value> {
     let capabilities = json!({
         "max_events_per_second": 5, "preferred_verbosity": "terse", "languages": ["en", "yo-NG"],
@@ -347,7 +347,7 @@ fn message_findings(text: &str) -> Vec<recount_aaep::rule::Finding> {
 }
 
 #[test]
-fn full_messages_are_right_and_survive_the_types() {
+fn full_messages_are_valid_and_round_trip() {
     for message in messages() {
         let text = message.to_string();
         assert_eq!(message_findings(&text), Vec::new());

@@ -1,5 +1,6 @@
-//! Whole sessions against the corpus in `testdata/aaep/sessions`: good ones, and bad ones that differ from a good one
-//! in one thing, with all invalid sequences of Appendix A.8. `sessions.json` says what is to be found.
+//! Tests of session rules with the corpus in `testdata/aaep/sessions`: valid sessions, and invalid ones that differ
+//! from a valid one in one detail, including all invalid sequences of Appendix A.8. `sessions.json` has the expected
+//! findings.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,7 @@ fn every_session_of_the_corpus_gets_its_verdict() {
 }
 
 #[test]
-fn the_corpus_is_large_and_each_bad_session_is_like_a_good_one() {
+fn each_invalid_session_of_the_corpus_differs_little_from_a_valid_one() {
     let entries = manifest("sessions.json");
     assert!(entries.len() >= 80);
     let names: BTreeSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
@@ -99,9 +100,10 @@ fn full_type_names_change_no_verdict() {
 }
 
 #[test]
-fn sessions_that_are_mixed_are_judged_one_by_one() {
+fn interleaved_sessions_are_checked_separately() {
     let entries = manifest("sessions.json");
-    // Those without replies, handshakes and ids of their own: what comes between their events is other sessions'.
+    // Sessions without replies, handshakes and ids of their own: only events of other sessions are between their
+    // events.
     let alone = |entry: &&Entry| {
         let text = read(&format!("sessions/{}", entry.file));
         !text.contains("subscription")
@@ -134,7 +136,7 @@ fn sessions_that_are_mixed_are_judged_one_by_one() {
     assert_eq!(found, expected);
 }
 
-/// A rule that no file of the corpus breaks might never be looked for.
+/// A rule that no file of the corpus breaks might not be checked at all.
 #[test]
 fn every_rule_is_broken_somewhere_in_the_corpus() {
     #[derive(serde::Deserialize)]
@@ -151,13 +153,13 @@ fn every_rule_is_broken_somewhere_in_the_corpus() {
         .filter(|rule| rule.strict >= Some(Severity::Warning) && !broken.contains(rule.id))
         .map(|rule| rule.id)
         .collect();
-    // These are shown by tests of their own: bytes that are no text, and more than is followed.
+    // Other tests cover these: invalid UTF-8, and sessions beyond the limits.
     assert_eq!(untested, ["json.encoding", "limit.sessions", "limit.session"]);
 }
 
-/// R-084: a prompt of two minutes whose time is told at its half and near its end; each of the two is missed.
+/// R-084: a prompt of two minutes needs a countdown at its half and near its end; each missing one is noted.
 #[test]
-fn a_prompt_that_is_not_counted_down_is_noted() {
+fn a_prompt_without_a_countdown_is_noted() {
     let whole = std::fs::read_to_string(testdata("sessions").join("good.countdown.jsonl")).unwrap();
     let noted = |text: &str, profile| ids(&checked(text, profile), Severity::Note);
     assert_eq!(noted(&whole, Profile::Strict), [""; 0]);
@@ -167,7 +169,7 @@ fn a_prompt_that_is_not_counted_down_is_noted() {
         assert_eq!(noted(&silent, Profile::Strict), ["prompt.countdown"], "without `{reminder}`");
         assert_eq!(noted(&silent, Profile::Compat), [""; 0]);
     }
-    // An answer in time needs no countdown, nor does a prompt of a minute.
+    // An early reply needs no countdown, nor does a prompt of a minute.
     let lines: Vec<&str> = whole.lines().filter(|line| !line.contains("left")).collect();
     let reply = r#"{"type":"confirmation.reply","reply_token":"rpl_1","decision":"reject","subscription_id":"sub_1","timestamp":"2026-05-24T14:22:40.000Z"}"#;
     let answered = [&lines[..3], &[reply], &lines[3..]].concat().join("\n");

@@ -1,5 +1,4 @@
-//! What one subscriber gets: tables of what is joined, cut, left out and let through, and properties that hold for any
-//! stream.
+//! Tests of shaping: tables of joined, cut, filtered and passed events, and properties of any stream.
 
 mod cuts;
 mod flow;

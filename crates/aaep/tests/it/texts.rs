@@ -1,6 +1,5 @@
-//! Advice about texts for people, by the lines of `tests/it/texts/`: what looks like a secret, like personal data, like
-//! markup, and what only seems to; and characters that are not heard. Each is looked for in every field that people
-//! hear.
+//! Tests of advice on texts for people, with the lines of `tests/it/texts/`: secrets, personal data, markup and similar
+//! harmless texts, and inaudible characters. Each is checked in every spoken field.
 
 use std::path::Path;
 
@@ -47,7 +46,7 @@ fn of_text(text: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn secrets_personal_data_and_markup_are_found_and_their_lookalikes_are_not() {
+fn secrets_personal_data_and_markup_are_found_without_false_positives() {
     let mut wrong = Vec::new();
     for (name, rule) in [
         ("secrets.txt", Some("text.secret")),
@@ -79,9 +78,9 @@ fn handed(packaged_context: Value) -> Value {
     })
 }
 
-/// What is no text for people may hold many numbers and names.
+/// A context object is not text for people and may contain many numbers and names.
 #[test]
-fn a_context_without_a_secret_is_left_alone() {
+fn a_context_without_a_secret_has_no_finding() {
     for context in [
         json!({"order": 4_111_111_111_111_111_u64, "card": "4111111111111111", "token": null}),
         json!({"tool": "reset_password", "tool_call_id": "call_9f8e7d6c5b4a", "reply_token": "rpl_9f8e7d6c5b4a"}),
@@ -184,7 +183,7 @@ fn inaudible_characters_are_found() {
 }
 
 #[test]
-fn output_is_judged_as_pieces_of_its_type() {
+fn output_is_checked_by_its_content_type() {
     let rules = |chunk: &str, content_type: Option<&str>| {
         let mut fields = json!({"chunk": chunk, "position": 0, "complete": true});
         if let Some(content_type) = content_type {
@@ -196,16 +195,16 @@ fn output_is_judged_as_pieces_of_its_type() {
     assert_eq!(rules("This is **bold**.", None), ["text.markup"]);
     assert_eq!(rules("This is **bold**.", Some("text/plain")), ["text.markup"]);
     assert_eq!(rules("This is **bold**.", Some("text/markdown")), [""; 0]);
-    // Another piece closes it.
+    // A later chunk closes it.
     assert_eq!(rules("a \u{2067}b", None), [""; 0]);
     assert_eq!(rules("b\u{2069} c", None), [""; 0]);
     assert_eq!(rules("a \u{202e}b", None), ["text.bidirectional"]);
-    // What a person typed is repeated as it was typed.
+    // The user's request is quoted verbatim.
     let request = event("session.started", &json!({"request_text": "Make it <b>bold</b>."}));
     assert_eq!(found(&request, Profile::Strict), []);
 }
 
-/// What detectors begin at, and what they end at.
+/// Strings at which detectors start or end.
 const PARTS: &[&str] = &[
     "password",
     "=",
@@ -242,9 +241,9 @@ const PARTS: &[&str] = &[
     "\u{2069}",
 ];
 
-/// 64 KiB of one beginning after the other: a detector that looked for each end anew would take minutes.
+/// 64 KiB of repeated starts: a detector that searched for each end again would take minutes.
 #[test]
-fn a_long_text_takes_no_longer_than_its_length() {
+fn checking_a_text_takes_linear_time() {
     for part in PARTS {
         let long = part.repeat((1 << 16) / part.len());
         let spaced = format!("{part} {}", " ".repeat(512)).repeat(128);
@@ -256,10 +255,10 @@ fn a_long_text_takes_no_longer_than_its_length() {
 }
 
 proptest! {
-    /// Detectors cut texts at bytes: never inside a character, never beyond the end, and what they find is found in
-    /// whatever stands around it.
+    /// Detectors slice texts at bytes: never inside a character or beyond the end, and matches do not depend on the
+    /// surrounding text.
     #[test]
-    fn any_text_is_read_and_a_card_is_found_among_words(
+    fn any_text_is_checked_and_a_card_in_it_is_found(
         parts in proptest::collection::vec(proptest::sample::select(PARTS), 0..24),
     ) {
         let text = parts.concat();

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::approved::DIFF;
 use crate::paths::{Expected, Found, Links, PathError, Root, WorkspacePath, Written, io_failed, revision};
-use crate::tool::{FileChange, Job, NewArtifact, Preview, Target};
+use crate::tool::{FileChange, Job, NewArtifact, PatchTarget, Preview};
 use crate::tools::diff::{self, Patch};
 use crate::tools::ending::{CallFailure, counted, run_blocking};
 use crate::tools::limits;
@@ -97,7 +97,7 @@ impl ChangePlan {
             summary: Some(self.summary_line()),
             bytes: Bytes::copy_from_slice(&self.patch.text),
             call: Some(call.clone()),
-            target: Some(Target {
+            target: Some(PatchTarget {
                 path: self.place.text(),
                 base_revision: self.base_revision(),
                 additions: self.patch.additions,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use recount_engine::{ChangeState, PatchAction, PatchBytes, PatchOrder, Target};
+use recount_engine::{ChangeState, PatchAction, PatchBytes, PatchSet, PatchTarget};
 use recount_event::ForeignId;
 use rustix::fs::FileType;
 
@@ -68,7 +68,7 @@ pub(crate) struct PatchStep {
     pub(crate) adds: bool,
     /// The diff that is applied, and the file that it changes.
     pub(crate) diff: Vec<u8>,
-    pub(crate) target: Target,
+    pub(crate) target: PatchTarget,
     /// `1 hunk, +1/-1 line`.
     pub(crate) summary: String,
 }
@@ -95,7 +95,7 @@ pub(crate) fn is_unsettled(root: &Path) -> bool {
 }
 
 /// Computes the resulting files. Writes nothing.
-pub(crate) fn plan(root: &Path, is_real: bool, order: &PatchOrder) -> Result<PatchPlan, NotPatched> {
+pub(crate) fn plan(root: &Path, is_real: bool, order: &PatchSet) -> Result<PatchPlan, NotPatched> {
     let tree = FolderTree { folder: open(root, is_real)?, known: RefCell::default() };
     let mut overlay = Overlay { tree: &tree, result: TreeResult::new() };
     let mut steps = Vec::new();
@@ -254,7 +254,7 @@ impl Overlay<'_> {
             path: row.path.clone(),
             adds: row.base_revision.as_deref() == Some(ABSENT),
             diff: text,
-            target: Target { path, base_revision: current_revision, additions, deletions, hunks },
+            target: PatchTarget { path, base_revision: current_revision, additions, deletions, hunks },
             summary,
         })
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use recount_client::export::{End, Header};
 use recount_command_line::partial::Partial;
-use recount_server::export::Sum;
+use recount_server::export::ExportDigest;
 use serde_json::json;
 
 use self::series::Series;
@@ -239,8 +239,8 @@ async fn read(
 ) -> Result<(), Failure> {
     let run = &*header.run_id;
     let (events, first) = (header.events, header.first_sequence.unwrap_or(0));
-    let resumed = header.start.as_deref().and_then(|start| Sum::beginning_at(run, first, start));
-    let mut sum = resumed.unwrap_or_else(|| Sum::new(run));
+    let resumed = header.start.as_deref().and_then(|start| ExportDigest::beginning_at(run, first, start));
+    let mut sum = resumed.unwrap_or_else(|| ExportDigest::new(run));
     let mut read = first;
     while read < events {
         let page =

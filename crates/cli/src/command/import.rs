@@ -51,7 +51,7 @@ impl Import {
         }
         let input = open(&self.file)?;
         let place = match &self.data {
-            Some(data) => Place::open_or_make(data)?,
+            Some(data) => Place::open_or_create(data)?,
             None => Place::server(invocation.client()?),
         };
         let mut blocks = Blocks::new(input, RUN_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! Finds the server for a run: the one that responds, or one within this program. See [`Reached`].
 
 use recount_client::{Client, ClientError, Listing};
-use recount_server::{Inside, Options, Unfinished};
+use recount_server::{EmbeddedServer, Options, Unfinished};
 
 use super::Invocation;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::output::note;
 pub(super) struct Reached {
     pub(super) client: Client,
     /// The server that this program is itself.
-    inside: Option<Inside>,
+    inside: Option<EmbeddedServer>,
     /// What another command needs to reach the same server: ` --url …`, or nothing.
     pub(super) address: String,
 }
@@ -49,7 +49,7 @@ impl Reached {
 
     /// A server within this program, and where its data is. It has no workers before [`Reached::work`].
     pub(super) async fn inside(options: Options, token: Option<&str>) -> Result<(Self, String), Failure> {
-        let inside = recount_server::start_inside(options).await?;
+        let inside = recount_server::start_embedded(options).await?;
         let url = format!("http://{}", inside.running.address);
         let client = Client::new(&url, token.filter(|token| !token.is_empty()))?;
         let reached = Reached { client, inside: None, address: format!(" --url {url}") };

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use recount_client::admin::{AddToken, Token};
 use recount_client::reply;
 use recount_client::scope::Scope;
-use recount_server::access::Book;
+use recount_server::access::OfflineTokens;
 
 use super::invocation::{self, Invocation};
 use crate::failure::Failure;
@@ -99,9 +99,9 @@ impl Tokens {
         let mut out = Output::new();
         match self.data {
             Some(data) => {
-                let book = Book::open(&data)?;
-                let done = in_folder(&book, self.what, invocation.json, &mut out).await;
-                book.close().await?;
+                let tokens = OfflineTokens::open(&data)?;
+                let done = in_folder(&tokens, self.what, invocation.json, &mut out).await;
+                tokens.close().await?;
                 done
             }
             None => of_server(&invocation, self.what, &mut out).await,
@@ -109,11 +109,16 @@ impl Tokens {
     }
 }
 
-async fn in_folder(book: &Book, what: What, as_json: bool, out: &mut Output) -> Result<(), Failure> {
+async fn in_folder(
+    tokens: &OfflineTokens,
+    what: What,
+    as_json: bool,
+    out: &mut Output,
+) -> Result<(), Failure> {
     match what {
-        What::Add(add) => show_added(&book.add(add.request()).await?, as_json, out),
-        What::Ls => list(&book.list().await?, as_json, out),
-        What::Rm { id } if book.remove(&id).await? => removed(&id, as_json, out),
+        What::Add(add) => show_added(&tokens.add(add.request()).await?, as_json, out),
+        What::Ls => list(&tokens.list().await?, as_json, out),
+        What::Rm { id } if tokens.remove(&id).await? => removed(&id, as_json, out),
         What::Rm { id } => Err(Failure::Refused(format!("token {id:?} not found (token_not_found)"))),
     }
 }

@@ -26,7 +26,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use crate::server::{Answer, PATIENCE, Server, recount};
+use crate::server::{CommandOutput, PATIENCE, Server, recount};
 use passing::Passing;
 
 const RUNS: usize = 3;
@@ -445,7 +445,7 @@ async fn take(course: u64) {
     server.ask(&["verify", "--all"]).good();
     let sealed = sealed(&server);
     server.kill();
-    Answer::of(recount().args(["verify", "--data"]).arg(data.path())).good();
+    CommandOutput::of(recount().args(["verify", "--data"]).arg(data.path())).good();
     let passed = course.passing.ending(&stored);
     assert!(sealed as usize > stored.len() / 2, "{sealed} of {} events are sealed", stored.len());
     assert!(

@@ -17,7 +17,7 @@ use recount_client::request::{CreateRun, ResolveApproval, Verdict};
 use recount_world::{Entropy, SeededEntropy};
 use serde_json::Value;
 
-use crate::server::{Answer, PATIENCE, Server, recount};
+use crate::server::{CommandOutput, PATIENCE, Server, recount};
 
 const RUNS: usize = 12;
 const KILLS: u64 = 20;
@@ -248,5 +248,5 @@ async fn agents_go_on_and_nothing_runs_twice() {
     server.ask(&["verify", "--all"]).good();
     server.kill();
     nothing_left_behind().await;
-    Answer::of(recount().args(["verify", "--data"]).arg(folder.path().join("data"))).good();
+    CommandOutput::of(recount().args(["verify", "--data"]).arg(folder.path().join("data"))).good();
 }

@@ -131,13 +131,13 @@ impl Server {
     }
 
     /// Runs a verb against it.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Answer {
-        Answer::of(recount().args(["--url", &self.url()]).args(arguments))
+    pub(crate) fn ask(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(recount().args(["--url", &self.url()]).args(arguments))
     }
 
     /// Starts a verb that goes on.
-    pub(crate) fn follow(&self, arguments: &[&str]) -> Following {
-        Following::of(recount().args(["--url", &self.url()]).args(arguments))
+    pub(crate) fn follow(&self, arguments: &[&str]) -> RunningCommand {
+        RunningCommand::of(recount().args(["--url", &self.url()]).args(arguments))
     }
 }
 

@@ -1,26 +1,26 @@
-//! Deleting and pinning one artifact. The events that name it stay as they are, and a record beside them says what became
-//! of it; its bytes go when nothing else needs them.
+//! Deletes, pins and unpins single artifacts. The events that name a deleted artifact do not change; a record stores
+//! the deletion. Its bytes are removed when no other artifact uses them.
 //!
-//! In two steps: the record is durable first, then the bytes go. What a crash leaves between them, the next start takes
-//! away. Entry points: [`AdminHandle::delete_artifact`], [`AdminHandle::pin_artifact`].
+//! A deletion has two steps: the record becomes durable, then the bytes are removed. After a crash between the steps,
+//! the next start removes the bytes. Start with [`AdminHandle::delete_artifact`] and [`AdminHandle::pin_artifact`].
 
 use recount_event::{Code, ForeignId, time};
 use recount_log::{Append, AppendError, Guard, RowPut};
 
 use crate::admin::handle::AdminHandle;
 use crate::boxed;
-use crate::catalogue::artifact_rows::{DeletedArtifact, Gone, Indexed, blob_of};
+use crate::catalogue::artifact_rows::{ArtifactEntry, ArtifactRemoval, DeletedArtifact, blob_of};
 use crate::catalogue::deleted_artifacts::{ArtifactPin, freed_key, owner_of, pin_key};
 use crate::ground::rows;
-use crate::ground::rows::taking_away;
+use crate::ground::rows::deletion;
 use crate::read::artifacts::artifact_deleted;
-use crate::write::damaged_rows::take_away;
+use crate::write::damaged_rows::delete_rows;
 use crate::{ArtifactRow, Error, FoundArtifact, Pin};
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArtifactDeletion {
-    /// Whether bytes went; they stay where another artifact has the same.
+    /// Whether bytes were removed. They stay if another artifact uses them.
     pub bytes_removed: bool,
 }
 
@@ -35,26 +35,26 @@ impl AdminHandle {
             deleted_at: time::format_ms(self.ground().world.clock.now_ms()),
         };
         let rows = match found {
-            FoundArtifact::OfRun(row) => self.artifact_goes(row, &deleted).await?,
+            FoundArtifact::OfRun(row) => self.artifact_deletions(row, &deleted).await?,
             FoundArtifact::Upload(upload) => {
-                let gone = Gone { run_id: None, pruned: false, deleted: Some(deleted.clone()) };
-                let mut rows = self.write().upload_goes(upload).await?;
+                let removal = ArtifactRemoval { run_id: None, pruned: false, deleted: Some(deleted.clone()) };
+                let mut rows = self.write().upload_deletions(upload).await?;
                 let key = rows::tenant_key(&upload.id);
-                rows.push(rows::put(rows::ARTIFACTS_GONE, key, Guard::Any, &gone));
+                rows.push(rows::put(rows::ARTIFACTS_REMOVED, key, Guard::Any, &removal));
                 rows
             }
         };
-        match self.ground().store().append(taking_away(rows)).await {
+        match self.ground().store().append(deletion(rows)).await {
             Ok(_) => {}
             Err(AppendError::GuardFailed { .. }) => return Err(artifact_deleted(found.id(), &deleted)),
             Err(error) => return Err(error.into()),
         }
-        let room = &self.write().room;
+        let context = &self.write().context;
         if let FoundArtifact::OfRun(row) = found {
-            room.quotas.forget(&owner_of(row)).await;
+            context.quotas.forget(&owner_of(row)).await;
         }
         let hash = found.hash().and_then(blob_of).map(str::to_owned);
-        let removed = room.blobs.release(hash).await.unwrap_or_else(|error| {
+        let removed = context.blobs.release(hash).await.unwrap_or_else(|error| {
             let id = found.id();
             tracing::warn!(
                 %id,
@@ -66,8 +66,8 @@ impl AdminHandle {
         Ok(ArtifactDeletion { bytes_removed: removed > 0 })
     }
 
-    /// The rows of a deletion, when the artifact may go.
-    async fn artifact_goes(
+    /// The row changes of a deletion. Refuses an artifact that cannot be deleted.
+    async fn artifact_deletions(
         &self,
         row: &ArtifactRow,
         deleted: &DeletedArtifact,
@@ -89,36 +89,36 @@ impl AdminHandle {
             let message = format!("{run}, which created artifact {id}, is pinned; unpin the run first");
             return Err(Error::rejected(Code::ArtifactPinned, message));
         }
-        let Some(maker) = self.catalogue().run(run).await? else {
+        let Some(creator) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);
         };
-        if maker.ended_at.is_none() {
+        if creator.ended_at.is_none() {
             let message =
                 format!("{run} is active and may need artifact {id}; delete it after the run has ended");
             return Err(Error::rejected(Code::RunActive, message));
         }
-        let gone = Gone { run_id: Some(run), pruned: false, deleted: Some(deleted.clone()) };
+        let removal = ArtifactRemoval { run_id: Some(run), pruned: false, deleted: Some(deleted.clone()) };
         let blob = row.hash.as_deref().and_then(blob_of);
-        let freed = Indexed(id.clone(), blob.and(row.size_bytes).unwrap_or(0));
+        let freed = ArtifactEntry(id.clone(), blob.and(row.size_bytes).unwrap_or(0));
         let mut rows = vec![
             rows::put(rows::ARTIFACTS_DELETED, rows::tenant_key(row.event_id), Guard::Absent, deleted),
             rows::put(rows::ARTIFACTS_FREED, freed_key(row), Guard::Any, &freed),
-            rows::put(rows::ARTIFACTS_GONE, rows::tenant_key(id), Guard::Any, &gone),
+            rows::put(rows::ARTIFACTS_REMOVED, rows::tenant_key(id), Guard::Any, &removal),
         ];
         rows.extend(blob.map(|hash| rows::delete(rows::BLOBS_KEPT, format!("{hash}/{}", row.event_id))));
         Ok(rows)
     }
 
-    /// Withholds an artifact from deletion, and its run from pruning. Pinning again changes nothing.
+    /// Protects an artifact from deletion and its run from pruning. Pinning a pinned artifact changes nothing.
     #[boxed]
     pub async fn pin_artifact(&self, found: &FoundArtifact, by: &str) -> Result<Pin, Error> {
-        // In turn with prunes and deletions, so that none of them misses it.
+        // Serialized with prunes and deletions, so that each of them sees the pin.
         let _turn = self.housekeeping.lock().await;
-        let row = made_by_a_run(found)?;
+        let row = created_by_run(found)?;
         if let Some(pin) = self.catalogue().artifact_pin_of(row).await? {
             return Ok(pin);
         }
-        if self.read().artifacts_called(&row.id).await?.is_empty() {
+        if self.read().find_artifacts(&row.id).await?.is_empty() {
             return Err(self.read().missing_artifact(&row.id).await);
         }
         let pin = Pin {
@@ -132,23 +132,23 @@ impl AdminHandle {
         Ok(pin)
     }
 
-    /// Lets an artifact go again. One that is not pinned is left as it is.
+    /// Removes the pin of an artifact. An artifact without a pin does not change.
     #[boxed]
     pub async fn unpin_artifact(&self, found: &FoundArtifact) -> Result<(), Error> {
-        let row = made_by_a_run(found)?;
+        let row = created_by_run(found)?;
         let rows = vec![rows::delete(rows::ARTIFACT_PINS, pin_key(row.run_id, row.event_id))];
-        take_away(self.ground().store(), rows).await
+        delete_rows(self.ground().store(), rows).await
     }
 }
 
-fn made_by_a_run(found: &FoundArtifact) -> Result<&ArtifactRow, Error> {
+fn created_by_run(found: &FoundArtifact) -> Result<&ArtifactRow, Error> {
     match found {
         FoundArtifact::OfRun(row) => Ok(row),
-        FoundArtifact::Upload(upload) => Err(unused(&upload.id)),
+        FoundArtifact::Upload(upload) => Err(not_used(&upload.id)),
     }
 }
 
-fn unused(id: &ForeignId) -> Error {
+fn not_used(id: &ForeignId) -> Error {
     let message = format!("no run uses artifact {id} yet; attach it to a run before you pin it");
     Error::rejected(Code::ArtifactUnused, message)
 }

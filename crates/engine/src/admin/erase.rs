@@ -1,9 +1,7 @@
-//! Deleting a task or a session: its runs are cancelled, then erased one by one, and nothing of them is left but
-//! a tombstone.
+//! Deletes a task or a session: cancels its runs, erases them one by one and leaves tombstones.
 //!
-//! The intent is written first, and with it the whole is gone: no run can be made for it any more, and a
-//! process that dies in the middle goes on where it was when it starts again. Look at [`AdminHandle::delete_task`]
-//! and at [`Whole`].
+//! The intent is written first. From then on no run can be created for the target, and the next start continues an
+//! interrupted deletion. Start with [`AdminHandle::delete_task`] and [`DeletionTarget`].
 
 use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_log::{AppendError, FaultKind, Guard, RowRange, WholeRows};
@@ -15,158 +13,159 @@ use crate::boxed;
 use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::ground::rows::taking_away;
-use crate::write::damaged_rows::{is_damaged, take_away};
+use crate::ground::rows::deletion;
+use crate::write::damaged_rows::{delete_rows, is_damaged};
 use crate::write::request::{Erase, SubmitWithRows};
 use crate::write::with_rows::CommandWithRows;
-use crate::{Erased, Error, Whose, limits};
+use crate::{ErasureRecord, Error, RunOwner, limits};
 
-/// What runs belong to and are deleted with.
+/// What is deleted together with its runs.
 #[derive(Debug, Clone, Copy)]
-enum Whole {
+enum DeletionTarget {
     Task(TaskId),
     Session(SessionId),
 }
 
-impl Whole {
-    fn parse(key: &str) -> Result<Whole, Error> {
-        let whole = key.parse().map(Whole::Task).or_else(|_| key.parse().map(Whole::Session));
-        whole.map_err(|why| damaged_row(rows::ERASING, key, why))
+impl DeletionTarget {
+    fn parse(key: &str) -> Result<DeletionTarget, Error> {
+        let target =
+            key.parse().map(DeletionTarget::Task).or_else(|_| key.parse().map(DeletionTarget::Session));
+        target.map_err(|why| damaged_row(rows::ERASING, key, why))
     }
 
-    /// Its own key, and where it was noted.
+    /// The id as text: its key in [`rows::ERASING`].
     fn key(self) -> String {
         match self {
-            Whole::Task(task) => task.to_string(),
-            Whole::Session(session) => session.to_string(),
+            DeletionTarget::Task(task) => task.to_string(),
+            DeletionTarget::Session(session) => session.to_string(),
         }
     }
 
     fn space(self) -> &'static str {
         match self {
-            Whole::Task(_) => rows::TASKS,
-            Whole::Session(_) => rows::SESSIONS,
+            DeletionTarget::Task(_) => rows::TASKS,
+            DeletionTarget::Session(_) => rows::SESSIONS,
         }
     }
 
-    /// Where it is noted for good that it was deleted.
-    fn space_erased(self) -> &'static str {
+    /// The space that records the deletion permanently.
+    fn erased_space(self) -> &'static str {
         match self {
-            Whole::Task(_) => rows::TASKS_ERASED,
-            Whole::Session(_) => rows::SESSIONS_ERASED,
+            DeletionTarget::Task(_) => rows::TASKS_ERASED,
+            DeletionTarget::Session(_) => rows::SESSIONS_ERASED,
         }
     }
 
-    /// The index of its runs, and what the keys of these begin with.
+    /// The index of its runs, and the key prefix in that index.
     fn runs(self) -> (&'static str, String) {
         match self {
-            Whole::Task(task) => (rows::TASK_RUNS, rows::task_runs_prefix(task)),
-            Whole::Session(session) => (rows::SESSION_RUNS, rows::session_runs_prefix(session)),
+            DeletionTarget::Task(task) => (rows::TASK_RUNS, rows::task_runs_prefix(task)),
+            DeletionTarget::Session(session) => (rows::SESSION_RUNS, rows::session_runs_prefix(session)),
         }
     }
 
-    fn erased(self, by: &str, erased_at: String) -> Erased {
+    fn erased(self, by: &str, erased_at: String) -> ErasureRecord {
         let (task_id, session_id) = match self {
-            Whole::Task(task) => (Some(task), None),
-            Whole::Session(session) => (None, Some(session)),
+            DeletionTarget::Task(task) => (Some(task), None),
+            DeletionTarget::Session(session) => (None, Some(session)),
         };
-        Erased { task_id, session_id, by: by.to_owned(), erased_at }
+        ErasureRecord { task_id, session_id, by: by.to_owned(), erased_at }
     }
 
-    /// Why its runs are cancelled.
+    /// The reason for which its runs are cancelled.
     fn reason(self) -> &'static str {
         match self {
-            Whole::Task(_) => "the task was deleted",
-            Whole::Session(_) => "the session was deleted",
+            DeletionTarget::Task(_) => "the task was deleted",
+            DeletionTarget::Session(_) => "the session was deleted",
         }
     }
 
-    fn whose(self) -> Whose {
+    fn owner(self) -> RunOwner {
         match self {
-            Whole::Task(task) => Whose::Task(task),
-            Whole::Session(session) => Whose::Session(session),
+            DeletionTarget::Task(task) => RunOwner::Task(task),
+            DeletionTarget::Session(session) => RunOwner::Session(session),
         }
     }
 
-    fn is_erased(self) -> Error {
+    fn erased_error(self) -> Error {
         match self {
-            Whole::Task(task) => task_erased(task),
-            Whole::Session(session) => session_erased(session),
+            DeletionTarget::Task(task) => task_erased(task),
+            DeletionTarget::Session(session) => session_erased(session),
         }
     }
 }
 
 impl AdminHandle {
-    /// Deletes a task and erases its runs; those that go on are cancelled first. Answers how many runs were
-    /// erased by this call. Asked again in the middle of it, or after it failed, it goes on.
+    /// Deletes a task: cancels its active runs and erases all its runs. Returns the number of runs that this call
+    /// erased. A repeated call continues an interrupted deletion.
     #[boxed]
     pub async fn delete_task(&self, task: TaskId, by: &str) -> Result<u64, Error> {
-        self.delete(Whole::Task(task), by).await
+        self.delete(DeletionTarget::Task(task), by).await
     }
 
-    /// The same for a session.
+    /// Deletes a session in the same way.
     #[boxed]
     pub async fn delete_session(&self, session: SessionId, by: &str) -> Result<u64, Error> {
-        self.delete(Whole::Session(session), by).await
+        self.delete(DeletionTarget::Session(session), by).await
     }
 
-    async fn delete(&self, whole: Whole, by: &str) -> Result<u64, Error> {
+    async fn delete(&self, target: DeletionTarget, by: &str) -> Result<u64, Error> {
         let _turn = self.housekeeping.lock().await;
-        if self.ground().store().row(rows::ERASING, &whole.key()).await?.is_none() {
-            self.intend(whole, &self.write().redactor().text(by)).await?;
+        if self.ground().store().row(rows::ERASING, &target.key()).await?.is_none() {
+            self.record_intent(target, &self.write().redactor().text(by)).await?;
         }
-        self.finish_erasing(whole).await
+        self.finish_erasing(target).await
     }
 
-    async fn intend(&self, whole: Whole, by: &str) -> Result<(), Error> {
-        let key = whole.key();
+    async fn record_intent(&self, target: DeletionTarget, by: &str) -> Result<(), Error> {
+        let key = target.key();
         let (store, record) = (self.ground().store(), rows::tenant_key(&key));
-        match store.row(whole.space(), &record).await.map_err(Error::from) {
+        match store.row(target.space(), &record).await.map_err(Error::from) {
             Ok(Some(_)) => {}
             Ok(None) => {
-                return Err(match whole {
-                    Whole::Task(task) => self.catalogue().missing_task(task).await,
-                    Whole::Session(session) => self.catalogue().missing_session(session).await,
+                return Err(match target {
+                    DeletionTarget::Task(task) => self.catalogue().missing_task(task).await,
+                    DeletionTarget::Session(session) => self.catalogue().missing_session(session).await,
                 });
             }
-            // What it says is lost, and that it is there is not.
-            Err(error) if error.is_damage() && is_damaged(store, whole.space(), &record).await? => {}
+            // The content of the record is lost, but the record exists.
+            Err(error) if error.is_damage() && is_damaged(store, target.space(), &record).await? => {}
             Err(error) => return Err(error),
         }
         let erased_at = recount_event::time::format_ms(self.ground().world.clock.now_ms());
-        let erased = whole.erased(by, erased_at);
+        let erased = target.erased(by, erased_at);
         let mut rows = vec![
-            rows::put(whole.space_erased(), key.as_str(), Guard::Absent, &erased),
+            rows::put(target.erased_space(), key.as_str(), Guard::Absent, &erased),
             rows::put(rows::ERASING, key.as_str(), Guard::Absent, &by),
         ];
-        if let Whole::Session(session) = whole {
-            rows.extend(self.write().setup_gone(session).await?);
+        if let DeletionTarget::Session(session) = target {
+            rows.extend(self.write().setup_deletions(session).await?);
         }
         let mut with_record = rows.clone();
-        with_record.push(rows::delete(whole.space(), record.as_str()));
-        let mut intended = store.append(taking_away(with_record)).await;
-        if let Err(AppendError::Fault(fault)) = &intended
+        with_record.push(rows::delete(target.space(), record.as_str()));
+        let mut recorded = store.append(deletion(with_record)).await;
+        if let Err(AppendError::Fault(fault)) = &recorded
             && fault.kind == FaultKind::Corrupt
-            && is_damaged(store, whole.space(), &record).await?
+            && is_damaged(store, target.space(), &record).await?
         {
-            // It goes at the end, with what else is damaged.
-            intended = store.append(taking_away(rows)).await;
+            // The damaged record is deleted at the end.
+            recorded = store.append(deletion(rows)).await;
         }
-        match intended {
+        match recorded {
             Ok(_) => Ok(()),
-            Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),
+            Err(AppendError::GuardFailed { .. }) => Err(target.erased_error()),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn finish_erasing(&self, whole: Whole) -> Result<u64, Error> {
-        let key = whole.key();
+    async fn finish_erasing(&self, target: DeletionTarget) -> Result<u64, Error> {
+        let key = target.key();
         let by: String = self
             .catalogue()
             .row(rows::ERASING, &key)
             .await?
             .ok_or_else(|| Error::bug(format!("no deletion of {key} is recorded")))?;
-        let (index, prefix) = whole.runs();
+        let (index, prefix) = target.runs();
         let mut erased = 0;
         loop {
             let range = RowRange {
@@ -178,7 +177,7 @@ impl AdminHandle {
             };
             let WholeRows { rows: page, damaged } = self.ground().store().whole_rows(range).await?;
             if page.is_empty() {
-                // Damaged rows of runs that could be erased went with these.
+                // Damaged index rows of readable runs were deleted with these runs.
                 if let Some(row) = damaged.first() {
                     let why = format!("{row} is damaged and may belong to a run of {key}");
                     return Err(damaged_row(index, &prefix, why));
@@ -187,33 +186,33 @@ impl AdminHandle {
             }
             for row in page {
                 let run = rows::run_in_key(index, &row.key, &prefix)?;
-                self.erase_run(run, &by, whole.reason()).await?;
+                self.erase_run(run, &by, target.reason()).await?;
                 erased += 1;
             }
         }
-        if let Whole::Session(session) = whole {
-            self.forget_secrets(session).await?;
+        if let DeletionTarget::Session(session) = target {
+            self.delete_secrets(session).await?;
         }
-        self.write().forget_answers().await?;
+        self.write().delete_stored_responses().await?;
         if let Some(performer) = self.work().performer() {
-            performer.forget(whole.whose()).await;
+            performer.forget(target.owner()).await;
         }
-        // The record itself went with the intent, unless it was damaged.
+        // The record was deleted with the intent, unless it was damaged.
         let record = rows::tenant_key(&key);
-        if !matches!(self.ground().store().row(whole.space(), &record).await, Ok(None)) {
-            take_away(self.ground().store(), vec![rows::delete(whole.space(), record)]).await?;
+        if !matches!(self.ground().store().row(target.space(), &record).await, Ok(None)) {
+            delete_rows(self.ground().store(), vec![rows::delete(target.space(), record)]).await?;
         }
         let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
-        if let Whole::Task(_) = whole {
+        if let DeletionTarget::Task(_) = target {
             rows.push(rows::delete(rows::TASK_ACTIVE, key));
         }
-        take_away(self.ground().store(), rows).await?;
+        delete_rows(self.ground().store(), rows).await?;
         Ok(erased)
     }
 
-    /// Takes away what is sealed with a session. Most of it went with its setup; what was given in the moment of the
-    /// deletion goes here.
-    async fn forget_secrets(&self, session: SessionId) -> Result<(), Error> {
+    /// Deletes the sealed values of a session. Most were deleted with the setup; this deletes values that were set
+    /// during the deletion.
+    async fn delete_secrets(&self, session: SessionId) -> Result<(), Error> {
         loop {
             let range = RowRange {
                 space: rows::SEALED.into(),
@@ -227,7 +226,7 @@ impl AdminHandle {
                 return Ok(());
             }
             let rows = page.into_iter().map(|row| rows::delete(rows::SEALED, row.key)).collect();
-            self.ground().store().append(taking_away(rows)).await?;
+            self.ground().store().append(deletion(rows)).await?;
         }
     }
 
@@ -237,7 +236,7 @@ impl AdminHandle {
         let damage = match self.write().writers.ask(run, SubmitWithRows { command: cancel, with }).await {
             Ok(_) => None,
             Err(error) if error.code() == Code::RunEnded => None,
-            // Nothing can be appended to it, and it goes all the same, unless only something beside it is damaged.
+            // A damaged run accepts no events and is erased anyway, unless only a row beside it is damaged.
             Err(error) if error.is_damage() => Some(error),
             Err(error) => return Err(error),
         };
@@ -247,7 +246,7 @@ impl AdminHandle {
         }
     }
 
-    /// Continues the deletions that were open when the last process died.
+    /// Continues the deletions that were pending when the last process ended.
     pub(crate) fn finish_deletions(&self) {
         let admin = self.clone();
         self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
@@ -266,7 +265,7 @@ impl AdminHandle {
         }
     }
 
-    /// One that cannot be finished does not prevent others.
+    /// A deletion that fails does not block others.
     async fn finish_each(&self) -> Result<(), Error> {
         let mut failed = None;
         let mut pages = RowPages::new(self.ground().store(), rows::ERASING, limits::ERASE_PAGE);
@@ -275,7 +274,7 @@ impl AdminHandle {
                 tracing::error!(%row, "the record of a pending deletion is damaged; send the deletion again");
             }
             for row in page.rows {
-                if let Err(error) = self.finish_noted(&row.key).await {
+                if let Err(error) = self.finish_recorded(&row.key).await {
                     failed.get_or_insert(error);
                 }
             }
@@ -283,12 +282,12 @@ impl AdminHandle {
         failed.map_or(Ok(()), Err)
     }
 
-    async fn finish_noted(&self, key: &str) -> Result<(), Error> {
-        let whole = Whole::parse(key)?;
+    async fn finish_recorded(&self, key: &str) -> Result<(), Error> {
+        let target = DeletionTarget::parse(key)?;
         let _turn = self.housekeeping.lock().await;
-        // A client may have asked again in the meantime.
+        // A client may have repeated the deletion in the meantime.
         if self.ground().store().row(rows::ERASING, key).await?.is_some() {
-            self.finish_erasing(whole).await?;
+            self.finish_erasing(target).await?;
         }
         Ok(())
     }

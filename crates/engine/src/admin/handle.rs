@@ -1,15 +1,15 @@
-//! The handle of the operator's room.
+//! The handle of admin operations.
 
 use std::sync::Arc;
 
 use crate::ground::context::Ground;
 use crate::{CatalogueHandle, ReadHandle, WorkHandle, WriteHandle};
 
-/// Does what an operator asks for: retention, erasure, import, scrubbing, tokens, checks, statistics. Cheap to clone.
+/// Admin operations: retention, erasure, import, scrub, tokens, checks, statistics. Cheap to clone.
 #[derive(Clone)]
 pub struct AdminHandle {
     work: WorkHandle,
-    /// One prune or deletion at a time.
+    /// Serializes prunes and deletions.
     pub(super) housekeeping: Arc<tokio::sync::Mutex<()>>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the engine can work, and copies and checks of the whole store.
+//! Readiness check, integrity check, backup and catalogue check of the whole store.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::ground::rows;
 use crate::{Error, limits};
 
 impl AdminHandle {
-    /// How many runs have a writer awake.
+    /// The number of runs with an active writer.
     pub fn awake(&self) -> usize {
         self.write().writers.awake()
     }
 
-    /// Whether the store can be read, and has space. Where that is not known, because nothing was appended yet or the
-    /// last append found none, it is tried.
+    /// Checks that the store can be read and has space. If the space is unknown, because no append has succeeded
+    /// since startup or the last append found none, the check writes a probe row.
     #[boxed]
     pub async fn ready(&self) -> Result<(), Error> {
         self.ground().store().last_position().await?;
         let bound = ReadBound { count: 1, bytes: 1 };
         match self.ground().store().read_feed(1, bound).await {
-            // A store with damaged events answers for all others.
+            // A store with damaged events still serves all others.
             Err(fault) if fault.damage.is_none() => return Err(fault.into()),
             Ok(_) | Err(_) => {}
         }
@@ -32,7 +32,8 @@ impl AdminHandle {
         if has_space.is_ok() && self.ground().counters.is_known_to_have_space() {
             return Ok(());
         }
-        // Who asks may keep everybody else away as long as the answer is no: so it is found out here.
+        // A load balancer may send no requests while the check fails, so the check itself must find out that there is
+        // space again.
         for value in [Some(Bytes::from(vec![0; limits::SPACE_PROBE_BYTES])), None] {
             let row = RowPut { space: rows::PROBE.into(), key: "space".into(), guard: Guard::Any, value };
             self.ground().store().append(Append { rows: vec![row], ..Append::default() }).await?;
@@ -40,7 +41,7 @@ impl AdminHandle {
         Ok(self.ground().store().space().await?)
     }
 
-    /// The end of its log that the store went on without when it was opened.
+    /// The end of the log that the store dropped when it was opened.
     pub fn dropped_end(&self) -> Option<DroppedEnd> {
         self.ground().store().dropped_end()
     }
@@ -51,13 +52,13 @@ impl AdminHandle {
         Ok(self.ground().store().integrity().await?)
     }
 
-    /// Copies the whole store, as it is at one moment, to a folder that does not exist yet. Work goes on.
+    /// Copies a snapshot of the store to a new folder. Appends continue meanwhile.
     #[boxed]
     pub async fn backup(&self, to: std::path::PathBuf) -> Result<(), Error> {
         Ok(self.ground().store().backup(to).await?)
     }
 
-    /// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.
+    /// The catalogue as computed from the log: `(space, key) → value`, ordered.
     #[boxed]
     pub async fn fold_again(&self) -> Result<BTreeMap<(String, String), Bytes>, Error> {
         rebuild::fold_again(self.ground().store()).await

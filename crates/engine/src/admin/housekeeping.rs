@@ -1,4 +1,4 @@
-//! Removes blobs that nothing names and uploads that no run used, as long as the engine runs.
+//! Background service that removes unused blobs and expired uploads.
 
 use recount_world::Kind;
 
@@ -6,20 +6,20 @@ use crate::admin::handle::AdminHandle;
 use crate::limits;
 
 impl AdminHandle {
-    /// Looks after blobs and uploads from now on.
-    pub(crate) fn look_after_blobs(&self) {
+    /// Starts the service.
+    pub(crate) fn start_blob_cleanup(&self) {
         let admin = self.clone();
         self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => {}
-                () = admin.tidy_blobs() => {}
+                () = admin.clean_up_blobs() => {}
             }
         });
     }
 
-    async fn tidy_blobs(&self) {
-        if let Err(error) = self.write().room.blobs.sweep().await {
+    async fn clean_up_blobs(&self) {
+        if let Err(error) = self.write().context.blobs.sweep().await {
             tracing::warn!(%error, "the search for unused blobs failed; it is repeated at the next start");
         }
         loop {

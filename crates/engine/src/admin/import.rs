@@ -1,8 +1,7 @@
-//! A run from elsewhere: judged as a whole, then taken with its ids and its bytes, or not at all.
+//! Imports a run from another store: checks it as a whole, then writes it with its ids and bytes, or writes nothing.
 //!
-//! What comes in must be what an engine would have written: bytes that are written again alike, a chain that
-//! adds up to the head that was noted, a run that is legal by the audit. Nothing here knows the lines or the
-//! header of an export file. Start reading at [`import`].
+//! The records must be what an engine would have written: in canonical form, with a chain that matches the stated
+//! head, and legal by the audit. This module must not depend on the format of export files. Start with [`import`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,54 +16,54 @@ use crate::admin::handle::AdminHandle;
 use crate::boxed;
 use crate::catalogue::fold::{Fold, next_deadline};
 use crate::catalogue::prompt_rows;
-use crate::catalogue::prompt_rows::asked_for;
+use crate::catalogue::prompt_rows::requested_prompt;
 use crate::catalogue::sessions;
 use crate::ground::error::{run_erased, session_erased, task_erased};
 use crate::ground::{journal, rows};
 use crate::{Error, Failure, TaskRow, limits};
 
-/// A run to be taken in: its events as they were stored, and what was noted of them.
+/// A run to import: its stored events, and their stated number and head.
 #[derive(Debug, Clone)]
 pub struct Import {
     pub run: RunId,
-    /// How many events there are.
+    /// The stated number of events.
     pub events: u64,
-    /// The chain over them, in hex.
+    /// The stated chain value over the events, in hex.
     pub head: String,
     pub records: Vec<Bytes>,
 }
 
-/// A run that is here now.
+/// A run that is in the store after an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedRun {
     pub run: RunId,
     pub events: u64,
     pub head: String,
     /// Position of the last event.
     pub position: u64,
-    /// Whether it came in just now; else it was here before, event for event.
+    /// Whether this import wrote the run. `false`: it was in the store before, with the same events.
     pub is_new: bool,
 }
 
-/// Takes a run into a store that no engine is open on. With an engine, ask [`AdminHandle::import`].
+/// Imports a run into a store without an open engine. With an engine, use [`AdminHandle::import`].
 #[boxed]
-pub async fn import(store: &dyn Store, import: Import) -> Result<Imported, Error> {
-    judge_and_append(store, import).await.map(|taken| taken.imported)
+pub async fn import(store: &dyn Store, import: Import) -> Result<ImportedRun, Error> {
+    judge_and_append(store, import).await.map(|outcome| outcome.imported)
 }
 
-/// What became of an import, and what an engine makes of it.
-pub(crate) struct Taken {
-    pub(crate) imported: Imported,
+/// The result of an import, and the state that the engine needs of the run.
+pub(crate) struct ImportOutcome {
+    pub(crate) imported: ImportedRun,
     pub(crate) ended: bool,
     pub(crate) deadline: Option<u64>,
 }
 
-pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Result<Taken, Error> {
-    adds_up(&import).await?;
+pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Result<ImportOutcome, Error> {
+    verify_digest(&import).await?;
     if let Some(tail) = store.tail(&journal::stream_of(import.run)).await? {
-        return here_already(&import, &tail);
+        return check_existing(&import, &tail);
     }
-    fits(&import, &[])?;
+    check_size(&import, &[])?;
     let events = read(&import).await?;
     if let Some(illegal) = recount_run::audit(&events) {
         let of = events.get(illegal.index).map(|event| event.type_name().to_owned());
@@ -80,19 +79,19 @@ pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Resul
             fold.event(event);
         }
         catalogue.add(fold.rows(&state));
-        give_way(slice.len() - 1).await;
+        yield_to_tasks(slice.len() - 1).await;
     }
     for event in &events {
-        let Some((kind, id)) = asked_for(event.payload()) else { continue };
+        let Some((kind, id)) = requested_prompt(event.payload()) else { continue };
         if prompt_rows::is_taken(store, kind, id).await? {
-            return Err(taken(kind, id));
+            return Err(id_taken(kind, id));
         }
     }
     drop(events);
     append(store, &import, &state, catalogue.puts()).await
 }
 
-/// The rows of a run, as they are when all its events have been folded.
+/// The catalogue rows of a run after all its events.
 #[derive(Default)]
 struct Catalogue(BTreeMap<(Arc<str>, Arc<str>), RowPut>);
 
@@ -108,15 +107,15 @@ impl Catalogue {
         }
     }
 
-    /// A run that is not here has no rows to delete; and that its task is free is only for the run to say
-    /// that made it busy here.
+    /// Leaves out deletions: a new run has no rows to delete, and only the run that made its task active may release
+    /// it.
     fn puts(self) -> Vec<RowPut> {
         self.0.into_values().filter(|put| put.value.is_some()).collect()
     }
 }
 
-/// Whether the bytes are those that were noted.
-async fn adds_up(import: &Import) -> Result<(), Error> {
+/// Checks the number of events and the head.
+async fn verify_digest(import: &Import) -> Result<(), Error> {
     let (run, count) = (import.run, import.records.len() as u64);
     if count != import.events {
         return Err(Error::rejected(
@@ -129,7 +128,7 @@ async fn adds_up(import: &Import) -> Result<(), Error> {
     }
     let mut head = ChainValue::start(&run.to_string());
     for (index, record) in import.records.iter().enumerate() {
-        give_way(index).await;
+        yield_to_tasks(index).await;
         head = head.then(record);
     }
     let head = head.to_string();
@@ -150,21 +149,21 @@ fn without_events(run: RunId) -> Error {
     Error::rejected(Code::BodyMalformed, format!("the export of {run} has no events; send a complete export"))
 }
 
-/// The run is here: fine when it says the same, refused when it does not.
-fn here_already(import: &Import, tail: &Tail) -> Result<Taken, Error> {
+/// Accepts a run that is in the store with the same events, and refuses one with other events.
+fn check_existing(import: &Import, tail: &Tail) -> Result<ImportOutcome, Error> {
     let run = import.run;
     if tail.erased {
         return Err(run_erased(run));
     }
     if tail.next_sequence == import.events && tail.head.to_string() == import.head {
-        let imported = Imported {
+        let imported = ImportedRun {
             run,
             events: import.events,
             head: import.head.clone(),
             position: tail.last_position,
             is_new: false,
         };
-        return Ok(Taken { imported, ended: false, deadline: None });
+        return Ok(ImportOutcome { imported, ended: false, deadline: None });
     }
     Err(Error::rejected(
         Code::RunExists,
@@ -175,8 +174,8 @@ fn here_already(import: &Import, tail: &Tail) -> Result<Taken, Error> {
     ))
 }
 
-/// Whether one append can take it all.
-fn fits(import: &Import, rows: &[RowPut]) -> Result<(), Error> {
+/// Checks that the run fits one append.
+fn check_size(import: &Import, rows: &[RowPut]) -> Result<(), Error> {
     let row_bytes = |put: &RowPut| put.space.len() + put.key.len() + put.value.as_ref().map_or(0, Bytes::len);
     let name = import.run.to_string().len();
     let bytes = name
@@ -200,8 +199,8 @@ fn fits(import: &Import, rows: &[RowPut]) -> Result<(), Error> {
 async fn read(import: &Import) -> Result<Vec<Event>, Error> {
     let mut events = Vec::with_capacity(import.records.len());
     for (index, record) in import.records.iter().enumerate() {
-        give_way(index).await;
-        let event = as_written(record).map_err(|why| refused(index, None, "event.well_formed", why))?;
+        yield_to_tasks(index).await;
+        let event = decode_canonical(record).map_err(|why| refused(index, None, "event.well_formed", why))?;
         if event.run_id != import.run {
             let why = format!("the event belongs to {}, not to {}", event.run_id, import.run);
             return Err(refused(index, Some(event.type_name().to_owned()), "envelope.ids", why));
@@ -211,15 +210,15 @@ async fn read(import: &Import) -> Result<Vec<Event>, Error> {
     Ok(events)
 }
 
-/// Lets other tasks have their turn, now and then.
-async fn give_way(index: usize) {
+/// Yields to other tasks at regular intervals.
+async fn yield_to_tasks(index: usize) {
     if index % limits::IMPORT_SLICE_EVENTS == limits::IMPORT_SLICE_EVENTS - 1 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Reads an event that stands exactly as an engine writes it down.
-fn as_written(record: &[u8]) -> Result<Event, String> {
+/// Decodes an event and checks that it is in the canonical form of the log.
+fn decode_canonical(record: &[u8]) -> Result<Event, String> {
     let event = codec::decode(record).map_err(|why| why.to_string())?;
     if codec::encode(&event) != record {
         return Err("the envelope is not in the canonical form of the log".into());
@@ -240,7 +239,7 @@ fn as_written(record: &[u8]) -> Result<Event, String> {
     if let Some(breach) = event.payload().breach() {
         return Err(breach);
     }
-    // Ids grow within a run, so the last one must leave room for more.
+    // Ids increase within a run, so later ids must be possible.
     if event.event_id.ulid().timestamp_ms() >> 47 == 1 {
         return Err(format!("the event id {} is too high: no later id could follow", event.event_id));
     }
@@ -262,7 +261,7 @@ async fn append(
     import: &Import,
     state: &State,
     catalogue: Vec<RowPut>,
-) -> Result<Taken, Error> {
+) -> Result<ImportOutcome, Error> {
     let stream = journal::stream_of(import.run);
     for _ in 0..limits::IMPORT_TRIES {
         let mut rows = catalogue.clone();
@@ -274,7 +273,7 @@ async fn append(
             rows.extend(sessions::record_of(store, state, session).await?);
         }
         rows.push(rows::put(rows::IMPORTED, import.run.to_string(), Guard::Any, &()));
-        fits(import, &rows)?;
+        check_size(import, &rows)?;
         let records =
             StreamAppend { stream: stream.clone(), expected_tail: 0, records: import.records.clone() };
         match store.append(Append { streams: vec![records], rows, ..Append::default() }).await {
@@ -282,22 +281,26 @@ async fn append(
                 let Some(landed) = committed.streams.first() else {
                     return Err(Error::bug("an append of one stream landed in none"));
                 };
-                let imported = Imported {
+                let imported = ImportedRun {
                     run: import.run,
                     events: import.events,
                     head: import.head.clone(),
                     position: landed.first_position + (landed.last_sequence - landed.first_sequence),
                     is_new: true,
                 };
-                return Ok(Taken { imported, ended: state.is_ended(), deadline: next_deadline(state) });
+                return Ok(ImportOutcome {
+                    imported,
+                    ended: state.is_ended(),
+                    deadline: next_deadline(state),
+                });
             }
-            // Another client imported it in the same moment.
+            // Another request imported the run at the same time.
             Err(AppendError::TailMoved { .. }) => {
                 if let Some(tail) = store.tail(&stream).await? {
-                    return here_already(import, &tail);
+                    return check_existing(import, &tail);
                 }
             }
-            // Or another run of the task or the session: its record is there now.
+            // Another request wrote the task or the session at the same time.
             Err(AppendError::GuardFailed { space, .. })
                 if space == rows::TASKS || space == rows::SESSIONS => {}
             Err(AppendError::GuardFailed { space, key, .. }) => return Err(guard_error(&space, &key)),
@@ -315,8 +318,7 @@ async fn append(
     }))
 }
 
-/// A record of the task where there is none yet, made of what the run says; and that the task is busy with
-/// this run while it has not ended.
+/// The rows of the task: its record, if it has none, and the active run, if this run has not ended.
 async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec<RowPut>, Error> {
     let mut found = vec![rows::must_be_absent(rows::TASKS_ERASED, task.to_string())];
     let key = rows::tenant_key(task);
@@ -338,7 +340,7 @@ async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec
     Ok(found)
 }
 
-fn taken(kind: PromptKind, id: &str) -> Error {
+fn id_taken(kind: PromptKind, id: &str) -> Error {
     let message = format!("the {} id {id:?} is already in use by another run", kind.as_str());
     Error::rejected(Code::IdTaken, message)
 }
@@ -346,7 +348,7 @@ fn taken(kind: PromptKind, id: &str) -> Error {
 fn guard_error(space: &str, key: &str) -> Error {
     let id = key.rsplit('/').next().unwrap_or(key);
     match space {
-        rows::APPROVALS => taken(PromptKind::Approval, id),
+        rows::APPROVALS => id_taken(PromptKind::Approval, id),
         rows::TASKS_ERASED => task_erased(id),
         rows::SESSIONS_ERASED => session_erased(id),
         rows::TASK_ACTIVE => Error::rejected(
@@ -358,25 +360,25 @@ fn guard_error(space: &str, key: &str) -> Error {
 }
 
 impl AdminHandle {
-    /// Takes a whole run from elsewhere, with its ids and its bytes, or nothing of it.
+    /// Imports a run with its ids and bytes, or writes nothing.
     #[boxed]
-    pub async fn import(&self, import: Import) -> Result<Imported, Error> {
+    pub async fn import(&self, import: Import) -> Result<ImportedRun, Error> {
         let run = import.run;
-        self.write().room.fresh.forget_lately();
+        self.write().context.fresh.forget_latest_runs();
         match judge_and_append(self.ground().store(), import).await {
-            Ok(Taken { imported, ended, deadline }) => {
+            Ok(ImportOutcome { imported, ended, deadline }) => {
                 if imported.is_new {
                     if ended {
                         self.read().publisher.mark_ended(&journal::stream_of(run), imported.events);
                     }
-                    self.write().room.timers.set(run, deadline, &self.ground().world);
+                    self.write().context.timers.set(run, deadline, &self.ground().world);
                 }
                 Ok(imported)
             }
             Err(error) => {
-                // It may be in the log all the same; where it is not, looking finds nothing.
+                // The append may have happened. If it has not, the check finds nothing.
                 if matches!(error, Error::Failed(_)) {
-                    self.write().room.timers.look_again(run, &self.ground().world);
+                    self.write().context.timers.look_again(run, &self.ground().world);
                 }
                 Err(error)
             }

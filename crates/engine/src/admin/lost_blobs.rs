@@ -1,8 +1,8 @@
-//! Artifacts whose bytes were kept here and are gone: which blobs the log needs that the store has not.
+//! Finds missing blobs: artifact bytes that this store must have and does not have.
 //!
-//! Runs of our own keep bytes before an event names them, and what is sent in is kept before anything can use it; where a
-//! run that is driven from outside names bytes that are here, a record says so. What another server or a producer keeps is
-//! missing here by right. Entry point: [`missing_blobs`].
+//! Bytes of own runs and of uploads are stored before an event names them. If an external run names bytes that are in
+//! the store, a record says so. Bytes that another server or a producer stores are not expected here. Start with
+//! [`missing_blobs`].
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,16 @@ use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::{ArtifactRow, Error, RunRow, limits};
 
-/// A blob that should be here.
+/// A blob that the store must have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MissingBlob {
     pub hash: String,
-    /// The artifact that it is of, and its run; no run has used what was sent in yet.
+    /// The artifact and its run. An unused upload has no run.
     pub artifact: String,
     pub run_id: Option<String>,
 }
 
-/// The spaces that say which blobs were kept here.
+/// The spaces that determine which blobs are expected.
 const SPACES: [&str; 6] = [
     rows::RUNS,
     rows::IMPORTED,
@@ -35,7 +35,7 @@ const SPACES: [&str; 6] = [
     rows::ARTIFACTS_DELETED,
 ];
 
-/// All blobs that were kept here and are not there. Damaged ones are found by reading them.
+/// All expected blobs that are missing. Damaged blobs are found by reading them.
 #[boxed]
 pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error> {
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error>
             .await?;
     }
     let mut missing = Vec::new();
-    for blob in kept_blobs(found.iter().map(|(space, key, value)| (*space, &**key, &**value))) {
+    for blob in expected_blobs(found.iter().map(|(space, key, value)| (*space, &**key, &**value))) {
         match store.blob(&blob.hash).await {
             Ok(None) => missing.push(blob),
             Ok(Some(_)) => {}
@@ -55,8 +55,8 @@ pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error>
     Ok(missing)
 }
 
-/// The blobs that were kept here, by the rows of a store: space, key and value of each. Rows that cannot be read name none.
-pub fn kept_blobs<'r>(
+/// The blobs that a store must have, computed from its rows (space, key, value). Unreadable rows are skipped.
+pub fn expected_blobs<'r>(
     rows: impl Iterator<Item = (&'r str, &'r str, &'r [u8])>,
 ) -> impl Iterator<Item = MissingBlob> {
     let (mut own, mut imported, mut deleted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -87,7 +87,7 @@ pub fn kept_blobs<'r>(
     };
     let hash_of = |row: &ArtifactRow| row.hash.as_deref().and_then(blob_of).map(str::to_owned);
     hashes.extend(artifacts.iter().filter(|row| keeps(row)).filter_map(hash_of));
-    // Bytes have one name: what was kept of one artifact was kept of each that has them.
+    // A blob is named by its hash, so all artifacts with this hash need it.
     for row in artifacts {
         if let Some(hash) = hash_of(&row).filter(|hash| hashes.contains(hash)) {
             blobs.insert(MissingBlob {

@@ -1,8 +1,7 @@
-//! What is kept and what is pruned: the choice, the pins that withhold a run from it, and the sweeper.
+//! Retention: the policy that selects runs to prune, pins, and the sweep.
 //!
-//! Only runs that have ended are pruned, those first that ended first; pinned ones and runs of a session never
-//! are. The choice is [`Policy::reason`] and pure; what a prune does is in the writer, because only that
-//! changes a run. A round is bounded in runs and goes on where it is needed.
+//! Only ended runs are pruned, in the order in which they ended. Pinned runs and runs of a session are never pruned.
+//! [`Policy::reason`] is pure; the run's writer executes the prune. A sweep handles a limited number of runs.
 
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -17,15 +16,15 @@ use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::write::damaged_rows::take_away;
+use crate::write::damaged_rows::delete_rows;
 use crate::write::removal::PruneRows;
 use crate::write::request::Prune;
-use crate::{Error, KeyedReply, Made, Once, Pin, Pruned, RunRow, limits};
+use crate::{Error, IdempotencyKey, KeyedReply, Pin, Pruned, RequestResult, RunRow, limits};
 
-/// How much is kept. Nothing is pruned for a reason that is not set.
+/// How much is stored. A limit that is not set prunes nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a run is kept whole after it has ended.
+    /// How long an ended run keeps all its events.
     pub max_age: Option<Duration>,
     /// Events of the whole store.
     pub max_events: Option<u64>,
@@ -33,33 +32,33 @@ pub struct Policy {
     pub max_bytes: Option<u64>,
 }
 
-/// How much there is.
+/// The stored events and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredSize {
     pub events: u64,
     pub bytes: u64,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     pub runs: u64,
     pub events: u64,
-    /// Whether the round ended at its bound and another one may find more.
+    /// Whether the sweep reached its limit, so that another one may find more.
     pub has_more: bool,
-    /// Runs that were to be pruned and are damaged: they are left.
+    /// Due runs that are damaged and were skipped.
     pub damaged: u64,
 }
 
-impl Swept {
+impl SweepReport {
     fn with(self, pruned: &Pruned) -> Self {
         let runs = self.runs + u64::from(pruned.events > 0);
-        Swept { runs, events: self.events + pruned.events, ..self }
+        SweepReport { runs, events: self.events + pruned.events, ..self }
     }
 
-    /// As a request remembers how far it came.
-    fn so_far(self) -> Made {
-        Made::Pruned { runs: self.runs, events: self.events }
+    /// The progress as stored with an idempotency key.
+    fn so_far(self) -> RequestResult {
+        RequestResult::Pruned { runs: self.runs, events: self.events }
     }
 }
 
@@ -68,16 +67,16 @@ impl Policy {
         *self == Policy::default()
     }
 
-    /// Why a run that ended at this time is to be pruned, if none that is left ended before it.
-    pub fn reason(&self, now_ms: u64, ended_ms: u64, kept: StoredSize) -> Option<&'static str> {
+    /// Why a run that ended at this time is pruned, if it is the first of those that remain.
+    pub fn reason(&self, now_ms: u64, ended_ms: u64, stored: StoredSize) -> Option<&'static str> {
         let age = Duration::from_millis(now_ms.saturating_sub(ended_ms));
         if self.max_age.is_some_and(|max| age > max) {
             return Some("max_age");
         }
-        if self.max_events.is_some_and(|max| kept.events > max) {
+        if self.max_events.is_some_and(|max| stored.events > max) {
             return Some("max_events");
         }
-        if self.max_bytes.is_some_and(|max| kept.bytes > max) {
+        if self.max_bytes.is_some_and(|max| stored.bytes > max) {
             return Some("max_bytes");
         }
         None
@@ -85,14 +84,14 @@ impl Policy {
 }
 
 impl AdminHandle {
-    /// Takes the events of an ended run before `before` away, at most those before its ending.
+    /// Removes the events of an ended run before `before`, at most those before its ending.
     #[boxed]
     pub async fn prune(&self, run: RunId, before: Option<u64>, reason: &str) -> Result<Pruned, Error> {
         let _turn = self.housekeeping.lock().await;
         self.prune_in_turn(run, before, reason, None).await
     }
 
-    /// The same for a request with a key, whose answer is kept with the prune. Where there was nothing to take it is not.
+    /// Prunes for a request with a key. The response is stored with the prune, unless there was nothing to prune.
     #[boxed]
     pub async fn prune_keyed(
         &self,
@@ -104,8 +103,8 @@ impl AdminHandle {
         let _turn = self.housekeeping.lock().await;
         let now_ms = self.ground().world.clock.now_ms();
         let rows: PruneRows = Box::new(move |pruned| {
-            let made = Made::At(run, pruned.first_sequence);
-            reply.rows(now_ms, made, pruned).0
+            let result = RequestResult::ChangedAt(run, pruned.first_sequence);
+            reply.rows(now_ms, result, pruned).0
         });
         self.prune_in_turn(run, before, reason, Some(rows)).await
     }
@@ -117,7 +116,7 @@ impl AdminHandle {
         reason: &str,
         rows: Option<PruneRows>,
     ) -> Result<Pruned, Error> {
-        // Pins of artifacts are set in turn with prunes.
+        // Pins of artifacts are set under the same lock.
         if let Some(artifact) = self.catalogue().pinned_artifact_of(run).await? {
             let message = format!("artifact {artifact} of {run} is pinned; unpin it first");
             return Err(Error::rejected(Code::RunPinned, message));
@@ -125,24 +124,26 @@ impl AdminHandle {
         self.write().writers.ask(run, Prune { before, reason: reason.to_owned(), rows }).await
     }
 
-    /// One round of pruning by policy.
+    /// Prunes by policy once.
     #[boxed]
-    pub async fn sweep(&self, policy: &Policy) -> Result<Swept, Error> {
-        self.sweep_once(policy, None, None).await
+    pub async fn sweep(&self, policy: &Policy) -> Result<SweepReport, Error> {
+        self.sweep_keyed(policy, None, None).await
     }
 
-    /// The same for a request that is to be done once. Each prune is remembered with what was swept until then, so
-    /// that the request, sent again after a crash, goes on from there.
+    /// The same for a request with a key. Each prune stores the progress, so that the request can be repeated after a
+    /// crash and continues.
     #[boxed]
-    pub async fn sweep_once(
+    pub async fn sweep_keyed(
         &self,
         policy: &Policy,
-        once: Option<&Once>,
-        so_far: Option<&Made>,
-    ) -> Result<Swept, Error> {
+        idempotency: Option<&IdempotencyKey>,
+        so_far: Option<&RequestResult>,
+    ) -> Result<SweepReport, Error> {
         let mut swept = match so_far {
-            Some(Made::Pruned { runs, events }) => Swept { runs: *runs, events: *events, ..Swept::default() },
-            None => Swept::default(),
+            Some(RequestResult::Pruned { runs, events }) => {
+                SweepReport { runs: *runs, events: *events, ..SweepReport::default() }
+            }
+            None => SweepReport::default(),
             Some(other) => {
                 return Err(Error::bug(format!(
                     "the idempotency key of a prune request belongs to {other:?}"
@@ -156,15 +157,15 @@ impl AdminHandle {
         let mut after = None;
         loop {
             let oldest = self.ended_first(limits::SWEEP_RUNS_MAX, after).await?;
-            let (looked_at, events) = (oldest.len(), swept.events);
+            let (count, events) = (oldest.len(), swept.events);
             after = oldest.last().copied();
             for run in oldest {
-                if !self.sweep_run(run, policy, once, &mut swept).await? {
+                if !self.sweep_run(run, policy, idempotency, &mut swept).await? {
                     return Ok(swept);
                 }
             }
-            let is_all = looked_at < limits::SWEEP_RUNS_MAX;
-            // Where nothing could be taken, another sweep would only come to the same runs again.
+            let is_all = count < limits::SWEEP_RUNS_MAX;
+            // If nothing was pruned, another sweep would select the same runs.
             if is_all || swept.events > events {
                 swept.has_more = !is_all;
                 return Ok(swept);
@@ -172,30 +173,30 @@ impl AdminHandle {
         }
     }
 
-    /// Prunes a run if that is due. `false`: neither it nor any that ended later is.
+    /// Prunes a run if it is due. `false`: neither this run nor any that ended later is due.
     async fn sweep_run(
         &self,
         (ended_ms, run): (u64, RunId),
         policy: &Policy,
-        once: Option<&Once>,
-        swept: &mut Swept,
+        idempotency: Option<&IdempotencyKey>,
+        swept: &mut SweepReport,
     ) -> Result<bool, Error> {
         let now_ms = self.ground().world.clock.now_ms();
         let stats = self.ground().store().stats().await?;
-        let kept = StoredSize {
+        let stored = StoredSize {
             events: stats.hot_records + stats.sealed_records,
             bytes: stats.hot_bytes + stats.sealed_bytes,
         };
-        let Some(reason) = policy.reason(now_ms, ended_ms, kept) else { return Ok(false) };
+        let Some(reason) = policy.reason(now_ms, ended_ms, stored) else { return Ok(false) };
         let before = *swept;
-        let rows = once.cloned().map(|once| -> PruneRows {
-            Box::new(move |pruned| once.rows(now_ms, Some(before.with(pruned).so_far()), None))
+        let rows = idempotency.cloned().map(|idempotency| -> PruneRows {
+            Box::new(move |pruned| idempotency.rows(now_ms, Some(before.with(pruned).so_far()), None))
         });
         match self.prune_in_turn(run, None, reason, rows).await {
             Ok(pruned) => *swept = swept.with(&pruned),
-            // Pinned or erased since it was looked at.
+            // Pinned or erased in the meantime.
             Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run was not pruned"),
-            // The others go. It goes when its task or its session is deleted.
+            // Continue with the others. A damaged run is erased with its task or its session.
             Err(error) if error.is_damage() => {
                 tracing::warn!(%run, %error, "a damaged run cannot be pruned");
                 swept.damaged += 1;
@@ -205,7 +206,7 @@ impl AdminHandle {
         Ok(true)
     }
 
-    /// Runs of which something may be pruned, those first that ended first.
+    /// Runs that can be pruned, in the order in which they ended.
     async fn ended_first(
         &self,
         limit: usize,
@@ -215,7 +216,7 @@ impl AdminHandle {
         let mut pages = RowPages::new(self.ground().store(), rows::RUNS, limits::SWEEP_PAGE);
         while let Some(page) = pages.next().await? {
             for row in &page.rows {
-                // One that cannot be read does not prevent others, and neither do damaged rows.
+                // Unreadable and damaged rows do not block the others.
                 let Ok(row) = read_row::<RunRow>(rows::RUNS, &row.key, &row.value) else { continue };
                 let (Some(ended_at), false, None) = (&row.ended_at, row.only_ending_left, &row.session_id)
                 else {
@@ -228,7 +229,7 @@ impl AdminHandle {
                 if is_beyond || after.is_some_and(|after| (ended_ms, run) <= after) {
                     continue;
                 }
-                match self.is_withheld(run).await {
+                match self.is_pinned(run).await {
                     Ok(false) => {}
                     Ok(true) => continue,
                     Err(error) if error.is_damage() => continue,
@@ -244,14 +245,14 @@ impl AdminHandle {
         Ok(oldest.into_sorted_vec())
     }
 
-    /// Whether a pin says that nothing of a run may be pruned.
-    async fn is_withheld(&self, run: RunId) -> Result<bool, Error> {
+    /// Whether a pin of the run or of one of its artifacts prevents pruning.
+    async fn is_pinned(&self, run: RunId) -> Result<bool, Error> {
         Ok(self.catalogue().is_pinned(run).await?
             || self.catalogue().pinned_artifact_of(run).await?.is_some())
     }
 
-    /// Sweeps from now on, each time this long after the sweep before has ended.
-    pub fn keep_to(&self, policy: Policy, every: Duration) {
+    /// Starts a service that sweeps. `every` is the pause after each sweep.
+    pub fn start_sweeps(&self, policy: Policy, every: Duration) {
         if policy.is_off() {
             return;
         }
@@ -260,8 +261,8 @@ impl AdminHandle {
             let sweeping = async {
                 loop {
                     match admin.sweep(&policy).await {
-                        Ok(Swept { has_more: true, .. }) => continue,
-                        Ok(Swept { runs, events, .. }) if runs > 0 => {
+                        Ok(SweepReport { has_more: true, .. }) => continue,
+                        Ok(SweepReport { runs, events, .. }) if runs > 0 => {
                             tracing::info!(runs, events, "pruned by retention");
                         }
                         Ok(_) => {}
@@ -278,7 +279,7 @@ impl AdminHandle {
         });
     }
 
-    /// Withholds a run from pruning. Pinning again changes nothing.
+    /// Protects a run from pruning. Pinning a pinned run changes nothing.
     #[boxed]
     pub async fn pin(&self, run: RunId, by: &str) -> Result<Pin, Error> {
         if let Some(pin) = self.catalogue().pin_of(run).await? {
@@ -292,7 +293,7 @@ impl AdminHandle {
         let pin = Pin { by, pinned_at };
         let rows = vec![
             rows::put(rows::PINS, run.to_string(), Guard::Any, &pin),
-            // It may have been erased in this moment.
+            // The run may have been erased at this moment.
             rows::must_be_absent(rows::ERASED, rows::tenant_key(run)),
         ];
         match self.ground().store().append(Append { rows, ..Append::default() }).await {
@@ -302,13 +303,13 @@ impl AdminHandle {
         }
     }
 
-    /// Lets a run be pruned again. One that is not pinned is left as it is.
+    /// Removes the pin of a run. A run without a pin does not change.
     #[boxed]
     pub async fn unpin(&self, run: RunId) -> Result<(), Error> {
         if self.catalogue().run(run).await?.is_none() {
             return Err(self.catalogue().missing_run(run).await);
         }
-        take_away(self.ground().store(), vec![rows::delete(rows::PINS, run.to_string())]).await
+        delete_rows(self.ground().store(), vec![rows::delete(rows::PINS, run.to_string())]).await
     }
 }
 
@@ -317,27 +318,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_reason_there_is_counts() {
-        let kept = |events, bytes| StoredSize { events, bytes };
+    fn the_first_matching_reason_is_returned() {
+        let stored = |events, bytes| StoredSize { events, bytes };
         let seconds = |n| Some(Duration::from_secs(n));
-        for (policy, kept, expected) in [
-            (Policy::default(), kept(9, 9), None),
-            (Policy { max_age: seconds(5), ..Policy::default() }, kept(9, 9), None),
-            (Policy { max_age: seconds(4), ..Policy::default() }, kept(9, 9), Some("max_age")),
-            (Policy { max_age: seconds(0), ..Policy::default() }, kept(0, 0), Some("max_age")),
-            (Policy { max_events: Some(9), ..Policy::default() }, kept(9, 9), None),
-            (Policy { max_events: Some(8), ..Policy::default() }, kept(9, 9), Some("max_events")),
-            (Policy { max_bytes: Some(9), ..Policy::default() }, kept(9, 9), None),
-            (Policy { max_bytes: Some(0), ..Policy::default() }, kept(9, 9), Some("max_bytes")),
+        for (policy, stored, expected) in [
+            (Policy::default(), stored(9, 9), None),
+            (Policy { max_age: seconds(5), ..Policy::default() }, stored(9, 9), None),
+            (Policy { max_age: seconds(4), ..Policy::default() }, stored(9, 9), Some("max_age")),
+            (Policy { max_age: seconds(0), ..Policy::default() }, stored(0, 0), Some("max_age")),
+            (Policy { max_events: Some(9), ..Policy::default() }, stored(9, 9), None),
+            (Policy { max_events: Some(8), ..Policy::default() }, stored(9, 9), Some("max_events")),
+            (Policy { max_bytes: Some(9), ..Policy::default() }, stored(9, 9), None),
+            (Policy { max_bytes: Some(0), ..Policy::default() }, stored(9, 9), Some("max_bytes")),
             (
                 Policy { max_age: seconds(9), max_events: Some(8), max_bytes: Some(8) },
-                kept(9, 9),
+                stored(9, 9),
                 Some("max_events"),
             ),
         ] {
-            assert_eq!(policy.reason(6_000, 1_000, kept), expected, "{policy:?} {kept:?}");
+            assert_eq!(policy.reason(6_000, 1_000, stored), expected, "{policy:?} {stored:?}");
         }
         let policy = Policy { max_age: seconds(0), ..Policy::default() };
-        assert_eq!(policy.reason(1_000, 6_000, kept(9, 9)), None, "a clock set back makes nothing old");
+        assert_eq!(
+            policy.reason(1_000, 6_000, stored(9, 9)),
+            None,
+            "no event is old after the clock was set back"
+        );
     }
 }

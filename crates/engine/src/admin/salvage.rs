@@ -1,9 +1,8 @@
-//! What an engine must know of a store that is made from a damaged one: how a run that is kept in part ends, which rows
-//! are kept, and what the lists of the damaged store still name.
+//! Salvage support: closes partly recovered runs, selects the rows to copy, and reads the lists of the damaged store.
 //!
-//! A run without its ending would be gone on with: its calls would be carried out again, its prompts would come due. So it
-//! is cancelled, and a gap event after the ending says which events are lost. Nothing here reads a damaged store.
-//! Entry point: [`Closing`].
+//! A run without its ending would be continued: its calls would be executed again and its prompts would become due.
+//! So the run is cancelled, and a gap event after the ending names the lost events. This module must not read a
+//! damaged store. Start with [`Closing`].
 
 use bytes::Bytes;
 use recount_event::family::gap::EventsDamaged;
@@ -16,15 +15,15 @@ use crate::catalogue::rebuild;
 use crate::ground::{journal, rows};
 use crate::{Error, RunRow};
 
-/// What is wrong with a run.
+/// The damage of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The first event that is lost or not proven.
+    /// The first event that is lost or unproven.
     pub first: u64,
-    /// The last one that is known to have been there.
+    /// The last lost event, if known.
     pub last: Option<u64>,
     pub reason: Reason,
-    /// Events after the damage that could be read, and are not in the account.
+    /// Events after the damage that are readable and are not copied.
     pub readable: u64,
 }
 
@@ -45,24 +44,24 @@ impl Reason {
     }
 }
 
-/// A run on its way into the new store: takes its events, says whether it goes on, and makes what closes it.
+/// A run that is copied to the new store: receives its events and generates the events that close it.
 #[derive(Default)]
 pub struct Closing {
     state: Option<State>,
     broken: Option<String>,
     first: u64,
     next: u64,
-    /// The first event that pruning left, as far as the run's own gap events say.
+    /// The first event after the last prune, according to the gap events of the run.
     first_left: u64,
 }
 
 impl Closing {
-    /// Of a run whose first event that is left is this.
+    /// Starts with the first event that is still stored.
     pub fn beginning_at(first: u64) -> Self {
         Closing { first, next: first, ..Closing::default() }
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     pub fn event(&mut self, bytes: &[u8]) {
         if self.broken.is_some() {
             return;
@@ -88,12 +87,12 @@ impl Closing {
         self.state.as_ref().is_some_and(State::is_ended)
     }
 
-    /// Whether no gap event says that the events before its first one were pruned.
+    /// Whether the first events are missing and no gap event names them as pruned.
     pub fn begins_in_the_middle(&self) -> bool {
         self.first > self.first_left
     }
 
-    /// The events that close the run and say why. An error when nothing can be added to what is left of it.
+    /// The events that close the run and explain why. An error if nothing can be appended to the recovered part.
     pub fn finish(self, damage: &Damage, stamp: Stamp) -> Result<Vec<Bytes>, Error> {
         let missing = || Error::rejected(Code::EventRefused, "none of its events could be salvaged");
         if let Some(why) = self.broken {
@@ -115,8 +114,8 @@ impl Closing {
             );
             take(&mut state, Command::Cancel { by: CancelledBy::System, reason })?;
         }
-        let found_at = time::format_ms(stamp.now_ms);
-        let mut gap = EventsDamaged::new(damage.first, damage.reason.as_str().into(), found_at);
+        let held_version = time::format_ms(stamp.now_ms);
+        let mut gap = EventsDamaged::new(damage.first, damage.reason.as_str().into(), held_version);
         gap.last_damaged_sequence = damage.last;
         gap.readable_events = (damage.readable > 0).then_some(damage.readable);
         let gap = Draft::from(Payload::GapEventsDamaged(Box::new(gap)));
@@ -125,7 +124,7 @@ impl Closing {
     }
 }
 
-/// Appends what closes a run, to a store that no engine is open on.
+/// Appends the closing events to a store without an open engine.
 #[boxed]
 pub async fn append(store: &dyn Store, run: RunId, first: u64, records: Vec<Bytes>) -> Result<(), Error> {
     let stream = StreamAppend { stream: journal::stream_of(run), expected_tail: first, records };
@@ -133,16 +132,16 @@ pub async fn append(store: &dyn Store, run: RunId, first: u64, records: Vec<Byte
     Ok(())
 }
 
-/// Makes the catalogue of a store whose rows were chosen by [`keeps_row`].
+/// Rebuilds the catalogue of a store whose rows were selected by [`keeps_row`].
 #[boxed]
 pub async fn finish(store: &dyn Store) -> Result<(), Error> {
     rebuild::restore(store).await
 }
 
-/// Whether a row is truth that is not history and still holds. `goes_on` says which runs have not ended.
+/// Whether a row is a record that is still valid. `goes_on` returns whether a run is active.
 pub fn keeps_row(space: &str, value: &[u8], goes_on: &dyn Fn(&str) -> bool) -> bool {
     match space {
-        // They are made again from the log.
+        // They are rebuilt from the log.
         rows::FOLDS | rows::PROBE => false,
         rows::TASK_ACTIVE | rows::SESSION_ACTIVE => {
             serde_json::from_slice::<String>(value).is_ok_and(|run| goes_on(&run))
@@ -151,12 +150,12 @@ pub fn keeps_row(space: &str, value: &[u8], goes_on: &dyn Fn(&str) -> bool) -> b
     }
 }
 
-/// What a kind of record is called in figures: its space without `record.`.
+/// The name of a kind of record in reports: its space without `record.`.
 pub fn kind_of_record(space: &str) -> Option<&str> {
     space.strip_prefix("record.")
 }
 
-/// What a list of the damaged store says of a run: its id, and whether it had ended.
+/// The run of a row in the damaged store's list: its id, and whether it had ended.
 pub fn listed_run(space: &str, value: &[u8]) -> Option<(String, bool)> {
     let row: RunRow = (space == rows::RUNS).then(|| serde_json::from_slice(value).ok())??;
     Some((row.id.to_string(), row.ending.is_some()))

@@ -1,8 +1,7 @@
-//! The scrub: reads all stored events and rows over and over, slowly, so that damage is found before anybody asks for
-//! what is damaged. Rows of the catalogue that are damaged are written anew by being read; beyond that it changes nothing.
-//! It must not know how a store notices damage.
+//! The scrub: reads all stored events and rows slowly and repeatedly, to find damage before a client does. Reading a
+//! damaged catalogue row repairs it; the scrub changes nothing else. It must not know how a store detects damage.
 //!
-//! Begin with [`AdminHandle::scrub`]; what is damaged is in [`AdminHandle::scrubbed`].
+//! Start with [`AdminHandle::scrub`]; [`AdminHandle::scrub_report`] returns the damage found.
 
 use std::future::Future;
 
@@ -12,16 +11,16 @@ use recount_world::Kind;
 use crate::admin::handle::AdminHandle;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::{Error, Scrubbed, limits};
+use crate::{Error, ScrubReport, limits};
 
 impl AdminHandle {
-    /// Scrubs from now on, a round after the other, until the server goes down.
-    pub fn keep_scrubbing(&self) {
+    /// Starts a service that scrubs until shutdown.
+    pub fn start_scrubs(&self) {
         let admin = self.clone();
         self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             let scrubbing = async {
                 let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
-                // Rows are few next to events: those that a list would come upon are looked at first.
+                // There are few rows compared to events, so the rows are checked first.
                 if let Err(error) = admin.scrub_spaces(&page_read).await {
                     tracing::warn!(
                         %error,
@@ -43,23 +42,26 @@ impl AdminHandle {
         });
     }
 
-    /// What the scrub, the start and other reads have found so far.
-    pub fn scrubbed(&self) -> Scrubbed {
-        self.ground().counters.findings().told()
+    /// The results of the scrub, and damage found at startup and by other reads.
+    pub fn scrub_report(&self) -> ScrubReport {
+        self.ground().counters.findings().report()
     }
 
     /// One round: every event of every run, every position of the feed, every row. Waits after each page.
-    pub async fn scrub<W: Future<Output = ()>>(&self, page_read: impl Fn() -> W) -> Result<Scrubbed, Error> {
+    pub async fn scrub<W: Future<Output = ()>>(
+        &self,
+        page_read: impl Fn() -> W,
+    ) -> Result<ScrubReport, Error> {
         self.scrub_runs(&page_read).await?;
         self.scrub_feed(&page_read).await?;
         self.scrub_spaces(&page_read).await?;
-        self.ground().counters.findings().round_ended();
-        Ok(self.scrubbed())
+        self.ground().counters.findings().finish_round();
+        Ok(self.scrub_report())
     }
 
-    /// Every row. Those of the catalogue that are damaged are written anew by being read.
+    /// Reads every row. Reading a damaged catalogue row repairs it.
     async fn scrub_spaces<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
-        self.ground().counters.findings().round_begins();
+        self.ground().counters.findings().start_round();
         for space in rows::SPACES {
             self.scrub_rows(space, page_read).await?;
         }
@@ -128,7 +130,7 @@ impl AdminHandle {
             let page = pages.next().await;
             page_read().await;
             match page {
-                // What is damaged was reported by the attempt to repair it.
+                // The repair attempt has reported the damage.
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(()),
                 Err(fault) => {
@@ -139,7 +141,7 @@ impl AdminHandle {
         }
     }
 
-    /// Notes damage, and which it is where the store says so; anything else that failed ends the round.
+    /// Records and returns the damage. Any other failure ends the round.
     fn damage_of(&self, fault: Fault) -> Result<Option<Damage>, Error> {
         if fault.kind != FaultKind::Corrupt {
             return Err(fault.into());

@@ -1,12 +1,12 @@
-//! What the engine reports of its work, for metrics.
+//! Engine statistics for metrics.
 
 use recount_log::Stats;
 
 use crate::admin::handle::AdminHandle;
 use crate::boxed;
-use crate::{Error, ReaderStats, Scrubbed};
+use crate::{Error, ReaderStats, ScrubReport};
 
-/// What the engine says of its work. Counts are since it was opened.
+/// Statistics of an engine. Counts start when it is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EngineStats {
     pub store: Stats,
@@ -14,15 +14,15 @@ pub struct EngineStats {
     /// Appends that were refused because the disk is full.
     pub appends_full: u64,
     pub runs_awake: usize,
-    /// Runs of ours with a worker, and those that wait for one.
+    /// Own runs with a worker, and own runs that wait for one.
     pub runs_at_work: usize,
     pub runs_in_line: usize,
     pub readers: ReaderStats,
-    pub scrubbed: Scrubbed,
+    pub scrub: ScrubReport,
 }
 
 impl EngineStats {
-    /// Takes in what another engine of the same process says.
+    /// Adds the statistics of another engine of the same process.
     pub fn add(&mut self, other: &EngineStats) {
         self.store.add(&other.store);
         self.events_committed += other.events_committed;
@@ -30,10 +30,10 @@ impl EngineStats {
         self.runs_awake += other.runs_awake;
         self.runs_at_work += other.runs_at_work;
         self.runs_in_line += other.runs_in_line;
-        self.scrubbed.rounds += other.scrubbed.rounds;
-        self.scrubbed.events += other.scrubbed.events;
-        self.scrubbed.findings.extend(other.scrubbed.findings.iter().cloned());
-        self.scrubbed.more += other.scrubbed.more;
+        self.scrub.rounds += other.scrub.rounds;
+        self.scrub.events += other.scrub.events;
+        self.scrub.findings.extend(other.scrub.findings.iter().cloned());
+        self.scrub.more += other.scrub.more;
         let (sum, more) = (&mut self.readers, &other.readers);
         sum.open += more.open;
         sum.from_store += more.from_store;
@@ -44,11 +44,11 @@ impl EngineStats {
 }
 
 impl AdminHandle {
-    /// What there is and what was counted, for metrics.
+    /// Current values and counts, for metrics.
     #[boxed]
     pub async fn stats(&self) -> Result<EngineStats, Error> {
         let store = self.ground().store().stats().await?;
-        let (runs_at_work, runs_in_line) = self.write().room.dispatch.counts();
+        let (runs_at_work, runs_in_line) = self.write().context.dispatch.counts();
         Ok(EngineStats {
             store,
             events_committed: self.ground().counters.events_committed(),
@@ -56,8 +56,8 @@ impl AdminHandle {
             runs_awake: self.awake(),
             runs_at_work,
             runs_in_line,
-            readers: self.read().publisher.readers().add_up(),
-            scrubbed: self.scrubbed(),
+            readers: self.read().publisher.readers().stats(),
+            scrub: self.scrub_report(),
         })
     }
 }

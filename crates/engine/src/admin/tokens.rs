@@ -1,6 +1,6 @@
-//! The record of tokens: what was handed out, to whom, for what. Never the secret, only its hash.
+//! Token records: id, name, scopes and the hash of the secret.
 //!
-//! Works on a store that an engine has open, and on one that no server holds. It must never see a secret.
+//! Works with and without an open engine. It must never see a secret.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::write::damaged_rows::{damaged_go, take_away};
+use crate::write::damaged_rows::{delete_damaged_rows, delete_rows};
 use crate::{Error, Narrowing, Scope, limits};
 
-/// A token as it is kept.
+/// A token as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRow {
     pub id: TokenId,
     pub tenant: String,
-    /// What the log says of who came with it.
+    /// The name in the log of the client that uses it.
     pub name: String,
     /// BLAKE3 of the secret, in hex.
     pub hash: String,
@@ -32,12 +32,12 @@ pub struct TokenRow {
     pub created_by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
-    /// How often it may ask.
+    /// The rate limit of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<u32>,
 }
 
-/// The tokens that can be read, oldest first, and the rows that cannot: their tokens are not accepted.
+/// The readable tokens, oldest first, and the unreadable rows. Tokens of unreadable rows are not accepted.
 #[derive(Debug, Default)]
 pub struct TokenRows {
     pub whole: Vec<TokenRow>,
@@ -45,7 +45,7 @@ pub struct TokenRows {
 }
 
 impl AdminHandle {
-    /// All there are.
+    /// All tokens.
     #[boxed]
     pub async fn tokens(&self) -> Result<TokenRows, Error> {
         tokens(self.ground().store()).await
@@ -56,7 +56,7 @@ impl AdminHandle {
         add_token(self.ground().store(), row).await
     }
 
-    /// Whether there was one.
+    /// Returns whether the token existed.
     #[boxed]
     pub async fn remove_token(&self, id: TokenId) -> Result<bool, Error> {
         remove_token(self.ground().store(), id).await
@@ -69,7 +69,7 @@ pub async fn tokens(store: &dyn Store) -> Result<TokenRows, Error> {
     let (mut found, mut damaged) = (TokenRows::default(), Vec::new());
     let mut pages = RowPages::new(store, rows::TOKENS, limits::PAGE_EVENTS);
     while let Some(page) = pages.next().await? {
-        // Each page names them again.
+        // Each page names all damaged rows.
         damaged = page.damaged;
         for row in &page.rows {
             match read_row(rows::TOKENS, &row.key, &row.value) {
@@ -82,32 +82,32 @@ pub async fn tokens(store: &dyn Store) -> Result<TokenRows, Error> {
     Ok(found)
 }
 
-/// Keeps one more, within the bound of how many there may be.
+/// Adds a token, up to the limit.
 #[boxed]
 pub async fn add_token(store: &dyn Store, row: &TokenRow) -> Result<(), Error> {
     if tokens(store).await?.whole.len() >= limits::TOKENS_MAX {
         let detail = format!("the limit of {} tokens is reached; remove a token first", limits::TOKENS_MAX);
         return Err(Error::rejected(Code::LimitReached, detail));
     }
-    change(store, rows::put(rows::TOKENS, row.id.to_string(), Guard::Absent, row)).await
+    append_row(store, rows::put(rows::TOKENS, row.id.to_string(), Guard::Absent, row)).await
 }
 
-/// Forgets one. Whether there was one.
+/// Removes a token. Returns whether it existed.
 #[boxed]
 pub async fn remove_token(store: &dyn Store, id: TokenId) -> Result<bool, Error> {
     let key = id.to_string();
     let found = store.row(rows::TOKENS, &key).await.map_err(Error::from);
-    let gone = vec![rows::delete(rows::TOKENS, key)];
+    let deletions = vec![rows::delete(rows::TOKENS, key)];
     match found {
         Ok(None) => return Ok(false),
-        Ok(Some(_)) => take_away(store, gone).await?,
-        Err(error) if error.is_damage() => return damaged_go(store, &gone).await,
+        Ok(Some(_)) => delete_rows(store, deletions).await?,
+        Err(error) if error.is_damage() => return delete_damaged_rows(store, &deletions).await,
         Err(error) => return Err(error),
     }
     Ok(true)
 }
 
-async fn change(store: &dyn Store, row: RowPut) -> Result<(), Error> {
+async fn append_row(store: &dyn Store, row: RowPut) -> Result<(), Error> {
     let changed = store.append(Append { rows: vec![row], ..Append::default() }).await;
     changed.map(drop).map_err(|error: AppendError| error.into())
 }
@@ -118,7 +118,7 @@ mod tests {
     use recount_log::MemoryStore;
 
     #[tokio::test]
-    async fn added_listed_removed() {
+    async fn tokens_are_added_listed_and_removed() {
         let store = MemoryStore::new();
         let id: TokenId = "tok_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
         let row = TokenRow {
@@ -137,7 +137,7 @@ mod tests {
             requests_per_second: None,
         };
         add_token(&store, &row).await.unwrap();
-        assert!(add_token(&store, &row).await.is_err(), "one id is one token");
+        assert!(add_token(&store, &row).await.is_err(), "token ids are unique");
         assert_eq!(tokens(&store).await.unwrap().whole, [row]);
         assert!(remove_token(&store, id).await.unwrap());
         assert!(!remove_token(&store, id).await.unwrap());

@@ -1,5 +1,5 @@
-//! Allowances as rows: an approval that holds for later calls, too, in a run, a session or a workspace. One is found by a
-//! keyed digest of everything that was approved. It changes nothing; see `write::allowances`.
+//! Allowances as rows: approvals that also apply to later calls in a run, a session or a workspace. A call finds its
+//! allowance by a keyed digest of everything that was approved. It changes nothing; see `write::allowances`.
 
 use recount_event::family::approval::AllowanceScope;
 use recount_event::{ForeignId, RunId, SessionId, TaskId};
@@ -11,28 +11,28 @@ use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Error, ListQuery, Listed, Narrowing, Order};
+use crate::{Error, ListPage, ListQuery, Narrowing, RunConfig};
 
-/// See the file's head.
+/// An approval that also applies to later calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AllowanceRow {
     pub id: ForeignId,
     pub scope: AllowanceScope,
-    /// The run that it was given in.
+    /// The run in which it was given.
     pub run_id: RunId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// That run's session, whatever the scope is.
+    /// The session of that run, for any scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The folder that a scope of `workspace` is about.
+    /// The folder, for the scope `workspace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
     pub approval_id: ForeignId,
-    /// The tool.
+    /// The name of the tool.
     pub kind: String,
     pub summary: String,
-    /// What was shown to who gave it, with secrets masked.
+    /// The preview that the approver saw, with secrets masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,11 +41,11 @@ pub struct AllowanceRow {
     pub preview_size_bytes: Option<u64>,
     pub given_by: String,
     pub given_at: String,
-    /// Under which key [`rows::ALLOWANCES_HELD`] names it.
+    /// Its key in [`rows::ALLOWANCES_HELD`].
     pub held: String,
 }
 
-/// Which allowances are wanted. The default takes all.
+/// Selects allowances. The default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowanceFilter {
     pub scope: Option<AllowanceScope>,
@@ -64,7 +64,7 @@ impl AllowanceFilter {
 }
 
 impl CatalogueHandle {
-    /// The allowance by which this run need not ask, the narrowest first.
+    /// The allowance that approves a call of this run, the narrowest scope first.
     #[boxed]
     pub async fn allowed(&self, state: &State, digest: &str) -> Result<Option<AllowanceRow>, Error> {
         for scope in AllowanceScope::ALL {
@@ -83,33 +83,33 @@ impl CatalogueHandle {
         named(self.ground().store(), id).await
     }
 
-    /// What is remembered, the newest request first.
+    /// Allowances, newest first.
     #[boxed]
     pub async fn list_allowances(
         &self,
         query: &ListQuery,
         filter: &AllowanceFilter,
         within: &Narrowing,
-    ) -> Result<Listed<AllowanceRow>, Error> {
+    ) -> Result<ListPage<AllowanceRow>, Error> {
         let admits = |row: &AllowanceRow| within.admits(row.task_id, row.session_id);
         let is_filtered = *filter != AllowanceFilter::default() || !within.is_none();
-        let wants = |row: &AllowanceRow| admits(row) && filter.takes(row);
+        let matches = |row: &AllowanceRow| admits(row) && filter.takes(row);
         let prefix = rows::tenant_key("");
-        let listed = self.list_where(rows::ALLOWANCES, &prefix, query, is_filtered, wants).await;
-        listed.map(Listed::from)
+        let listed = self.list_where(rows::ALLOWANCES, &prefix, query, is_filtered, matches).await;
+        listed.map(ListPage::from)
     }
 }
 
-/// What an allowance of this scope is bound to beside its digest, in this run: `None` where the run has no such thing.
+/// The owner of an allowance of this scope in this run; part of its key. `None` if the run has no such owner.
 pub(crate) fn owner(state: &State, scope: AllowanceScope) -> Option<[String; 2]> {
     let queued = state.queued()?;
-    // The same words in another folder are another call.
+    // The same call in another folder is another call.
     let place = || queued.workspace_path.clone().unwrap_or_default();
     match scope {
         AllowanceScope::Run => Some([state.run_id().to_string(), place()]),
         AllowanceScope::Session => Some([state.session_id()?.to_string(), place()]),
         AllowanceScope::Workspace => {
-            let source = Order::read(queued.config.as_ref()).ok()?.workspace_source?;
+            let source = RunConfig::from_json(queued.config.as_ref()).ok()?.workspace_source?;
             Some([source, String::new()])
         }
     }
@@ -128,9 +128,9 @@ pub(crate) fn run_key(run: RunId, id: &ForeignId) -> String {
     format!("{run}/{id}")
 }
 
-/// What takes an allowance away. The row that finds it goes only as it is in this version: where there is none, another
-/// allowance has its place by now.
-pub(crate) fn gone(row: &AllowanceRow, held: Option<u64>) -> Vec<RowPut> {
+/// Deletes an allowance. `held` is the version of the row that finds it; without it, that row belongs to another
+/// allowance and stays.
+pub(crate) fn deletions(row: &AllowanceRow, held: Option<u64>) -> Vec<RowPut> {
     let mut rows = vec![
         rows::delete(rows::ALLOWANCES, rows::tenant_key(&row.id)),
         rows::delete(rows::RUN_ALLOWANCES, run_key(row.run_id, &row.id)),
@@ -142,8 +142,8 @@ pub(crate) fn gone(row: &AllowanceRow, held: Option<u64>) -> Vec<RowPut> {
     rows
 }
 
-/// The version of the row that finds an allowance, while it is this one that it finds.
-pub(crate) async fn found_at(store: &dyn Store, row: &AllowanceRow) -> Result<Option<u64>, Error> {
+/// The version of the row that finds this allowance. `None` if that row finds another one.
+pub(crate) async fn held_version(store: &dyn Store, row: &AllowanceRow) -> Result<Option<u64>, Error> {
     Ok(held(store, &row.held).await?.filter(|(id, _)| *id == row.id).map(|(_, version)| version))
 }
 
@@ -152,7 +152,7 @@ pub(crate) async fn named(store: &dyn Store, id: &str) -> Result<Option<Allowanc
     read_row(rows::ALLOWANCES, &row.key, &row.value).map(Some)
 }
 
-/// The allowance that stands under a key, and the version of the row that says so.
+/// The allowance under a key, and the version of the row that names it.
 pub(crate) async fn held(store: &dyn Store, key: &str) -> Result<Option<(ForeignId, u64)>, Error> {
     let Some(row) = store.row(rows::ALLOWANCES_HELD, key).await? else { return Ok(None) };
     Ok(Some((read_row(rows::ALLOWANCES_HELD, &row.key, &row.value)?, row.version)))

@@ -1,8 +1,8 @@
-//! What is kept apart from the log, as lists show it: a row each, four that list it, and one for each change.
+//! Artifacts as rows: one row each, four index rows, and one row for each change.
 //!
-//! No row is made of two events, so nothing needs to be remembered between them: an artifact is as the event says
-//! that made it, and what was told of it since, by its own run or by a later one that applies its patch, stands
-//! beside it. Who reads puts both together; see [`crate::read::artifacts`].
+//! Each row comes from one event, so the fold needs no memory. The artifact row is what the creating event says.
+//! Later changes, by its own run or by a run that applies its patch, are separate rows. Readers combine both; see
+//! [`crate::read::artifacts`].
 
 use recount_event::{Event, EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Guard, Row, RowPut, RowRange, Store};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::ground::rows;
 use crate::{Error, UploadRow};
 
-/// Something that was kept, and what became of it.
+/// An artifact and its current status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArtifactRow {
     pub id: ForeignId,
-    /// The event that made it; lists are in its order.
+    /// The event that created it; lists have this order.
     pub event_id: EventId,
     pub run_id: RunId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ pub struct ArtifactRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     pub kind: String,
-    /// `proposed`, `applied` or `rejected` of a patch, else `created`.
+    /// `proposed`, `applied` or `rejected` for a patch, otherwise `created`.
     pub status: String,
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub struct ArtifactRow {
     pub deletions: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hunks: Option<u64>,
-    /// Where the events begin that hold its bytes, if they are not stored apart.
+    /// The first event with its bytes, if they are not stored as a blob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_from_sequence: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,12 +63,12 @@ pub struct ArtifactRow {
     pub rejected_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverted_at: Option<String>,
-    /// Whether it may not go; no part of the row, but of what readers put beside it.
+    /// Whether it is protected from deletion. Set by readers; not part of the row.
     #[serde(skip)]
     pub pinned: bool,
 }
 
-/// What an id names: artifacts of runs, or what was sent in and no run has used yet.
+/// The meaning of an artifact id: an artifact of a run, or an upload that no run has used.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FoundArtifact {
     OfRun(Box<ArtifactRow>),
@@ -95,7 +95,7 @@ impl FoundArtifact {
         matches!(self, FoundArtifact::OfRun(row) if row.log_from_sequence.is_some())
     }
 
-    /// The file that it is of, of a patch the one that it changes.
+    /// The file of the artifact; for a patch, the file that it changes.
     pub fn path(&self) -> Option<&str> {
         match self {
             FoundArtifact::OfRun(row) => row.path.as_deref(),
@@ -132,7 +132,7 @@ impl FoundArtifact {
     }
 }
 
-/// One thing that was told of an artifact later.
+/// A later change of an artifact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ArtifactChange {
     pub(crate) run_id: RunId,
@@ -141,11 +141,11 @@ pub(crate) struct ArtifactChange {
     pub(crate) value: Json,
 }
 
-/// The rows that an event makes. The same that go when the event goes.
+/// The rows that an event adds. They are deleted with the event.
 pub(super) fn rows(event: &Event) -> Vec<RowPut> {
     match event.payload() {
-        Payload::ArtifactCreated(_) => made(event).map(|row| made_rows(&row)).unwrap_or_default(),
-        Payload::ArtifactUpdated(updated) if is_told(&updated.field) => {
+        Payload::ArtifactCreated(_) => artifact_row(event).map(|row| artifact_puts(&row)).unwrap_or_default(),
+        Payload::ArtifactUpdated(updated) if is_listed_field(&updated.field) => {
             let change = ArtifactChange {
                 run_id: event.run_id,
                 at: time::format_ms(event.occurred_ms),
@@ -159,12 +159,12 @@ pub(super) fn rows(event: &Event) -> Vec<RowPut> {
     }
 }
 
-/// What lists tell of; other changes are to be read from their events.
-fn is_told(field: &str) -> bool {
+/// Whether lists show changes of this field. Other changes are only in their events.
+fn is_listed_field(field: &str) -> bool {
     matches!(field, "status" | "reverted_at")
 }
 
-fn made(event: &Event) -> Option<ArtifactRow> {
+fn artifact_row(event: &Event) -> Option<ArtifactRow> {
     let Payload::ArtifactCreated(created) = event.payload() else { return None };
     let is_patch = created.kind == PATCH;
     Some(ArtifactRow {
@@ -198,12 +198,12 @@ fn made(event: &Event) -> Option<ArtifactRow> {
     })
 }
 
-/// The rows of an artifact that an event made.
-fn made_rows(row: &ArtifactRow) -> Vec<RowPut> {
+/// The rows of an artifact.
+fn artifact_puts(row: &ArtifactRow) -> Vec<RowPut> {
     let event = &row.event_id;
     let key = format!("{}{event}", rows::within(&row.id));
     let blob = row.hash.as_deref().and_then(blob_of);
-    let indexed = Indexed(row.id.clone(), blob.and(row.size_bytes).unwrap_or(0));
+    let indexed = ArtifactEntry(row.id.clone(), blob.and(row.size_bytes).unwrap_or(0));
     let mut puts = vec![
         rows::put(rows::ARTIFACTS, key, Guard::Any, row),
         rows::put(rows::ARTIFACTS_LISTED, rows::tenant_key(event), Guard::Any, &indexed),
@@ -223,32 +223,31 @@ fn made_rows(row: &ArtifactRow) -> Vec<RowPut> {
     puts
 }
 
-/// What goes from the catalogue with an event that made no artifact, and the artifact that goes if it made one; with that
-/// goes [`artifact_goes`].
-pub(crate) fn leaves(event: &Event) -> (Vec<RowPut>, Option<ArtifactRow>) {
-    match made(event) {
+/// The row deletions for a removed event, or the artifact that it created; see [`artifact_deletions`] for that one.
+pub(crate) fn removal_rows(event: &Event) -> (Vec<RowPut>, Option<ArtifactRow>) {
+    match artifact_row(event) {
         Some(artifact) => (Vec::new(), Some(artifact)),
-        None => (gone(rows(event)), None),
+        None => (deletions(rows(event)), None),
     }
 }
 
-/// What goes from the catalogue with an artifact.
-pub(crate) fn artifact_goes(row: &ArtifactRow) -> Vec<RowPut> {
-    gone(made_rows(row))
+/// The catalogue deletions for an artifact.
+pub(crate) fn artifact_deletions(row: &ArtifactRow) -> Vec<RowPut> {
+    deletions(artifact_puts(row))
 }
 
-fn gone(puts: Vec<RowPut>) -> Vec<RowPut> {
+fn deletions(puts: Vec<RowPut>) -> Vec<RowPut> {
     puts.into_iter().map(|put| RowPut { value: None, guard: Guard::Any, ..put }).collect()
 }
 
-/// What the lists of artifacts hold: its id, and how many bytes of it are kept here.
+/// An entry in the lists of artifacts: its id, and the number of its bytes stored here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Indexed(pub(crate) ForeignId, pub(crate) u64);
+pub(crate) struct ArtifactEntry(pub(crate) ForeignId, pub(crate) u64);
 
-/// The kind of what has more states than one.
+/// The only kind with several statuses.
 pub(crate) const PATCH: &str = "patch";
 
-/// What is left of a deleted artifact, besides the events that name it.
+/// The record of a deleted artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeletedArtifact {
     pub(crate) artifact_id: ForeignId,
@@ -256,26 +255,26 @@ pub(crate) struct DeletedArtifact {
     pub(crate) deleted_at: String,
 }
 
-/// Why an artifact is gone.
+/// Why an artifact no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Gone {
-    /// None of what no run had used.
+pub(crate) struct ArtifactRemoval {
+    /// `None` for an upload that no run had used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run_id: Option<RunId>,
-    /// Whether only the beginning of its run went.
+    /// Whether it was removed because the beginning of its run was pruned.
     pub(crate) pruned: bool,
-    /// Present if it was deleted alone.
+    /// Present if only the artifact was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deleted: Option<DeletedArtifact>,
 }
 
-/// What the ids of artifacts begin with that we make.
+/// The prefix of artifact ids that the engine generates.
 pub(crate) const ARTIFACT_PREFIX: &str = "art_";
 
-/// What the hash of an artifact begins with that we can have the bytes of.
+/// The prefix of hashes whose bytes this server can store.
 pub(crate) const HASH_PREFIX: &str = "blake3:";
 
-/// The name of the blob that a hash speaks of, if it can be one.
+/// The blob name in a hash, if it is valid.
 pub(crate) fn blob_of(hash: &str) -> Option<&str> {
     let name = hash.strip_prefix(HASH_PREFIX)?;
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -283,11 +282,11 @@ pub(crate) fn blob_of(hash: &str) -> Option<&str> {
 }
 
 impl ArtifactChange {
-    /// A patch is proposed, then applied or rejected, for good; what was applied may be reverted by another patch,
-    /// and stays applied. Whatever else is told changes nothing here.
+    /// A proposed patch is applied or rejected once. An applied patch may be reverted by another patch and stays
+    /// applied. Other changes have no effect.
     pub(crate) fn apply(self, row: &mut ArtifactRow) {
-        let said: Option<String> = serde_json::from_str(self.value.text()).ok();
-        match (self.field.as_str(), said.as_deref(), row.status.as_str()) {
+        let value: Option<String> = serde_json::from_str(self.value.text()).ok();
+        match (self.field.as_str(), value.as_deref(), row.status.as_str()) {
             ("status", Some("applied"), "proposed") => {
                 row.status = "applied".into();
                 row.applied_at = Some(self.at);
@@ -305,7 +304,7 @@ impl ArtifactChange {
     }
 }
 
-/// Rows of a space whose keys begin with the name of a blob.
+/// Rows of a space whose keys start with the name of a blob.
 pub(crate) async fn blob_uses(
     store: &dyn Store,
     space: &str,

@@ -1,5 +1,5 @@
-//! Artifacts that were deleted or pinned alone, while their run goes on being told: records, because the events that made
-//! them stay as they are. It must not know how bytes are kept.
+//! Records of artifacts that were deleted or pinned individually. They are records because the creating events do not
+//! change. It must not know how bytes are stored.
 
 use recount_event::{EventId, ForeignId, RunId};
 use recount_log::{RowPut, RowRange, Store};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
-use crate::catalogue::pins::there_or_damaged;
+use crate::catalogue::pins::exists_or_damaged;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{ArtifactRow, Error, Pin};
 
-/// Whether the artifact that an event made was deleted.
+/// Whether the artifact that this event created was deleted.
 pub(crate) async fn is_deleted(store: &dyn Store, event: &str) -> Result<bool, Error> {
     Ok(store.row(rows::ARTIFACTS_DELETED, &rows::tenant_key(event)).await?.is_some())
 }
 
-/// The task, or the run without one, whose quota an artifact counts for.
+/// The owner of the quota that the artifact uses: its task, or its run without a task.
 pub(crate) fn owner_of(row: &ArtifactRow) -> String {
     row.task_id.map_or_else(|| row.run_id.to_string(), |task| task.to_string())
 }
@@ -30,8 +30,8 @@ pub(crate) fn freed_key(row: &ArtifactRow) -> String {
     format!("{}/{}", owner_of(row), row.event_id)
 }
 
-/// The records about an artifact that go when the event goes that made it.
-pub(crate) fn records_go(row: &ArtifactRow) -> [RowPut; 3] {
+/// Deletes the records about an artifact together with its creating event.
+pub(crate) fn record_deletions(row: &ArtifactRow) -> [RowPut; 3] {
     [
         rows::delete(rows::ARTIFACT_PINS, pin_key(row.run_id, row.event_id)),
         rows::delete(rows::ARTIFACTS_DELETED, rows::tenant_key(row.event_id)),
@@ -39,7 +39,7 @@ pub(crate) fn records_go(row: &ArtifactRow) -> [RowPut; 3] {
     ]
 }
 
-/// An artifact that withholds its run from pruning.
+/// A pin that protects the artifact, and its run from pruning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ArtifactPin {
     pub(crate) artifact_id: ForeignId,
@@ -48,7 +48,7 @@ pub(crate) struct ArtifactPin {
 }
 
 impl CatalogueHandle {
-    /// Who pinned an artifact, and when.
+    /// The pin of an artifact.
     #[boxed]
     pub async fn artifact_pin_of(&self, row: &ArtifactRow) -> Result<Option<Pin>, Error> {
         let key = pin_key(row.run_id, row.event_id);
@@ -56,12 +56,12 @@ impl CatalogueHandle {
         Ok(pin.map(|pin| pin.pin))
     }
 
-    /// Whether an artifact is kept. A pin that is damaged counts, as that of a run does.
+    /// Whether an artifact is pinned. A damaged pin counts as a pin.
     pub(crate) async fn is_artifact_pinned(&self, row: &ArtifactRow) -> Result<bool, Error> {
-        there_or_damaged(self.artifact_pin_of(row).await)
+        exists_or_damaged(self.artifact_pin_of(row).await)
     }
 
-    /// One of the pinned artifacts of a run.
+    /// Any pinned artifact of a run.
     pub(crate) async fn pinned_artifact_of(&self, run: RunId) -> Result<Option<ForeignId>, Error> {
         let range = RowRange {
             space: rows::ARTIFACT_PINS.into(),

@@ -1,7 +1,7 @@
-//! The catalogue: folds of the log that lists are read from. Rebuildable at any time.
+//! Folds the events of a run into catalogue rows.
 //!
-//! A row is written only when what it says has changed, so streaming text costs no row. [`Fold`] serves
-//! both the writer, as events happen, and the rebuild, as they are read back.
+//! A row is written only when it changes, so streamed text writes no rows. [`Fold`] serves the writer, as events are
+//! appended, and the rebuild, as they are read back.
 
 use recount_event::family::run::{Driver, Queued};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, time};
@@ -11,25 +11,25 @@ use recount_run::{PromptKind, State, Summary};
 
 use crate::RunRow;
 use crate::catalogue::prompt_rows::Prompts;
-use crate::catalogue::recorded::Recorded;
+use crate::catalogue::recorder::RecorderFields;
 use crate::catalogue::{artifact_rows, sealed_rows};
 use crate::ground::rows;
 
-/// Turns the events of one run into catalogue rows.
+/// Folds the events of one run into catalogue rows.
 pub(crate) struct Fold {
     run: RunId,
     task: Option<TaskId>,
     session: Option<SessionId>,
-    /// Whether events before the first that was taken in were pruned.
+    /// Whether events before the first one were pruned.
     begins_late: Option<bool>,
-    /// Whether we drive the run, so that something of it may be sealed.
+    /// Whether it is an own run, so that originals may be sealed.
     is_own: bool,
-    /// Whether anything came since rows were asked for that they may tell of.
+    /// Whether an event since the last call of `rows` may have changed a row.
     touched: bool,
-    recorded: Recorded,
+    recorder: RecorderFields,
     prompts: Prompts,
-    /// What the row of the run was made of, but for the number of events, which it does not tell.
-    seen: Option<(u64, bool, Summary)>,
+    /// The inputs of the last run row, without the number of events.
+    written_key: Option<(u64, bool, Summary)>,
     written_run: Option<RunRow>,
     written_deadline: Option<u64>,
     changes: Vec<RowPut>,
@@ -44,20 +44,20 @@ impl Fold {
             begins_late: None,
             is_own: false,
             touched: false,
-            recorded: Recorded::default(),
+            recorder: RecorderFields::default(),
             prompts: Prompts::of(run, task),
-            seen: None,
+            written_key: None,
             written_run: None,
             written_deadline: None,
             changes: Vec::new(),
         }
     }
 
-    /// Takes in one event. Call [`Fold::rows`] after a batch.
+    /// Adds one event. Call [`Fold::rows`] after a batch.
     pub(crate) fn event(&mut self, event: &Event) {
         let begins_late = *self.begins_late.get_or_insert(event.sequence > 0);
-        self.touched |= begins_late || !is_only_told(event.payload());
-        self.touched |= self.recorded.event(event);
+        self.touched |= begins_late || !leaves_rows_unchanged(event.payload());
+        self.touched |= self.recorder.event(event);
         for put in self.prompts.event(event, begins_late) {
             self.put(put);
         }
@@ -72,8 +72,8 @@ impl Fold {
         }
     }
 
-    /// One put a row: a request that is decided in the same batch is written once, as decided, and keeps
-    /// the guard that makes its id unique.
+    /// Replaces an earlier change of the same row: a request that is decided in the same batch is written once, as
+    /// decided, and keeps the guard that makes its id unique.
     fn put(&mut self, mut put: RowPut) {
         let same = |other: &RowPut| other.space == put.space && other.key == put.key;
         if let Some(place) = self.changes.iter().position(same) {
@@ -86,10 +86,10 @@ impl Fold {
         }
     }
 
-    /// The rows that changed since the last call, the run's own included when its summary did.
+    /// The rows that changed since the last call, including the run's own row.
     pub(crate) fn rows(&mut self, state: &State) -> Vec<RowPut> {
-        // Most of what comes is output, and says nothing of where the run stands: not worth a summary each.
-        if !std::mem::take(&mut self.touched) && self.seen.is_some() {
+        // Most events are output and do not change the summary.
+        if !std::mem::take(&mut self.touched) && self.written_key.is_some() {
             debug_assert!(
                 self.is_up_to_date(state),
                 "{} changed by an event that must not change it",
@@ -97,10 +97,10 @@ impl Fold {
             );
             return std::mem::take(&mut self.changes);
         }
-        let now = standing(state);
-        if self.seen.as_ref() != Some(&now) || self.recorded.take_changed() {
-            self.run_row(run_row(state, &now.2, &self.recorded));
-            self.seen = Some(now);
+        let now = summary_key(state);
+        if self.written_key.as_ref() != Some(&now) || self.recorder.take_changed() {
+            self.run_row(run_row(state, &now.2, &self.recorder));
+            self.written_key = Some(now);
         }
         let deadline = next_deadline(state);
         if deadline != self.written_deadline {
@@ -115,15 +115,16 @@ impl Fold {
     }
 
     fn is_up_to_date(&self, state: &State) -> bool {
-        self.seen.as_ref() == Some(&standing(state)) && next_deadline(state) == self.written_deadline
+        self.written_key.as_ref() == Some(&summary_key(state))
+            && next_deadline(state) == self.written_deadline
     }
 
-    /// The run's own row as [`Fold::rows`] gave it last.
+    /// The run row that [`Fold::rows`] returned last.
     pub(crate) fn run(&self) -> Option<&RunRow> {
         self.written_run.as_ref()
     }
 
-    /// Writes the run's own row, unless it says what it said before.
+    /// Writes the run's own row if it has changed.
     fn run_row(&mut self, row: RunRow) {
         if self.written_run.as_ref() != Some(&row) {
             if self.written_run.is_none()
@@ -163,21 +164,20 @@ impl Fold {
     }
 }
 
-/// Under which key a run is found by the one before it. What an import says that is no run's id is found by none.
+/// The key under which the prior run finds this run. `None` if the prior run has no valid id, as in some imports.
 pub(crate) fn successor_key(prior: Option<&str>, run: RunId) -> Option<String> {
     let prior: RunId = prior?.parse().ok()?;
     Some(format!("{}{run}", rows::within(prior)))
 }
 
-/// What the row of a run is made of.
-fn standing(state: &State) -> (u64, bool, Summary) {
+/// The inputs of the run row.
+fn summary_key(state: &State) -> (u64, bool, Summary) {
     let warned = state.budget_warned(BUDGET_WARNING_PCT);
     (state.first_sequence(), warned, Summary { next_sequence: 0, ..state.summary() })
 }
 
-/// Whether an event leaves everything as it was that rows are made of. `true` only for the most frequent of
-/// those that do.
-fn is_only_told(payload: &Payload) -> bool {
+/// Whether an event cannot change a row. `true` only for the most frequent of these events.
+fn leaves_rows_unchanged(payload: &Payload) -> bool {
     matches!(
         payload,
         Payload::AssistantTextDelta(_)
@@ -188,26 +188,26 @@ fn is_only_told(payload: &Payload) -> bool {
     )
 }
 
-/// When the run must be looked at next.
+/// The next deadline of a run.
 pub(crate) fn next_deadline(state: &State) -> Option<u64> {
     recount_run::outstanding(state).timers.iter().map(|timer| timer.at_ms).min()
 }
 
-fn run_row(state: &State, summary: &Summary, recorded: &Recorded) -> RunRow {
+fn run_row(state: &State, summary: &Summary, recorder: &RecorderFields) -> RunRow {
     let pending = |kind: Option<PromptKind>| -> Vec<ForeignId> {
-        let wanted = summary.prompts.iter().filter(|prompt| kind.is_none_or(|kind| prompt.kind == kind));
-        wanted.map(|prompt| prompt.id.clone()).collect()
+        let matching = summary.prompts.iter().filter(|prompt| kind.is_none_or(|kind| prompt.kind == kind));
+        matching.map(|prompt| prompt.id.clone()).collect()
     };
     let ending = summary.ending.as_ref();
     let first_sequence = state.first_sequence();
     let queued = state.queued();
-    // Not in the facts that pruning keeps.
+    // Pruning does not keep these fields.
     let prior = |part: fn(&Queued) -> Option<u64>| match queued {
         Some(queued) if first_sequence == 0 => part(queued).unwrap_or(0),
         _ => 0,
     };
     let agent = summary.agent.as_ref();
-    let said = |part: fn(&Queued) -> &Option<String>| queued.and_then(|queued| part(queued).clone());
+    let field = |part: fn(&Queued) -> &Option<String>| queued.and_then(|queued| part(queued).clone());
     RunRow {
         id: state.run_id(),
         task_id: state.task_id(),
@@ -226,19 +226,19 @@ fn run_row(state: &State, summary: &Summary, recorded: &Recorded) -> RunRow {
         prior_cost_micros_usd: prior(|queued| queued.prior_cost_micros_usd),
         prior_input_tokens: prior(|queued| queued.prior_input_tokens),
         prior_output_tokens: prior(|queued| queued.prior_output_tokens),
-        unpriced_turns: recorded.unpriced_turns,
+        unpriced_turns: recorder.unpriced_turns,
         agent_name: agent.map(|agent| agent.name.clone()),
         agent_version: agent.and_then(|agent| agent.version.clone()),
-        source: recorded.source.clone(),
+        source: recorder.source.clone(),
         input_tokens: summary.totals.input_tokens,
         output_tokens: summary.totals.output_tokens,
-        model: said(|queued| &queued.model),
-        provider: said(|queued| &queued.provider),
-        workspace_path: said(|queued| &queued.workspace_path),
-        workspace_mode: said(|queued| &queued.workspace_mode),
+        model: field(|queued| &queued.model),
+        provider: field(|queued| &queued.provider),
+        workspace_path: field(|queued| &queued.workspace_path),
+        workspace_mode: field(|queued| &queued.workspace_mode),
         budget_micros_usd: queued.and_then(|queued| queued.task_budget_micros_usd),
         budget_tokens: queued.and_then(|queued| queued.task_budget_tokens),
-        prior_run_id: said(|queued| &queued.prior_run_id),
+        prior_run_id: field(|queued| &queued.prior_run_id),
         budget_warned: state.budget_warned(BUDGET_WARNING_PCT),
         pending: pending(None),
         pending_approvals: pending(Some(PromptKind::Approval)),

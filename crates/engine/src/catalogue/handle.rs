@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use crate::Profiles;
 use crate::ground::context::Ground;
 
-/// Looks up and lists what the catalogue knows: runs, tasks, sessions, setups, allowances, profiles. Cheap to clone.
+/// Looks up and lists rows: runs, tasks, sessions, setups, allowances, profiles. Cheap to clone.
 #[derive(Clone)]
 pub struct CatalogueHandle {
     ground: Arc<Ground>,
@@ -21,14 +21,14 @@ impl CatalogueHandle {
         &self.ground
     }
 
-    /// The agents that applications may work with. The first to say so is right.
-    pub fn introduce(&self, profiles: Arc<Profiles>) {
+    /// Registers the agents that applications may use. Only the first call has an effect.
+    pub fn register_profiles(&self, profiles: Arc<Profiles>) {
         if self.profiles.set(profiles).is_err() {
             tracing::warn!("the agents were registered before; the first registration stays");
         }
     }
 
-    /// The agents that were introduced; none before that.
+    /// The registered agents.
     pub fn profiles(&self) -> &Profiles {
         static NONE: LazyLock<Profiles> = LazyLock::new(Profiles::default);
         self.profiles.get().map_or(&NONE, |profiles| profiles)

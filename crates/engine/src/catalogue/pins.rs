@@ -1,4 +1,4 @@
-//! Which runs are pinned, so that nothing of them is pruned. It must not know what pruning is.
+//! Pinned runs, which are not pruned. It must not know how pruning works.
 
 use recount_event::RunId;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 
-/// Why nothing of a run is pruned.
+/// Protects a run or an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     pub by: String,
@@ -21,16 +21,16 @@ impl CatalogueHandle {
         self.row(rows::PINS, &run.to_string()).await
     }
 
-    /// Whether nothing of a run is pruned. A pin that is damaged counts until it is taken away: it may not be known by whom
-    /// or when, but that a run is to be kept is.
+    /// Whether a run is pinned. A damaged pin counts as a pin until it is removed: its owner and time may be lost,
+    /// but the protection is not.
     #[boxed]
     pub async fn is_pinned(&self, run: RunId) -> Result<bool, Error> {
-        there_or_damaged(self.pin_of(run).await)
+        exists_or_damaged(self.pin_of(run).await)
     }
 }
 
 /// Whether there is a pin, readable or not.
-pub(crate) fn there_or_damaged(pin: Result<Option<Pin>, Error>) -> Result<bool, Error> {
+pub(crate) fn exists_or_damaged(pin: Result<Option<Pin>, Error>) -> Result<bool, Error> {
     match pin {
         Ok(pin) => Ok(pin.is_some()),
         Err(error) if error.is_damage() => Ok(true),

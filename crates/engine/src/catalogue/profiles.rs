@@ -1,36 +1,34 @@
-//! Agents as an operator has configured them: what each is called, what it may use, and what the client that works with one
-//! may choose. From a choice an [`Order`] is made; that part is pure.
+//! Configured agents: their tools, options and capabilities, and the choices of clients. Builds a [`RunConfig`] from
+//! a choice; that part is pure.
 //!
-//! Look at [`Profile::order`]. It must never know a wire format: faces word profiles and choices as their protocol
-//! does.
+//! Start with [`Profile::run_config`]. It must not depend on a wire format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Json};
 
-use crate::{ClientTool, Order, Purpose, Unacceptable};
+use crate::{ClientTool, Purpose, RunConfig, Unacceptable};
 
-/// An agent by its configuration.
+/// A configured agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
     pub name: String,
     pub title: Option<String>,
-    /// Semantic, as in `1.2.0`.
+    /// A semantic version, such as `1.2.0`.
     pub version: String,
     pub description: Option<String>,
-    /// `PROVIDER/MODEL`; the server's default when missing.
+    /// `PROVIDER/MODEL`; the server's default if missing.
     pub model: Option<String>,
-    /// What the model is told before the conversation. `{name}` stands for the value of the option of that name,
-    /// unless it is secret; `{{` and `}}` for braces.
+    /// The system prompt. `{name}` inserts the value of an option that is not secret; `{{` and `}}` insert braces.
     pub system: Option<String>,
-    /// Tools that a client of the agent may enable.
+    /// Tools that a client may enable.
     pub tools: Vec<ToolInfo>,
-    /// Tools that the agent always has, by name, and that nobody is told of.
+    /// Tools that are always enabled and that clients do not see, by name.
     pub hidden: Vec<String>,
     pub options: Vec<AgentOption>,
     pub capabilities: Capabilities,
-    /// Whether what the model thinks is told.
+    /// Whether the thinking of the model is reported.
     pub thinking: bool,
     pub max_turns: Option<u64>,
     pub max_output_tokens: Option<u32>,
@@ -40,13 +38,13 @@ pub struct Profile {
     pub network: bool,
 }
 
-/// A tool of ours as others are told of it.
+/// A built-in tool as shown to clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
     pub name: String,
     pub title: Option<String>,
     pub description: String,
-    /// A JSON Schema of its input.
+    /// A JSON Schema of the input.
     pub parameters: Json,
 }
 
@@ -55,9 +53,9 @@ pub struct ToolInfo {
 pub struct Capabilities {
     pub history_full: bool,
     pub history_compacted: bool,
-    /// Whether applications may bring tools of their own.
+    /// Whether applications may add their own tools.
     pub client_tools: bool,
-    /// Whether pictures may be sent by address, and as data.
+    /// Whether images may be sent by URL, and as data.
     pub images_http: bool,
     pub images_data: bool,
 }
@@ -74,66 +72,66 @@ impl Default for Capabilities {
     }
 }
 
-/// Something that can be chosen.
+/// An option that a client can set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentOption {
     pub name: String,
     pub title: Option<String>,
     pub description: Option<String>,
     pub kind: OptionKind,
-    /// What holds while nobody has chosen.
+    /// The value if the client sets none.
     pub default: String,
-    /// What the value decides, beside standing in the words of the system.
-    pub sets: Option<Sets>,
+    /// The setting that the value determines, in addition to its use in the system prompt.
+    pub sets: Option<OptionTarget>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OptionKind {
     Text,
-    /// Never told again, and kept sealed.
+    /// Never returned, and stored sealed.
     Secret,
-    /// One of these.
+    /// One of these values.
     Select(Vec<String>),
 }
 
-/// What an option decides.
+/// The setting that an option determines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sets {
+pub enum OptionTarget {
     Model,
     MaxTurns,
     MaxOutputTokens,
-    /// Of the model's provider. Secret options only.
+    /// The key for the model's provider. Secret options only.
     ApiKey,
 }
 
-/// A tool of the agent that is to be enabled.
+/// A tool that a client enables.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ToolRef {
     pub name: String,
-    /// Whether it may be called without asking first; not said is no.
+    /// Whether calls need no approval; the default is no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<bool>,
 }
 
-/// What a client of an agent chose.
+/// The choices of a client.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice<'a> {
-    /// `None`: no tool that can be enabled is.
+    /// `None`: enables no tools.
     pub tools: Option<&'a [ToolRef]>,
     pub options: BTreeMap<&'a str, &'a str>,
-    /// Secret options that were given a value.
+    /// Secret options that have a value.
     pub secrets: BTreeSet<&'a str>,
     pub client_tools: &'a [ClientTool],
-    /// A folder to work on, in place of the agent's own.
+    /// A folder to work in instead of the agent's own.
     pub workspace: Option<&'a ChosenWorkspace>,
 }
 
-/// A folder that a client of an agent chose. Whether runs may work on it is decided by the performer.
+/// A folder that a client chose. The performer decides whether runs may work in it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChosenWorkspace {
-    /// From the root on.
+    /// An absolute path.
     pub source: String,
-    /// `clone` when it is missing, whatever mode the agent has for a folder of its own.
+    /// `clone` if missing, regardless of the agent's own mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -145,12 +143,12 @@ impl Profile {
         self.options.iter().find(|option| option.name == name)
     }
 
-    /// Whether a tool of ours is the agent's to use, enabled or always.
+    /// Whether the agent may use a built-in tool.
     pub fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.name == name) || self.hidden.iter().any(|hidden| hidden == name)
     }
 
-    /// Whether this may be chosen; the refusal names what may not.
+    /// Checks a choice. The refusal names the invalid part.
     pub fn admits(&self, choice: &Choice<'_>) -> Result<(), Unacceptable> {
         for tool in choice.tools.unwrap_or_default() {
             if !self.tools.iter().any(|known| known.name == tool.name) {
@@ -203,8 +201,8 @@ impl Profile {
         format!("the agent {} has no option {:?}; {known}", self.name, shown(name))
     }
 
-    /// A run of this agent, with what was chosen in force. Refuses what [`Profile::admits`] refuses.
-    pub fn order(&self, choice: &Choice<'_>) -> Result<(Queued, Order), Unacceptable> {
+    /// The configuration of a run with this choice. Refuses what [`Profile::admits`] refuses.
+    pub fn run_config(&self, choice: &Choice<'_>) -> Result<(Queued, RunConfig), Unacceptable> {
         self.admits(choice)?;
         let value = |option: &'_ AgentOption| -> String {
             choice
@@ -217,7 +215,7 @@ impl Profile {
         queued.model.clone_from(&self.model);
         queued.workspace_mode.clone_from(&self.workspace_mode);
         let enabled = choice.tools.unwrap_or_default();
-        let mut order = Order {
+        let mut config = RunConfig {
             system: self.system.as_ref().map(|words| self.filled(words, &value)),
             tools: Some(
                 enabled.iter().map(|tool| tool.name.clone()).chain(self.hidden.iter().cloned()).collect(),
@@ -234,39 +232,39 @@ impl Profile {
             compact_above: self.compact_above,
             workspace_source: self.workspace_source.clone(),
             network: self.network,
-            ..Order::default()
+            ..RunConfig::default()
         };
         if let Some(chosen) = choice.workspace {
             queued.workspace_mode.clone_from(&chosen.mode);
-            order.workspace_source = Some(chosen.source.clone());
-            order.copy_ignored = chosen.copy_ignored;
+            config.workspace_source = Some(chosen.source.clone());
+            config.copy_ignored = chosen.copy_ignored;
         }
         for option in &self.options {
             if option.kind == OptionKind::Secret {
                 let is_given = choice.secrets.contains(option.name.as_str()) || !option.default.is_empty();
-                if is_given && option.sets == Some(Sets::ApiKey) {
-                    order.secrets.insert(Purpose::ApiKey, option.name.clone());
+                if is_given && option.sets == Some(OptionTarget::ApiKey) {
+                    config.secrets.insert(Purpose::ApiKey, option.name.clone());
                 }
                 continue;
             }
             let value = value(option);
             let number = || value.parse::<u64>().ok().filter(|number| *number > 0);
             match option.sets {
-                None | Some(Sets::ApiKey) => {}
-                Some(Sets::Model) if value.is_empty() => {}
-                Some(Sets::Model) => queued.model = Some(value.clone()),
-                Some(Sets::MaxTurns) => order.max_turns = number().or(order.max_turns),
-                Some(Sets::MaxOutputTokens) => {
+                None | Some(OptionTarget::ApiKey) => {}
+                Some(OptionTarget::Model) if value.is_empty() => {}
+                Some(OptionTarget::Model) => queued.model = Some(value.clone()),
+                Some(OptionTarget::MaxTurns) => config.max_turns = number().or(config.max_turns),
+                Some(OptionTarget::MaxOutputTokens) => {
                     let tokens = number().and_then(|number| u32::try_from(number).ok());
-                    order.max_output_tokens = tokens.or(order.max_output_tokens);
+                    config.max_output_tokens = tokens.or(config.max_output_tokens);
                 }
             }
-            order.options.insert(option.name.clone(), value);
+            config.options.insert(option.name.clone(), value);
         }
-        Ok((queued, order))
+        Ok((queued, config))
     }
 
-    /// The words with the values of options in their places. Braces that name no option stay as they are.
+    /// Inserts the option values into the text. Braces without an option name stay.
     fn filled(&self, words: &str, value: &impl Fn(&AgentOption) -> String) -> String {
         let mut filled = String::with_capacity(words.len());
         let mut rest = words;
@@ -310,7 +308,7 @@ impl AgentOption {
                 );
                 Err(no(Code::OptionInvalid, message))
             }
-            (_, Some(Sets::MaxTurns | Sets::MaxOutputTokens))
+            (_, Some(OptionTarget::MaxTurns | OptionTarget::MaxOutputTokens))
                 if !value.is_empty() && !value.parse::<u32>().is_ok_and(|number| number > 0) =>
             {
                 let message = format!(
@@ -329,7 +327,7 @@ fn no(code: Code, message: String) -> Unacceptable {
     Unacceptable { code, message }
 }
 
-/// Enough of a name or a value from outside to recognise it.
+/// The beginning of a foreign name or value, for messages.
 fn shown(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
 }
@@ -364,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_does_not_repeat_what_is_long() {
+    fn a_refusal_shortens_long_names() {
         let long = "x".repeat(1_000_000);
         let tools = [ToolRef { name: long.clone(), trust: None }];
         let tools = Choice { tools: Some(&tools), ..Choice::default() };
@@ -375,7 +373,7 @@ mod tests {
         }
     }
 
-    fn option(name: &str, kind: OptionKind, default: &str, sets: Option<Sets>) -> AgentOption {
+    fn option(name: &str, kind: OptionKind, default: &str, sets: Option<OptionTarget>) -> AgentOption {
         AgentOption { name: name.into(), title: None, description: None, kind, default: default.into(), sets }
     }
 
@@ -398,10 +396,10 @@ mod tests {
                     "model",
                     OptionKind::Select(vec!["a/one".into(), "a/two".into()]),
                     "a/one",
-                    Some(Sets::Model),
+                    Some(OptionTarget::Model),
                 ),
-                option("key", OptionKind::Secret, "", Some(Sets::ApiKey)),
-                option("turns", OptionKind::Text, "", Some(Sets::MaxTurns)),
+                option("key", OptionKind::Secret, "", Some(OptionTarget::ApiKey)),
+                option("turns", OptionKind::Text, "", Some(OptionTarget::MaxTurns)),
             ],
             ..Profile::default()
         }
@@ -410,11 +408,11 @@ mod tests {
     #[test]
     fn a_choice_becomes_an_order() {
         let profile = profile();
-        let (queued, order) = profile.order(&Choice::default()).unwrap();
-        assert_eq!(order.system.as_deref(), Some("Speak English. {literal} {key} {unknown} {"));
-        assert_eq!((queued.model.as_deref(), order.max_turns), (Some("a/one"), None));
-        assert_eq!(order.tools, Some(vec!["todo_write".into()]));
-        assert!(order.secrets.is_empty() && order.ask_first.is_empty());
+        let (queued, config) = profile.run_config(&Choice::default()).unwrap();
+        assert_eq!(config.system.as_deref(), Some("Speak English. {literal} {key} {unknown} {"));
+        assert_eq!((queued.model.as_deref(), config.max_turns), (Some("a/one"), None));
+        assert_eq!(config.tools, Some(vec!["todo_write".into()]));
+        assert!(config.secrets.is_empty() && config.ask_first.is_empty());
         assert_eq!(queued.agent.unwrap().name, "clerk");
 
         let tools = [
@@ -428,19 +426,19 @@ mod tests {
             client_tools: &[],
             workspace: None,
         };
-        let (queued, order) = profile.order(&choice).unwrap();
-        assert_eq!(order.system.as_deref(), Some("Speak Dutch. {literal} {key} {unknown} {"));
-        assert_eq!((queued.model.as_deref(), order.max_turns), (Some("a/two"), Some(7)));
-        assert_eq!(order.tools, Some(vec!["read_file".into(), "shell_exec".into(), "todo_write".into()]));
-        assert_eq!(order.ask_first, ["shell_exec"]);
-        assert_eq!(order.secrets.get(&Purpose::ApiKey).map(String::as_str), Some("key"));
-        assert!(!order.options.contains_key("key"));
+        let (queued, config) = profile.run_config(&choice).unwrap();
+        assert_eq!(config.system.as_deref(), Some("Speak Dutch. {literal} {key} {unknown} {"));
+        assert_eq!((queued.model.as_deref(), config.max_turns), (Some("a/two"), Some(7)));
+        assert_eq!(config.tools, Some(vec!["read_file".into(), "shell_exec".into(), "todo_write".into()]));
+        assert_eq!(config.ask_first, ["shell_exec"]);
+        assert_eq!(config.secrets.get(&Purpose::ApiKey).map(String::as_str), Some("key"));
+        assert!(!config.options.contains_key("key"));
     }
 
     #[test]
-    fn what_cannot_be_chosen_is_named() {
+    fn a_refusal_names_the_invalid_choice() {
         let profile = profile();
-        let refused = |choice: Choice<'_>| profile.order(&choice).unwrap_err();
+        let refused = |choice: Choice<'_>| profile.run_config(&choice).unwrap_err();
         let unknown = [ToolRef { name: "todo_write".into(), trust: None }];
         let why = refused(Choice { tools: Some(&unknown), ..Choice::default() });
         assert!(why.message.contains("todo_write") && why.message.contains("read_file"), "{why}");

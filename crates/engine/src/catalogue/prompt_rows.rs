@@ -1,7 +1,7 @@
-//! What is asked of people, as lists show it: a row each, and two that list it in the order of asking.
+//! Prompts (approvals, clarifications, handoffs) as rows: one row each, and two index rows in request order.
 //!
-//! A row is written when a person is asked and once more when it is settled. What else an event says of a
-//! prompt is to be read from the event.
+//! A row is written when a prompt is requested and again when it is settled. Other details of a prompt are only in
+//! its events.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::Error;
 use crate::ground::rows;
 
-/// A request for permission and what became of it.
+/// An approval request and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRow {
     pub id: ForeignId,
-    /// The event that asked; lists are in its order.
+    /// The requesting event; lists have this order.
     pub event_id: EventId,
     pub run_id: RunId,
     pub task_id: Option<TaskId>,
@@ -51,21 +51,21 @@ pub struct ApprovalRow {
     pub decided_by: Option<String>,
     pub decided_at: Option<String>,
     pub comment: Option<String>,
-    /// Whether a yes to it may hold for later calls, too.
+    /// Whether an approval may also apply to later calls.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_be_remembered: bool,
-    /// The allowance that the decision made, and how far it reaches.
+    /// The allowance that the decision created, and its scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance_id: Option<ForeignId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance_scope: Option<String>,
 }
 
-/// A question and what became of it.
+/// A clarification request and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClarificationRow {
     pub id: ForeignId,
-    /// The event that asked; lists are in its order.
+    /// The requesting event; lists have this order.
     pub event_id: EventId,
     pub run_id: RunId,
     pub task_id: Option<TaskId>,
@@ -74,26 +74,25 @@ pub struct ClarificationRow {
     pub context: Option<String>,
     pub accepted_response_kinds: Option<Vec<String>>,
     pub choices: Option<Vec<Json>>,
-    /// What is taken for the answer when none comes.
+    /// The response that applies at the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub default_response: Option<Json>,
-    /// `pending`, `answered`, `timed_out`, or `cancelled` where it was withdrawn.
+    /// `pending`, `answered`, `timed_out` or `cancelled`.
     pub status: String,
     pub requested_at: String,
     pub expires_at: Option<String>,
-    /// The answer, or what was taken for it.
+    /// The response, or the default that applied.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub response: Option<Json>,
     pub answered_by: Option<String>,
     pub answered_at: Option<String>,
 }
 
-/// A handoff and what became of it.
+/// A handoff and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HandoffRow {
     pub id: ForeignId,
-    /// The event that asked; lists are in its order. What was packed for who takes over is told by it alone,
-    /// because it may be large.
+    /// The requesting event; lists have this order. Only the event has the packaged context, because it may be large.
     pub event_id: EventId,
     pub sequence: u64,
     pub run_id: RunId,
@@ -112,16 +111,16 @@ pub struct HandoffRow {
     pub expires_at: Option<String>,
     pub answered_by: Option<String>,
     pub answered_at: Option<String>,
-    /// What was said with it: the comment of who took over, the reason of who did not.
+    /// The comment of the acknowledgement, or the reason of the rejection.
     pub comment: Option<String>,
 }
 
-/// A JSON `null` is a value, too.
+/// JSON `null` is a value, not a missing field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 
-/// What lists need to know of a row.
+/// The common fields of prompt rows.
 pub(crate) trait PromptRow: Serialize + DeserializeOwned {
     const KIND: PromptKind;
 
@@ -164,28 +163,30 @@ prompt_row!(ClarificationRow, Clarification);
 
 prompt_row!(HandoffRow, Handoff);
 
-/// The prompt that an event asks, if it does: its kind and its name.
-pub(crate) fn asked_for(payload: &Payload) -> Option<(PromptKind, &str)> {
+/// The kind and id of the prompt that an event requests.
+pub(crate) fn requested_prompt(payload: &Payload) -> Option<(PromptKind, &str)> {
     match payload {
-        Payload::ApprovalRequested(asked) => Some((PromptKind::Approval, &asked.approval_id)),
-        Payload::ClarificationRequested(asked) => Some((PromptKind::Clarification, &asked.clarification_id)),
-        Payload::HandoffRequested(asked) => Some((PromptKind::Handoff, &asked.handoff_id)),
+        Payload::ApprovalRequested(request) => Some((PromptKind::Approval, &request.approval_id)),
+        Payload::ClarificationRequested(request) => {
+            Some((PromptKind::Clarification, &request.clarification_id))
+        }
+        Payload::HandoffRequested(request) => Some((PromptKind::Handoff, &request.handoff_id)),
         _ => None,
     }
 }
 
-/// The rows of a prompt, for when nothing is left to tell of it.
-pub(crate) fn prompt_rows(kind: PromptKind, id: &str, asked: EventId) -> [RowPut; 3] {
+/// Deletes the rows of a prompt.
+pub(crate) fn prompt_rows(kind: PromptKind, id: &str, event_id: EventId) -> [RowPut; 3] {
     let spaces = rows::prompts(kind);
-    let listed = rows::tenant_key(asked);
+    let listed = rows::tenant_key(event_id);
     [
-        rows::delete(spaces.each, rows::prompt_key(kind, id, asked)),
+        rows::delete(spaces.each, rows::prompt_key(kind, id, event_id)),
         rows::delete(spaces.listed, listed.clone()),
         rows::delete(spaces.pending, listed),
     ]
 }
 
-/// The prompts of one run that are open.
+/// The pending prompts of one run.
 pub(crate) struct Prompts {
     run: RunId,
     task: Option<TaskId>,
@@ -205,14 +206,13 @@ impl Prompts {
         }
     }
 
-    /// The rows that an event changes. A prompt of a run that `begins_late` may have been pruned, and left the
-    /// lists with that.
+    /// The rows that an event changes. A prompt of a run that `begins_late` may have been pruned with its rows.
     pub(super) fn event(&mut self, event: &Event, begins_late: bool) -> Vec<RowPut> {
-        // Only the few that rows tell of are worth the words.
+        // Formatted only for events that change a row.
         let at = || time::format_ms(event.occurred_ms);
         match event.payload() {
-            Payload::ApprovalRequested(asked) => {
-                let row = self.approval(event, asked, at());
+            Payload::ApprovalRequested(request) => {
+                let row = self.approval(event, request, at());
                 let puts = opened(&row);
                 self.approvals.insert(row.id.clone(), row);
                 puts
@@ -224,7 +224,7 @@ impl Prompts {
                     decision: Some(status.into()),
                     decided_by: Some(resolved.by.clone()),
                     decided_at: Some(at()),
-                    comment: words(&resolved.comment),
+                    comment: non_empty(&resolved.comment),
                     allowance_id: resolved.allowance_id.clone(),
                     allowance_scope: resolved.allowance_id.as_ref().and(resolved.scope.clone()),
                     ..row
@@ -240,18 +240,18 @@ impl Prompts {
             Payload::HandoffExtended(more) => {
                 extended(self.handoffs.get_mut(&*more.handoff_id), &more.expires_at, begins_late)
             }
-            Payload::ApprovalTimedOut(missed) => {
-                let settled = self.approvals.remove(&*missed.approval_id).map(|row| ApprovalRow {
+            Payload::ApprovalTimedOut(timed_out) => {
+                let settled = self.approvals.remove(&*timed_out.approval_id).map(|row| ApprovalRow {
                     status: "timed_out".into(),
-                    decision: Some(missed.decision.unwrap_or(Decision::Rejected).as_str().into()),
-                    decided_by: missed.by.clone(),
+                    decision: Some(timed_out.decision.unwrap_or(Decision::Rejected).as_str().into()),
+                    decided_by: timed_out.by.clone(),
                     decided_at: Some(at()),
                     ..row
                 });
                 closed(settled, begins_late)
             }
-            Payload::ClarificationRequested(asked) => {
-                let row = self.clarification(event, asked, at());
+            Payload::ClarificationRequested(request) => {
+                let row = self.clarification(event, request, at());
                 let puts = opened(&row);
                 self.clarifications.insert(row.id.clone(), row);
                 puts
@@ -267,45 +267,46 @@ impl Prompts {
                 });
                 closed(settled, begins_late)
             }
-            Payload::ClarificationTimedOut(missed) => {
-                let settled = self.clarifications.remove(&*missed.clarification_id).map(|row| {
-                    // Only a question whose time was over says how long it stood.
-                    let withdrawn = missed.after_seconds.is_none() && missed.applied == Applied::Unavailable;
+            Payload::ClarificationTimedOut(timed_out) => {
+                let settled = self.clarifications.remove(&*timed_out.clarification_id).map(|row| {
+                    // Only a question that reached its deadline has a duration.
+                    let withdrawn =
+                        timed_out.after_seconds.is_none() && timed_out.applied == Applied::Unavailable;
                     ClarificationRow {
                         status: if withdrawn { "cancelled" } else { "timed_out" }.into(),
-                        response: match missed.applied {
+                        response: match timed_out.applied {
                             Applied::Default => row.default_response.clone(),
                             Applied::Unavailable => None,
                         },
-                        answered_by: missed.by.clone(),
+                        answered_by: timed_out.by.clone(),
                         answered_at: Some(at()),
                         ..row
                     }
                 });
                 closed(settled, begins_late)
             }
-            Payload::HandoffRequested(asked) => {
-                let row = self.handoff(event, asked, at());
+            Payload::HandoffRequested(request) => {
+                let row = self.handoff(event, request, at());
                 let puts = opened(&row);
                 self.handoffs.insert(row.id.clone(), row);
                 puts
             }
-            Payload::HandoffAcknowledged(taken) => {
-                let (by, comment) = (Some(taken.by.clone()), words(&taken.comment));
-                self.handed_off(&taken.handoff_id, "acknowledged", by, at(), comment, begins_late)
+            Payload::HandoffAcknowledged(acknowledged) => {
+                let (by, comment) = (Some(acknowledged.by.clone()), non_empty(&acknowledged.comment));
+                self.settle_handoff(&acknowledged.handoff_id, "acknowledged", by, at(), comment, begins_late)
             }
             Payload::HandoffRejected(refused) => {
-                let (by, reason) = (Some(refused.by.clone()), words(&refused.reason));
-                self.handed_off(&refused.handoff_id, "rejected", by, at(), reason, begins_late)
+                let (by, reason) = (Some(refused.by.clone()), non_empty(&refused.reason));
+                self.settle_handoff(&refused.handoff_id, "rejected", by, at(), reason, begins_late)
             }
-            Payload::HandoffTimedOut(missed) => {
-                self.handed_off(&missed.handoff_id, "timed_out", None, at(), None, begins_late)
+            Payload::HandoffTimedOut(timed_out) => {
+                self.settle_handoff(&timed_out.handoff_id, "timed_out", None, at(), None, begins_late)
             }
             _ => Vec::new(),
         }
     }
 
-    fn handed_off(
+    fn settle_handoff(
         &mut self,
         id: &str,
         status: &str,
@@ -324,78 +325,83 @@ impl Prompts {
         closed(settled, begins_late)
     }
 
-    fn approval(&self, event: &Event, asked: &approval::Requested, at: String) -> ApprovalRow {
+    fn approval(&self, event: &Event, request: &approval::Requested, at: String) -> ApprovalRow {
         ApprovalRow {
-            id: asked.approval_id.clone(),
+            id: request.approval_id.clone(),
             event_id: event.event_id,
             run_id: self.run,
             task_id: self.task,
-            tool_call_id: asked.tool_call_id.clone(),
-            kind: asked.kind.clone(),
-            summary: asked.summary.clone(),
+            tool_call_id: request.tool_call_id.clone(),
+            kind: request.kind.clone(),
+            summary: request.summary.clone(),
             status: "pending".into(),
             requested_at: at,
-            expires_at: expires(event, asked.timeout_seconds, asked.expires_at.as_ref()),
-            default_decision: asked.default_decision.unwrap_or(DefaultDecision::Reject).as_str().into(),
-            policy_reason: asked.policy_reason.clone(),
-            risk_level: asked.risk_level.map(|level| level.as_str().into()),
-            action: asked.action.clone(),
-            consequence: asked.consequence.clone(),
-            irreversible: asked.irreversible,
-            call_digest: asked.call_digest.clone(),
-            preview: asked.preview.clone(),
-            preview_kind: asked.preview_kind.clone(),
-            preview_size_bytes: asked.preview_size_bytes,
-            preview_artifact_id: asked.preview_artifact_id.clone(),
+            expires_at: expires(event, request.timeout_seconds, request.expires_at.as_ref()),
+            default_decision: request.default_decision.unwrap_or(DefaultDecision::Reject).as_str().into(),
+            policy_reason: request.policy_reason.clone(),
+            risk_level: request.risk_level.map(|level| level.as_str().into()),
+            action: request.action.clone(),
+            consequence: request.consequence.clone(),
+            irreversible: request.irreversible,
+            call_digest: request.call_digest.clone(),
+            preview: request.preview.clone(),
+            preview_kind: request.preview_kind.clone(),
+            preview_size_bytes: request.preview_size_bytes,
+            preview_artifact_id: request.preview_artifact_id.clone(),
             decision: None,
             decided_by: None,
             decided_at: None,
             comment: None,
-            can_be_remembered: asked.allowance_digest.is_some() && !asked.is_grave(),
+            can_be_remembered: request.allowance_digest.is_some() && !request.is_grave(),
             allowance_id: None,
             allowance_scope: None,
         }
     }
 
-    fn clarification(&self, event: &Event, asked: &clarification::Requested, at: String) -> ClarificationRow {
+    fn clarification(
+        &self,
+        event: &Event,
+        request: &clarification::Requested,
+        at: String,
+    ) -> ClarificationRow {
         ClarificationRow {
-            id: asked.clarification_id.clone(),
+            id: request.clarification_id.clone(),
             event_id: event.event_id,
             run_id: self.run,
             task_id: self.task,
-            tool_call_id: asked.tool_call_id.clone(),
-            question: asked.question.clone(),
-            context: asked.context.clone(),
-            accepted_response_kinds: asked.accepted_response_kinds.clone(),
-            choices: asked.choices.clone(),
-            default_response: asked.default_response.clone(),
+            tool_call_id: request.tool_call_id.clone(),
+            question: request.question.clone(),
+            context: request.context.clone(),
+            accepted_response_kinds: request.accepted_response_kinds.clone(),
+            choices: request.choices.clone(),
+            default_response: request.default_response.clone(),
             status: "pending".into(),
             requested_at: at,
-            expires_at: expires(event, asked.timeout_seconds, asked.expires_at.as_ref()),
+            expires_at: expires(event, request.timeout_seconds, request.expires_at.as_ref()),
             response: None,
             answered_by: None,
             answered_at: None,
         }
     }
 
-    fn handoff(&self, event: &Event, asked: &handoff::Requested, at: String) -> HandoffRow {
+    fn handoff(&self, event: &Event, request: &handoff::Requested, at: String) -> HandoffRow {
         HandoffRow {
-            id: asked.handoff_id.clone(),
+            id: request.handoff_id.clone(),
             event_id: event.event_id,
             sequence: event.sequence,
             run_id: self.run,
             task_id: self.task,
-            tool_call_id: asked.tool_call_id.clone(),
-            reason: asked.reason.clone(),
-            target_kind: asked.target_kind.as_str().into(),
-            target_uri: asked.target_uri.clone(),
-            urgency: asked.urgency_for_handoff.map(|urgency| urgency.as_str().into()),
-            summary_terse: asked.summary_terse.clone(),
-            summary_normal: asked.summary_normal.clone(),
-            summary_detailed: asked.summary_detailed.clone(),
+            tool_call_id: request.tool_call_id.clone(),
+            reason: request.reason.clone(),
+            target_kind: request.target_kind.as_str().into(),
+            target_uri: request.target_uri.clone(),
+            urgency: request.urgency_for_handoff.map(|urgency| urgency.as_str().into()),
+            summary_terse: request.summary_terse.clone(),
+            summary_normal: request.summary_normal.clone(),
+            summary_detailed: request.summary_detailed.clone(),
             status: "pending".into(),
             requested_at: at,
-            expires_at: expires(event, asked.timeout_seconds, asked.expires_at.as_ref()),
+            expires_at: expires(event, request.timeout_seconds, request.expires_at.as_ref()),
             answered_by: None,
             answered_at: None,
             comment: None,
@@ -403,21 +409,21 @@ impl Prompts {
     }
 }
 
-fn words(said: &Option<String>) -> Option<String> {
-    said.clone().filter(|said| !said.is_empty())
+fn non_empty(text: &Option<String>) -> Option<String> {
+    text.clone().filter(|text| !text.is_empty())
 }
 
-/// By the time allowed, counted from when it was asked; else by the instant named.
+/// The timeout after the request, or the stated time.
 fn expires(event: &Event, timeout_seconds: Option<u64>, expires_at: Option<&String>) -> Option<String> {
     let after = |seconds: u64| event.occurred_ms.saturating_add(seconds.saturating_mul(1000));
     timeout_seconds.map(|seconds| time::format_ms(after(seconds))).or_else(|| expires_at.cloned())
 }
 
-/// A person is asked.
+/// A prompt was requested.
 fn opened<T: PromptRow>(row: &T) -> Vec<RowPut> {
     let spaces = rows::prompts(T::KIND);
     let listed = rows::tenant_key(row.event_id());
-    // The ids of approvals are held unique by their rows.
+    // The row of an approval makes its id unique.
     let guard = if T::KIND == PromptKind::Approval { Guard::Absent } else { Guard::Any };
     vec![
         rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), guard, row),
@@ -437,7 +443,7 @@ fn extended<T: PromptRow>(row: Option<&mut T>, expires_at: &str, begins_late: bo
     vec![rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), Guard::Any, &*row)]
 }
 
-/// Nobody needs to answer any more.
+/// A prompt was settled.
 fn closed<T: PromptRow>(settled: Option<T>, begins_late: bool) -> Vec<RowPut> {
     let Some(row) = settled else {
         debug_assert!(begins_late, "the rules let only pending prompts be settled");
@@ -450,8 +456,7 @@ fn closed<T: PromptRow>(settled: Option<T>, begins_late: bool) -> Vec<RowPut> {
     ]
 }
 
-/// Whether a person was asked under this id before, and was not forgotten. Prompts are answered by their id
-/// alone, so an id names one in the whole store.
+/// Whether a stored prompt has this id. Prompts are answered by id alone, so ids are unique in the store.
 pub(crate) async fn is_taken(
     store: &dyn recount_log::Store,
     kind: PromptKind,
@@ -466,8 +471,8 @@ pub(crate) async fn is_taken(
     Ok(!store.rows(range).await?.is_empty())
 }
 
-/// Why a prompt may not be called so.
-pub(crate) fn taken(kind: PromptKind, id: &str) -> Error {
+/// The rejection of a prompt id that is in use.
+pub(crate) fn id_taken(kind: PromptKind, id: &str) -> Error {
     let what = kind.as_str();
     Error::rejected(
         recount_event::Code::IdTaken,

@@ -1,4 +1,4 @@
-//! Up to which position events were ever pruned.
+//! The highest position that was ever pruned.
 
 use recount_log::Store;
 

@@ -1,5 +1,5 @@
-//! Makes the catalogue again from the log, and compares the two. It must not know who is working on the store.
-//! Entry points: [`restore`] and [`check`].
+//! Rebuilds the catalogue from the log, and compares the two. It must not know who uses the store. Start with
+//! [`restore`] and [`check`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::ground::row_pages::RowPages;
 use crate::ground::{journal, rows};
 use crate::{Error, RunRow, limits};
 
-/// Which folds these are. It grows when a fold is added or says something else; then the catalogue of a store
-/// that was written before is made again.
+/// The version of the folds. It increases when a fold is added or changed; the catalogue of an older store is then
+/// rebuilt.
 pub(crate) const VERSION: u64 = 7;
 
 /// Rows by space and key.
-type Folded = BTreeMap<(String, String), Bytes>;
+type FoldedRows = BTreeMap<(String, String), Bytes>;
 
-/// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.
-pub(crate) async fn fold_again(store: &dyn Store) -> Result<Folded, Error> {
-    let mut folded = Folded::new();
+/// The catalogue as computed from the log: `(space, key) → value`, ordered.
+pub(crate) async fn fold_again(store: &dyn Store) -> Result<FoldedRows, Error> {
+    let mut folded = FoldedRows::new();
     let mut after = None;
     loop {
         let streams = store.streams(after.take(), limits::PAGE_EVENTS).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn fold_again(store: &dyn Store) -> Result<Folded, Error> {
     }
 }
 
-/// The catalogue rows of one run, from its events, and where it stands.
+/// The catalogue rows of one run, computed from its events, and its state.
 pub(crate) async fn fold_run(
     store: &dyn Store,
     stream: &StreamKey,
@@ -58,7 +58,7 @@ pub(crate) async fn fold_run(
     Ok(Some((rows, state)))
 }
 
-/// Which folds there are, as the store notes it. Stores that note nothing have those of the first version.
+/// The version of the folds in the store. A store without this record has version 1.
 async fn version_of(store: &dyn Store) -> Result<u64, Error> {
     match store.row(rows::FOLDS, rows::FOLDS_VERSION).await? {
         Some(row) => read_row(rows::FOLDS, &row.key, &row.value),
@@ -66,9 +66,9 @@ async fn version_of(store: &dyn Store) -> Result<u64, Error> {
     }
 }
 
-/// Makes the catalogue again when it is gone although there are runs, and when another release made it, with
-/// other folds. Rows are written with the events they fold, so it is never merely behind. That it is done is
-/// noted last: after a crash before that, it is made again.
+/// Rebuilds the catalogue if it is missing although there are runs, or if another release wrote it with other folds.
+/// Rows are written with the events that they fold, so the catalogue is never only out of date. The version is
+/// written last: after a crash before that, the catalogue is rebuilt again.
 pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
     let version = version_of(store).await?;
     let is_new = store.streams(None, 1).await?.is_empty();
@@ -80,7 +80,7 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
     } else if !is_new {
         tracing::info!(version, "the catalogue was written by another release; rebuilding it from the log");
     }
-    let mut made = Vec::new();
+    let mut new_rows = Vec::new();
     let mut sessions = BTreeSet::new();
     let mut after = None;
     loop {
@@ -89,7 +89,7 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
         after = Some(last.clone());
         for stream in &streams {
             let folded = match fold_run(store, stream).await {
-                // A start is not refused for one run. Of this one the rows stay that there are.
+                // One damaged run does not block the start. Its existing rows stay.
                 Err(error) if error.is_damage() => {
                     tracing::error!(%stream, %error, "a run is damaged, so lists may omit it");
                     continue;
@@ -100,23 +100,23 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
             for put in &mut rows {
                 put.guard = Guard::Any;
             }
-            made.append(&mut rows);
-            // There were runs in sessions before there were records of them.
+            new_rows.append(&mut rows);
+            // Older stores have runs in sessions without a session record.
             if let Some(session) = state.session_id()
                 && sessions.insert(session)
             {
-                made.extend(sessions::record_of(store, &state, session).await?);
+                new_rows.extend(sessions::record_of(store, &state, session).await?);
             }
-            if made.len() >= limits::RESTORE_ROWS {
-                let rows = std::mem::take(&mut made);
+            if new_rows.len() >= limits::RESTORE_ROWS {
+                let rows = std::mem::take(&mut new_rows);
                 store.append(Append { rows, ..Append::default() }).await?;
             }
         }
     }
-    made.push(rows::put(rows::FOLDS, rows::FOLDS_VERSION, Guard::Any, &VERSION));
-    match store.append(Append { rows: made, ..Append::default() }).await {
+    new_rows.push(rows::put(rows::FOLDS, rows::FOLDS_VERSION, Guard::Any, &VERSION));
+    match store.append(Append { rows: new_rows, ..Append::default() }).await {
         Ok(_) => Ok(()),
-        // A later start notes it. Reads work, and appends are refused until there is space.
+        // A later start writes the version. Reads work; appends are refused until there is space.
         Err(AppendError::Fault(fault)) if is_new && fault.kind == FaultKind::Full => {
             tracing::warn!(%fault, "the disk is full; the new store accepts no events yet");
             Ok(())
@@ -125,12 +125,12 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
     }
 }
 
-/// What the catalogue says that the log does not, and the other way about, as sentences. Reads everything.
+/// The differences between catalogue and log, as sentences. Reads everything.
 #[boxed]
 pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
     let mut expected = fold_again(store).await?;
-    // What another release made is right as it made it, until an engine starts and makes it again; what came
-    // in since then is as it is made now.
+    // Rows of another release are correct as that release wrote them, until an engine rebuilds them. Newer rows have
+    // the current form.
     let version = version_of(store).await?;
     let mut problems = Vec::new();
     for space in rows::CATALOGUE {
@@ -150,13 +150,13 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
             }
         }
     }
-    let missing = expected.keys().filter(|(space, _)| is_made_in(version, space));
+    let missing = expected.keys().filter(|(space, _)| writes_space(version, space));
     problems.extend(missing.map(|(space, key)| format!("the row {space}/{key} is missing")));
     Ok(problems)
 }
 
 /// Whether a version of the catalogue has a fold.
-fn is_made_in(version: u64, space: &str) -> bool {
+fn writes_space(version: u64, space: &str) -> bool {
     version >= 6
         || rows::CATALOGUE_VERSION_1.contains(&space)
         || version >= 2 && rows::CATALOGUE_VERSION_2.contains(&space)
@@ -164,9 +164,9 @@ fn is_made_in(version: u64, space: &str) -> bool {
         || version >= 5 && space != rows::RUN_SUCCESSORS
 }
 
-/// A row as folds of other releases made it: until the third only approvals were told apart among the prompts,
-/// until the fourth a run did not say what it works with, and until the fifth not whether it warned. The sixth added a fold
-/// and changed no row; until then a run named no agent, no source and no part of earlier runs.
+/// The forms of a row in older versions. Up to version 3 a run row lists only approvals among the prompts; up to 4 it
+/// has no model, provider, workspace or budget; up to 5 no budget warning. Version 6 added a fold and changed no row.
+/// Up to 6 a run row has no agent, source or usage of earlier runs.
 fn as_before(version: u64, space: &str, key: &str, value: &Bytes) -> Result<Vec<Bytes>, Error> {
     if version >= 7 {
         return Ok(Vec::new());

@@ -1,11 +1,11 @@
-//! Damaged rows of the catalogue: folded again from the log and written anew in their place. Damaged records, which are
-//! no folds, are reported and stay as they are.
+//! Repairs damaged catalogue rows: folds their runs again and rewrites the rows. Damaged records cannot be rebuilt;
+//! they are reported and stay.
 //!
-//! Where the names of damaged rows are not to be trusted the whole log is read, a run at a time; each of its rows is looked
-//! up by its name, and what is to be written is written in pieces, so that the size of the store does not count. That a
-//! run is being erased is known here and not in the store: only one process has it, and one that dies begins again.
+//! If the names of damaged rows are unreliable, the whole log is read run by run, and each row is looked up by name.
+//! Rows are written in pieces of limited size. Running erasures are tracked in memory only: one process owns the
+//! store, and after a crash the erasure starts again.
 //!
-//! It must not know how a store notices damage, nor who was reading. Entry point: [`Repairs::after`].
+//! It must not know how a store detects damage, nor who reads. Start with [`Repairs::after`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,18 +22,18 @@ use crate::{Error, limits};
 /// Repairs the rows of one store, one repair at a time.
 pub(crate) struct Repairs {
     store: Arc<dyn Store>,
-    meters: Arc<Counters>,
+    counters: Arc<Counters>,
     gate: tokio::sync::Mutex<()>,
-    /// Repairs that wrote rows anew.
+    /// The number of repairs that rewrote rows.
     done: AtomicU64,
-    /// Held while rows are written anew, and while a run comes into `erasing`.
+    /// Held while rows are rewritten and while a run is added to `erasing`.
     writing: tokio::sync::Mutex<()>,
-    /// Runs that are being erased: their rows go in several appends, and the run itself with the last. What went with the
-    /// ones before would not be taken away again.
+    /// Runs that are being erased: several appends delete their rows, and the last one the run. A row deleted by an
+    /// earlier append must not be rewritten, because nothing would delete it again.
     erasing: Mutex<BTreeSet<StreamKey>>,
 }
 
-/// A run is being erased until this is dropped. See [`Repairs::erasure_of`].
+/// Marks a run as being erased until it is dropped. See [`Repairs::erasure_of`].
 pub(crate) struct Erasure<'r> {
     repairs: &'r Repairs,
     stream: StreamKey,
@@ -45,30 +45,30 @@ impl Drop for Erasure<'_> {
     }
 }
 
-/// What a repair came to.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Outcome {
-    /// Rows were written anew.
+    /// Rows were rewritten.
     pub(crate) repaired: bool,
-    /// There is damage that could not be repaired.
-    pub(crate) left: bool,
+    /// Damage remains that could not be repaired.
+    pub(crate) has_damage: bool,
 }
 
 impl Outcome {
-    /// Whether what failed for damage may succeed now.
+    /// Whether a call that failed because of damage may succeed now.
     pub(crate) fn is_worth_a_retry(self) -> bool {
-        self.repaired || !self.left
+        self.repaired || !self.has_damage
     }
 }
 
 /// Space and key.
-type Name = (String, String);
+type RowName = (String, String);
 
 impl Repairs {
-    pub(crate) fn new(store: Arc<dyn Store>, meters: Arc<Counters>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, counters: Arc<Counters>) -> Self {
         Repairs {
             store,
-            meters,
+            counters,
             gate: tokio::sync::Mutex::default(),
             done: AtomicU64::new(0),
             writing: tokio::sync::Mutex::default(),
@@ -76,7 +76,7 @@ impl Repairs {
         }
     }
 
-    /// From here on no repair writes rows of this run that its last append does not take away.
+    /// From now on no repair writes rows of this run that its last append does not delete.
     pub(crate) async fn erasure_of(&self, stream: &StreamKey) -> Erasure<'_> {
         let _turn = self.writing.lock().await;
         self.erasing().insert(stream.clone());
@@ -87,16 +87,16 @@ impl Repairs {
         self.erasing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a row went for good, although its run is still there.
-    fn is_going(&self, stream: &StreamKey, space: &str) -> bool {
-        !rows::GO_WITH_THE_RUN.contains(&space) && self.erasing().contains(stream)
+    /// Whether a row was deleted permanently although its run still exists.
+    fn is_being_erased(&self, stream: &StreamKey, space: &str) -> bool {
+        !rows::DELETED_WITH_THE_RUN.contains(&space) && self.erasing().contains(stream)
     }
 
-    /// Repairs what it can after a call to the store that failed. `None` where that does not help: another failure, or
-    /// damage that an earlier repair left.
+    /// Repairs rows after a failed call to the store. `None` if that cannot help: another kind of failure, or damage
+    /// that an earlier repair could not fix.
     pub(crate) async fn after(&self, fault: &Fault) -> Option<Outcome> {
         let is_of_rows = fault.kind == FaultKind::Corrupt && fault.damage.is_none();
-        if !is_of_rows || self.meters.findings().is_given_up(&fault.message) {
+        if !is_of_rows || self.counters.findings().is_given_up(&fault.message) {
             return None;
         }
         Some(self.repair().await)
@@ -104,16 +104,16 @@ impl Repairs {
 
     /// The same after a read that named damaged rows.
     pub(crate) async fn after_damage(&self, damaged: &[DamagedRow]) -> Option<Outcome> {
-        let findings = self.meters.findings();
+        let findings = self.counters.findings();
         if damaged.iter().all(|row| findings.is_given_up(&row.to_string())) {
             return None;
         }
         Some(self.repair().await)
     }
 
-    /// What is damaged still is not tried again until the next round of the scrub.
+    /// Marks damage as not repairable until the next scrub round.
     pub(crate) fn give_up(&self, what: String) {
-        self.meters.findings().give_up(what);
+        self.counters.findings().give_up(what);
     }
 
     async fn repair(&self) -> Outcome {
@@ -121,7 +121,7 @@ impl Repairs {
         let _one = self.gate.lock().await;
         let mut outcome = self.try_repair().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot rebuild damaged rows of the catalogue; retrying later");
-            Outcome { repaired: false, left: true }
+            Outcome { repaired: false, has_damage: true }
         });
         if outcome.repaired {
             self.done.fetch_add(1, Ordering::Relaxed);
@@ -138,22 +138,22 @@ impl Repairs {
             let may_be_more = damaged.len() >= recount_log::limits::DAMAGED_ROWS_MAX;
             let (folds, others): (Vec<_>, Vec<_>) = damaged.into_iter().partition(is_of_catalogue);
             for row in &others {
-                self.meters.findings().found(format!(
+                self.counters.findings().found(format!(
                     "row {row} is damaged and cannot be rebuilt, because it is not part of the catalogue"
                 ));
             }
-            outcome.left = !others.is_empty();
+            outcome.has_damage = !others.is_empty();
             if folds.is_empty() {
                 return Ok(outcome);
             }
             for row in &folds {
-                self.meters.findings().found(format!("catalogue row {row} is damaged"));
+                self.counters.findings().found(format!("catalogue row {row} is damaged"));
             }
             let count = folds.len();
             match self.write_anew(folds).await? {
-                Some(Repaired { removed, written }) => {
+                Some(RepairCounts { removed, written }) => {
                     outcome.repaired |= removed + written > 0;
-                    outcome.left |= removed < count;
+                    outcome.has_damage |= removed < count;
                     if outcome.repaired {
                         tracing::warn!(
                             damaged = removed,
@@ -165,22 +165,22 @@ impl Repairs {
                         return Ok(outcome);
                     }
                 }
-                // The runs went on meanwhile.
-                None => outcome.left = true,
+                // The runs got new events meanwhile.
+                None => outcome.has_damage = true,
             }
         }
         Ok(outcome)
     }
 
-    /// `None` when the runs that the rows are of moved on too fast.
-    async fn write_anew(&self, damaged: Vec<DamagedRow>) -> Result<Option<Repaired>, Error> {
+    /// `None` if the runs of the rows changed too fast.
+    async fn write_anew(&self, damaged: Vec<DamagedRow>) -> Result<Option<RepairCounts>, Error> {
         let runs: Option<BTreeSet<StreamKey>> = damaged.iter().map(stream_of).collect();
-        let mut work = Work::of(damaged);
+        let mut work = RepairWork::of(damaged);
         for stream in runs.unwrap_or_default() {
             self.fold_into(&mut work, &stream, false).await?;
         }
         self.flush(&mut work).await?;
-        // A name that no fold has is not the one that the row was written with: one that should be there is not.
+        // A name that no fold has is itself damaged, so an expected row is missing.
         if !work.is_done() {
             let mut after = None;
             loop {
@@ -193,23 +193,28 @@ impl Repairs {
             }
             self.flush(&mut work).await?;
         }
-        // Where a run cannot be read, what is left of its rows is all that tells of them.
+        // If a run is unreadable, its remaining rows are the only information about it.
         if work.is_whole && !work.moved && !work.is_done() {
-            work.gone.extend(std::mem::take(&mut work.named).into_values());
-            work.gone.append(&mut work.nameless);
+            work.replaced.extend(std::mem::take(&mut work.named).into_values());
+            work.replaced.append(&mut work.nameless);
             self.flush(&mut work).await?;
         }
-        Ok((!work.moved).then_some(Repaired { removed: work.removed, written: work.written }))
+        Ok((!work.moved).then_some(RepairCounts { removed: work.removed, written: work.written }))
     }
 
-    /// Adds the rows of a run that are damaged and, where the whole log is looked at, those that are missing. What is
-    /// in hand is written when it is enough, so that the size of the store does not count.
-    async fn fold_into(&self, work: &mut Work, stream: &StreamKey, and_missing: bool) -> Result<(), Error> {
+    /// Adds the damaged rows of a run and, if `and_missing`, its missing rows. Writes when a piece is full, so that
+    /// memory use does not depend on the size of the store.
+    async fn fold_into(
+        &self,
+        work: &mut RepairWork,
+        stream: &StreamKey,
+        and_missing: bool,
+    ) -> Result<(), Error> {
         let Some((puts, tail)) = self.fold_one(stream, &mut work.is_whole).await? else { return Ok(()) };
         for (space, key, value) in puts {
             let name = (space.to_string(), key.to_string());
             match work.named.remove(&name) {
-                Some(damaged) => work.gone.push(damaged),
+                Some(damaged) => work.replaced.push(damaged),
                 None if and_missing && self.is_missing(&space, &key).await? => {}
                 None => continue,
             }
@@ -223,34 +228,34 @@ impl Repairs {
         Ok(())
     }
 
-    /// Whether no whole row has this name.
+    /// Whether no undamaged row has this name.
     async fn is_missing(&self, space: &str, key: &str) -> Result<bool, Error> {
         match self.store.row(space, key).await {
             Ok(row) => Ok(row.is_none()),
-            // It is damaged itself, or it is missing and what lies beside its place is damaged.
+            // The row itself is damaged, or it is missing next to damaged bytes.
             Err(fault) if fault.kind == FaultKind::Corrupt && fault.damage.is_none() => Ok(true),
             Err(fault) => Err(fault.into()),
         }
     }
 
-    /// Writes what is in hand in the place of what is damaged of it.
-    async fn flush(&self, work: &mut Work) -> Result<(), Error> {
-        let (mut rows, gone) = (std::mem::take(&mut work.rows), std::mem::take(&mut work.gone));
+    /// Writes the collected rows in place of the damaged ones.
+    async fn flush(&self, work: &mut RepairWork) -> Result<(), Error> {
+        let (mut rows, replaced) = (std::mem::take(&mut work.rows), std::mem::take(&mut work.replaced));
         work.bytes = 0;
-        if rows.is_empty() && gone.is_empty() {
+        if rows.is_empty() && replaced.is_empty() {
             return Ok(());
         }
         let streams: BTreeSet<StreamKey> = rows.iter().map(|row| row.stream.clone()).collect();
-        let names: BTreeSet<Name> =
+        let names: BTreeSet<RowName> =
             rows.iter().map(|row| (row.space.to_string(), row.key.to_string())).collect();
         for _ in 0..limits::REPAIR_TRIES {
             let written = rows.len();
-            if self.write(RowRepair { damaged: gone.clone(), rows }).await? {
-                work.removed += gone.len();
+            if self.write(RowRepair { damaged: replaced.clone(), rows }).await? {
+                work.removed += replaced.len();
                 work.written += written;
                 return Ok(());
             }
-            // Runs went on, or began to be erased.
+            // Runs got new events, or their erasure started.
             rows = Vec::new();
             for stream in &streams {
                 let Some((puts, tail)) = self.fold_one(stream, &mut work.is_whole).await? else { continue };
@@ -269,18 +274,18 @@ impl Repairs {
 
     async fn write(&self, repair: RowRepair) -> Result<bool, Error> {
         let _turn = self.writing.lock().await;
-        if repair.rows.iter().any(|row| self.is_going(&row.stream, &row.space)) {
+        if repair.rows.iter().any(|row| self.is_being_erased(&row.stream, &row.space)) {
             return Ok(false);
         }
         Ok(self.store.repair_rows(repair).await?)
     }
 
-    /// The rows of one run and where it ends; nothing of one that cannot be read.
-    async fn fold_one(&self, stream: &StreamKey, is_whole: &mut bool) -> Result<Option<Folded>, Error> {
+    /// The rows of one run and its next sequence. `None` if the run is unreadable.
+    async fn fold_one(&self, stream: &StreamKey, is_whole: &mut bool) -> Result<Option<FoldedRun>, Error> {
         match fold_run(&*self.store, stream).await {
             Ok(None) => Ok(None),
             Ok(Some((puts, state))) => {
-                let puts = puts.into_iter().filter(|put| !self.is_going(stream, &put.space));
+                let puts = puts.into_iter().filter(|put| !self.is_being_erased(stream, &put.space));
                 let puts = puts.filter_map(|put| Some((put.space, put.key, put.value?)));
                 Ok(Some((puts.collect(), state.next_sequence())))
             }
@@ -293,41 +298,41 @@ impl Repairs {
     }
 }
 
-/// Space, key and value of each row, and where the run ends.
-type Folded = (Vec<(Arc<str>, Arc<str>, bytes::Bytes)>, u64);
+/// Space, key and value of each row, and the next sequence of the run.
+type FoldedRun = (Vec<(Arc<str>, Arc<str>, bytes::Bytes)>, u64);
 
-/// What a repair did: damaged rows that are gone, and rows that were written.
-struct Repaired {
+/// Numbers of damaged rows removed and of rows written.
+struct RepairCounts {
     removed: usize,
     written: usize,
 }
 
-/// What is to be done yet, and what is in hand: at most [`limits::REPAIR_ROWS_MAX`] rows.
-struct Work {
-    /// Damaged rows whose names can be the ones that they were written with.
-    named: BTreeMap<Name, DamagedRow>,
+/// Pending and collected rows; at most [`limits::REPAIR_ROWS_MAX`] are collected.
+struct RepairWork {
+    /// Damaged rows whose names may be intact.
+    named: BTreeMap<RowName, DamagedRow>,
     nameless: Vec<DamagedRow>,
-    /// Rows that are written together, and the damaged ones that go then.
+    /// Rows to write together, and the damaged rows that they replace.
     rows: Vec<RepairedRow>,
-    gone: Vec<DamagedRow>,
-    /// Of the values in hand.
+    replaced: Vec<DamagedRow>,
+    /// Bytes of the collected values.
     bytes: usize,
-    /// Damaged rows that went so far, and rows that were written.
+    /// Totals of damaged rows removed and of rows written.
     removed: usize,
     written: usize,
-    /// Whether every run could be read.
+    /// Whether every run was readable.
     is_whole: bool,
-    /// Whether something could not be written, because its runs went on too fast.
+    /// Whether rows could not be written because their runs changed too fast.
     moved: bool,
 }
 
-impl Work {
+impl RepairWork {
     fn of(damaged: Vec<DamagedRow>) -> Self {
-        let mut work = Work {
+        let mut work = RepairWork {
             named: BTreeMap::new(),
             nameless: Vec::new(),
             rows: Vec::new(),
-            gone: Vec::new(),
+            replaced: Vec::new(),
             bytes: 0,
             removed: 0,
             written: 0,
@@ -343,26 +348,26 @@ impl Work {
         work
     }
 
-    /// Whether nothing damaged is left.
+    /// Whether no damaged row remains.
     fn is_done(&self) -> bool {
         self.named.is_empty() && self.nameless.is_empty()
     }
 }
 
-/// Whether a damaged row was one of the catalogue. Its spaces come before all others in the order of rows, so what lies
-/// before a row of the catalogue was one, whatever its name says now.
+/// Whether a damaged row belongs to the catalogue. The catalogue spaces sort before all others, so a row before a
+/// catalogue row belongs to the catalogue even if its name is damaged.
 fn is_of_catalogue(row: &DamagedRow) -> bool {
     let is_named = str::from_utf8(&row.space).is_ok_and(|space| rows::CATALOGUE.contains(&space));
     is_named || row.after.as_deref().is_some_and(|after| rows::CATALOGUE.contains(&after))
 }
 
-/// The name of a row, if it can be the one that it was written with.
-fn name_of(row: &DamagedRow) -> Option<Name> {
+/// The name of a row, if it may be intact.
+fn name_of(row: &DamagedRow) -> Option<RowName> {
     let (space, key) = (str::from_utf8(&row.space).ok()?, str::from_utf8(&row.key).ok()?);
     rows::CATALOGUE.contains(&space).then(|| (space.to_owned(), key.to_owned()))
 }
 
-/// The run that a row is of, where its key says so.
+/// The run of a row, if its key names it.
 fn stream_of(row: &DamagedRow) -> Option<StreamKey> {
     let (space, key) = name_of(row)?;
     let run = match space.as_str() {
@@ -391,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_rows_says_what_belongs_to_the_catalogue() {
+    fn catalogue_rows_are_recognized_by_their_order() {
         for (space, after, expected) in [
             (&b"catalogue.runs"[..], None, true),
             (b"catalogue.runs", Some("record.tasks"), true),

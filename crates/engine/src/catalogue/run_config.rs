@@ -1,146 +1,145 @@
-//! What is asked of one of our own runs beside the words of the request: it is written to `run.queued` as `config`,
-//! so that what held for a run can be read from its log alone.
+//! The configuration of an own run. It is stored as `config` in `run.queued`, so that the log alone says how a run
+//! was configured.
 //!
-//! Written by faces, read by the performer. The engine itself only passes it on.
+//! Faces write it and the performer reads it. The engine only passes it on.
 
 use std::collections::BTreeMap;
 
 use recount_event::{ForeignId, Json, RunId};
 use serde::{Deserialize, Serialize};
 
-/// See the file's head. What is missing is the performer's to choose; what it chose is filled in before the run is
-/// queued.
+/// The configuration of an own run. The performer chooses missing options and fills them in before the run is queued.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Order {
-    /// What the model is told before the conversation.
+pub struct RunConfig {
+    /// The system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Whether the `AGENTS.md` files of the workspace are read; as the server has it when missing.
+    /// Whether the `AGENTS.md` files of the workspace are read; the server's default if missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_instructions: Option<bool>,
-    /// The tools that the model may call, by name; all when missing.
+    /// The tools that the model may call, by name; all if missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u64>,
-    /// How many turns the run may complete; then its budget is used up.
+    /// How many turns the run may complete before its budget is used up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_turns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
-    /// The folder that the workspace is made of: copied in mode `clone`, worked in in mode `in_place`.
+    /// The source folder of the workspace: copied in mode `clone`, used directly in mode `in_place`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_source: Option<String>,
-    /// Mode `clone`: whether what git is told to ignore is copied, too.
+    /// Mode `clone`: whether files that git ignores are copied too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copy_ignored: bool,
     /// Whether commands may use the network.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub network: bool,
-    /// How long a command may take, and how much it may write.
+    /// The limits of a command: run time, and bytes of output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes_max: Option<u64>,
-    /// Runs of kind `shell`: the command, for `sh`.
+    /// Runs of kind `shell`: the command for `sh`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Runs of kind `git`: what follows `git`.
+    /// Runs of kind `git`: the arguments of `git`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
     /// Runs of kind `file`: a file tool and its input.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<FileOrder>,
-    /// Tools that may only be called with a person's leave, whatever the policy says: those that an application
-    /// enabled without trusting them.
+    pub file: Option<FileCall>,
+    /// Tools that always need approval, regardless of the policy: those that an application enabled without trusting
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ask_first: Vec<String>,
-    /// Tools that the application carries out itself.
+    /// Tools that the application executes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ClientTool>,
-    /// What was chosen of the agent's options, but for what is secret.
+    /// The option values, except secret ones.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// Options whose values are sealed with the session, by what they are for.
+    /// The options whose values are sealed with the session, by purpose.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<Purpose, String>,
-    /// Whether what the model thinks is told.
+    /// Whether the thinking of the model is reported.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub thinking: bool,
-    /// From how many tokens on, estimated, the beginning of the conversation is shortened for the model.
+    /// The estimated number of tokens above which the beginning of the conversation is shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compact_above: Option<u64>,
-    /// The request as content blocks, where it is more than its text: texts, pictures by artifact or by address.
+    /// The request as content blocks, if it is more than text: texts and images by artifact or URL.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<Json>,
-    /// Files and pictures that belong to the request, by artifact.
+    /// Files and images of the request, by artifact.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<Attached>,
+    pub attachments: Vec<Attachment>,
     /// The run that started this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<SpawnedBy>,
-    /// Why the run is a branch of the one that it goes on from, where it does not go on from its last settled place.
+    /// Why the run is a branch of its predecessor, if it does not continue from the last settled event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// How commands are kept apart from the rest of the machine.
+    /// The sandbox for commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// The policy in force, by a digest of its text.
+    /// The digest of the policy in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
 }
 
-/// The run that started another, by which of its calls.
+/// The run that started another run, and the tool call that did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnedBy {
     pub run_id: RunId,
     pub tool_call_id: ForeignId,
-    /// How many runs are above the started one.
+    /// The number of ancestors of the started run.
     pub depth: u64,
 }
 
-/// A tool that an application carries out.
+/// A tool that an application executes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientTool {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     pub description: String,
-    /// A JSON Schema of its input.
+    /// A JSON Schema of the input.
     pub parameters: Json,
 }
 
-/// What the value of a secret option is for.
+/// The purpose of a secret option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Who asks the model's provider.
+    /// The key for the model's provider.
     ApiKey,
 }
 
-/// What a run of kind `file` does: one call of one of the file tools.
+/// The call of a run of kind `file`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FileOrder {
+pub struct FileCall {
     /// `read_file`, `write_file`, `edit_file`, `multi_edit`, `glob` or `grep`.
     pub tool: String,
     pub input: Json,
 }
 
-/// Something that came with a request.
+/// A file or image that was sent with a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attached {
+pub struct Attachment {
     pub artifact_id: ForeignId,
     pub mime: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// What holds from some place of a run on, where an application chose anew when it answered: it is written to
-/// `run.continued` as `config`, whole, so that nobody has to add changes up.
+/// The changed part of a configuration, when an application changes it with an answer. It is stored as `config` in
+/// `run.continued`, complete, so that readers need not combine changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct OrderChange {
+pub struct RunConfigChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,36 +156,36 @@ pub struct OrderChange {
     pub max_output_tokens: Option<u32>,
 }
 
-impl OrderChange {
-    /// All that may change, as an order has it.
-    pub fn to(model: Option<String>, order: &Order) -> Self {
-        OrderChange {
+impl RunConfigChange {
+    /// The part of a configuration that can change.
+    pub fn from_config(model: Option<String>, config: &RunConfig) -> Self {
+        RunConfigChange {
             model,
-            system: order.system.clone(),
-            tools: order.tools.clone(),
-            ask_first: order.ask_first.clone(),
-            client_tools: order.client_tools.clone(),
-            options: order.options.clone(),
-            secrets: order.secrets.clone(),
-            max_turns: order.max_turns,
-            max_output_tokens: order.max_output_tokens,
+            system: config.system.clone(),
+            tools: config.tools.clone(),
+            ask_first: config.ask_first.clone(),
+            client_tools: config.client_tools.clone(),
+            options: config.options.clone(),
+            secrets: config.secrets.clone(),
+            max_turns: config.max_turns,
+            max_output_tokens: config.max_output_tokens,
         }
     }
 
-    /// As `run.continued` holds it.
+    /// The JSON in `run.continued`.
     pub fn written(&self) -> Json {
         Json::of(self).expect("a change can be written as JSON")
     }
 
-    pub fn read(config: &Json) -> Result<OrderChange, serde_json::Error> {
-        serde_json::from_str(config.text())
+    pub fn from_json(json: &Json) -> Result<RunConfigChange, serde_json::Error> {
+        serde_json::from_str(json.text())
     }
 }
 
-impl Order {
-    /// The order as it holds after a change. The model is not part of an order, and left to the caller.
-    pub fn changed(&self, change: OrderChange) -> Order {
-        let OrderChange {
+impl RunConfig {
+    /// The configuration after a change. The model is not part of it; the caller sets the model.
+    pub fn changed(&self, change: RunConfigChange) -> RunConfig {
+        let RunConfigChange {
             model: _,
             system,
             tools,
@@ -197,7 +196,7 @@ impl Order {
             max_turns,
             max_output_tokens,
         } = change;
-        Order {
+        RunConfig {
             system,
             tools,
             ask_first,
@@ -210,13 +209,13 @@ impl Order {
         }
     }
 
-    /// As `run.queued` holds it.
+    /// The JSON in `run.queued`.
     pub fn written(&self) -> Json {
         Json::of(self).expect("a run configuration can be written as JSON")
     }
 
-    /// What a `run.queued` says; what it does not say is missing here. `Err` when it is no order.
-    pub fn read(config: Option<&Json>) -> Result<Order, serde_json::Error> {
-        config.map_or_else(|| Ok(Order::default()), |config| serde_json::from_str(config.text()))
+    /// Reads the JSON of `run.queued`. Missing options stay missing.
+    pub fn from_json(config: Option<&Json>) -> Result<RunConfig, serde_json::Error> {
+        config.map_or_else(|| Ok(RunConfig::default()), |config| serde_json::from_str(config.text()))
     }
 }

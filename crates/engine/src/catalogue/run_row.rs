@@ -1,9 +1,9 @@
-//! The row of a run: what lists say of it. It is made by the fold and knows nothing of events.
+//! The row of a run as shown in lists. The fold creates it. It must not depend on events.
 
 use recount_event::{ForeignId, RunId, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 
-/// Who drives a run of our own, as lists say it.
+/// The driver of own runs, as in rows.
 pub(crate) const OWN: &str = "own";
 
 /// A run as lists show it.
@@ -33,17 +33,17 @@ pub struct RunRow {
     /// Completed turns that report no cost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_turns: u64,
-    /// Tokens used, like the cost with those of earlier runs of the chain.
+    /// Tokens used, including those of earlier runs of the chain, like the cost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input_tokens: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub output_tokens: u64,
-    /// The agent, as `run.queued` names it.
+    /// The agent, as named in `run.queued`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
-    /// What an external run was recorded from, as its recorder says.
+    /// The source of an external run, as its recorder reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,28 +54,28 @@ pub struct RunRow {
     pub workspace_path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_mode: Option<String>,
-    /// The budget of its task as it was when the run began.
+    /// The budget of the task when the run was queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros_usd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    /// As `run.queued` has it, which of an import may be anything.
+    /// As in `run.queued`; may be any text for an imported run.
     pub prior_run_id: Option<String>,
-    /// Whether the warning of the task's budget was given, in this run or before.
+    /// Whether this run or an earlier one has reported the budget warning.
     #[serde(default, skip_serializing_if = "is_false")]
     pub budget_warned: bool,
-    /// Prompts that a person must answer.
+    /// Pending prompts.
     pub pending: Vec<ForeignId>,
     pub pending_approvals: Vec<ForeignId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_clarifications: Vec<ForeignId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_handoffs: Vec<ForeignId>,
-    /// The first event that is left; not 0 once the run was pruned.
+    /// The first event that is still stored; greater than 0 after a prune.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_sequence: u64,
-    /// Whether everything before the ending was pruned, so that no more can be.
+    /// Whether everything before the ending was pruned, so that nothing more can be.
     #[serde(default, skip_serializing_if = "is_false")]
     pub only_ending_left: bool,
 }

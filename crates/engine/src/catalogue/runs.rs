@@ -1,5 +1,4 @@
-//! Looking runs up and listing them: all, those of a task or a session, the active one, those that have not ended. It
-//! reads rows and no events.
+//! Looks up and lists runs: all, by task or session, active, and unfinished. Reads rows only, no events.
 
 use std::sync::Arc;
 
@@ -9,18 +8,18 @@ use recount_log::{RowRange, Store};
 use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Error, ListQuery, Listed, Narrowing, RunRow, Whose, limits};
+use crate::{Error, ListPage, ListQuery, Narrowing, RunOwner, RunRow, limits};
 
-/// Which runs, or which tasks by their latest run, are wanted; where a part is missing it does not matter.
+/// Selects runs, or tasks by their latest run. A missing field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
     pub status: Option<String>,
     pub kind: Option<String>,
-    /// Whether a person must answer something before it can go on.
+    /// Whether a prompt is pending.
     pub needs_attention: Option<bool>,
-    /// A part of a title or of a last message, in whatever case.
+    /// A part of the title or of the last message, ignoring case.
     pub text: Option<String>,
-    /// The beginning of the agent's name, in whatever case.
+    /// The beginning of the agent's name, ignoring case.
     pub agent: Option<String>,
 }
 
@@ -31,7 +30,7 @@ impl RunFilter {
 
     pub fn takes(&self, row: &RunRow) -> bool {
         self.takes_agent(row.agent_name.as_deref())
-            && self.takes_what(
+            && self.takes_fields(
                 &row.status,
                 Some(&row.kind),
                 !row.pending.is_empty(),
@@ -39,29 +38,29 @@ impl RunFilter {
             )
     }
 
-    /// Whether an agent's name begins with the wanted text.
+    /// Whether an agent's name begins with the filter text.
     fn takes_agent(&self, name: Option<&str>) -> bool {
         self.agent.as_deref().is_none_or(|wanted| {
             name.is_some_and(|name| name.to_lowercase().starts_with(&wanted.to_lowercase()))
         })
     }
 
-    /// The same of something that has a run or none.
-    pub fn takes_what(
+    /// Applies the filter to separate fields, for a task that may have no run.
+    pub fn takes_fields(
         &self,
         status: &str,
         kind: Option<&str>,
         needs_attention: bool,
         texts: &[&Option<String>],
     ) -> bool {
-        let said = |part: &str| {
+        let contains = |part: &str| {
             let holds = |text: &String| text.to_lowercase().contains(part);
             texts.iter().any(|text| text.as_ref().is_some_and(holds))
         };
         self.status.as_deref().is_none_or(|wanted| wanted == status)
             && self.kind.as_deref().is_none_or(|wanted| Some(wanted) == kind)
             && self.needs_attention.is_none_or(|wanted| wanted == needs_attention)
-            && self.text.as_ref().is_none_or(|part| said(&part.to_lowercase()))
+            && self.text.as_ref().is_none_or(|part| contains(&part.to_lowercase()))
     }
 }
 
@@ -71,42 +70,44 @@ impl CatalogueHandle {
         self.row(rows::RUNS, &rows::tenant_key(run)).await
     }
 
-    /// The run that a task, or a session, is busy with: of a session one of ours that has not ended.
-    pub async fn active_run(&self, whose: impl Into<Whose>) -> Result<Option<RunId>, Error> {
-        let (space, key) = match whose.into() {
-            Whose::Task(task) => (rows::TASK_ACTIVE, task.to_string()),
-            Whose::Session(session) => (rows::SESSION_ACTIVE, session.to_string()),
+    /// The active run of a task, or the active own run of a session.
+    pub async fn active_run(&self, owner: impl Into<RunOwner>) -> Result<Option<RunId>, Error> {
+        let (space, key) = match owner.into() {
+            RunOwner::Task(task) => (rows::TASK_ACTIVE, task.to_string()),
+            RunOwner::Session(session) => (rows::SESSION_ACTIVE, session.to_string()),
         };
         self.row(space, &key).await
     }
 
-    /// Runs that a filter takes, newest first.
+    /// Runs that match a filter, newest first.
     #[boxed]
-    pub async fn list_runs_of_interest(
+    pub async fn list_matching_runs(
         &self,
         query: &ListQuery,
         filter: &RunFilter,
         within: &Narrowing,
-    ) -> Result<Listed<RunRow>, Error> {
+    ) -> Result<ListPage<RunRow>, Error> {
         let admits = |row: &RunRow| within.admits(row.task_id, row.session_id);
         let is_filtered = !filter.is_open() || !within.is_none();
-        let wants = |row: &RunRow| admits(row) && filter.takes(row);
-        self.list_where(rows::RUNS, &rows::tenant_key(""), query, is_filtered, wants).await.map(Listed::from)
+        let matches = |row: &RunRow| admits(row) && filter.takes(row);
+        self.list_where(rows::RUNS, &rows::tenant_key(""), query, is_filtered, matches)
+            .await
+            .map(ListPage::from)
     }
 
     #[boxed]
-    pub async fn list_runs(&self, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
+    pub async fn list_runs(&self, query: &ListQuery) -> Result<ListPage<RunRow>, Error> {
         let status = |row: &RunRow| row.status.clone();
-        self.list(rows::RUNS, &rows::tenant_key(""), query, status).await.map(Listed::from)
+        self.list(rows::RUNS, &rows::tenant_key(""), query, status).await.map(ListPage::from)
     }
 
     /// The runs of a task, newest first.
     #[boxed]
-    pub async fn list_task_runs(&self, task: TaskId, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
+    pub async fn list_task_runs(&self, task: TaskId, query: &ListQuery) -> Result<ListPage<RunRow>, Error> {
         self.list_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task), query).await
     }
 
-    /// How many runs a task has, counted up to a bound.
+    /// The number of runs of a task, up to a limit.
     #[boxed]
     pub async fn count_task_runs(&self, task: TaskId) -> Result<u64, Error> {
         self.count_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task)).await
@@ -118,11 +119,11 @@ impl CatalogueHandle {
         &self,
         session: SessionId,
         query: &ListQuery,
-    ) -> Result<Listed<RunRow>, Error> {
+    ) -> Result<ListPage<RunRow>, Error> {
         self.list_runs_of(rows::SESSION_RUNS, &rows::session_runs_prefix(session), query).await
     }
 
-    /// How many runs a session has, counted up to a bound.
+    /// The number of runs of a session, up to a limit.
     #[boxed]
     pub async fn count_session_runs(&self, session: SessionId) -> Result<u64, Error> {
         self.count_runs_of(rows::SESSION_RUNS, &rows::session_runs_prefix(session)).await
@@ -130,7 +131,7 @@ impl CatalogueHandle {
 
     /// The runs that retry, resume or continue a run, newest first.
     #[boxed]
-    pub async fn list_successors(&self, run: RunId, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
+    pub async fn list_successors(&self, run: RunId, query: &ListQuery) -> Result<ListPage<RunRow>, Error> {
         self.list_runs_of(rows::RUN_SUCCESSORS, &rows::within(run), query).await
     }
 
@@ -140,16 +141,16 @@ impl CatalogueHandle {
         index: &str,
         prefix: &str,
         query: &ListQuery,
-    ) -> Result<Listed<RunRow>, Error> {
+    ) -> Result<ListPage<RunRow>, Error> {
         let listed = self.list(index, prefix, query, |(): &()| String::new()).await?;
         let mut items = Vec::with_capacity(listed.items.len());
         let mut damaged = listed.damaged;
         for id in &listed.keys {
             let key = rows::tenant_key(id);
-            // One that was erased since the list was read does not exist any more.
+            // A run that was erased after the index was read is skipped.
             items.extend(self.listed_row::<RunRow>(rows::RUNS, &key, &mut damaged).await?);
         }
-        Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged })
+        Ok(ListPage { items, next: listed.next, has_more: listed.has_more, damaged })
     }
 
     pub(crate) async fn count_runs_of(&self, index: &str, prefix: &str) -> Result<u64, Error> {
@@ -158,14 +159,14 @@ impl CatalogueHandle {
         Ok(listed.items.len() as u64)
     }
 
-    /// The run of a task that was made last.
+    /// The newest run of a task.
     #[boxed]
     pub async fn latest_run(&self, task: TaskId) -> Result<Option<RunRow>, Error> {
         let newest = ListQuery { limit: 1, ..ListQuery::default() };
         Ok(self.list_task_runs(task, &newest).await?.items.pop())
     }
 
-    /// Runs of our own that have not ended. Before a performer is attached, these are what an earlier process left.
+    /// Own runs that have not ended. Before a performer is attached, these are from an earlier process.
     #[boxed]
     pub async fn unfinished(&self) -> Result<Vec<RunRow>, Error> {
         let mut found = Vec::new();
@@ -174,7 +175,7 @@ impl CatalogueHandle {
             for run in page {
                 match self.run(run).await {
                     Ok(row) => found.extend(row),
-                    // The row of a damaged run cannot be made again. That is logged when the store is opened.
+                    // The row of a damaged run cannot be rebuilt; this is logged when the store is opened.
                     Err(error) if error.is_damage() => {}
                     Err(error) => return Err(error),
                 }
@@ -184,8 +185,7 @@ impl CatalogueHandle {
     }
 }
 
-/// A page of the runs of our own that have not ended; `None` after the last. A row that is damaged still, because its run
-/// is, is left out.
+/// A page of the unfinished own runs; `None` after the last. Rows of damaged runs are skipped.
 pub(crate) async fn own_open(
     store: &dyn Store,
     after: &mut Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! Which rows with sealed originals an event makes superfluous. It must not know how they are encrypted.
+//! The sealed originals that an event makes obsolete. It must not know how they are encrypted.
 
 use recount_event::{Event, ForeignId, Payload, RunId};
 use recount_log::RowPut;
@@ -9,7 +9,7 @@ pub(crate) fn key_of(run: RunId, id: &ForeignId) -> String {
     format!("{run}/{id}")
 }
 
-/// What an event of an own run leaves nothing to seal of: its call is settled, or its patch is closed.
+/// Deletes the original of a call that is settled, or of a patch that is closed.
 pub(crate) fn settled(event: &Event) -> Option<RowPut> {
     let id = match event.payload() {
         Payload::ToolRefused(refused) => &refused.tool_call_id,

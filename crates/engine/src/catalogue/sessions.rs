@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Error, ListQuery, Listed};
+use crate::{Error, ListPage, ListQuery};
 
-/// A session as it was opened.
+/// A session record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
     pub id: SessionId,
@@ -26,15 +26,14 @@ impl CatalogueHandle {
 
     /// Sessions, newest first.
     #[boxed]
-    pub async fn list_sessions(&self, query: &ListQuery) -> Result<Listed<SessionRow>, Error> {
+    pub async fn list_sessions(&self, query: &ListQuery) -> Result<ListPage<SessionRow>, Error> {
         let listed =
             self.list(rows::SESSIONS, &rows::tenant_key(""), query, |_: &SessionRow| String::new()).await?;
         Ok(listed.into())
     }
 }
 
-/// A record of the session of a run that is here while nobody has opened the session here: made of what the run
-/// says. `None` where there is one, or where it was deleted.
+/// A record for the session of a run, if the session has none and was not deleted.
 pub(crate) async fn record_of(
     store: &dyn Store,
     state: &State,

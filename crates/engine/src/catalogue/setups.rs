@@ -1,5 +1,5 @@
-//! The setup of a session as a row: with which agent, what was chosen, and what was said before it began. It must not
-//! see the value of a secret option.
+//! The setup of a session as a row: agent, options, tools and seed messages. It must not see the value of a secret
+//! option.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,31 +11,31 @@ use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Choice, ChosenWorkspace, ClientTool, Error, ListQuery, Listed, SessionRow, ToolRef, limits};
+use crate::{Choice, ChosenWorkspace, ClientTool, Error, ListPage, ListQuery, SessionRow, ToolRef, limits};
 
-/// What was chosen for a session.
+/// The choices for a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// The name of the agent.
     pub agent: String,
-    /// Tools of the agent that are enabled; `None` when nothing was said of them.
+    /// Enabled tools of the agent; `None` if not chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolRef>>,
-    /// As they were chosen, but for what is secret.
+    /// The option values, except secret ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// Secret options that were given a value, an empty one included.
+    /// Secret options that have a value, including an empty one.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub secrets: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ClientTool>,
-    /// The folder that all runs of the session work on; the agent's own when it is missing.
+    /// The folder of all runs of the session; the agent's own if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<ChosenWorkspace>,
 }
 
 impl Setup {
-    /// What the agent is asked with.
+    /// The choice for [`crate::Profile::run_config`].
     pub fn choice(&self) -> Choice<'_> {
         Choice {
             tools: self.tools.as_deref(),
@@ -46,7 +46,7 @@ impl Setup {
         }
     }
 
-    /// The same with changes.
+    /// The setup with changes applied.
     pub fn changed(&self, overrides: &Overrides) -> Setup {
         let mut changed = self.clone();
         if let Some(tools) = &overrides.tools {
@@ -61,23 +61,23 @@ impl Setup {
     }
 }
 
-/// A session's setup as it is kept.
+/// A session's setup as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetupRow {
     pub setup: Setup,
-    /// How many messages were said before the session began.
+    /// The number of seed messages.
     #[serde(default)]
     pub seeded: usize,
-    /// In how many rows those lie.
+    /// The number of rows with seed messages.
     #[serde(default)]
     pub seed_rows: usize,
     pub updated_at: String,
-    /// Which version of the record it was read as; what changes it names it.
+    /// The version of the row when it was read; an update requires it.
     #[serde(skip)]
     pub version: u64,
 }
 
-/// What changes of a setup. Options are merged, lists replaced.
+/// Changes of a setup. Options are merged, lists are replaced.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
     pub tools: Option<Vec<ToolRef>>,
@@ -94,7 +94,7 @@ impl Overrides {
 }
 
 impl CatalogueHandle {
-    /// The setup of a session, when it was opened with one.
+    /// The setup of a session, if it has one.
     #[boxed]
     pub async fn setup(&self, session: SessionId) -> Result<Option<SetupRow>, Error> {
         let Some(row) = self.ground().store().row(rows::SETUPS, &rows::tenant_key(session)).await? else {
@@ -104,7 +104,7 @@ impl CatalogueHandle {
         Ok(Some(SetupRow { version: row.version, ..setup }))
     }
 
-    /// What was said before a session began.
+    /// The seed messages of a session.
     #[boxed]
     pub async fn seed(&self, session: SessionId) -> Result<Vec<Json>, Error> {
         let range = RowRange {
@@ -124,22 +124,22 @@ impl CatalogueHandle {
 
     /// Sessions with a setup, newest first.
     #[boxed]
-    pub async fn list_setups(&self, query: &ListQuery) -> Result<Listed<(SessionRow, SetupRow)>, Error> {
+    pub async fn list_setups(&self, query: &ListQuery) -> Result<ListPage<(SessionRow, SetupRow)>, Error> {
         let prefix = rows::tenant_key("");
         let listed = self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;
         let mut damaged = listed.damaged;
         let mut items = Vec::with_capacity(listed.items.len());
         for (id, setup) in listed.keys.iter().zip(listed.items) {
-            // One that was deleted since the list was read does not exist any more.
+            // A session that was deleted after the list was read is skipped.
             let key = rows::tenant_key(id);
             let row = self.listed_row::<SessionRow>(rows::SESSIONS, &key, &mut damaged).await?;
             items.extend(row.map(|row| (row, setup)));
         }
-        Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged })
+        Ok(ListPage { items, next: listed.next, has_more: listed.has_more, damaged })
     }
 }
 
-/// Where the value of a secret option lies.
+/// The key of the sealed value of a secret option.
 pub(crate) fn option_key(session: SessionId, option: &str) -> String {
     format!("{}{option}", rows::sealed_of_session(session))
 }

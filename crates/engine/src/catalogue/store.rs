@@ -1,5 +1,5 @@
-//! The store as the engine holds it: the same, and it is noted when there was no space, and what hardly ever changes is
-//! not asked for again and again. Damage to rows is repaired where that can be done. See [`CataloguedStore`].
+//! The store as the engine uses it: records whether there was space, caches rarely changing rows, and repairs damaged
+//! catalogue rows. See [`CataloguedStore`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use recount_log::{
 };
 
 use crate::catalogue::repair::Repairs;
-use crate::catalogue::row_cache::{Became, Look, RowCache};
+use crate::catalogue::row_cache::{AppendOutcome, Lookup, RowCache};
 use crate::ground::append::may_have_happened;
 use crate::ground::counters::Counters;
 use crate::limits;
 
-/// Hands everything on to the store beneath.
+/// Wraps the underlying store.
 pub(crate) struct CataloguedStore {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) meters: Arc<Counters>,
-    pub(crate) remembered: Arc<RowCache>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) cache: Arc<RowCache>,
     pub(crate) repairs: Arc<Repairs>,
 }
 
 impl CataloguedStore {
-    pub(crate) fn new(store: Arc<dyn Store>, meters: Arc<Counters>) -> Self {
-        let repairs = Arc::new(Repairs::new(store.clone(), meters.clone()));
-        CataloguedStore { store, meters, remembered: Arc::default(), repairs }
+    pub(crate) fn new(store: Arc<dyn Store>, counters: Arc<Counters>) -> Self {
+        let repairs = Arc::new(Repairs::new(store.clone(), counters.clone()));
+        CataloguedStore { store, counters, cache: Arc::default(), repairs }
     }
 
-    /// An answer about rows. Where damage is in the way it is asked for again once that was repaired.
-    fn repaired<T: Send + 'static>(
+    /// Runs a read of rows. If it fails because of damage, repairs the rows and reads again.
+    fn with_repair<T: Send + 'static>(
         &self,
         answer: Answer<T>,
         again: impl FnOnce(&dyn Store) -> Answer<T> + Send + 'static,
@@ -55,13 +55,13 @@ impl CataloguedStore {
         })
     }
 
-    /// An answer about events, with damage noted that is in the way.
-    fn noted<T: Send + 'static>(&self, answer: Answer<T>) -> Answer<T> {
-        let meters = self.meters.clone();
+    /// Runs a read of events, and records damage.
+    fn with_damage_noted<T: Send + 'static>(&self, answer: Answer<T>) -> Answer<T> {
+        let counters = self.counters.clone();
         Box::pin(async move {
             let answer = answer.await;
             if let Err(Fault { damage: Some(damage), .. }) = &answer {
-                meters.findings().damaged(damage);
+                counters.findings().damaged(damage);
             }
             answer
         })
@@ -70,7 +70,7 @@ impl CataloguedStore {
     /// See [`Store::row`].
     fn read_row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
         let (again_space, again_key) = (space.to_owned(), key.to_owned());
-        self.repaired(self.store.row(space, key), move |store| store.row(&again_space, &again_key))
+        self.with_repair(self.store.row(space, key), move |store| store.row(&again_space, &again_key))
     }
 }
 
@@ -80,38 +80,39 @@ impl Store for CataloguedStore {
     }
 
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
-        let (remembered, meters, repairs) =
-            (self.remembered.clone(), self.meters.clone(), self.repairs.clone());
-        let changing = remembered.change(&append);
+        let (cache, counters, repairs) = (self.cache.clone(), self.counters.clone(), self.repairs.clone());
+        let changing = cache.change(&append);
         let is_ordinary = !append.may_use_reserve();
         let answer = self.store.append(append);
         Box::pin(async move {
             let answer = answer.await;
             match &answer {
                 Ok(committed) => {
-                    let place = committed.streams.first().map(|landed| landed.first_position);
-                    remembered.changed(changing, Became::Landed(place));
+                    let position = committed.streams.first().map(|landed| landed.first_position);
+                    cache.changed(changing, AppendOutcome::Committed(position));
                 }
-                Err(error) if !may_have_happened(error) => remembered.changed(changing, Became::Nothing),
+                Err(error) if !may_have_happened(error) => {
+                    cache.changed(changing, AppendOutcome::NotAppended)
+                }
                 Err(_) => {}
             }
             match &answer {
-                // What may use the reserve says nothing of those that may not.
-                Ok(_) if is_ordinary => meters.had_space(true),
-                Err(AppendError::Fault(fault)) if fault.kind == FaultKind::Full => meters.had_space(false),
+                // An append that may use the reserve does not show that others have space.
+                Ok(_) if is_ordinary => counters.had_space(true),
+                Err(AppendError::Fault(fault)) if fault.kind == FaultKind::Full => counters.had_space(false),
                 Ok(_) | Err(_) => {}
             }
             if let Err(AppendError::Fault(fault)) = &answer
                 && let Some(outcome) = repairs.after(fault).await
             {
-                // Damage of another kind stays what it is: trying again would meet it again.
+                // Other damage stays; a retry would fail again.
                 if outcome.repaired {
                     let message = "a row of the catalogue is damaged and is being rebuilt; nothing was appended, try \
                          again";
                     let retry = Retry::After(limits::TRY_AGAIN);
                     return Err(Fault::new(FaultKind::Busy, retry, message).into());
                 }
-                // What cannot be made again is not looked for with each append.
+                // Later appends do not try to repair it again.
                 repairs.give_up(fault.message.clone());
             }
             answer
@@ -119,7 +120,7 @@ impl Store for CataloguedStore {
     }
 
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
-        self.noted(self.store.read(stream, from, bound))
+        self.with_damage_noted(self.store.read(stream, from, bound))
     }
 
     fn read_page(
@@ -129,11 +130,11 @@ impl Store for CataloguedStore {
         bound: ReadBound,
         write: PageWriter,
     ) -> Answer<Option<RecordPage>> {
-        self.noted(self.store.read_page(stream, from, bound, write))
+        self.with_damage_noted(self.store.read_page(stream, from, bound, write))
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.noted(self.store.read_feed(from, bound))
+        self.with_damage_noted(self.store.read_feed(from, bound))
     }
 
     fn known_damage(&self) -> Vec<Damage> {
@@ -161,27 +162,27 @@ impl Store for CataloguedStore {
     }
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
-        let reading = match self.remembered.look(space, key) {
-            Look::Known(row) => return Box::pin(std::future::ready(Ok(row))),
-            Look::Unknown(reading) => reading,
-            Look::Passing => return self.read_row(space, key),
+        let reading = match self.cache.get(space, key) {
+            Lookup::Known(row) => return Box::pin(std::future::ready(Ok(row))),
+            Lookup::Unknown(reading) => reading,
+            Lookup::Uncached => return self.read_row(space, key),
         };
-        let (answer, remembered) = (self.read_row(space, key), self.remembered.clone());
+        let (answer, cache) = (self.read_row(space, key), self.cache.clone());
         Box::pin(async move {
             let row = answer.await?;
-            remembered.keep(reading, row.clone());
+            cache.keep(reading, row.clone());
             Ok(row)
         })
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
         let again = range.clone();
-        self.repaired(self.store.rows(range), move |store| store.rows(again))
+        self.with_repair(self.store.rows(range), move |store| store.rows(again))
     }
 
     fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
         let (repairs, store) = (self.repairs.clone(), self.store.clone());
-        let answer = self.repaired(self.store.whole_rows(range.clone()), {
+        let answer = self.with_repair(self.store.whole_rows(range.clone()), {
             let again = range.clone();
             move |store| store.whole_rows(again)
         });

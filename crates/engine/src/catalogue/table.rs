@@ -1,5 +1,5 @@
-//! Reading rows as what they stand for: one by its key, or a page of a list. A row that cannot be read is a fault of the
-//! store. It must not know what a row says. Look at [`read_row`].
+//! Reads rows: one by its key, or a page of a list. An unreadable row is a fault of the store. It must not know the
+//! content of rows. Start with [`read_row`].
 
 use recount_event::Code;
 use recount_log::{RowRange, WholeRows};
@@ -9,27 +9,27 @@ use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::error::damaged_row;
 use crate::{Error, limits};
 
-/// Which part of a list is wanted. Lists run from the newest to the oldest.
+/// The requested part of a list. Lists are ordered from newest to oldest.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
-    /// Only things older than the one with this id.
+    /// Only items older than the one with this id.
     pub after: Option<String>,
     pub limit: usize,
     pub status: Option<String>,
 }
 
-/// A part of a list. `next` continues it, also when nothing of what was looked at was wanted.
+/// A page of a list. `next` continues it, also if no scanned item matched.
 #[derive(Debug, Clone)]
-pub struct Listed<T> {
+pub struct ListPage<T> {
     pub items: Vec<T>,
     pub next: Option<String>,
     pub has_more: bool,
-    /// Rows, as space and key, that belong to the list or may, and cannot be read because their bytes are damaged.
+    /// Rows (space and key) that may belong to the list and whose bytes are damaged.
     pub damaged: Vec<String>,
 }
 
-impl<T> Listed<T> {
-    /// Each once.
+impl<T> ListPage<T> {
+    /// Adds damaged rows without duplicates.
     pub(crate) fn name_damaged(&mut self, rows: Vec<String>) {
         rows.into_iter().for_each(|row| {
             if !self.damaged.contains(&row) {
@@ -39,10 +39,10 @@ impl<T> Listed<T> {
     }
 }
 
-impl<T> From<ListedRows<T>> for Listed<T> {
+impl<T> From<ListedRows<T>> for ListPage<T> {
     fn from(listed: ListedRows<T>) -> Self {
         let ListedRows { items, next, has_more, damaged, .. } = listed;
-        Listed { items, next, has_more, damaged }
+        ListPage { items, next, has_more, damaged }
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct ListedRows<T> {
     pub(crate) keys: Vec<String>,
     pub(crate) next: Option<String>,
     pub(crate) has_more: bool,
-    /// See [`Listed::damaged`].
+    /// See [`ListPage::damaged`].
     pub(crate) damaged: Vec<String>,
 }
 
@@ -62,14 +62,14 @@ impl<T> Default for ListedRows<T> {
     }
 }
 
-/// A list goes on without a row that cannot be read, whether its bytes are damaged or what they say, and names it.
+/// Lists skip an unreadable row and name it, whether its bytes or its content are damaged.
 impl CatalogueHandle {
     pub(crate) async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
         let Some(row) = self.ground().store().row(space, key).await? else { return Ok(None) };
         read_row(space, &row.key, &row.value).map(Some)
     }
 
-    /// The same for a list, which goes on without a row that is damaged and names it.
+    /// Reads a row for a list, which skips a damaged row and names it.
     pub(crate) async fn listed_row<T: DeserializeOwned>(
         &self,
         space: &str,
@@ -92,8 +92,8 @@ impl CatalogueHandle {
         query: &ListQuery,
         status: impl Fn(&T) -> String,
     ) -> Result<ListedRows<T>, Error> {
-        let wants = |item: &T| query.status.as_deref().is_none_or(|wanted| status(item) == wanted);
-        self.list_where(space, prefix, query, query.status.is_some(), wants).await
+        let matches = |item: &T| query.status.as_deref().is_none_or(|wanted| status(item) == wanted);
+        self.list_where(space, prefix, query, query.status.is_some(), matches).await
     }
 
     pub(crate) async fn list_where<T: DeserializeOwned>(
@@ -102,12 +102,12 @@ impl CatalogueHandle {
         prefix: &str,
         query: &ListQuery,
         is_filtered: bool,
-        wants: impl Fn(&T) -> bool,
+        matches: impl Fn(&T) -> bool,
     ) -> Result<ListedRows<T>, Error> {
         let mut listed = ListedRows { next: query.after.clone(), has_more: true, ..ListedRows::default() };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
-            // A filter lets few through: then look at many at once.
+            // A filter may match few rows, so more are read at once.
             let missing = query.limit - listed.items.len();
             let wanted = if is_filtered { missing.max(limits::LIST_CHUNK) } else { missing };
             let range = RowRange {
@@ -115,7 +115,7 @@ impl CatalogueHandle {
                 prefix: prefix.into(),
                 after: listed.next.as_deref().map(|id| format!("{prefix}{id}").into()),
                 backwards: true,
-                // One more than wanted tells whether there are more.
+                // One more row shows whether there are more.
                 limit: wanted + 1,
             };
             let WholeRows { rows: page, damaged } = self.ground().store().whole_rows(range).await?;
@@ -124,25 +124,25 @@ impl CatalogueHandle {
                     listed.damaged.push(row);
                 }
             }
-            let mut left = page.len();
+            let mut remaining = page.len();
             for row in page.into_iter().take(wanted) {
                 if listed.items.len() == query.limit {
                     break;
                 }
                 looked_at += 1;
-                left -= 1;
+                remaining -= 1;
                 let id = row.key.strip_prefix(prefix).unwrap_or(&row.key).to_owned();
                 listed.next = Some(id.clone());
                 let Ok(item) = read_row::<T>(space, &row.key, &row.value) else {
                     listed.damaged.push(format!("{space}/{}", row.key));
                     continue;
                 };
-                if wants(&item) {
+                if matches(&item) {
                     listed.items.push(item);
                     listed.keys.push(id);
                 }
             }
-            listed.has_more = left > 0;
+            listed.has_more = remaining > 0;
         }
         Ok(listed)
     }

@@ -1,4 +1,4 @@
-//! Tasks as rows, and what may be spent on them. It changes nothing; see `write::tasks`.
+//! Tasks as rows, and their budgets. It changes nothing; see `write::tasks`.
 
 use recount_event::TaskId;
 use serde::{Deserialize, Serialize};
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Error, ListQuery, Listed, RunRow};
+use crate::{Error, ListPage, ListQuery, RunRow};
 
-/// A task as it was asked for.
+/// A task record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRow {
     pub id: TaskId,
     pub title: Option<String>,
     pub created_at: String,
-    /// What all its runs together may cost, in millionths of a US dollar.
+    /// The cost limit of all runs together, in millionths of a US dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros_usd: Option<u64>,
-    /// How many tokens all its runs together may use.
+    /// The token limit of all runs together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_tokens: Option<u64>,
 }
 
-/// What a task may spend, and what its runs have spent.
+/// The budget of a task and its usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     pub micros_usd: Option<u64>,
@@ -30,12 +30,12 @@ pub struct Budget {
     pub spent_micros_usd: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// Whether the warning was given.
+    /// Whether the warning was reported.
     pub warned: bool,
 }
 
 impl Budget {
-    /// What a task may spend, and what its latest run says was spent: that includes what those before it have used.
+    /// Combines the budget with the usage of the latest run, which includes earlier runs.
     pub fn of(row: &TaskRow, latest: Option<&RunRow>) -> Self {
         Budget {
             micros_usd: row.budget_micros_usd,
@@ -51,12 +51,12 @@ impl Budget {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// What is left of the money, where it is bounded.
+    /// The remaining money, if it is limited.
     pub fn micros_usd_left(&self) -> Option<u64> {
         self.micros_usd.map(|budget| budget.saturating_sub(self.spent_micros_usd))
     }
 
-    /// What is left of the tokens, where they are bounded.
+    /// The remaining tokens, if they are limited.
     pub fn tokens_left(&self) -> Option<u64> {
         self.tokens.map(|budget| budget.saturating_sub(self.tokens_used()))
     }
@@ -69,13 +69,13 @@ impl CatalogueHandle {
     }
 
     #[boxed]
-    pub async fn list_tasks(&self, query: &ListQuery) -> Result<Listed<TaskRow>, Error> {
+    pub async fn list_tasks(&self, query: &ListQuery) -> Result<ListPage<TaskRow>, Error> {
         self.list(rows::TASKS, &rows::tenant_key(""), query, |_: &TaskRow| String::new())
             .await
-            .map(Listed::from)
+            .map(ListPage::from)
     }
 
-    /// What a task may spend, and what it has spent by now.
+    /// The budget of a task and its current usage.
     #[boxed]
     pub async fn task_budget(&self, task: TaskId) -> Result<Budget, Error> {
         let Some(row) = self.task(task).await? else { return Err(self.missing_task(task).await) };

@@ -1,4 +1,4 @@
-//! What is left of erased runs, and of deleted tasks and sessions. It erases nothing; see `admin::erase`.
+//! Tombstones of erased runs, and records of deleted tasks and sessions. It erases nothing; see `admin::erase`.
 
 use recount_event::{RunId, SessionId, TaskId};
 use recount_log::{RowRange, Store};
@@ -10,14 +10,14 @@ use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{Error, limits};
 
-/// What is left of an erased run.
+/// The tombstone of an erased run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
     pub run_id: RunId,
     pub task_id: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// How many events there were, and the chain over them; without it where they were damaged.
+    /// The number of events, and the chain value over them; without it if they were damaged.
     pub events: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
@@ -25,9 +25,9 @@ pub struct Tombstone {
     pub by: String,
 }
 
-/// A task or a session that was deleted.
+/// A deleted task or session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Erased {
+pub struct ErasureRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,14 +37,14 @@ pub struct Erased {
 }
 
 impl CatalogueHandle {
-    /// What an erased run has left behind.
+    /// The tombstone of a run.
     #[boxed]
     pub async fn tombstone(&self, run: RunId) -> Result<Option<Tombstone>, Error> {
         self.row(rows::ERASED, &rows::tenant_key(run)).await
     }
 }
 
-/// The runs that were erased in a store, in the order of their ids. For checks of a store without an engine.
+/// The tombstones of a store, ordered by run id. For checks without an engine.
 #[boxed]
 pub async fn tombstones(store: &dyn Store) -> Result<Vec<Tombstone>, Error> {
     let mut found = Vec::new();

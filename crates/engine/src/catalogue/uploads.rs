@@ -1,4 +1,4 @@
-//! Files that were uploaded and that no run has used yet, as rows. It knows nothing of their bytes.
+//! Unused uploads as rows. It must not know their bytes.
 
 use recount_event::ForeignId;
 use recount_event::family::artifact::Created;
@@ -9,7 +9,7 @@ use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 
-/// What was sent in and waits for a run.
+/// An upload that no run has used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UploadRow {
     pub id: ForeignId,
@@ -20,13 +20,13 @@ pub struct UploadRow {
     pub size_bytes: u64,
     pub hash: String,
     pub created_at: String,
-    /// When it is forgotten.
+    /// When it expires.
     pub until_ms: u64,
     pub by: String,
 }
 
 impl UploadRow {
-    /// What makes it an artifact of a run.
+    /// The event data that make it an artifact of a run.
     pub(crate) fn created(&self, id: ForeignId) -> Created {
         let mut created = Created::new(id, self.kind.clone());
         created.size_bytes = Some(self.size_bytes);
@@ -38,7 +38,7 @@ impl UploadRow {
 }
 
 impl CatalogueHandle {
-    /// What was sent in under this id and is not forgotten yet.
+    /// An unused upload that has not expired.
     #[boxed]
     pub async fn uploaded(&self, id: &ForeignId) -> Result<Option<UploadRow>, Error> {
         let now_ms = self.ground().world.clock.now_ms();

@@ -1,23 +1,23 @@
-//! What becomes of an append: where its events are, and whether one that failed may be in the log all the same.
+//! The result of an append: the location of its events, and whether a failed append may have been committed.
 
 use recount_log::{AppendError, FaultKind, Landed};
 
-/// Where the events of a command landed.
+/// The location of the events of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
     pub first_sequence: u64,
     pub last_sequence: u64,
-    /// Position of the last event. Of one that was pruned, when a batch is repeated, the place right before
-    /// what is left of the run.
+    /// Position of the last event. If it was pruned and its batch is repeated: the position before the first event of
+    /// the run that is still stored.
     pub position: u64,
 }
 
-/// Whether a failed append may be in the log all the same.
+/// Whether a failed append may have been committed.
 pub(crate) fn may_have_happened(error: &AppendError) -> bool {
     match error {
         AppendError::GuardFailed { .. } | AppendError::Erased { .. } => false,
         AppendError::TailMoved { .. } => true,
-        // Refused at the door.
+        // Refused before any write.
         AppendError::Fault(fault) => {
             !matches!(fault.kind, FaultKind::Busy | FaultKind::Closed | FaultKind::TooLarge)
         }

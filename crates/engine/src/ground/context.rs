@@ -1,5 +1,5 @@
-//! What every room works with: the store, the world, the counters, and the source of new ids. It must not know what is
-//! stored. Look at [`Ground`].
+//! The state that all layers share: store, world, counters and the id generator. It must not know what is stored.
+//! Start with [`Ground`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use recount_world::World;
 
 use crate::ground::counters::Counters;
 
-/// See the file's head. One for each engine.
+/// Shared state; one for each engine.
 pub(crate) struct Ground {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) world: World,
@@ -30,9 +30,10 @@ impl Ground {
         Stamp { now_ms: self.world.clock.now_ms(), entropy: self.world.entropy.draw() }
     }
 
-    /// What is minted from now on is later than this, although the clock may have been set back.
+    /// Makes all later ids greater than this one, even if the clock was set back.
     pub(crate) fn mint_after(&self, other: ulid::Ulid) {
-        // The ids right behind it may be taken, also by what was erased since: so it is one of the next millisecond.
+        // The next ids of that millisecond may be in use, also by erased runs, so this continues in the next
+        // millisecond.
         let later = ulid::Ulid::from_parts(other.timestamp_ms() + 1, self.world.entropy.draw());
         self.minter.lock().unwrap_or_else(PoisonError::into_inner).pass(later);
     }

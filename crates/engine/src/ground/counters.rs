@@ -1,5 +1,4 @@
-//! What is counted while the engine works, for metrics, and what damage was found. It must never know what the numbers
-//! are used for.
+//! Counters for metrics, and the damage found so far. It must not know how the numbers are used.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,11 +10,11 @@ use recount_log::{Damage, StreamKey};
 
 use crate::limits;
 
-/// Shared by everything that counts.
+/// Counters of an engine.
 #[derive(Default)]
 pub(crate) struct Counters {
     committed: AtomicU64,
-    /// Whether the last append that needed space found some; not known before the first.
+    /// Whether the last append that needed space found some; `false` before the first.
     has_space: AtomicBool,
     appends_full: AtomicU64,
     findings: Findings,
@@ -26,12 +25,12 @@ impl Counters {
         self.committed.fetch_add(events as u64, Ordering::Relaxed);
     }
 
-    /// What damage was found.
+    /// The damage found so far.
     pub(crate) fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// Notes whether there was space for an append.
+    /// Records whether there was space for an append.
     pub(crate) fn had_space(&self, space: bool) {
         self.has_space.store(space, Ordering::Relaxed);
         if !space {
@@ -39,7 +38,7 @@ impl Counters {
         }
     }
 
-    /// Whether the last append that needed space found some. Before the first nobody knows.
+    /// Whether the last append that needed space found some. `false` before the first append.
     pub(crate) fn is_known_to_have_space(&self) -> bool {
         self.has_space.load(Ordering::Relaxed)
     }
@@ -53,30 +52,29 @@ impl Counters {
     }
 }
 
-/// What the scrub has read so far, and the damage that it, the start or another read has found.
+/// Progress of the scrub, and damage found by the scrub, at startup or by other reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Scrubbed {
-    /// Rounds that came to their end.
+pub struct ScrubReport {
+    /// Completed rounds.
     pub rounds: u64,
-    /// Events read, over all rounds.
+    /// Events read in all rounds.
     pub events: u64,
-    /// What is damaged, by the last round that ended and what was read since; at most
-    /// [`limits::SCRUB_FINDINGS_MAX`] sentences, each about another place.
+    /// Damage found by the last completed round and since then; at most [`limits::SCRUB_FINDINGS_MAX`] sentences.
     pub findings: Vec<String>,
-    /// Findings beyond those; at most [`limits::DAMAGED_PLACES_MAX`] in all are counted.
+    /// The number of further findings; at most [`limits::DAMAGED_PLACES_MAX`] are counted in total.
     pub more: u64,
 }
 
-/// Shared by the scrub, by reads, and by callers of [`Scrubbed`].
+/// Shared by the scrub, by reads, and by callers of [`ScrubReport`].
 #[derive(Default)]
 pub(crate) struct Findings(Mutex<Inner>);
 
 impl Findings {
-    pub(crate) fn told(&self) -> Scrubbed {
+    pub(crate) fn report(&self) -> ScrubReport {
         self.change(|inner| {
             let places = &inner.known.0;
             let named = places.iter().take(limits::SCRUB_FINDINGS_MAX).map(ToString::to_string);
-            Scrubbed {
+            ScrubReport {
                 rounds: inner.rounds,
                 events: inner.events,
                 findings: named.collect(),
@@ -97,7 +95,7 @@ impl Findings {
         self.add(DamagedPlace::Other(sentence));
     }
 
-    /// Notes damaged events. Reads that begin at different events, and the feed, report parts of one stretch: it is one
+    /// Records damaged events. Reads with different ranges, and the feed, report parts of one range; it is one
     /// finding.
     pub(crate) fn damaged(&self, damage: &Damage) {
         self.add(match damage.clone() {
@@ -139,13 +137,13 @@ impl Findings {
         }
     }
 
-    /// What could not be repaired is tried once more, and named again where that fails.
-    pub(crate) fn round_begins(&self) {
+    /// Allows repairs that failed before; if they fail again, they are reported again.
+    pub(crate) fn start_round(&self) {
         self.change(|inner| inner.given_up.clear());
     }
 
-    /// What is not damaged any more, because it was erased, repaired or restored, is forgotten.
-    pub(crate) fn round_ended(&self) {
+    /// Drops findings of damage that was erased, repaired or restored.
+    pub(crate) fn finish_round(&self) {
         self.change(|inner| {
             inner.rounds += 1;
             inner.known = std::mem::take(&mut inner.round);
@@ -153,7 +151,7 @@ impl Findings {
     }
 }
 
-/// What is damaged.
+/// A damaged location.
 #[derive(Clone, PartialEq, Eq)]
 enum DamagedPlace {
     Events { stream: StreamKey, range: RangeInclusive<u64> },
@@ -172,12 +170,12 @@ impl fmt::Display for DamagedPlace {
     }
 }
 
-/// At most [`limits::DAMAGED_PLACES_MAX`], in the order in which they were found. Those of one stream do not touch.
+/// At most [`limits::DAMAGED_PLACES_MAX`] locations, in the order found. Ranges of one stream never touch.
 #[derive(Default)]
 struct DamagedPlaces(Vec<DamagedPlace>);
 
 impl DamagedPlaces {
-    /// Answers the place as it is known now, where that is news.
+    /// Returns the merged location if it is new.
     fn add(&mut self, place: DamagedPlace) -> Option<DamagedPlace> {
         let DamagedPlace::Events { stream, mut range } = place else {
             return (!self.0.contains(&place)).then(|| self.push(place)).flatten();
@@ -210,7 +208,7 @@ impl DamagedPlaces {
     }
 }
 
-/// Whether two ranges overlap, or one follows the other.
+/// Whether two ranges overlap or are adjacent.
 fn touches(one: &RangeInclusive<u64>, other: &RangeInclusive<u64>) -> bool {
     *one.start() <= other.end().saturating_add(1) && *other.start() <= one.end().saturating_add(1)
 }
@@ -222,12 +220,12 @@ struct Inner {
     known: DamagedPlaces,
     /// Found since the last round ended.
     round: DamagedPlaces,
-    /// Damage that could not be repaired since the round began.
+    /// Damage that could not be repaired in this round.
     given_up: BTreeSet<String>,
 }
 
 impl Inner {
-    /// Each try may read the whole log, so a store with more than this would be busy with nothing else.
+    /// Each attempt may read the whole log, so the number of attempts is limited.
     fn all_given_up(&self) -> bool {
         self.given_up.len() >= limits::REPAIRS_GIVEN_UP_MAX
     }
@@ -238,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_is_as_the_last_append_found_it() {
+    fn space_is_known_from_the_last_append() {
         let meters = Counters::default();
         assert!(!meters.is_known_to_have_space(), "nothing was appended yet");
         meters.had_space(true);
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_damaged_stretch_is_one_finding_however_it_is_read() {
+    fn each_damaged_range_is_one_finding() {
         let findings = Findings::default();
         let damaged = |stream: &str, sequences: RangeInclusive<u64>| {
             let (stream, sequences) = (Some(stream.into()), Some(sequences));
@@ -264,22 +262,22 @@ mod tests {
         damaged("a", 757..=800);
         findings.found("another thing".to_owned());
         findings.found("another thing".to_owned());
-        let wanted = [
+        let expected = [
             "stream a is damaged from sequence 379 to 755",
             "stream b is damaged from sequence 379 to 401",
             "stream a is damaged from sequence 757 to 800",
             "another thing",
         ];
-        assert_eq!(findings.told().findings, wanted);
+        assert_eq!(findings.report().findings, expected);
         damaged("a", 756..=756);
-        assert_eq!(findings.told().findings.len(), 3, "{:?}", findings.told());
-        // What a round does not find again is forgotten with the next.
-        findings.round_ended();
-        assert_eq!(findings.told().findings.len(), 3);
+        assert_eq!(findings.report().findings.len(), 3, "{:?}", findings.report());
+        // Damage that a round does not find again is dropped at the end of the next.
+        findings.finish_round();
+        assert_eq!(findings.report().findings.len(), 3);
         damaged("b", 380..=401);
-        findings.round_ended();
-        assert_eq!(findings.told().findings, ["stream b is damaged from sequence 380 to 401"]);
-        assert_eq!(findings.told().rounds, 2);
+        findings.finish_round();
+        assert_eq!(findings.report().findings, ["stream b is damaged from sequence 380 to 401"]);
+        assert_eq!(findings.report().rounds, 2);
     }
 
     #[test]
@@ -290,13 +288,13 @@ mod tests {
                 findings.found(format!("place {number}"));
             }
         }
-        let told = findings.told();
-        assert_eq!(told.findings.len(), limits::SCRUB_FINDINGS_MAX);
-        assert_eq!(told.more as usize, limits::DAMAGED_PLACES_MAX - limits::SCRUB_FINDINGS_MAX);
+        let report = findings.report();
+        assert_eq!(report.findings.len(), limits::SCRUB_FINDINGS_MAX);
+        assert_eq!(report.more as usize, limits::DAMAGED_PLACES_MAX - limits::SCRUB_FINDINGS_MAX);
     }
 
     #[test]
-    fn where_too_much_cannot_be_repaired_reads_repair_nothing_until_the_next_round() {
+    fn after_too_many_failed_repairs_reads_repair_nothing_until_the_next_round() {
         let findings = Findings::default();
         for number in 0..limits::REPAIRS_GIVEN_UP_MAX {
             assert!(!findings.is_given_up("another row"), "{number}");
@@ -304,10 +302,10 @@ mod tests {
         }
         assert!(findings.is_given_up("another row"));
         findings.give_up("another row".to_owned());
-        let said = findings.told().findings;
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains("REPAIRS_GIVEN_UP_MAX"), "{said:?}");
-        findings.round_begins();
+        let texts = findings.report().findings;
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].contains("REPAIRS_GIVEN_UP_MAX"), "{texts:?}");
+        findings.start_round();
         assert!(!findings.is_given_up("row 0"));
     }
 }

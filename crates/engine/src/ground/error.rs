@@ -1,4 +1,4 @@
-//! What the engine answers when it does not do as asked.
+//! Errors of the engine: rejections by the rules, and failures of the store.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use recount_run::Rejection;
 
 use crate::limits;
 
-/// The rules said no, or the world failed. Never mixed.
+/// A rejection or a failure.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -17,19 +17,19 @@ pub enum Error {
     Failed(#[from] Failure),
 }
 
-/// The world failed.
+/// A failure of the store or of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     pub code: Code,
     pub message: String,
     pub retry_after: Option<Duration>,
-    /// Which stored events are damaged, where that is what failed.
+    /// The damaged events, if damage is the cause.
     pub damage: Option<Box<Damage>>,
 }
 
 impl Error {
-    /// Which stored events are damaged, where that is what failed.
+    /// The damaged events, if damage is the cause.
     pub fn damage(&self) -> Option<&Damage> {
         match self {
             Error::Failed(failure) => failure.damage.as_deref(),
@@ -37,7 +37,7 @@ impl Error {
         }
     }
 
-    /// Whether stored bytes that are damaged are what failed.
+    /// Whether damaged bytes are the cause.
     pub fn is_damage(&self) -> bool {
         matches!(self.code(), Code::RunDamaged | Code::StoreCorrupt)
     }
@@ -49,12 +49,12 @@ impl Error {
         }
     }
 
-    /// A rejection that concerns no single event.
+    /// A rejection without an event index.
     pub(crate) fn rejected(code: Code, message: impl Into<String>) -> Self {
         Error::Rejected(Rejection { code, message: message.into(), index: None, type_name: None, rule: None })
     }
 
-    /// Our own belief was false.
+    /// An internal error: an assumption of the engine does not hold.
     pub(crate) fn bug(message: impl Into<String>) -> Self {
         Error::Failed(Failure {
             code: Code::Internal,
@@ -64,7 +64,7 @@ impl Error {
         })
     }
 
-    /// Others change the same thing all the time.
+    /// Other requests change the same item at the same time.
     pub(crate) fn too_many_at_once(what: &str) -> Self {
         Error::Failed(Failure {
             code: Code::StoreBusy,
@@ -104,7 +104,7 @@ impl From<Fault> for Error {
     }
 }
 
-/// Whether it is known whose events are damaged.
+/// Whether the damage names a run.
 fn names_run(fault: &Fault) -> bool {
     fault.damage.as_ref().is_some_and(|damage| damage.stream.is_some())
 }
@@ -114,23 +114,23 @@ impl From<AppendError> for Error {
         match error {
             AppendError::Fault(fault) => fault.into(),
             AppendError::Erased { stream } => run_erased(&stream),
-            // One process owns the store and one writer owns a run, so nobody else can have moved it.
+            // One process owns the store and one writer owns a run, so no other append can have moved the tail.
             moved_or_guarded => Error::bug(moved_or_guarded.to_string()),
         }
     }
 }
 
-/// Nothing but a tombstone is left of the run.
+/// The run was erased; only a tombstone remains.
 pub(crate) fn run_erased(run: impl std::fmt::Display) -> Error {
     Error::rejected(Code::RunErased, format!("{run} was erased; its id is never used again"))
 }
 
-/// The task was deleted, or is about to be.
+/// The task was deleted or is being deleted.
 pub(crate) fn task_erased(task: impl std::fmt::Display) -> Error {
     Error::rejected(Code::TaskErased, format!("task {task} was deleted; its id is never used again"))
 }
 
-/// The session was deleted, or is about to be.
+/// The session was deleted or is being deleted.
 pub(crate) fn session_erased(session: impl std::fmt::Display) -> Error {
     let message = format!("session {session} was deleted; its id is never used again");
     Error::rejected(Code::SessionErased, message)
@@ -140,7 +140,7 @@ pub(crate) fn run_not_found(run: RunId) -> Error {
     Error::rejected(Code::RunNotFound, format!("run {run} not found"))
 }
 
-/// Why a run cannot be.
+/// Why a run is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unacceptable {
@@ -154,7 +154,7 @@ impl From<Unacceptable> for Error {
     }
 }
 
-/// A stored row that does not say what its writer wrote. It is never the client's mistake.
+/// An unreadable row: a fault of the store, never of the client.
 pub(crate) fn damaged_row(space: &str, key: &str, why: impl std::fmt::Display) -> Error {
     Error::Failed(Failure {
         code: Code::StoreCorrupt,

@@ -1,7 +1,6 @@
-//! Who asks, and what they may do.
+//! Callers, their scopes, and the tasks and sessions that they may access.
 //!
-//! Faces ask [`Caller`] before they do anything; who a caller is, is found out before they are reached. It
-//! knows nothing of tokens' secrets, of headers or of routes.
+//! Faces check [`Caller`] before every operation. It must not depend on token secrets, headers or routes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,26 +9,26 @@ use recount_event::{SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// A kind of action that a caller may be allowed. None of them includes another.
+/// A permission of a caller. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// See tasks, runs, events and what is asked of people.
+    /// Read tasks, runs, events and prompts.
     Read,
     /// Create and cancel tasks and runs.
     Run,
-    /// Answer what runs ask: permissions, questions, handoffs.
+    /// Answer prompts: approvals, clarifications, handoffs.
     Approve,
     /// Create external runs and append to them.
     Ingest,
-    /// Keep the house: tokens, retention, imports, backups.
+    /// Administration: tokens, retention, imports, backups.
     Admin,
 }
 
 impl Scope {
     pub const ALL: [Scope; 5] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Ingest, Scope::Admin];
 
-    /// As on the wire.
+    /// The wire name.
     pub fn as_str(self) -> &'static str {
         match self {
             Scope::Read => "read",
@@ -41,7 +40,7 @@ impl Scope {
     }
 }
 
-/// The only tasks and sessions that a caller may touch. Empty: all there are.
+/// The only tasks and sessions that a caller may access. Empty: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Narrowing {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -55,7 +54,7 @@ impl Narrowing {
         self.tasks.is_empty() && self.sessions.is_empty()
     }
 
-    /// Whether something of this task and this session lies within.
+    /// Whether an item of this task and session is accessible.
     pub fn admits(&self, task: Option<TaskId>, session: Option<SessionId>) -> bool {
         self.is_none()
             || task.is_some_and(|task| self.tasks.contains(&task))
@@ -63,23 +62,23 @@ impl Narrowing {
     }
 }
 
-/// The caller of a request. Cheap to clone where it matters: once a request.
+/// The caller of a request. Cloned once for each request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// What tells it from every other: of a token, its id.
+    /// A unique id; for a token, the token id.
     pub id: String,
-    /// What the log says of who did it.
+    /// The name in the log.
     pub name: String,
     pub scopes: BTreeSet<Scope>,
     pub narrowing: Narrowing,
-    /// Turns true when what the caller came with is taken back. `None`: it never is.
+    /// Becomes true when the token is revoked. `None`: cannot be revoked.
     revoked: Option<watch::Receiver<bool>>,
-    /// How long it is good for by itself.
+    /// The time until the token expires.
     expires_in: Option<Duration>,
 }
 
 impl Caller {
-    /// Who is trusted without a word: the operator at this machine.
+    /// The local operator, who needs no token.
     pub fn operator() -> Self {
         Caller {
             id: "operator".into(),
@@ -102,7 +101,7 @@ impl Caller {
         Caller { id, name, scopes, narrowing, revoked: Some(revoked), expires_in }
     }
 
-    /// The same caller, who may do no more than one thing.
+    /// The same caller with at most one scope.
     #[must_use]
     pub fn only(mut self, scope: Scope) -> Self {
         self.scopes.retain(|held| *held == scope);
@@ -113,10 +112,10 @@ impl Caller {
         self.scopes.contains(&scope)
     }
 
-    /// Returns when the caller may not go on; never for one who always may.
+    /// Returns when the caller loses access. Never returns for the local operator.
     pub async fn revoked(&mut self) {
         let Some(revoked) = &mut self.revoked else { return std::future::pending().await };
-        // Who is not known any more is as good as revoked.
+        // A dropped sender also counts as revoked.
         let revoked = async { drop(revoked.wait_for(|revoked| *revoked).await) };
         match self.expires_in {
             Some(expires_in) => drop(tokio::time::timeout(expires_in, revoked).await),
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_within() {
+    fn narrowing_admits_its_tasks_and_sessions() {
         let task = |text: &str| text.parse::<TaskId>().unwrap();
         let (ours, other) =
             (task("task_01JZZZZZZZZZZZZZZZZZZZZZZZ"), task("task_01JYYYYYYYYYYYYYYYYYYYYYYY"));
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn revoking_is_heard() {
+    async fn a_revoked_caller_is_notified() {
         let (revoke, revoked) = watch::channel(false);
         let mut caller =
             Caller::new("t".into(), "t".into(), [Scope::Read].into(), Narrowing::default(), revoked, None);

@@ -1,4 +1,4 @@
-//! Typed events over the opaque store: replaying a run, and writing its next events.
+//! Encodes and decodes events for the store, and replays runs.
 
 use bytes::Bytes;
 use recount_event::{Code, Event, RunId, codec};
@@ -11,8 +11,8 @@ pub(crate) fn stream_of(run: RunId) -> StreamKey {
     run.to_string().into()
 }
 
-/// Reads a run from the first event that is left of it. Calls `each` with every event, in order. Of an erased
-/// run nothing is left.
+/// Reads a run from its first stored event and calls `each` for every event, in order. `None` for an unknown or
+/// erased run.
 pub(crate) async fn replay(
     store: &dyn Store,
     stream: &StreamKey,
@@ -57,7 +57,7 @@ pub(crate) fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<
     })
 }
 
-/// The stored bytes of events, with the belief checked that they follow each other.
+/// The stored bytes of events. Asserts that their sequences are contiguous.
 pub(crate) fn encode(events: &[Event], first: u64) -> Vec<Bytes> {
     (first..)
         .zip(events)

@@ -1,22 +1,22 @@
-//! What runs belong to: a task or a session. It knows nothing of either but its id.
+//! The owner of runs: a task or a session.
 
 use recount_event::{SessionId, TaskId};
 
-/// What runs belong to: what was deleted, or what is asked about.
+/// The owner of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum RunOwner {
     Task(TaskId),
     Session(SessionId),
 }
 
-impl From<TaskId> for Whose {
+impl From<TaskId> for RunOwner {
     fn from(task: TaskId) -> Self {
-        Whose::Task(task)
+        RunOwner::Task(task)
     }
 }
 
-impl From<SessionId> for Whose {
+impl From<SessionId> for RunOwner {
     fn from(session: SessionId) -> Self {
-        Whose::Session(session)
+        RunOwner::Session(session)
     }
 }

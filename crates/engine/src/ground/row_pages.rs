@@ -1,10 +1,10 @@
-//! Reading a space of rows from its beginning to its end, page by page. It must not know what the rows say.
+//! Reads all rows of a space page by page. It must not know the content of rows.
 
 use std::sync::Arc;
 
 use recount_log::{Fault, RowRange, Store, WholeRows};
 
-/// Call [`RowPages::next`] until there is nothing more.
+/// Call [`RowPages::next`] until it returns `None`.
 pub(crate) struct RowPages<'s> {
     store: &'s dyn Store,
     space: &'s str,
@@ -18,7 +18,7 @@ impl<'s> RowPages<'s> {
         RowPages { store, space, limit, after: None, has_ended: false }
     }
 
-    /// The next rows, and which of the space are damaged. A page without rows is the last.
+    /// The next rows, and the damaged rows of the space. The last page may be empty.
     pub(crate) async fn next(&mut self) -> Result<Option<WholeRows>, Fault> {
         if self.has_ended {
             return Ok(None);

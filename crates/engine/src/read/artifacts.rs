@@ -1,16 +1,14 @@
-//! What is kept apart from the log: patches, outputs, pictures. Bytes are blobs, named by what they hold; that
-//! there is such a thing, and what became of it, is told by events and folded into rows.
+//! Looks up and lists artifacts, and reads their bytes. The bytes are blobs named by their hash; events report the
+//! artifact and its changes, and the catalogue has the rows.
 //!
-//! Here stands how they are read. Look at [`ReadHandle::artifacts_called`].
-//!
-//! It must never know what a patch means, nor HTTP.
+//! Start with [`ReadHandle::find_artifacts`]. It must not depend on the content of patches, nor on HTTP.
 
 use recount_event::{Code, ForeignId, RunId, TaskId};
 use recount_log::{FaultKind, RowRange, Store};
 
 use crate::boxed;
 use crate::catalogue::artifact_rows::{
-    ArtifactChange, DeletedArtifact, Gone, Indexed, PATCH, blob_of, blob_uses,
+    ArtifactChange, ArtifactEntry, ArtifactRemoval, DeletedArtifact, PATCH, blob_of, blob_uses,
 };
 use crate::catalogue::deleted_artifacts::is_deleted;
 use crate::catalogue::run_row::OWN;
@@ -19,17 +17,17 @@ use crate::ground::error::run_erased;
 use crate::ground::rows;
 use crate::read::handle::ReadHandle;
 use crate::read::logged_output::LoggedOutput;
-use crate::{ArtifactRow, Error, FoundArtifact, ListQuery, Listed, Narrowing, RunRow, limits};
+use crate::{ArtifactRow, Error, FoundArtifact, ListPage, ListQuery, Narrowing, RunRow, limits};
 
 /// The bytes of an artifact.
 pub enum ArtifactContent {
-    /// Stored apart, and checked against their hash.
+    /// Stored as a blob, and verified against the hash.
     Kept(bytes::Bytes),
-    /// Events of its run.
+    /// Stored as events of the run.
     Logged(LoggedOutput),
 }
 
-/// Which artifacts are wanted; where a part is missing it does not matter.
+/// Selects artifacts. A missing field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArtifactFilter {
     pub run: Option<RunId>,
@@ -48,11 +46,10 @@ impl ArtifactFilter {
 }
 
 impl ReadHandle {
-    /// All that is called so, the first that was made first: an id that a producer chose names one thing of its run
-    /// only, and what was sent in before there was a run is a thing of each run that uses it. What no run has used
-    /// yet is found as that.
+    /// All artifacts with an id, the oldest first. An id chosen by a producer is unique only in its run, and an
+    /// upload becomes an artifact of its run. An unused upload is found as an upload.
     #[boxed]
-    pub async fn artifacts_called(&self, id: &ForeignId) -> Result<Vec<FoundArtifact>, Error> {
+    pub async fn find_artifacts(&self, id: &ForeignId) -> Result<Vec<FoundArtifact>, Error> {
         let range = RowRange {
             space: rows::ARTIFACTS.into(),
             prefix: rows::within(id).into(),
@@ -66,7 +63,7 @@ impl ReadHandle {
             if is_deleted(self.ground().store(), &row.event_id.to_string()).await? {
                 continue;
             }
-            found.push(FoundArtifact::OfRun(Box::new(self.as_it_stands(row).await?)));
+            found.push(FoundArtifact::OfRun(Box::new(self.with_changes(row).await?)));
         }
         if found.is_empty()
             && let Some(upload) = self.catalogue().uploaded(id).await?
@@ -76,34 +73,35 @@ impl ReadHandle {
         Ok(found)
     }
 
-    /// Why an artifact is missing: it never existed, or it went with its run.
+    /// Why an artifact is missing: it never existed, or it was deleted, pruned or erased.
     #[boxed]
     pub async fn missing_artifact(&self, id: &ForeignId) -> Error {
-        match self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await {
-            Ok(Some(Gone { deleted: Some(deleted), .. })) => artifact_deleted(id, &deleted),
-            Ok(Some(Gone { run_id: Some(run), pruned: true, .. })) => Error::rejected(
+        match self.catalogue().row::<ArtifactRemoval>(rows::ARTIFACTS_REMOVED, &rows::tenant_key(id)).await {
+            Ok(Some(ArtifactRemoval { deleted: Some(deleted), .. })) => artifact_deleted(id, &deleted),
+            Ok(Some(ArtifactRemoval { run_id: Some(run), pruned: true, .. })) => Error::rejected(
                 Code::ArtifactPruned,
                 format!("artifact {id} was pruned with the beginning of {run}"),
             ),
-            Ok(Some(Gone { run_id: Some(run), .. })) => run_erased(run),
+            Ok(Some(ArtifactRemoval { run_id: Some(run), .. })) => run_erased(run),
             Ok(Some(_) | None) => Error::rejected(Code::ArtifactNotFound, format!("artifact {id} not found")),
             Err(error) => error,
         }
     }
 
-    /// The run that an artifact went with, if it did.
+    /// The run with which an artifact was removed.
     #[boxed]
-    pub async fn run_of_gone_artifact(&self, id: &ForeignId) -> Result<Option<RunId>, Error> {
-        let gone = self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await?;
-        Ok(gone.and_then(|gone| gone.run_id))
+    pub async fn run_of_removed_artifact(&self, id: &ForeignId) -> Result<Option<RunId>, Error> {
+        let removal =
+            self.catalogue().row::<ArtifactRemoval>(rows::ARTIFACTS_REMOVED, &rows::tenant_key(id)).await?;
+        Ok(removal.and_then(|removal| removal.run_id))
     }
 
-    /// The bytes of an artifact, or where they are read from.
+    /// The bytes of an artifact, or a reader for them.
     #[boxed]
     pub async fn artifact_content(&self, found: &FoundArtifact) -> Result<ArtifactContent, Error> {
         match self.logged(found) {
             Some(output) => {
-                output.is_there().await?;
+                output.check_stored().await?;
                 Ok(ArtifactContent::Logged(output))
             }
             None => Ok(ArtifactContent::Kept(self.artifact_bytes(found).await?)),
@@ -117,11 +115,11 @@ impl ReadHandle {
         }
     }
 
-    /// The bytes of an artifact, checked against its hash.
+    /// The bytes of an artifact, verified against its hash.
     #[boxed]
     pub async fn artifact_bytes(&self, found: &FoundArtifact) -> Result<bytes::Bytes, Error> {
         if let Some(output) = self.logged(found) {
-            output.is_there().await?;
+            output.check_stored().await?;
             return output.whole().await;
         }
         let (id, hash) = (found.id(), found.hash());
@@ -143,7 +141,7 @@ impl ReadHandle {
         };
         match self.ground().store().blob(name).await {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) if self.was_kept_here(found, name).await? => {
+            Ok(None) if self.was_stored_here(found, name).await? => {
                 Err(lost(format!("blob {name} is missing")))
             }
             Ok(None) => Err(missing("its run was imported, or its producer stores them elsewhere")),
@@ -154,21 +152,21 @@ impl ReadHandle {
         }
     }
 
-    async fn was_kept_here(&self, found: &FoundArtifact, blob: &str) -> Result<bool, Error> {
+    async fn was_stored_here(&self, found: &FoundArtifact, blob: &str) -> Result<bool, Error> {
         match found {
-            FoundArtifact::OfRun(row) => was_kept(self.ground().store(), row, blob).await,
+            FoundArtifact::OfRun(row) => was_stored(self.ground().store(), row, blob).await,
             FoundArtifact::Upload(_) => Ok(true),
         }
     }
 
-    /// Artifacts that a filter takes, newest first.
+    /// Artifacts that match a filter, newest first.
     #[boxed]
     pub async fn list_artifacts(
         &self,
         query: &ListQuery,
         filter: &ArtifactFilter,
         within: &Narrowing,
-    ) -> Result<Listed<ArtifactRow>, Error> {
+    ) -> Result<ListPage<ArtifactRow>, Error> {
         let (space, prefix) = match (filter.run, filter.task) {
             (Some(run), _) => (rows::RUN_ARTIFACTS, rows::within(run)),
             (None, Some(task)) => (rows::TASK_ARTIFACTS, rows::within(task)),
@@ -176,27 +174,28 @@ impl ReadHandle {
         };
         let admits = |row: &ArtifactRow| within.admits(row.task_id, row.session_id);
         let (items, damaged) = (Vec::new(), Vec::new());
-        let mut listed = Listed { items, next: query.after.clone(), has_more: true, damaged };
+        let mut listed = ListPage { items, next: query.after.clone(), has_more: true, damaged };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             let limit = query.limit - listed.items.len();
             let page = ListQuery { after: listed.next.take(), limit, status: None };
-            let page = self.catalogue().list(space, &prefix, &page, |_: &Indexed| String::new()).await?;
+            let page =
+                self.catalogue().list(space, &prefix, &page, |_: &ArtifactEntry| String::new()).await?;
             looked_at += page.items.len();
             (listed.next, listed.has_more) = (page.next, page.has_more);
             listed.name_damaged(page.damaged);
-            for (Indexed(id, _), event) in page.items.iter().zip(&page.keys) {
+            for (ArtifactEntry(id, _), event) in page.items.iter().zip(&page.keys) {
                 if is_deleted(self.ground().store(), event).await? {
                     continue;
                 }
                 let key = format!("{}{event}", rows::within(id));
-                // One that was erased since the list was read does not exist any more.
+                // An artifact that was erased after the list was read is skipped.
                 let row = self
                     .catalogue()
                     .listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut listed.damaged)
                     .await?;
                 let Some(row) = row else { continue };
-                let row = self.as_it_stands(row).await?;
+                let row = self.with_changes(row).await?;
                 if admits(&row) && filter.takes(&row) {
                     listed.items.push(row);
                 }
@@ -205,8 +204,8 @@ impl ReadHandle {
         Ok(listed)
     }
 
-    /// An artifact with what was told of it since.
-    async fn as_it_stands(&self, mut row: ArtifactRow) -> Result<ArtifactRow, Error> {
+    /// Applies later changes to an artifact.
+    async fn with_changes(&self, mut row: ArtifactRow) -> Result<ArtifactRow, Error> {
         row.pinned = self.catalogue().is_artifact_pinned(&row).await?;
         if row.kind != PATCH {
             return Ok(row);
@@ -225,30 +224,31 @@ impl ReadHandle {
                 changes.push(change);
             }
         }
-        // Events of two runs are in the order of the clock, which may have been set back between them: what can
-        // only come later counts later.
+        // Events of two runs are ordered by the clock, which may have been set back. A change that can only come
+        // later is applied later.
         changes.sort_by_key(|change| change.field != "status");
         changes.into_iter().for_each(|change| change.apply(&mut row));
         Ok(row)
     }
 
-    /// Whether a run may tell of what another one made: one of our own, of the same task.
+    /// Whether a run may change an artifact of another run: an own run of the same task.
     async fn may_change(&self, row: &ArtifactRow, change: &ArtifactChange) -> Result<bool, Error> {
         let run: Option<RunRow> = self.catalogue().row(rows::RUNS, &rows::tenant_key(change.run_id)).await?;
         Ok(run.is_some_and(|run| run.driver == "own" && run.task_id == row.task_id))
     }
 }
 
-/// It does not come back.
+/// The rejection for an individually deleted artifact.
 pub(crate) fn artifact_deleted(id: &ForeignId, deleted: &DeletedArtifact) -> Error {
     let DeletedArtifact { by, deleted_at, .. } = deleted;
     let message = format!("artifact {id} was deleted at {deleted_at} by {by}; its id is never used again");
     Error::rejected(Code::ArtifactDeleted, message)
 }
 
-/// Whether the bytes of an artifact were kept here: by its run, for it, or of another artifact with the same bytes.
-pub(super) async fn was_kept(store: &dyn Store, row: &ArtifactRow, hash: &str) -> Result<bool, Error> {
-    if keeps_bytes(store, row.run_id).await? {
+/// Whether the bytes of an artifact were stored here: by its run, for it, or for another artifact with the same
+/// bytes.
+pub(super) async fn was_stored(store: &dyn Store, row: &ArtifactRow, hash: &str) -> Result<bool, Error> {
+    if stores_bytes(store, row.run_id).await? {
         return Ok(true);
     }
     for space in [rows::UPLOAD_BLOBS, rows::BLOBS_KEPT] {
@@ -261,19 +261,19 @@ pub(super) async fn was_kept(store: &dyn Store, row: &ArtifactRow, hash: &str) -
         let Some(listed) = store.row(rows::ARTIFACTS_LISTED, &rows::tenant_key(event)).await? else {
             continue;
         };
-        let Indexed(id, _) = read_row(rows::ARTIFACTS_LISTED, &listed.key, &listed.value)?;
+        let ArtifactEntry(id, _) = read_row(rows::ARTIFACTS_LISTED, &listed.key, &listed.value)?;
         let key = format!("{}{event}", rows::within(&id));
         let Some(other) = store.row(rows::ARTIFACTS, &key).await? else { continue };
         let other: ArtifactRow = read_row(rows::ARTIFACTS, &other.key, &other.value)?;
-        if keeps_bytes(store, other.run_id).await? {
+        if stores_bytes(store, other.run_id).await? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Whether a run keeps the bytes of its artifacts here: those of our own do, unless they were imported.
-async fn keeps_bytes(store: &dyn Store, run: RunId) -> Result<bool, Error> {
+/// Whether a run stores the bytes of its artifacts here: an own run that was not imported.
+async fn stores_bytes(store: &dyn Store, run: RunId) -> Result<bool, Error> {
     if store.row(rows::IMPORTED, &run.to_string()).await?.is_some() {
         return Ok(false);
     }

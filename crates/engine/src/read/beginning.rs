@@ -1,4 +1,4 @@
-//! How a run was queued and where it goes on from, read from its first events. No more of it is read than these.
+//! Reads from the first events of a run how it was queued and which run it resumes.
 
 use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Payload, RunId};
@@ -9,11 +9,11 @@ use crate::ground::journal;
 use crate::read::handle::ReadHandle;
 use crate::{Error, limits};
 
-/// `run.queued` is the first event of a run, or the second where it goes on from another.
+/// `run.queued` is the first event of a run, or the second if it resumes another run.
 const BEGINNING: usize = 2;
 
 impl ReadHandle {
-    /// How a run started; `None` when that was pruned, or when there is no such run.
+    /// The queued data of a run; `None` if they were pruned or the run does not exist.
     #[boxed]
     pub async fn queued(&self, run: RunId) -> Result<Option<Queued>, Error> {
         let stream = journal::stream_of(run);
@@ -26,7 +26,7 @@ impl ReadHandle {
         }
         Ok(None)
     }
-    /// Where in another run this one goes on; `None` when it does not, or when its beginning was pruned.
+    /// The event in another run from which this run continues; `None` if it does not, or if its beginning was pruned.
     #[boxed]
     pub async fn resumed_from(&self, run: RunId) -> Result<Option<ResumedFromEvent>, Error> {
         let stream = journal::stream_of(run);

@@ -1,7 +1,7 @@
-//! Which events of the feed a reader wants, and picking them out.
+//! Filters the events of the feed.
 //!
-//! What an envelope says is asked of it; what is said of its run, its kind and how it stands, of the run's row as it
-//! is at that moment. What is not wanted moves the reader's cursor all the same.
+//! Ids and types are matched against the envelope; kind and status against the current row of the run. The cursor of
+//! a reader also advances over hidden events.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{Error, Narrowing, RunRow};
 
-/// A wish for types of events: one, or all that begin so.
+/// A pattern for event types: a full name, or a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypePattern {
     Exactly(String),
-    /// All that begin with this, which ends with a dot or is empty.
+    /// All types with this prefix, which ends with a dot or is empty.
     Below(String),
 }
 
@@ -31,27 +31,27 @@ impl TypePattern {
     }
 }
 
-/// What a reader wants; where a part is empty it does not matter.
+/// Selects events. An empty field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sieve {
+pub struct EventFilter {
     pub types: Vec<TypePattern>,
     pub runs: BTreeSet<RunId>,
     pub tasks: BTreeSet<TaskId>,
     pub sessions: BTreeSet<SessionId>,
     pub kinds: BTreeSet<String>,
     pub statuses: BTreeSet<String>,
-    /// What the reader may see at all.
+    /// The tasks and sessions that the reader may access.
     pub within: Narrowing,
 }
 
-impl Sieve {
-    /// Whether everything passes.
+impl EventFilter {
+    /// Whether all events match.
     pub fn is_open(&self) -> bool {
-        *self == Sieve::default()
+        *self == EventFilter::default()
     }
 
     fn takes(&self, envelope: &Envelope<'_>) -> bool {
-        let wants = |name| self.types.is_empty() || self.types.iter().any(|pattern| pattern.takes(name));
+        let matches = |name| self.types.is_empty() || self.types.iter().any(|pattern| pattern.takes(name));
         let among_runs = self.runs.is_empty() || self.runs.contains(&envelope.run_id);
         let among_tasks =
             self.tasks.is_empty() || envelope.task_id.is_some_and(|task| self.tasks.contains(&task));
@@ -61,10 +61,10 @@ impl Sieve {
             && among_tasks
             && among_sessions
             && self.within.admits(envelope.task_id, envelope.session_id)
-            && wants(&envelope.type_name)
+            && matches(&envelope.type_name)
     }
 
-    fn asks_for_rows(&self) -> bool {
+    fn needs_rows(&self) -> bool {
         !self.kinds.is_empty() || !self.statuses.is_empty()
     }
 
@@ -74,29 +74,29 @@ impl Sieve {
     }
 }
 
-/// Picks out of the feed what passes a sieve.
+/// Selects the matching records of the feed.
 #[derive(Clone)]
 pub(crate) struct FeedFilter {
-    sieve: Arc<Sieve>,
+    filter: Arc<EventFilter>,
     store: Arc<dyn Store>,
 }
 
 impl FeedFilter {
-    pub(crate) fn new(sieve: Sieve, store: Arc<dyn Store>) -> Self {
-        FeedFilter { sieve: Arc::new(sieve), store }
+    pub(crate) fn new(filter: EventFilter, store: Arc<dyn Store>) -> Self {
+        FeedFilter { filter: Arc::new(filter), store }
     }
 
-    pub(crate) async fn sift(&self, found: Vec<FeedRecord>) -> Result<Vec<FeedRecord>, Error> {
+    pub(crate) async fn select(&self, found: Vec<FeedRecord>) -> Result<Vec<FeedRecord>, Error> {
         let mut wanted = Vec::new();
         let mut runs: HashMap<RunId, bool> = HashMap::new();
         for found in found {
             let envelope = Envelope::read(&found.record.bytes).map_err(|why| {
                 Error::bug(format!("the event at position {} cannot be read: {why}", found.record.position))
             })?;
-            if !self.sieve.takes(&envelope) {
+            if !self.filter.takes(&envelope) {
                 continue;
             }
-            if self.sieve.asks_for_rows() {
+            if self.filter.needs_rows() {
                 let run = envelope.run_id;
                 let takes = match runs.get(&run) {
                     Some(takes) => *takes,
@@ -118,7 +118,7 @@ impl FeedFilter {
     async fn takes_run(&self, run: RunId) -> Result<bool, Error> {
         let Some(row) = self.store.row(rows::RUNS, &rows::tenant_key(run)).await? else { return Ok(false) };
         let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
-        Ok(self.sieve.takes_run(&row))
+        Ok(self.filter.takes_run(&row))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_by_name_and_by_what_they_begin_with() {
+    fn types_match_by_name_or_prefix() {
         let below = |text: &str| TypePattern::Below(text.into());
         let exactly = |text: &str| TypePattern::Exactly(text.into());
         for (pattern, name, takes) in [
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_must_all_be_met() {
+    fn all_parts_of_a_filter_must_match() {
         let run = "run_01JZZZZZZZZZZZZZZZZZZZZZZZ";
         let task = "task_01JZZZZZZZZZZZZZZZZZZZZZZZ";
         let text = format!(
@@ -153,16 +153,19 @@ mod tests {
         let types = vec![TypePattern::Below("run.".into())];
         let tasks: BTreeSet<TaskId> = [task.parse().unwrap()].into();
         let other: BTreeSet<TaskId> = ["task_01JYYYYYYYYYYYYYYYYYYYYYYY".parse().unwrap()].into();
-        assert!(Sieve::default().is_open() && Sieve::default().takes(&envelope));
-        let sieve = Sieve { types: types.clone(), tasks: tasks.clone(), ..Sieve::default() };
-        assert!(sieve.takes(&envelope));
-        assert!(!Sieve { tasks: other.clone(), ..sieve.clone() }.takes(&envelope));
+        assert!(EventFilter::default().is_open() && EventFilter::default().takes(&envelope));
+        let filter = EventFilter { types: types.clone(), tasks: tasks.clone(), ..EventFilter::default() };
+        assert!(filter.takes(&envelope));
+        assert!(!EventFilter { tasks: other.clone(), ..filter.clone() }.takes(&envelope));
         assert!(
-            !Sieve { sessions: ["chat_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap()].into(), ..sieve.clone() }
-                .takes(&envelope)
+            !EventFilter {
+                sessions: ["chat_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap()].into(),
+                ..filter.clone()
+            }
+            .takes(&envelope)
         );
         let within = |tasks| Narrowing { tasks, ..Narrowing::default() };
-        assert!(Sieve { within: within(tasks), ..sieve.clone() }.takes(&envelope));
-        assert!(!Sieve { within: within(other), ..sieve }.takes(&envelope));
+        assert!(EventFilter { within: within(tasks), ..filter.clone() }.takes(&envelope));
+        assert!(!EventFilter { within: within(other), ..filter }.takes(&envelope));
     }
 }

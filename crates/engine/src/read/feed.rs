@@ -1,4 +1,4 @@
-//! The feed: the events of all runs by position, read in pages or followed. It must not know what an event says.
+//! The feed: the events of all runs by position, read in pages or followed. It must not know the content of events.
 
 use bytes::Bytes;
 use recount_event::Code;
@@ -9,20 +9,20 @@ use crate::catalogue::pruned::pruned_up_to;
 use crate::read::event_filter::FeedFilter;
 use crate::read::handle::ReadHandle;
 use crate::read::runs::next_after;
-use crate::{Error, Sieve, Subscription, limits};
+use crate::{Error, EventFilter, Subscription, limits};
 
-/// A page of the feed. `next` continues it, also when nothing of what was looked at was wanted.
+/// A page of the feed. `next` continues it, also if no scanned event matched.
 #[derive(Debug, Clone)]
 pub struct FeedPage {
     pub events: Vec<(u64, Bytes)>,
     pub next: Option<u64>,
     pub has_more: bool,
-    /// Events that cannot be read because their bytes are damaged; `next` goes on after them.
+    /// Damaged events that cannot be read; `next` continues after them.
     pub damage: Option<Damage>,
 }
 
 impl ReadHandle {
-    /// Stored bytes of all runs' events after a position, and whether there are more.
+    /// Stored bytes of the events of all runs after a position, and whether there are more.
     #[boxed]
     pub async fn read_feed(
         &self,
@@ -34,25 +34,25 @@ impl ReadHandle {
         self.not_below_retention(after).await?;
         let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
         let found = self.ground().store().read_feed(from, bound).await?;
-        // Where nothing is left up to the end, there is no more.
+        // Without any stored event up to the end, there are no more.
         let next = found.last().map_or(last + 1, |found| found.record.position + 1);
         let records = found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect();
         Ok((records, next <= last))
     }
 
-    /// The same, of what passes a sieve. Looks at a bounded number of events, so that a page may be short, or empty,
-    /// although there are more.
+    /// The same with a filter. Scans a limited number of events, so a page may be short or empty although there are
+    /// more.
     #[boxed]
     pub async fn read_feed_of(
         &self,
         after: Option<u64>,
         limit: usize,
-        sieve: Sieve,
+        filter: EventFilter,
     ) -> Result<FeedPage, Error> {
         let last = self.ground().store().last_position().await?;
         let mut from = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
-        let sifter = FeedFilter::new(sieve, self.ground().store.clone());
+        let filter = FeedFilter::new(filter, self.ground().store.clone());
         let mut events = Vec::new();
         let mut looked_at = 0;
         while events.len() < limit && looked_at < limits::FEED_SCAN_MAX && from <= last {
@@ -60,7 +60,7 @@ impl ReadHandle {
             let found = match self.ground().store().read_feed(from, bound).await {
                 Ok(found) => found,
                 Err(fault) => match fault.damage.as_deref().and_then(|damage| damage.positions.clone()) {
-                    // What stands before it is given first.
+                    // The events before it are returned first.
                     Some(_) if !events.is_empty() => break,
                     Some(positions) => {
                         let (next, damage) = (Some(*positions.end()), fault.damage.map(|damage| *damage));
@@ -70,20 +70,20 @@ impl ReadHandle {
                 },
             };
             looked_at += found.len();
-            // Where nothing is left up to the end, there is no more.
+            // Without any stored event up to the end, there are no more.
             let end = found.last().map_or(last + 1, |found| found.record.position + 1);
-            let mut wanted = sifter.sift(found).await?;
-            let room = limit - events.len();
-            // The cursor stays before what finds no room.
-            from = wanted.get(room).map_or(end, |first_left| first_left.record.position);
-            wanted.truncate(room);
+            let mut wanted = filter.select(found).await?;
+            let capacity = limit - events.len();
+            // The cursor stays before the first event that does not fit.
+            from = wanted.get(capacity).map_or(end, |first_left| first_left.record.position);
+            wanted.truncate(capacity);
             events.extend(wanted.into_iter().map(|found| (found.record.position, found.record.bytes)));
         }
         let next = if from > 1 { Some(from - 1) } else { after };
         Ok(FeedPage { events, next, has_more: from <= last, damage: None })
     }
 
-    /// Follows all runs from after a position, or from the start.
+    /// Follows all runs after a position, or from the start.
     #[boxed]
     pub async fn follow_feed(&self, after: Option<u64>) -> Result<Subscription, Error> {
         let list = self.publisher.feed();
@@ -93,21 +93,25 @@ impl ReadHandle {
         Ok(Subscription::new(self.joined(list, None, next, last + 1)))
     }
 
-    /// The same, of what passes a sieve. Such a reader is served from the store.
+    /// The same with a filter. Such a reader is served from the store.
     #[boxed]
-    pub async fn follow_feed_of(&self, after: Option<u64>, sieve: Sieve) -> Result<Subscription, Error> {
+    pub async fn follow_feed_of(
+        &self,
+        after: Option<u64>,
+        filter: EventFilter,
+    ) -> Result<Subscription, Error> {
         let subscription = self.follow_feed(after).await?;
-        Ok(subscription.sifted(FeedFilter::new(sieve, self.ground().store.clone())))
+        Ok(subscription.filtered(FeedFilter::new(filter, self.ground().store.clone())))
     }
 
-    /// Where the feed ends now; 0 when nothing has happened yet.
+    /// The position of the last event; 0 if there is none.
     #[boxed]
     pub async fn last_position(&self) -> Result<u64, Error> {
         Ok(self.ground().store().last_position().await?)
     }
 
-    /// Refuses a place in the feed behind which events were pruned and before which nothing is left. Events
-    /// that were erased are passed over in silence, and pruned ones between others by their marker.
+    /// Refuses a cursor if events after it were pruned and no earlier event is stored. Erased events are skipped
+    /// without a notice; a marker names pruned events between others.
     pub(crate) async fn not_below_retention(&self, after: Option<u64>) -> Result<(), Error> {
         let Some(after) = after.filter(|after| *after > 0) else { return Ok(()) };
         if after >= pruned_up_to(self.ground().store()).await? {
@@ -115,7 +119,7 @@ impl ReadHandle {
         }
         let first = match self.ground().store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await {
             Ok(found) => found.first().map(|found| found.record.position),
-            // What is damaged was not pruned.
+            // Damaged events were not pruned.
             Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.positions.as_ref()) {
                 Some(positions) => Some(*positions.start()),
                 None => return Err(fault.into()),

@@ -1,7 +1,7 @@
-//! A run as events, history joined with live: for faces that make something of their own of each event.
+//! A run as decoded events, history joined with live events: for faces that transform each event.
 //!
-//! Live events are decoded once for all readers. Nothing is kept for a reader but its place. It must not know any
-//! protocol. See [`Events::next`].
+//! Live events are decoded once for all readers. A reader has only a cursor. It must not depend on a protocol. Start
+//! with [`Events::next`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::read::join::{Join, NextEvents};
 use crate::read::shared_event::SharedEvent;
 use crate::{Error, limits};
 
-/// A cursor that moves through one run.
+/// A cursor in one run.
 pub struct Events {
     stream: StreamKey,
     join: Join,
@@ -25,28 +25,28 @@ impl Events {
         Events { stream, join }
     }
 
-    /// The sequence of the last event that was given or passed over, if any was.
+    /// The sequence of the last event that was delivered or skipped, if any.
     pub fn last(&self) -> Option<u64> {
         self.join.last()
     }
 
-    /// Waits for what comes next: at least one event, in order, none twice. `None`: the run has ended, and all of it
-    /// was given. Dropping the future loses nothing.
+    /// Waits for the next events: at least one, in order, none twice. `None`: the run has ended and all its events
+    /// were delivered. Dropping the future loses no events.
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<Vec<Arc<SharedEvent>>>, Error> {
         loop {
             match self.join.look(|join| join.list.events(join.next)) {
                 NextEvents::Live(events) => {
-                    self.join.given_live(self.join.next + events.len() as u64);
+                    self.join.count_live(self.join.next + events.len() as u64);
                     return Ok(Some(events));
                 }
                 NextEvents::Stored => {
                     let events = self.stored().await?;
-                    self.join.given_stored(events.last().map_or(self.join.next, |last| last.sequence + 1));
+                    self.join.count_stored(events.last().map_or(self.join.next, |last| last.sequence + 1));
                     return Ok(Some(events));
                 }
-                NextEvents::Level if !self.join.has_more().await => return Ok(None),
-                NextEvents::Level => {}
+                NextEvents::CaughtUp if !self.join.has_more().await => return Ok(None),
+                NextEvents::CaughtUp => {}
             }
         }
     }

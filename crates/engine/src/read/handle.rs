@@ -1,4 +1,4 @@
-//! The handle of the reading room.
+//! The handle for reading.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::CatalogueHandle;
 use crate::ground::context::Ground;
 use crate::read::publish::Publisher;
 
-/// Reads and follows events, and lists what people are asked and what artifacts there are. Cheap to clone.
+/// Reads and follows events, and lists prompts and artifacts. Cheap to clone.
 #[derive(Clone)]
 pub struct ReadHandle {
     catalogue: CatalogueHandle,

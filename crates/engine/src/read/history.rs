@@ -1,7 +1,7 @@
-//! The history of a session: its runs, one after another, as `recount_run::view::History` tells them.
+//! The history of a session: its runs in order, as a `recount_run::view::History`.
 //!
-//! Runs of kind `file` are left out, because nobody said anything in them. What was said before the session is no part
-//! of it; see [`ReadHandle::seed`].
+//! Runs of kind `file` are left out, because they have no conversation. Seed messages are not part of it; see
+//! [`crate::CatalogueHandle::seed`].
 
 use recount_event::family::run::RunKind;
 use recount_event::{Code, Payload, RunId, SessionId};
@@ -13,7 +13,7 @@ use crate::ground::{journal, rows};
 use crate::read::handle::ReadHandle;
 use crate::{Error, limits};
 
-/// What was read so far.
+/// The amount read so far.
 #[derive(Default)]
 struct Read {
     events: usize,
@@ -21,8 +21,7 @@ struct Read {
 }
 
 impl ReadHandle {
-    /// Everything that was said and done in a session, up to now. A session that is too long to be told at once is
-    /// refused with `limit_reached`.
+    /// The whole history of a session. A longer one is refused with `limit_reached`.
     #[boxed]
     pub async fn history(&self, session: SessionId) -> Result<History, Error> {
         let prefix = rows::session_runs_prefix(session);
@@ -40,13 +39,13 @@ impl ReadHandle {
             after = Some(last.key.clone());
             for row in &page {
                 let run = rows::run_in_key(rows::SESSION_RUNS, &row.key, &prefix)?;
-                self.tell(session, run, &mut history, &mut read).await?;
+                self.add_run(session, run, &mut history, &mut read).await?;
             }
         }
     }
 
-    /// Of one that was erased meanwhile nothing is left.
-    async fn tell(
+    /// Adds nothing for a run that was erased meanwhile.
+    async fn add_run(
         &self,
         session: SessionId,
         run: RunId,

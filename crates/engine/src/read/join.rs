@@ -1,16 +1,16 @@
-//! A reader's place in a run or in the feed, where history from the store joins live events from the list.
+//! A reader's cursor in a run or in the feed, where stored history joins live events.
 //!
-//! A reader registers with the live list first and then looks where the stream ends, so that every event is before its
-//! watermark (and in the store) or after its registration (and on the list). While it is behind it reads the list
-//! where that reaches, else the store. A reader that falls off the list is behind again, and that is all. It must not
-//! know what a reader makes of events. See [`Join::look`].
+//! A reader first registers with the live list and then reads the end of the stream. So every event is either before
+//! its watermark, and in the store, or after its registration, and on the list. A reader that is behind reads the
+//! list if it reaches back far enough, otherwise the store. A reader that falls off the list reads the store again.
+//! It must not know what a reader does with events. Start with [`Join::look`].
 
 use std::sync::Arc;
 
 use recount_log::{Store, StreamKey};
 use tokio::sync::watch;
 
-use crate::read::live::{Level, List};
+use crate::read::live::{List, ListState};
 use crate::read::publish::Publisher;
 use crate::read::readers::Reader;
 
@@ -20,23 +20,23 @@ pub(crate) struct Join {
     pub(crate) list: Arc<List>,
     /// `None` for the feed.
     pub(crate) stream: Option<StreamKey>,
-    /// The cursor of the next event to give.
+    /// The cursor of the next event to deliver.
     pub(crate) next: u64,
-    /// The cursor that the next event had when the reader came.
+    /// The cursor of the next event when the reader registered.
     pub(crate) watermark: u64,
-    level: watch::Receiver<Level>,
-    seen: Level,
+    state: watch::Receiver<ListState>,
+    seen: ListState,
     reader: Reader,
 }
 
-/// Where a reader finds what comes next.
+/// The source of the next events.
 pub(crate) enum NextEvents<T> {
-    /// On the list.
+    /// The live list.
     Live(T),
-    /// In the store.
+    /// The store.
     Stored,
-    /// Nowhere yet: everything was given.
-    Level,
+    /// All events were delivered.
+    CaughtUp,
 }
 
 impl Join {
@@ -48,50 +48,50 @@ impl Join {
         next: u64,
         watermark: u64,
     ) -> Self {
-        let level = list.watch();
+        let state = list.watch();
         let reader = publisher.readers().reader(list.clone(), next, watermark);
-        Join { store, publisher, list, stream, next, watermark, level, seen: Level::default(), reader }
+        Join { store, publisher, list, stream, next, watermark, state, seen: ListState::default(), reader }
     }
 
-    /// The cursor of the last event given or passed over, if any was.
+    /// The cursor of the last event that was delivered or skipped, if any.
     pub(crate) fn last(&self) -> Option<u64> {
         self.next.checked_sub(1)
     }
 
-    /// Looks what comes next; `live` takes it from the list at a cursor, if it is there.
+    /// Finds the next events; `live` takes them from the list at a cursor.
     pub(crate) fn look<T>(&mut self, live: impl FnOnce(&Self) -> Option<T>) -> NextEvents<T> {
-        // Mark the level as seen before looking, so that what comes while we look wakes us.
-        self.seen = *self.level.borrow_and_update();
+        // Mark the state as seen before looking, so that a concurrent change wakes the reader.
+        self.seen = *self.state.borrow_and_update();
         match live(self) {
             Some(found) => NextEvents::Live(found),
             None if self.next < self.end_at(self.seen) => NextEvents::Stored,
-            None => NextEvents::Level,
+            None => NextEvents::CaughtUp,
         }
     }
 
     /// Waits until there may be more than [`Join::look`] saw. `false`: nothing will follow.
     pub(crate) async fn has_more(&mut self) -> bool {
-        self.seen.end.is_none() && self.level.changed().await.is_ok()
+        self.seen.end.is_none() && self.state.changed().await.is_ok()
     }
 
     /// The cursor after the last event that is known to be in the store.
     pub(crate) fn known_end(&self) -> u64 {
-        self.end_at(*self.level.borrow())
+        self.end_at(*self.state.borrow())
     }
 
-    fn end_at(&self, level: Level) -> u64 {
-        self.watermark.max(level.next).max(level.end.unwrap_or(0))
+    fn end_at(&self, state: ListState) -> u64 {
+        self.watermark.max(state.next).max(state.end.unwrap_or(0))
     }
 
-    /// Events up to before `next` were given from the list.
-    pub(crate) fn given_live(&mut self, next: u64) {
+    /// Events before `next` were delivered from the list.
+    pub(crate) fn count_live(&mut self, next: u64) {
         self.next = next;
-        self.reader.given_live(next);
+        self.reader.count_live(next);
     }
 
-    /// The same from the store.
-    pub(crate) fn given_stored(&mut self, next: u64) {
+    /// Events before `next` were delivered from the store.
+    pub(crate) fn count_stored(&mut self, next: u64) {
         self.next = next;
-        self.reader.given_stored(next);
+        self.reader.count_stored(next);
     }
 }

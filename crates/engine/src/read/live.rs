@@ -1,8 +1,9 @@
-//! The live tail of one stream: a shared, bounded list of events as they were stored, and a cursor for each reader.
+//! The live tail of one stream: a shared, bounded list of stored events, with a cursor for each reader.
 //!
-//! What readers make of an event is made once and kept beside it: frames at commit, when a reader of frames follows;
-//! decoded events when the first reader asks for them. Bounded in bytes: the oldest fall off, and readers that still
-//! want them are served from the store. Nothing here slows a writer down. It must not know any protocol. See [`List`].
+//! Frames and decoded events are computed once and shared: frames at commit if there is a frame reader, decoded
+//! events when the first reader needs them. The list is bounded in bytes: the oldest events are evicted, and slower
+//! readers are served from the store. It never delays a writer. It must not depend on a protocol. Start with
+//! [`List`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +16,9 @@ use tokio::sync::watch;
 use crate::limits;
 use crate::read::shared_event::SharedEvent;
 
-/// How the frames of a face are written.
+/// Encodes the frames of a face.
 pub trait Framing: Send + Sync + 'static {
-    /// Appends the frame of an event. `cursor` is the event's place in what is read. Called on threads of the store.
+    /// Appends the frame of an event. `cursor` is its sequence or position. Called on threads of the store.
     fn frame(&self, cursor: u64, envelope: &[u8], out: &mut BytesMut);
 }
 
@@ -25,7 +26,7 @@ pub trait Framing: Send + Sync + 'static {
 struct CommittedEvents {
     first: u64,
     envelopes: Vec<Bytes>,
-    /// `None`: one of them cannot be read.
+    /// `None`: one of them cannot be decoded.
     decoded: OnceLock<Option<Vec<Arc<SharedEvent>>>>,
 }
 
@@ -40,21 +41,21 @@ impl CommittedEvents {
     }
 }
 
-/// Frames one after the other.
-struct Framed {
+/// Concatenated frames.
+struct FrameBuffer {
     bytes: Bytes,
-    /// Where each frame ends within `bytes`.
+    /// The end of each frame in `bytes`.
     ends: Vec<usize>,
 }
 
-/// Commits that lie together.
+/// Adjacent commits.
 struct Segment {
     commits: Vec<Arc<CommittedEvents>>,
-    /// `None` when they were committed before a reader of frames came.
-    framed: Option<Framed>,
-    /// Events and frames.
+    /// `None` if they were committed before there was a frame reader.
+    framed: Option<FrameBuffer>,
+    /// Bytes of events and frames.
     bytes: usize,
-    /// How much of one write it fills, by what was made when it was added.
+    /// Bytes for one write, as known when the segment was added.
     write_bytes: usize,
 }
 
@@ -72,8 +73,8 @@ impl Segment {
         self.commits.last().map_or(0, |commit| commit.end()) - 1
     }
 
-    /// The frames, made when they are not there yet.
-    fn framed(&mut self, framing: &dyn Framing) -> &Framed {
+    /// The frames; encodes them on first use.
+    fn framed(&mut self, framing: &dyn Framing) -> &FrameBuffer {
         self.framed.get_or_insert_with(|| {
             let (mut bytes, mut ends) = (BytesMut::new(), Vec::new());
             for commit in &self.commits {
@@ -83,14 +84,14 @@ impl Segment {
                 }
             }
             self.bytes += bytes.len();
-            Framed { bytes: bytes.freeze(), ends }
+            FrameBuffer { bytes: bytes.freeze(), ends }
         })
     }
 
     /// The frames from `cursor` on.
     fn framed_from(&mut self, cursor: u64, framing: &dyn Framing) -> Bytes {
         let skip = usize::try_from(cursor.saturating_sub(self.first())).unwrap_or(usize::MAX);
-        let Framed { bytes, ends } = self.framed(framing);
+        let FrameBuffer { bytes, ends } = self.framed(framing);
         match skip.checked_sub(1).and_then(|before| ends.get(before)) {
             Some(start) => bytes.slice(*start..),
             None => bytes.clone(),
@@ -98,31 +99,31 @@ impl Segment {
     }
 }
 
-/// What readers wait on.
+/// The state that readers wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Level {
-    /// The cursor after the last one that was published or is known to be in the store; 0 when nothing was
-    /// heard of since the list was made.
+pub(crate) struct ListState {
+    /// The cursor after the last event that was published or is known to be in the store; 0 if none since the list
+    /// was created.
     pub(crate) next: u64,
-    /// Where the stream ends: the cursor after its last event, once it has come to its end.
+    /// The cursor after the last event, once the stream has ended.
     pub(crate) end: Option<u64>,
 }
 
-/// What a reader finds at its cursor.
-pub(crate) enum Found {
+/// The result of a lookup at a cursor.
+pub(crate) enum CursorLookup {
     /// Frames, merged for one write, and the cursor after them.
     Frames(Bytes, u64),
-    /// Not here any more, or never was: ask the store.
-    Fallen,
-    /// Nothing yet.
+    /// Evicted, or never in the list: read the store.
+    Evicted,
+    /// Not published yet.
     Nothing,
 }
 
 pub(crate) struct List {
     segments: Mutex<Segments>,
-    level: watch::Sender<Level>,
-    /// Whether a reader of frames has come, so that they are made at commit.
-    wants_frames: AtomicBool,
+    state: watch::Sender<ListState>,
+    /// Whether there was a frame reader, so that frames are encoded at commit.
+    has_frame_readers: AtomicBool,
     bytes_max: usize,
 }
 
@@ -130,17 +131,17 @@ pub(crate) struct List {
 struct Segments {
     queue: VecDeque<Segment>,
     bytes: usize,
-    /// How many of the newest segments may still become one, and the bytes that one write of them has.
+    /// The number of newest segments that may still be merged, and their bytes in one write.
     loose: usize,
     loose_bytes: usize,
 }
 
 impl Segments {
-    /// Adds the newest. Once those before it fill a write they become one segment, so that readers that are behind
-    /// share bytes, and nothing is copied for one alone.
+    /// Adds the newest segment. When the segments before it fill a write, they are merged, so that slower readers
+    /// share bytes and nothing is copied for each.
     fn push(&mut self, segment: Segment, framing: &dyn Framing) {
         if self.loose_bytes + segment.write_bytes > limits::MERGE_BYTES_MAX {
-            self.tie(framing);
+            self.merge_loose(framing);
         }
         self.bytes += segment.bytes;
         self.loose += 1;
@@ -148,7 +149,7 @@ impl Segments {
         self.queue.push_back(segment);
     }
 
-    fn tie(&mut self, framing: &dyn Framing) {
+    fn merge_loose(&mut self, framing: &dyn Framing) {
         let (loose, write_bytes) = (std::mem::take(&mut self.loose), std::mem::take(&mut self.loose_bytes));
         if loose < 2 {
             return;
@@ -162,7 +163,7 @@ impl Segments {
                 bytes.extend_from_slice(&framed.bytes);
                 ends.extend(framed.ends.iter().map(|end| before + end));
             }
-            Framed { bytes: bytes.freeze(), ends }
+            FrameBuffer { bytes: bytes.freeze(), ends }
         });
         let bytes = parts.iter().map(|part| part.bytes).sum();
         self.bytes += bytes;
@@ -180,7 +181,7 @@ impl Segments {
         }
     }
 
-    /// The segment that holds a cursor, or the next one.
+    /// The index of the segment with a cursor, or of the next one.
     fn at(&self, cursor: u64) -> usize {
         self.queue.partition_point(|segment| segment.last() < cursor)
     }
@@ -188,21 +189,26 @@ impl Segments {
 
 impl List {
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
-        let level = watch::channel(Level::default()).0;
-        Arc::new(List { segments: Mutex::default(), level, wants_frames: AtomicBool::default(), bytes_max })
+        let state = watch::channel(ListState::default()).0;
+        Arc::new(List {
+            segments: Mutex::default(),
+            state,
+            has_frame_readers: AtomicBool::default(),
+            bytes_max,
+        })
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<Level> {
-        self.level.subscribe()
+    pub(crate) fn watch(&self) -> watch::Receiver<ListState> {
+        self.state.subscribe()
     }
 
-    /// The cursor after the last event that was heard of; 0 when none was.
+    /// The cursor after the last known event; 0 if none.
     pub(crate) fn known_next(&self) -> u64 {
-        self.level.borrow().next
+        self.state.borrow().next
     }
 
-    /// Adds the records of one commit, cursors contiguous from `first`. Only the publisher calls this,
-    /// and only with what the store has confirmed.
+    /// Adds the records of one commit, with contiguous cursors from `first`. Only the publisher may call this, and
+    /// only with records that the store has confirmed.
     pub(crate) fn push_committed<'a>(
         &self,
         framing: &dyn Framing,
@@ -213,15 +219,14 @@ impl List {
             CommittedEvents { first, envelopes: envelopes.cloned().collect(), decoded: OnceLock::new() };
         let next = commit.end();
         let mut segment = Segment::of(commit);
-        if self.wants_frames.load(Ordering::Relaxed) {
+        if self.has_frame_readers.load(Ordering::Relaxed) {
             segment.write_bytes = segment.framed(framing).bytes.len();
         }
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newest) = segments.queue.back() {
             assert!(newest.last() < first, "commits are published in order");
             if newest.last() + 1 < first {
-                // A commit that was reported as failed has landed after all: readers find it in the
-                // store.
+                // A commit that was reported as failed was written after all; readers find it in the store.
                 *segments = Segments::default();
             }
         }
@@ -233,25 +238,24 @@ impl List {
         self.mark_stored(next);
     }
 
-    /// A reader of frames has come. Those of earlier events are made when the first reader asks for them.
-    pub(crate) fn want_frames(&self) {
-        self.wants_frames.store(true, Ordering::Relaxed);
+    /// Called for a new frame reader. Frames of earlier events are encoded on first use.
+    pub(crate) fn enable_frames(&self) {
+        self.has_frame_readers.store(true, Ordering::Relaxed);
     }
 
-    /// Whether anybody holds a cursor in it.
+    /// Whether any reader has a cursor in it.
     pub(crate) fn is_followed(&self) -> bool {
-        self.level.receiver_count() > 0
+        self.state.receiver_count() > 0
     }
 
-    /// Takes note of commits up to before `next` without their events: readers find them in the store.
-    pub(crate) fn pass_over(&self, next: u64) {
+    /// Skips the events before `next`: readers find them in the store.
+    pub(crate) fn skip_to(&self, next: u64) {
         *self.segments.lock().unwrap_or_else(PoisonError::into_inner) = Segments::default();
-        // After the events have gone, so that nobody who hears of it finds a list that ends too early.
+        // After the events are dropped, so that no woken reader finds a list that ends too early.
         self.mark_stored(next);
     }
 
-    /// Lets go of all events up to a cursor: what was taken away from the store is not handed out from here
-    /// either.
+    /// Drops all events up to a cursor, because they were removed from the store.
     pub(crate) fn forget(&self, last: u64) {
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         while segments.queue.front().is_some_and(|oldest| oldest.first() <= last) {
@@ -259,36 +263,36 @@ impl List {
         }
     }
 
-    /// Tells readers that everything before `next` is in the store, published here or not.
+    /// Notifies readers that everything before `next` is in the store, published here or not.
     pub(crate) fn mark_stored(&self, next: u64) {
-        self.level.send_if_modified(|level| {
-            let more = next > level.next;
-            level.next = level.next.max(next);
+        self.state.send_if_modified(|state| {
+            let more = next > state.next;
+            state.next = state.next.max(next);
             more
         });
     }
 
-    /// Tells readers that nothing follows the events before `end`. They may not all have been published.
+    /// Notifies readers that the stream ends at `end`. Not all events before it may have been published.
     pub(crate) fn mark_ended(&self, end: u64) {
-        self.level.send_modify(|level| level.end = level.end.max(Some(end)));
+        self.state.send_modify(|state| state.end = state.end.max(Some(end)));
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.level.borrow().end.is_some()
+        self.state.borrow().end.is_some()
     }
 
-    /// How long all events and frames are together.
+    /// Bytes of all events and frames.
     pub(crate) fn bytes(&self) -> usize {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
-    /// Whether the event at a cursor is here.
+    /// Whether the list starts at or before a cursor.
     pub(crate) fn reaches(&self, cursor: u64) -> bool {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         segments.queue.front().is_some_and(|oldest| oldest.first() <= cursor)
     }
 
-    /// Whether the event at a cursor is here, and not only one before it.
+    /// Whether the event at a cursor is in the list.
     pub(crate) fn holds(&self, cursor: u64) -> bool {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(oldest), Some(newest)) = (segments.queue.front(), segments.queue.back()) else {
@@ -297,8 +301,8 @@ impl List {
         (oldest.first()..=newest.last()).contains(&cursor)
     }
 
-    /// Events from `cursor` on: those of one commit, or of some that lie together. They are decoded once for all
-    /// readers. `None` when the one at the cursor is not here, or one cannot be read.
+    /// Events from `cursor` on, of one or several adjacent commits. They are decoded once for all readers. `None` if
+    /// the first one is not in the list, or one cannot be decoded.
     pub(crate) fn events(&self, cursor: u64) -> Option<Vec<Arc<SharedEvent>>> {
         let commits: Vec<Arc<CommittedEvents>> = {
             let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
@@ -314,7 +318,7 @@ impl List {
         Some(events)
     }
 
-    /// Envelopes from `cursor` on, as they were committed. `None` when the one at the cursor is not here.
+    /// Envelopes from `cursor` on, as committed. `None` if the first one is not in the list.
     pub(crate) fn envelopes(&self, cursor: u64) -> Option<Vec<(u64, Bytes)>> {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         let segment = segments.queue.get(segments.at(cursor)).filter(|segment| segment.first() <= cursor)?;
@@ -325,16 +329,16 @@ impl List {
     }
 
     /// Frames from `cursor` on, as many as fit one write.
-    pub(crate) fn take(&self, cursor: u64, framing: &dyn Framing) -> Found {
+    pub(crate) fn take(&self, cursor: u64, framing: &dyn Framing) -> CursorLookup {
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(oldest), Some(newest)) = (segments.queue.front(), segments.queue.back()) else {
-            return Found::Nothing;
+            return CursorLookup::Nothing;
         };
         if cursor > newest.last() {
-            return Found::Nothing;
+            return CursorLookup::Nothing;
         }
         if cursor < oldest.first() {
-            return Found::Fallen;
+            return CursorLookup::Evicted;
         }
         let start = segments.at(cursor);
         let Segments { queue, bytes: all, .. } = &mut *segments;
@@ -353,7 +357,7 @@ impl List {
             pieces.push(piece);
         }
         drop(segments);
-        Found::Frames(merge(pieces, bytes), next)
+        CursorLookup::Frames(merge(pieces, bytes), next)
     }
 }
 
@@ -384,7 +388,7 @@ mod tests {
 
     fn list(bytes_max: usize, commits: &[&[&'static str]]) -> Arc<List> {
         let list = List::new(bytes_max);
-        list.want_frames();
+        list.enable_frames();
         let mut first = 10;
         for commit in commits {
             let envelopes: Vec<Bytes> =
@@ -397,13 +401,13 @@ mod tests {
 
     fn check(list: &List, cursor: u64, expected: Result<(&str, u64), &str>) {
         match (list.take(cursor, &Numbered), expected) {
-            (Found::Frames(bytes, next), Ok((text, after))) => {
+            (CursorLookup::Frames(bytes, next), Ok((text, after))) => {
                 assert_eq!((std::str::from_utf8(&bytes).unwrap(), next), (text, after));
             }
-            (Found::Fallen, Err("fallen")) | (Found::Nothing, Err("nothing")) => {}
-            (Found::Frames(bytes, next), other) => panic!("{bytes:?} to {next}, not {other:?}"),
-            (Found::Fallen, other) => panic!("fallen, not {other:?}"),
-            (Found::Nothing, other) => panic!("nothing, not {other:?}"),
+            (CursorLookup::Evicted, Err("evicted")) | (CursorLookup::Nothing, Err("nothing")) => {}
+            (CursorLookup::Frames(bytes, next), other) => panic!("{bytes:?} to {next}, not {other:?}"),
+            (CursorLookup::Evicted, other) => panic!("evicted, not {other:?}"),
+            (CursorLookup::Nothing, other) => panic!("nothing, not {other:?}"),
         }
     }
 
@@ -414,35 +418,35 @@ mod tests {
         check(&list, 11, Ok(("11:b\n12:c\n13:d\n14:e\n", 15)));
         check(&list, 14, Ok(("14:e\n", 15)));
         check(&list, 15, Err("nothing"));
-        check(&list, 9, Err("fallen"));
+        check(&list, 9, Err("evicted"));
     }
 
     #[test]
-    fn the_oldest_fall_off() {
+    fn the_oldest_events_are_evicted() {
         let list = list(12, &[&["a", "b"], &["c"], &["d", "e"]]);
-        check(&list, 10, Err("fallen"));
+        check(&list, 10, Err("evicted"));
         check(&list, 13, Ok(("13:d\n14:e\n", 15)));
         assert_eq!(list.watch().borrow().next, 15);
     }
 
     #[test]
-    fn a_commit_that_was_not_heard_of_is_looked_for_in_the_store() {
+    fn an_unobserved_commit_is_read_from_the_store() {
         let list = list(1 << 20, &[&["a", "b"]]);
         list.push_committed(&Numbered, 14, [Bytes::from_static(b"e")].iter());
-        check(&list, 11, Err("fallen"));
-        check(&list, 12, Err("fallen"));
+        check(&list, 11, Err("evicted"));
+        check(&list, 12, Err("evicted"));
         check(&list, 14, Ok(("14:e\n", 15)));
     }
 
     #[test]
-    fn segments_that_fill_a_write_become_one_and_say_the_same() {
+    fn segments_that_fill_a_write_are_merged_without_changes() {
         let text: &'static str = Box::leak("x".repeat(limits::MERGE_BYTES_MAX / 10).into_boxed_str());
         let commits: Vec<&[&'static str]> = vec![std::slice::from_ref(&text); 35];
         let list = list(1 << 20, &commits);
-        assert!(list.segments.lock().unwrap().queue.len() < 15, "old segments lie together");
+        assert!(list.segments.lock().unwrap().queue.len() < 15, "old segments are contiguous");
         for start in 10..45 {
             let (mut next, mut got) = (start, Vec::new());
-            while let Found::Frames(bytes, after) = list.take(next, &Numbered) {
+            while let CursorLookup::Frames(bytes, after) = list.take(next, &Numbered) {
                 assert!(bytes.len() <= limits::MERGE_BYTES_MAX);
                 got.extend_from_slice(&bytes);
                 next = after;
@@ -453,11 +457,11 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_behind_is_handed_bytes_that_all_share() {
+    fn readers_behind_share_the_same_bytes() {
         let text: &'static str = Box::leak("x".repeat(limits::MERGE_BYTES_MAX / 10).into_boxed_str());
         let commits: Vec<&[&'static str]> = vec![std::slice::from_ref(&text); 35];
         let list = list(1 << 20, &commits);
-        let (Found::Frames(one, _), Found::Frames(other, _)) =
+        let (CursorLookup::Frames(one, _), CursorLookup::Frames(other, _)) =
             (list.take(10, &Numbered), list.take(10, &Numbered))
         else {
             panic!("the list reaches back to its start")
@@ -466,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_off_is_counted_off() {
+    fn evicted_segments_are_subtracted_from_the_counts() {
         let list = list(1 << 10, &[&["a"; 100], &["b"; 100], &["c"; 100], &["d"; 100]]);
         let segments = list.segments.lock().unwrap();
         let sum = |bytes: fn(&Segment) -> usize| segments.queue.iter().map(bytes).sum::<usize>();
@@ -477,28 +481,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_looked_for_in_the_store() {
+    fn forgotten_events_are_read_from_the_store() {
         let list = list(1 << 20, &[&["a", "b"], &["c"], &["d", "e"]]);
         list.forget(9);
         check(&list, 10, Ok(("10:a\n11:b\n12:c\n13:d\n14:e\n", 15)));
         list.forget(12);
-        check(&list, 12, Err("fallen"));
+        check(&list, 12, Err("evicted"));
         check(&list, 13, Ok(("13:d\n14:e\n", 15)));
         list.forget(13);
         check(&list, 14, Err("nothing"));
-        assert_eq!(list.watch().borrow().next, 15, "which the store has up to here");
+        assert_eq!(list.watch().borrow().next, 15, "the store has all events up to here");
     }
 
     #[test]
-    fn what_nobody_followed_is_looked_for_in_the_store() {
+    fn events_without_a_reader_are_read_from_the_store() {
         let list = list(1 << 20, &[&["a", "b"]]);
         assert!(!list.is_followed());
-        list.pass_over(15);
+        list.skip_to(15);
         let follower = list.watch();
         assert!(list.is_followed() && follower.borrow().next == 15);
         check(&list, 11, Err("nothing"));
         list.push_committed(&Numbered, 15, [Bytes::from_static(b"f")].iter());
-        check(&list, 14, Err("fallen"));
+        check(&list, 14, Err("evicted"));
         check(&list, 15, Ok(("15:f\n", 16)));
         drop(follower);
         assert!(!list.is_followed());

@@ -1,7 +1,6 @@
-//! The output of a command as bytes, read from the events that hold it: page by page, so that it may be of any size, and
-//! the same whether they are sealed or not.
+//! Reads the output of a command from the events of its run, page by page, for output of any size.
 //!
-//! It must not know who wants it. Entry point: [`LoggedOutput::part`].
+//! It must not know who reads. Start with [`LoggedOutput::part`].
 
 use std::collections::VecDeque;
 
@@ -20,7 +19,7 @@ use crate::{ArtifactRow, Error, limits};
 pub struct LoggedOutput {
     read: ReadHandle,
     artifact: ForeignId,
-    made_by: EventId,
+    created_by: EventId,
     run: RunId,
     call: ForeignId,
     from: u64,
@@ -28,12 +27,12 @@ pub struct LoggedOutput {
 }
 
 impl LoggedOutput {
-    /// `None` where an artifact is not one of these.
+    /// `None` for any other artifact.
     pub(super) fn of(read: &ReadHandle, row: &ArtifactRow) -> Option<LoggedOutput> {
         Some(LoggedOutput {
             read: read.clone(),
             artifact: row.id.clone(),
-            made_by: row.event_id,
+            created_by: row.event_id,
             run: row.run_id,
             call: row.tool_call_id.clone()?,
             from: row.log_from_sequence?,
@@ -45,12 +44,12 @@ impl LoggedOutput {
         self.size
     }
 
-    /// What names these bytes and no others: the event that made the artifact, which never changes.
+    /// A unique and permanent name of these bytes: the creating event.
     pub fn name(&self) -> String {
-        self.made_by.to_string()
+        self.created_by.to_string()
     }
 
-    /// Some of the bytes, in order.
+    /// A range of the bytes.
     pub fn part(&self, first: u64, count: u64) -> OutputPieces {
         OutputPieces {
             stream: journal::stream_of(self.run),
@@ -63,7 +62,7 @@ impl LoggedOutput {
         }
     }
 
-    /// All bytes at once, where they are not more than an artifact may have that is stored apart.
+    /// All bytes at once, up to the size limit of stored artifacts.
     pub(super) async fn whole(&self) -> Result<Bytes, Error> {
         let most = limits::ARTIFACT_BYTES_MAX;
         if self.size > most as u64 {
@@ -81,8 +80,8 @@ impl LoggedOutput {
         Ok(bytes.into())
     }
 
-    /// Refuses what the log does not hold from its beginning any more.
-    pub(super) async fn is_there(&self) -> Result<(), Error> {
+    /// Refuses an output whose beginning is no longer in the log.
+    pub(super) async fn check_stored(&self) -> Result<(), Error> {
         match self.read.ground().store().tail(&journal::stream_of(self.run)).await? {
             Some(tail) if tail.erased => Err(run_erased(self.run)),
             Some(tail) if tail.first_sequence > self.from => Err(self.pruned()),
@@ -98,22 +97,22 @@ impl LoggedOutput {
     }
 }
 
-/// Bytes of an output, as they are read.
+/// A range of an output while it is read.
 pub struct OutputPieces {
     output: LoggedOutput,
     stream: StreamKey,
-    /// The event to be read next.
+    /// The next event to read.
     next: u64,
-    /// Bytes of the output before that.
+    /// Bytes of the output before that event.
     passed: u64,
-    /// Which bytes are wanted; the last is not.
+    /// The range to return; `last` is exclusive.
     first: u64,
     last: u64,
     ready: VecDeque<Bytes>,
 }
 
 impl OutputPieces {
-    /// The next bytes; `None` when there are no more of those that are wanted.
+    /// The next bytes; `None` at the end of the range.
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
@@ -135,7 +134,7 @@ impl OutputPieces {
         };
         match page.first() {
             Some(record) if record.sequence == self.next => {}
-            // It was there when this began.
+            // It was pruned after this reader started.
             Some(_) => return Err(self.output.pruned()),
             None => return Err(self.output.read.missing_artifact(&self.output.artifact).await),
         }
@@ -147,7 +146,7 @@ impl OutputPieces {
                     let bytes = chunk.bytes().ok_or_else(|| self.differs("a chunk cannot be decoded"))?;
                     self.take(bytes.into());
                 }
-                Payload::ArtifactCreated(_) if event.event_id == self.output.made_by => {
+                Payload::ArtifactCreated(_) if event.event_id == self.output.created_by => {
                     return Err(self.differs(&format!("its events have {} bytes", self.passed)));
                 }
                 _ => {}
@@ -164,12 +163,12 @@ impl OutputPieces {
         self.passed = end;
         let (first, last) = (self.first.max(begin), self.last.min(end));
         if first < last {
-            let place = |at: u64| usize::try_from(at - begin).unwrap_or(usize::MAX).min(bytes.len());
-            self.ready.push_back(bytes.slice(place(first)..place(last)));
+            let offset = |at: u64| usize::try_from(at - begin).unwrap_or(usize::MAX).min(bytes.len());
+            self.ready.push_back(bytes.slice(offset(first)..offset(last)));
         }
     }
 
-    /// What was reported of the output is not what was reported as output.
+    /// The reported size differs from the logged output.
     fn differs(&self, why: &str) -> Error {
         let (id, size) = (&self.output.artifact, self.output.size);
         let message = format!("artifact {id} should have {size} bytes in the log, but {why}");

@@ -1,4 +1,4 @@
-//! What was said in a session: a view of its runs, one after the other, read from the log.
+//! The messages of a session: a view of its runs, in order, read from the log.
 
 use recount_event::{Code, RunId, SessionId};
 use recount_log::{ReadBound, RowRange};
@@ -9,27 +9,27 @@ use crate::ground::{journal, rows};
 use crate::read::handle::ReadHandle;
 use crate::{Error, limits};
 
-/// Something that was said or done, and where.
+/// A message and its position in the log.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct SessionMessage {
     pub run: RunId,
     pub sequence: u64,
     pub occurred_ms: u64,
     pub message: Message,
 }
 
-/// A part of a conversation. `next` continues it, also when nothing was said in what was looked at.
+/// A page of a conversation. `next` continues it, also if the scanned events have no messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Messages {
-    pub told: Vec<Told>,
-    /// The run and the event up to which was looked.
+    pub messages: Vec<SessionMessage>,
+    /// The run and the last event that was scanned.
     pub next: Option<(RunId, u64)>,
     pub has_more: bool,
 }
 
 impl ReadHandle {
-    /// What was said and done in the runs of a session, oldest first. Looks at a bounded number of events, so that a
-    /// page may be short, or empty, although there are more.
+    /// The messages of the runs of a session, oldest first. Scans a limited number of events, so a page may be short
+    /// or empty although there are more.
     #[boxed]
     pub async fn messages(
         &self,
@@ -37,7 +37,7 @@ impl ReadHandle {
         after: Option<(RunId, u64)>,
         limit: usize,
     ) -> Result<Messages, Error> {
-        let mut page = Messages { told: Vec::new(), next: after, has_more: true };
+        let mut page = Messages { messages: Vec::new(), next: after, has_more: true };
         let mut looked_at = 0;
         let prefix = rows::session_runs_prefix(session);
         if let Some((run, sequence)) = after {
@@ -47,7 +47,7 @@ impl ReadHandle {
             }
             self.messages_of(run, sequence + 1, limit, &mut looked_at, &mut page).await?;
         }
-        while page.told.len() < limit && looked_at < limits::MESSAGES_SCAN_MAX {
+        while page.messages.len() < limit && looked_at < limits::MESSAGES_SCAN_MAX {
             let range = RowRange {
                 space: rows::SESSION_RUNS.into(),
                 prefix: prefix.as_str().into(),
@@ -67,7 +67,7 @@ impl ReadHandle {
         Ok(page)
     }
 
-    /// Those of one run. Of one that was erased meanwhile nothing is left.
+    /// The messages of one run. None if it was erased meanwhile.
     async fn messages_of(
         &self,
         run: RunId,
@@ -84,7 +84,7 @@ impl ReadHandle {
                 return Ok(());
             }
             for record in records {
-                if page.told.len() == limit {
+                if page.messages.len() == limit {
                     return Ok(());
                 }
                 let event = journal::decode(&record.bytes, &stream, record.sequence)?;
@@ -93,7 +93,7 @@ impl ReadHandle {
                 page.next = Some((run, event.sequence));
                 if let Some(message) = message(&event) {
                     let (sequence, occurred_ms) = (event.sequence, event.occurred_ms);
-                    page.told.push(Told { run, sequence, occurred_ms, message });
+                    page.messages.push(SessionMessage { run, sequence, occurred_ms, message });
                 }
             }
         }

@@ -1,6 +1,6 @@
-//! Patches that are to be applied, rejected or reverted: which may be, and what their bytes are.
+//! Patches to apply, reject or revert: checks their status and reads their bytes.
 //!
-//! Look at [`ReadHandle::patch`]. It must never know what is in a diff.
+//! Start with [`ReadHandle::patch`]. It must not parse diffs.
 
 use bytes::Bytes;
 use recount_event::{Code, ForeignId, RunId};
@@ -11,7 +11,7 @@ use crate::catalogue::run_row::OWN;
 use crate::read::handle::ReadHandle;
 use crate::{ArtifactRow, Error, FoundArtifact};
 
-/// What is to become of a patch.
+/// An action on a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchAction {
     Apply,
@@ -19,9 +19,9 @@ pub enum PatchAction {
     Revert,
 }
 
-/// Patches of one run, in the order in which they were made.
+/// Patches of one run, in creation order, and the action on them.
 #[derive(Debug, Clone)]
-pub struct PatchOrder {
+pub struct PatchSet {
     pub action: PatchAction,
     pub patches: Vec<PatchBytes>,
 }
@@ -34,7 +34,7 @@ pub struct PatchBytes {
 }
 
 impl PatchAction {
-    /// The word that `run.queued` has for it.
+    /// The name in `run.queued`.
     pub fn as_str(self) -> &'static str {
         match self {
             PatchAction::Apply => "apply",
@@ -49,7 +49,7 @@ impl PatchAction {
             .find(|action| action.as_str() == word)
     }
 
-    /// Refuses a patch whose status does not allow it.
+    /// Refuses a patch whose status does not allow the action.
     pub fn admits(self, row: &ArtifactRow) -> Result<(), Error> {
         let fits = match self {
             PatchAction::Apply | PatchAction::Reject => row.status == "proposed",
@@ -73,11 +73,11 @@ impl PatchAction {
 }
 
 impl ReadHandle {
-    /// A patch of a run of ours, as it stands; of this run where one is named.
+    /// A patch with its current status; if `run` is given, of that run.
     #[boxed]
     pub async fn patch(&self, id: &ForeignId, run: Option<RunId>) -> Result<ArtifactRow, Error> {
         let mut other = None;
-        for found in self.artifacts_called(id).await? {
+        for found in self.find_artifacts(id).await? {
             match found {
                 FoundArtifact::OfRun(row) if run.is_none_or(|run| row.run_id == run) => {
                     if row.kind == PATCH {
@@ -98,7 +98,7 @@ impl ReadHandle {
         }
     }
 
-    /// The diff of a patch, if it is what was made: whole, and without a masked secret.
+    /// The diff of a patch, if it is complete and has no masked secret.
     #[boxed]
     pub async fn patch_bytes(&self, row: ArtifactRow) -> Result<PatchBytes, Error> {
         let unusable = |why: &str| {

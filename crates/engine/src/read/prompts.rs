@@ -1,6 +1,6 @@
-//! What is asked of people, to be listed and looked up: permissions, questions, handoffs.
+//! Looks up and lists prompts: approvals, clarifications, handoffs.
 //!
-//! Reads the catalogue alone; who answers submits a command to the run that asked.
+//! Reads only the catalogue. To answer a prompt, a client submits a command to its run.
 
 use recount_event::{ForeignId, Json, Payload};
 use recount_log::{ReadBound, RowRange};
@@ -12,57 +12,57 @@ use crate::catalogue::table::read_row;
 use crate::ground::error::damaged_row;
 use crate::ground::{journal, rows};
 use crate::read::handle::ReadHandle;
-use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, ListQuery, Listed, limits};
+use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, ListPage, ListQuery, limits};
 
 impl ReadHandle {
-    /// A request for permission.
+    /// An approval.
     #[boxed]
     pub async fn approval(&self, approval: &ForeignId) -> Result<Option<ApprovalRow>, Error> {
         self.catalogue().row(rows::APPROVALS, &rows::tenant_key(approval)).await
     }
 
-    /// A question.
+    /// A clarification.
     #[boxed]
     pub async fn clarification(&self, id: &ForeignId) -> Result<Option<ClarificationRow>, Error> {
-        self.prompt_called(id).await
+        self.find_prompt(id).await
     }
 
     /// A handoff.
     #[boxed]
     pub async fn handoff(&self, id: &ForeignId) -> Result<Option<HandoffRow>, Error> {
-        self.prompt_called(id).await
+        self.find_prompt(id).await
     }
 
-    /// Approvals, the newest request first; with status `pending` only the open ones are looked at.
+    /// Approvals, newest first. With the status `pending` only pending rows are read.
     #[boxed]
-    pub async fn list_approvals(&self, query: &ListQuery) -> Result<Listed<ApprovalRow>, Error> {
+    pub async fn list_approvals(&self, query: &ListQuery) -> Result<ListPage<ApprovalRow>, Error> {
         self.list_prompts(query).await
     }
 
-    /// Questions, in the same order.
+    /// Clarifications, newest first.
     #[boxed]
-    pub async fn list_clarifications(&self, query: &ListQuery) -> Result<Listed<ClarificationRow>, Error> {
+    pub async fn list_clarifications(&self, query: &ListQuery) -> Result<ListPage<ClarificationRow>, Error> {
         self.list_prompts(query).await
     }
 
-    /// Handoffs, in the same order.
+    /// Handoffs, newest first.
     #[boxed]
-    pub async fn list_handoffs(&self, query: &ListQuery) -> Result<Listed<HandoffRow>, Error> {
+    pub async fn list_handoffs(&self, query: &ListQuery) -> Result<ListPage<HandoffRow>, Error> {
         self.list_prompts(query).await
     }
 
-    /// What was packed for who takes over, as the event tells it that asked.
+    /// The packaged context of a handoff, from its requesting event.
     #[boxed]
-    pub async fn packed_for(&self, handoff: &HandoffRow) -> Result<Option<Json>, Error> {
+    pub async fn handoff_context(&self, handoff: &HandoffRow) -> Result<Option<Json>, Error> {
         let stream = journal::stream_of(handoff.run_id);
         let bound = ReadBound { count: 1, bytes: 1 };
         let found = self.ground().store().read(&stream, handoff.sequence, bound).await?;
-        // It may have been pruned since the row was read: then what follows comes, or nothing.
+        // If it was pruned meanwhile, the store returns the next event or none.
         let Some(record) = found.first().filter(|record| record.sequence == handoff.sequence) else {
             return Ok(None);
         };
         match journal::decode(&record.bytes, &stream, record.sequence)?.payload() {
-            Payload::HandoffRequested(asked) => Ok(asked.packaged_context.clone()),
+            Payload::HandoffRequested(request) => Ok(request.packaged_context.clone()),
             _ => {
                 let key = rows::prompt_key(PromptKind::Handoff, &handoff.id, handoff.event_id);
                 let why =
@@ -72,9 +72,8 @@ impl ReadHandle {
         }
     }
 
-    /// Where two runs asked under one id, which stores of before let them: the first that nobody has answered,
-    /// or else the last.
-    async fn prompt_called<T: PromptRow>(&self, id: &ForeignId) -> Result<Option<T>, Error> {
+    /// In older stores two runs may use one id: returns the first pending prompt, otherwise the last one.
+    async fn find_prompt<T: PromptRow>(&self, id: &ForeignId) -> Result<Option<T>, Error> {
         let space = rows::prompts(T::KIND).each;
         let range = RowRange {
             space: space.into(),
@@ -94,12 +93,12 @@ impl ReadHandle {
         Ok(last)
     }
 
-    async fn list_prompts<T: PromptRow>(&self, query: &ListQuery) -> Result<Listed<T>, Error> {
+    async fn list_prompts<T: PromptRow>(&self, query: &ListQuery) -> Result<ListPage<T>, Error> {
         let spaces = rows::prompts(T::KIND);
         let pending = query.status.as_deref() == Some("pending");
         let space = if pending { spaces.pending } else { spaces.listed };
         let (items, damaged) = (Vec::new(), Vec::new());
-        let mut listed = Listed { items, next: query.after.clone(), has_more: true, damaged };
+        let mut listed = ListPage { items, next: query.after.clone(), has_more: true, damaged };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             let limit = query.limit - listed.items.len();
@@ -111,13 +110,13 @@ impl ReadHandle {
             looked_at += ids.items.len();
             (listed.next, listed.has_more) = (ids.next, ids.has_more);
             listed.name_damaged(ids.damaged);
-            for (id, asked) in ids.items.iter().zip(&ids.keys) {
-                // One that was settled since the list was read has another status by now.
-                let Ok(asked) = asked.parse() else {
-                    listed.name_damaged(vec![format!("{space}/{}", rows::tenant_key(asked))]);
+            for (id, event_id) in ids.items.iter().zip(&ids.keys) {
+                // A prompt that was settled after the list was read has another status now.
+                let Ok(event_id) = event_id.parse() else {
+                    listed.name_damaged(vec![format!("{space}/{}", rows::tenant_key(event_id))]);
                     continue;
                 };
-                let key = rows::prompt_key(T::KIND, id, asked);
+                let key = rows::prompt_key(T::KIND, id, event_id);
                 let row = self.catalogue().listed_row::<T>(spaces.each, &key, &mut listed.damaged).await?;
                 let wanted = |row: &T| query.status.as_ref().is_none_or(|status| *status == row.status());
                 listed.items.extend(row.filter(wanted));

@@ -1,4 +1,4 @@
-//! From the store's commits to the live lists: the only way an event becomes visible to readers.
+//! Publishes the store's commits to the live lists. Events become visible to readers only here.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +12,7 @@ use crate::limits;
 use crate::read::live::{Framing, List};
 use crate::read::readers::Readers;
 
-/// Holds the feed's list, and a list for each run that a client follows, or may come to follow.
+/// The list of the feed, and a list for each followed run.
 pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,
@@ -27,22 +27,22 @@ pub(crate) struct Publisher {
 #[derive(Default)]
 struct RunLists {
     by_stream: HashMap<StreamKey, Weak<List>>,
-    /// At how many of them it is looked which nobody follows.
-    looked_through_at: usize,
-    ended: Ended,
+    /// The number of lists at which unused ones are removed.
+    purge_at: usize,
+    ended: EndedLists,
 }
 
-/// The lists of runs that ended last: a short run may be over before who asked for it comes to follow it.
+/// The lists of recently ended runs: a short run may end before its client follows it.
 #[derive(Default)]
-struct Ended {
+struct EndedLists {
     lists: VecDeque<(Arc<List>, usize)>,
     bytes: usize,
 }
 
-impl Ended {
-    fn keep(&mut self, list: Arc<List>) {
+impl EndedLists {
+    fn push(&mut self, list: Arc<List>) {
         let bytes = list.bytes() + limits::LIST_BYTES;
-        // A long one, of which most was told long ago, would take the place of many.
+        // A large list would evict many others, and most of it was delivered before.
         if bytes > limits::ENDED_LISTS_BYTES_MAX / 16 {
             return;
         }
@@ -68,17 +68,17 @@ impl Publisher {
         })
     }
 
-    /// Who follows a run or the feed.
+    /// The readers of runs and of the feed.
     pub(crate) fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
 
-    /// Permits to read a page of history for a subscription.
+    /// Permits to read a page of history.
     pub(crate) fn reads(&self) -> &Semaphore {
         &self.reads
     }
 
-    /// Permits to read one page more, before it is asked for.
+    /// Permits to read a page ahead.
     pub(crate) fn reads_ahead(&self) -> &Arc<Semaphore> {
         &self.reads_ahead
     }
@@ -91,25 +91,25 @@ impl Publisher {
         self.feed.clone()
     }
 
-    /// The list of one run, made when nobody follows it yet. From now on it hears of every commit.
+    /// The list of one run; created if missing. It receives every later commit.
     pub(crate) fn run(&self, stream: &StreamKey) -> Arc<List> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = runs.by_stream.get(stream).and_then(Weak::upgrade) {
             return list;
         }
         let list = List::new(limits::RUN_LIST_BYTES_MAX);
-        // Lists nobody follows any more leave their key and their place in memory behind; they go when they are as many
-        // as those that are followed, so that looking through all of them costs little for each.
-        if runs.by_stream.len() >= runs.looked_through_at {
+        // Unused lists leave an entry in the map. They are removed when they are as many as the used ones, so that
+        // the cost for each list is small.
+        if runs.by_stream.len() >= runs.purge_at {
             runs.by_stream.retain(|_, list| list.strong_count() > 0);
-            runs.looked_through_at = limits::LISTS_KEPT_MIN.max(runs.by_stream.len() * 2);
+            runs.purge_at = limits::LISTS_KEPT_MIN.max(runs.by_stream.len() * 2);
         }
         runs.by_stream.insert(stream.clone(), Arc::downgrade(&list));
         list
     }
 
-    /// What the log was found to hold, in case the commit of it was never told: when a store cannot say
-    /// whether a commit happened, it says that it failed, and it may have happened all the same.
+    /// Records what the log has, in case a commit was not observed: a store that does not know the outcome of a
+    /// commit reports a failure.
     pub(crate) fn mark_stored(&self, stream: &StreamKey, tail: End) {
         self.feed.mark_stored(tail.last_position + 1);
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,8 +118,8 @@ impl Publisher {
         }
     }
 
-    /// Records of the run were taken away, the last of them at this position: readers find in the store what is
-    /// left.
+    /// Records of the run were removed, the last of them at this position. Readers find the remaining ones in the
+    /// store.
     pub(crate) fn forget(&self, stream: &StreamKey, position: u64) {
         self.feed.forget(position);
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,12 +128,12 @@ impl Publisher {
         }
     }
 
-    /// The run has ended: its readers may close once they have everything before `end`.
+    /// The run has ended: its readers may close when they have everything before `end`.
     pub(crate) fn mark_ended(&self, stream: &StreamKey, end: u64) {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = runs.by_stream.get(stream).and_then(Weak::upgrade) {
             list.mark_ended(end);
-            runs.ended.keep(list);
+            runs.ended.push(list);
         }
     }
 }
@@ -142,14 +142,14 @@ impl Observer for Publisher {
     fn committed(&self, records: &[FeedRecord]) {
         let Some(first) = records.first() else { return };
         self.counters.committed(records.len());
-        // What nobody asks for would be done on the thread that everything waits for.
+        // Without a reader this work would delay the store's commit thread for nothing.
         let position = first.record.position;
         if self.feed.is_followed() {
             self.feed.push_committed(&*self.framing, position, records.iter().map(|r| &r.record.bytes));
         } else {
-            self.feed.pass_over(position + records.len() as u64);
+            self.feed.skip_to(position + records.len() as u64);
         }
-        // A commit holds the records of a stream side by side.
+        // A commit has the records of a stream next to each other.
         for of_one_run in records.chunk_by(|a, b| a.stream == b.stream) {
             let Some(first) = of_one_run.first() else { continue };
             let list = {
@@ -158,9 +158,9 @@ impl Observer for Publisher {
             };
             if let Some(list) = list {
                 if list.has_ended() {
-                    // What is written behind an ending is little, and found in the store. So a list that is kept does not
+                    // Few events follow an ending, and readers find them in the store. So the kept list does not
                     // grow.
-                    list.pass_over(first.record.sequence + of_one_run.len() as u64);
+                    list.skip_to(first.record.sequence + of_one_run.len() as u64);
                     continue;
                 }
                 let envelopes: Vec<&Bytes> = of_one_run.iter().map(|r| &r.record.bytes).collect();
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// A run of one event that has ended, and whose list nobody else holds.
+    /// A run of one event that has ended and whose list has no other owner.
     fn ended(publisher: &Publisher, stream: &str, bytes: usize) {
         let stream: StreamKey = stream.into();
         let list = publisher.run(&stream);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_ended_last_are_at_hand_for_who_comes_late() {
+    fn lists_of_recently_ended_runs_stay_for_late_readers() {
         let publisher = Publisher::new(Arc::new(Bare), Arc::default());
         let some = limits::ENDED_LISTS_BYTES_MAX / 20;
         for at in 0..22 {
@@ -208,12 +208,12 @@ mod tests {
         }
         assert!(!is_here(&publisher, "0") && is_here(&publisher, "21"));
         assert!(publisher.runs.lock().unwrap().ended.bytes <= limits::ENDED_LISTS_BYTES_MAX);
-        // What comes behind the ending is in the store.
+        // Events after the ending are in the store.
         let record = Record { sequence: 1, position: 2, bytes: "late".into() };
         publisher.committed(&[FeedRecord { stream: "21".into(), record }]);
         let list = publisher.run(&"21".into());
         assert!(!list.holds(0) && list.bytes() == 0 && list.known_next() == 2);
-        // What is taken away from the store goes from here too.
+        // Events that are removed from the store are removed here too.
         publisher.forget(&"20".into(), 1);
         assert!(!is_here(&publisher, "20") && is_here(&publisher, "19"));
         ended(&publisher, "long", limits::ENDED_LISTS_BYTES_MAX / 16);

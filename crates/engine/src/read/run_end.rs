@@ -1,4 +1,4 @@
-//! Waits for the ending of a run. It must not know what the ending says. Entry point: [`ReadHandle::run_end`].
+//! Waits for the ending of a run. It must not know the kind of ending. Start with [`ReadHandle::run_end`].
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use crate::ground::journal;
 use crate::read::handle::ReadHandle;
 use crate::read::live::List;
 
-/// A listener to the ending of one run.
+/// Waits for the ending of one run.
 pub struct RunEnd(Arc<List>);
 
 impl RunEnd {
     /// Returns when the run has ended.
     #[boxed]
     pub async fn reached(&self) {
-        if self.0.watch().wait_for(|level| level.end.is_some()).await.is_err() {
-            // The list is held here, so it cannot go away.
+        if self.0.watch().wait_for(|state| state.end.is_some()).await.is_err() {
+            // The list lives as long as this value, so the channel stays open.
         }
     }
 }
 
 impl ReadHandle {
-    /// A listener to the ending of a run, also of one that has ended.
+    /// Subscribes to the ending of a run, also of one that has ended.
     #[boxed]
     pub async fn run_end(&self, run: RunId) -> Result<RunEnd, Error> {
-        // First the list, then whether the run has ended: an ending after that is published to the list.
+        // First the list, then the row: a later ending is published to the list.
         let list = self.publisher.run(&journal::stream_of(run));
         let Some(row) = self.catalogue().run(run).await? else { return Err(run_not_found(run)) };
         if row.has_ended() {

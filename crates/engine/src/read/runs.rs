@@ -1,4 +1,4 @@
-//! The events of one run, read in pages or followed, and where the run ends. It must not know what an event says.
+//! The events of one run, read in pages or followed, and the end of the run. It must not know the content of events.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use crate::read::join::Join;
 use crate::read::live::List;
 use crate::{Error, Events, Subscription, limits};
 
-/// What a run's bytes add up to.
+/// The digest of a run's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
     pub events: u64,
     pub head: String,
-    /// The first event that is left, and the chain before it.
+    /// The first stored event, and the chain value before it.
     pub first_sequence: u64,
     pub start: String,
 }
 
 impl ReadHandle {
-    /// Stored bytes of a run's events after a sequence, and whether there are more. Where the first of them is
-    /// not the one after it, those between were pruned.
+    /// Stored bytes of a run's events after a sequence, and whether there are more. A jump at the beginning means
+    /// that the events between were pruned.
     #[boxed]
     pub async fn read_run(
         &self,
@@ -40,7 +40,7 @@ impl ReadHandle {
         let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
         let found = self.ground().store().read(&stream, from, bound).await?;
         if found.is_empty() && from < tail.next_sequence {
-            // It was erased in the meantime, or something is very wrong.
+            // It was erased in the meantime, or an invariant is broken.
             self.end_of(run).await?;
             return Err(Error::bug(format!("{run} has no event {from} although it ends later")));
         }
@@ -49,32 +49,32 @@ impl ReadHandle {
         Ok((records, next < tail.next_sequence))
     }
 
-    /// Follows a run from after a sequence, or from its start.
+    /// Follows a run after a sequence, or from its start.
     #[boxed]
     pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
         Ok(Subscription::new(self.join(run, after).await?))
     }
 
-    /// The same as events, for those who make something of them. What was pruned of a run is passed over.
+    /// The same as decoded events. Pruned events are skipped.
     #[boxed]
     pub async fn follow_events(&self, run: RunId, after: Option<u64>) -> Result<Events, Error> {
         let stream = journal::stream_of(run);
         let list = self.publisher.run(&stream);
         let next = after.map_or(0, |after| after.saturating_add(1));
         let join = match list.holds(next) {
-            // What is there was committed since there is a list, and so the list is told of everything behind it, an
-            // ending included. Such a reader is not told when it is level, so nobody has to look how far the store is.
+            // The list has this event, so it receives every later commit including the ending. These readers get no
+            // notice that they are caught up, so the end of the store is not needed.
             true => self.joined(list.clone(), Some(stream.clone()), next, list.known_next()),
             false => self.join(run, after).await?,
         };
         Ok(Events::new(stream, join))
     }
 
-    /// Where a reader comes in.
+    /// Registers a reader.
     async fn join(&self, run: RunId, after: Option<u64>) -> Result<Join, Error> {
         let stream = journal::stream_of(run);
-        // First the list, then whether the run has ended, then where its stream ends: see [`Join`]. An
-        // ending that is known of then lies before that place, told to the list already or not.
+        // First the list, then whether the run has ended, then the end of the stream: see [`Join`]. So a known ending
+        // is before that end, published to the list or not.
         let list = self.publisher.run(&stream);
         let has_ended = self.catalogue().run(run).await?.is_some_and(|row| row.has_ended());
         let tail = self.end_of(run).await?;
@@ -95,7 +95,7 @@ impl ReadHandle {
         Join::new(self.ground().store.clone(), self.publisher.clone(), list, stream, next, watermark)
     }
 
-    /// Where a run ends, if it exists: the sequence its next event will get.
+    /// The sequence of a run's next event, if the run exists.
     #[boxed]
     pub async fn tail(&self, run: RunId) -> Result<Option<u64>, Error> {
         let tail = self.ground().store().end(&journal::stream_of(run)).await?;
@@ -113,7 +113,7 @@ impl ReadHandle {
         })
     }
 
-    /// Where a run that is there begins and ends.
+    /// The first and the next sequence of an existing run.
     async fn end_of(&self, run: RunId) -> Result<End, Error> {
         match self.ground().store().end(&journal::stream_of(run)).await? {
             None => Err(run_not_found(run)),
@@ -122,7 +122,7 @@ impl ReadHandle {
         }
     }
 
-    /// The same, with what its events add up to.
+    /// The same with the chain values.
     async fn tail_of(&self, run: RunId) -> Result<Tail, Error> {
         match self.ground().store().tail(&journal::stream_of(run)).await? {
             None => Err(run_not_found(run)),
@@ -132,7 +132,7 @@ impl ReadHandle {
     }
 }
 
-/// The place after an exclusive cursor, when it lies within what exists.
+/// The position after an exclusive cursor. Refuses a cursor beyond the end.
 pub(crate) fn next_after(after: Option<u64>, tail: u64, what: &str) -> Result<u64, Error> {
     let next = after.map_or(0, |after| after.saturating_add(1));
     if next > tail {

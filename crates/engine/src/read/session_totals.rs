@@ -1,7 +1,7 @@
-//! How a session stands: what its latest run does, and what all of them have used.
+//! Session totals: the status of the latest run, and the usage of all runs.
 //!
-//! The row of a run that goes on from another counts what was used before it, too; here each run counts for what it
-//! has used itself. Look at [`ReadHandle::session_standing`].
+//! The row of a resumed run includes the usage of earlier runs; here each run counts only its own. Start with
+//! [`ReadHandle::session_totals`].
 
 use recount_event::SessionId;
 
@@ -9,19 +9,19 @@ use crate::boxed;
 use crate::read::handle::ReadHandle;
 use crate::{Error, ListQuery, RunRow, limits};
 
-/// See the file's head.
+/// The status and usage of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SessionStanding {
-    /// The run that was made last.
+pub struct SessionTotals {
+    /// The newest run.
     pub latest: Option<RunRow>,
-    /// How many runs were added up.
+    /// The number of runs in the totals.
     pub runs: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_micros_usd: u64,
 }
 
-impl SessionStanding {
+impl SessionTotals {
     /// `idle`, `running` or `waiting`.
     pub fn status(&self) -> &'static str {
         match self.latest.as_ref().filter(|run| !run.has_ended()) {
@@ -33,23 +33,23 @@ impl SessionStanding {
 }
 
 impl ReadHandle {
-    /// Adds up the runs of a session, the latest first, up to a bound.
+    /// The totals of a session's runs, the latest first, up to a limit.
     #[boxed]
-    pub async fn session_standing(&self, session: SessionId) -> Result<SessionStanding, Error> {
-        let query = ListQuery { limit: limits::STANDING_RUNS_MAX, ..ListQuery::default() };
+    pub async fn session_totals(&self, session: SessionId) -> Result<SessionTotals, Error> {
+        let query = ListQuery { limit: limits::SESSION_TOTALS_RUNS_MAX, ..ListQuery::default() };
         let runs = self.catalogue().list_session_runs(session, &query).await?.items;
-        let mut standing = SessionStanding { runs: runs.len() as u64, ..SessionStanding::default() };
+        let mut totals = SessionTotals { runs: runs.len() as u64, ..SessionTotals::default() };
         for run in &runs {
             let [input, output, cost] = self.used_before(run).await?;
-            standing.input_tokens += run.input_tokens.saturating_sub(input);
-            standing.output_tokens += run.output_tokens.saturating_sub(output);
-            standing.cost_micros_usd += run.cost_micros_usd.saturating_sub(cost);
+            totals.input_tokens += run.input_tokens.saturating_sub(input);
+            totals.output_tokens += run.output_tokens.saturating_sub(output);
+            totals.cost_micros_usd += run.cost_micros_usd.saturating_sub(cost);
         }
-        standing.latest = runs.into_iter().next();
-        Ok(standing)
+        totals.latest = runs.into_iter().next();
+        Ok(totals)
     }
 
-    /// What was used before a run and counts in its row: tokens in and out, and money.
+    /// The usage of earlier runs in the row of a run: input tokens, output tokens, cost.
     async fn used_before(&self, run: &RunRow) -> Result<[u64; 3], Error> {
         if run.prior_run_id.is_none() {
             return Ok([0; 3]);

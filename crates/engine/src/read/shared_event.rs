@@ -1,6 +1,6 @@
-//! An event of a run that all readers of a live list share, with what faces make of it. See [`SharedEvent`].
+//! An event that all readers of a live list share, with values that faces derive from it. See [`SharedEvent`].
 //!
-//! It must not know what a face makes.
+//! It must not know the derived values.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -9,23 +9,23 @@ use recount_event::Event;
 
 use crate::limits;
 
-/// Decoded once. A face keeps beside it, by its type, what it makes of the event.
+/// A decoded event. Each face can store one derived value with it, by type.
 pub struct SharedEvent {
     event: Event,
-    made: [OnceLock<Arc<dyn Any + Send + Sync>>; limits::FACE_SLOTS],
+    derived: [OnceLock<Arc<dyn Any + Send + Sync>>; limits::FACE_SLOTS],
 }
 
 impl SharedEvent {
     pub(crate) fn new(event: Event) -> Self {
-        SharedEvent { event, made: Default::default() }
+        SharedEvent { event, derived: Default::default() }
     }
 
-    /// What a face makes of the event: made for the first reader that asks, and the same for all others.
-    pub fn made<T: Send + Sync + 'static>(&self, make: impl Fn(&Event) -> T) -> Arc<T> {
-        for slot in &self.made {
-            let made = slot.get_or_init(|| Arc::new(make(&self.event)));
-            if let Ok(made) = made.clone().downcast() {
-                return made;
+    /// The derived value of type `T`: computed for the first reader and shared with all others.
+    pub fn derived<T: Send + Sync + 'static>(&self, make: impl Fn(&Event) -> T) -> Arc<T> {
+        for slot in &self.derived {
+            let value = slot.get_or_init(|| Arc::new(make(&self.event)));
+            if let Ok(value) = value.clone().downcast() {
+                return value;
             }
         }
         Arc::new(make(&self.event))

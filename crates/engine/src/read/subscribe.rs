@@ -1,7 +1,7 @@
-//! A run or the feed as frames, history joined with live: for faces that send each event as it was stored.
+//! A run or the feed as frames, history joined with live events: for faces that send events as they are stored.
 //!
-//! Frames are made once for all readers of a live list, and by the store where they are read from history. It must not
-//! know what a frame says. See [`Subscription::next`].
+//! Frames are encoded once for all readers of a live list, and by the store for history. It must not know the content
+//! of frames. Start with [`Subscription::next`].
 
 use bytes::{Bytes, BytesMut};
 use recount_log::{Answer, Damage, FeedRecord, ReadBound, RecordPage, StreamKey};
@@ -11,39 +11,40 @@ use crate::boxed;
 use crate::ground::error::run_erased;
 use crate::read::event_filter::FeedFilter;
 use crate::read::join::{Join, NextEvents};
-use crate::read::live::Found;
+use crate::read::live::CursorLookup;
 use crate::{Error, Failure, limits};
 
-/// What a reader is given next.
+/// The next item of a subscription.
 #[derive(Debug)]
 pub enum Delivery {
     /// Framed events, in order, and the cursor of the last one.
     Frames { bytes: Bytes, last: u64 },
-    /// Nothing of what came up to here was wanted: where to go on from later. Said of sifted feeds only, now and then.
+    /// No event up to here matched the filter: the cursor to continue from. Sent only for filtered feeds, at
+    /// intervals.
     Passed { last: u64 },
-    /// The events from `first` to `last` were pruned; what is left follows. Said of runs only.
+    /// The events from `first` to `last` were pruned; the stored ones follow. Sent only for runs.
     Gap { first: u64, last: u64 },
-    /// Events whose stored bytes are damaged, so that they are not given; what is whole after them follows.
+    /// Damaged events that cannot be delivered; the undamaged ones after them follow.
     Damaged(Box<Damage>),
-    /// Everything that was there when the reader came has been given. Said once.
+    /// Everything that existed when the subscription started was delivered. Sent once.
     CaughtUp,
     /// Nothing will follow.
     Closed,
 }
 
-/// A cursor that moves through one run, or through the feed.
+/// A cursor in one run or in the feed.
 pub struct Subscription {
     join: Join,
     caught_up: bool,
-    ahead: Option<Ahead>,
-    /// Of the feed, when not all of it is wanted.
-    sifter: Option<FeedFilter>,
-    /// Events that were passed over since something was said.
+    ahead: Option<ReadAhead>,
+    /// The filter of the feed, if there is one.
+    filter: Option<FeedFilter>,
+    /// Hidden events since the last delivery.
     hidden: u64,
 }
 
-/// A page of history that is read while the one before it is written.
-struct Ahead {
+/// A page of history that is read while the previous one is written.
+struct ReadAhead {
     from: u64,
     page: Answer<Option<RecordPage>>,
     _permit: OwnedSemaphorePermit,
@@ -51,35 +52,35 @@ struct Ahead {
 
 impl Subscription {
     pub(crate) fn new(join: Join) -> Self {
-        join.list.want_frames();
-        Subscription { join, caught_up: false, ahead: None, sifter: None, hidden: 0 }
+        join.list.enable_frames();
+        Subscription { join, caught_up: false, ahead: None, filter: None, hidden: 0 }
     }
 
-    /// The same, of what passes.
-    pub(crate) fn sifted(self, sifter: FeedFilter) -> Self {
-        Subscription { sifter: Some(sifter), ..self }
+    /// Adds a filter.
+    pub(crate) fn filtered(self, filter: FeedFilter) -> Self {
+        Subscription { filter: Some(filter), ..self }
     }
 
-    /// The cursor of the last event given or passed over, if any was.
+    /// The cursor of the last event that was delivered or skipped, if any.
     pub fn last(&self) -> Option<u64> {
         self.join.last()
     }
 
-    /// Whether not everything is given that comes.
+    /// Whether a filter hides events.
     pub fn hides(&self) -> bool {
-        self.sifter.is_some()
+        self.filter.is_some()
     }
 
-    /// Waits for what comes next. Dropping the future loses nothing.
+    /// Waits for the next delivery. Dropping the future loses no events.
     #[boxed]
     pub async fn next(&mut self) -> Result<Delivery, Error> {
         loop {
-            let is_sifted = self.sifter.is_some();
-            // Frames on the list are not to be looked into.
-            let live = |join: &Join| if is_sifted { None } else { live_frames(join) };
+            let is_filtered = self.filter.is_some();
+            // Frames on the list cannot be filtered.
+            let live = |join: &Join| if is_filtered { None } else { live_frames(join) };
             match self.join.look(live) {
                 NextEvents::Live((bytes, next)) => {
-                    self.join.given_live(next);
+                    self.join.count_live(next);
                     return Ok(Delivery::Frames { bytes, last: next - 1 });
                 }
                 NextEvents::Stored => {
@@ -87,17 +88,17 @@ impl Subscription {
                         return Ok(delivery);
                     }
                 }
-                NextEvents::Level if !self.caught_up => {
+                NextEvents::CaughtUp if !self.caught_up => {
                     self.caught_up = true;
                     return Ok(Delivery::CaughtUp);
                 }
-                NextEvents::Level if !self.join.has_more().await => return Ok(Delivery::Closed),
-                NextEvents::Level => {}
+                NextEvents::CaughtUp if !self.join.has_more().await => return Ok(Delivery::Closed),
+                NextEvents::CaughtUp => {}
             }
         }
     }
 
-    /// What the store has at the cursor. Damage is told and passed over.
+    /// Reads the store at the cursor. Damaged events are reported and skipped.
     async fn read_history(&mut self) -> Result<Option<Delivery>, Error> {
         let failed = match self.read_stored().await {
             Ok(delivery) => return Ok(delivery),
@@ -113,7 +114,7 @@ impl Subscription {
             {
                 tracing::error!(message, "damaged events are skipped");
                 self.ahead = None;
-                self.join.given_stored(range.end() + 1);
+                self.join.count_stored(range.end() + 1);
                 Ok(Some(Delivery::Damaged(damage)))
             }
             (failed, _) => Err(failed),
@@ -129,9 +130,9 @@ impl Subscription {
                 }
                 page
             }
-            None if let Some(sifter) = self.sifter.clone() => return self.read_sifted(&sifter).await,
+            None if let Some(filter) = self.filter.clone() => return self.read_filtered(&filter).await,
             None => {
-                // Taken before the read, so that nothing behind it is taken for gone.
+                // Read before the page, so that no later event is skipped.
                 let end = self.join.store.last_position().await?;
                 let page = self.read_feed().await?;
                 if page.is_none() && end >= self.join.next {
@@ -148,19 +149,19 @@ impl Subscription {
             )));
         };
         if self.join.stream.is_some() && page.first > self.join.next {
-            // The page is read again when it is asked for: this happens once.
+            // The page is read again for the next call; this happens once.
             self.ahead = None;
             let gap = Delivery::Gap { first: self.join.next, last: page.first - 1 };
             self.join.next = page.first;
             return Ok(Some(gap));
         }
-        self.join.given_stored(page.last + 1);
+        self.join.count_stored(page.last + 1);
         Ok(Some(Delivery::Frames { bytes: page.bytes, last: page.last }))
     }
 
-    /// A page of the feed, of which some may be wanted.
-    async fn read_sifted(&mut self, sifter: &FeedFilter) -> Result<Option<Delivery>, Error> {
-        // Taken before the read, so that nothing behind it is taken for gone.
+    /// A page of the feed, filtered.
+    async fn read_filtered(&mut self, filter: &FeedFilter) -> Result<Option<Delivery>, Error> {
+        // Read before the page, so that no later event is skipped.
         let end = self.join.store.last_position().await?;
         let found = self.feed_records().await?;
         let Some(last) = found.last().map(|found| found.record.position) else {
@@ -168,8 +169,8 @@ impl Subscription {
             return Ok(None);
         };
         self.hidden += found.len() as u64;
-        let wanted = sifter.sift(found).await?;
-        self.join.given_stored(last + 1);
+        let wanted = filter.select(found).await?;
+        self.join.count_stored(last + 1);
         if let Some(page) = self.framed(&wanted) {
             self.hidden = last - page.last;
             return Ok(Some(Delivery::Frames { bytes: page.bytes, last: page.last }));
@@ -186,7 +187,7 @@ impl Subscription {
             Some(ahead) => (&mut ahead.page).await,
             None => {
                 let _permit = self.join.publisher.reads().acquire().await;
-                self.ask(stream, self.join.next).await
+                self.read_page(stream, self.join.next).await
             }
         };
         self.ahead = None;
@@ -196,13 +197,13 @@ impl Subscription {
             && !self.join.list.reaches(next)
             && let Ok(permit) = self.join.publisher.reads_ahead().clone().try_acquire_owned()
         {
-            // The store begins at once, not when the answer is looked at.
-            self.ahead = Some(Ahead { from: next, page: self.ask(stream, next), _permit: permit });
+            // The store starts reading at once, not when the future is polled.
+            self.ahead = Some(ReadAhead { from: next, page: self.read_page(stream, next), _permit: permit });
         }
         Ok(Some(page))
     }
 
-    fn ask(&self, stream: &StreamKey, from: u64) -> Answer<Option<RecordPage>> {
+    fn read_page(&self, stream: &StreamKey, from: u64) -> Answer<Option<RecordPage>> {
         let bound = ReadBound { count: limits::PAGE_FRAMES, bytes: limits::PAGE_BYTES };
         let framing = self.join.publisher.framing().clone();
         let write = move |sequence, record: &[u8], page: &mut BytesMut| framing.frame(sequence, record, page);
@@ -220,7 +221,7 @@ impl Subscription {
         Ok(self.join.store.read_feed(self.join.next, bound).await?)
     }
 
-    /// Records of the feed as frames; `None` when there are none.
+    /// Records of the feed as frames; `None` if there are none.
     fn framed(&self, found: &[FeedRecord]) -> Option<RecordPage> {
         let (first, last) = (found.first()?.record.position, found.last()?.record.position);
         let mut bytes = BytesMut::with_capacity(limits::PAGE_BYTES / 8);
@@ -231,10 +232,10 @@ impl Subscription {
     }
 }
 
-/// Frames on the list, as many as fit one write, and the cursor after them.
+/// Frames from the list, as many as fit one write, and the cursor after them.
 fn live_frames(join: &Join) -> Option<(Bytes, u64)> {
     match join.list.take(join.next, &**join.publisher.framing()) {
-        Found::Frames(bytes, next) => Some((bytes, next)),
-        Found::Fallen | Found::Nothing => None,
+        CursorLookup::Frames(bytes, next) => Some((bytes, next)),
+        CursorLookup::Evicted | CursorLookup::Nothing => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What a performer says about runs that are to start, as the room below asks for it.
+//! Lets the `write` module ask the performer whether a run may start.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Gives runs that are owed something to workers, a bounded number at a time, and sees to runs whose worker was lost.
-//! Which runs these are is in the book that writers fill, [`OwedRuns`]. Look at [`serve`].
+//! Dispatch: assigns pending runs to a limited number of workers, and retries runs that lost their worker. Writers
+//! fill the queue, [`PendingRuns`]. Start with [`serve`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::boxed;
 use crate::catalogue::runs::own_open;
 use crate::work::admission::PerformerAdmission;
 use crate::work::handle::WorkHandle;
-use crate::write::owed_runs::{Lost, Next, Start};
-use crate::{Desk, Error, Left, Performer, limits};
+use crate::write::pending_runs::{LostWorker, Next, Start};
+use crate::{Error, Performer, WorkerExit, WorkerSession, limits};
 
-/// What waiting for a place is called in `run.throttled`.
+/// The name of the worker queue in `run.throttled`.
 const THROTTLED: &str = "runs_at_once";
 
-/// What is left to do when a worker ends, in whatever way.
-struct Leave {
+/// Releases the slot of a worker when it ends in any way.
+struct WorkerGuard {
     work: WorkHandle,
     run: RunId,
     seen: Option<u64>,
 }
 
-impl Drop for Leave {
+impl Drop for WorkerGuard {
     fn drop(&mut self) {
         let run = self.run;
-        if !self.work.write().room.dispatch.left(run, self.seen) {
+        if !self.work.write().context.dispatch.worker_exited(run, self.seen) {
             return;
         }
         let work = self.work.clone();
@@ -40,11 +40,11 @@ impl Drop for Leave {
                 () = shutdown.requested() => {}
                 () = tokio::time::sleep(limits::WORKER_RETRY) => {
                     match work.catalogue().run(run).await {
-                        Ok(Some(row)) if !row.has_ended() => work.write().room.dispatch.again(run),
-                        Ok(_) => work.write().room.dispatch.forget(run),
+                        Ok(Some(row)) if !row.has_ended() => work.write().context.dispatch.requeue(run),
+                        Ok(_) => work.write().context.dispatch.forget(run),
                         Err(error) => {
                             tracing::warn!(%run, %error, "cannot read a run whose worker was lost; retrying");
-                            work.write().room.dispatch.again(run);
+                            work.write().context.dispatch.requeue(run);
                         }
                     }
                 }
@@ -54,11 +54,11 @@ impl Drop for Leave {
 }
 
 impl WorkHandle {
-    /// From now on what our own runs are owed is done, by at most `at_once` workers at a time. Runs of before that
-    /// are owed something go on; their workers are gone, because the store has one owner.
+    /// Executes own runs from now on, with at most `at_once` workers. Pending runs of an earlier process continue;
+    /// their workers no longer exist, because the store has one owner.
     #[boxed]
-    pub async fn employ(&self, performer: Arc<dyn Performer>, at_once: usize) -> Result<(), Error> {
-        self.write().room.dispatch.open(at_once.max(1));
+    pub async fn attach_performer(&self, performer: Arc<dyn Performer>, at_once: usize) -> Result<(), Error> {
+        self.write().context.dispatch.open(at_once.max(1));
         self.attach_idle_performer(performer.clone())?;
         let work = self.clone();
         self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
@@ -71,21 +71,21 @@ impl WorkHandle {
         self.find_unfinished().await
     }
 
-    /// Attaches a performer that executes no runs, but answers what is asked about their workspaces. Unfinished runs
-    /// stay as they are.
+    /// Attaches a performer that executes no runs but answers questions about workspaces. Unfinished runs do not
+    /// change.
     pub fn attach_idle_performer(&self, performer: Arc<dyn Performer>) -> Result<(), Error> {
         let admission = Box::new(PerformerAdmission(performer.clone()));
         let is_first =
-            self.write().room.admission.set(admission).is_ok() && self.attached.set(performer).is_ok();
+            self.write().context.admission.set(admission).is_ok() && self.attached.set(performer).is_ok();
         if is_first { Ok(()) } else { Err(Error::bug("an engine has one performer")) }
     }
 
-    /// Whether anybody does what our own runs are owed.
+    /// Whether own runs are executed here.
     pub fn has_performer(&self) -> bool {
         self.performer().is_some()
     }
 
-    /// Gives what is owed to runs of our own that have not ended to the workers here.
+    /// Queues the unfinished own runs that have pending work.
     async fn find_unfinished(&self) -> Result<(), Error> {
         let mut after = None;
         while let Some(page) = own_open(self.ground().store(), &mut after).await? {
@@ -95,35 +95,35 @@ impl WorkHandle {
                 let state = match replayed {
                     Ok(Some(state)) => state,
                     Ok(None) => continue,
-                    // It accepts no more events, so nobody can work at it. The others go on.
+                    // A damaged run accepts no events, so it cannot be executed. The others continue.
                     Err(error) if error.is_damage() => {
                         tracing::error!(%run, %error, "an unfinished run is damaged and is not resumed");
                         continue;
                     }
                     Err(error) => return Err(error),
                 };
-                let owes = !outstanding(&state).work.is_empty();
-                self.write().room.dispatch.owed(run, state.next_sequence(), owes);
+                let has_work = !outstanding(&state).work.is_empty();
+                self.write().context.dispatch.note_pending(run, state.next_sequence(), has_work);
             }
         }
         Ok(())
     }
 }
 
-/// Gives runs that are owed something to workers.
+/// Assigns pending runs to workers.
 async fn serve(work: &WorkHandle, performer: &Arc<dyn Performer>) {
-    let dispatch = &work.write().room.dispatch;
-    let mut told = HashSet::new();
+    let dispatch = &work.write().context.dispatch;
+    let mut announced = HashSet::new();
     let mut serial = 0_u64;
     loop {
         let changed = dispatch.changed();
-        match dispatch.next(&mut told) {
+        match dispatch.next(&mut announced) {
             Next::Start(start) => {
                 serial += 1;
                 start_worker(work, performer, start, serial);
             }
-            Next::Full(late) => {
-                throttle(work, late);
+            Next::Full(waiting) => {
+                throttle(work, waiting);
                 changed.await;
             }
             Next::Nothing => changed.await,
@@ -131,15 +131,16 @@ async fn serve(work: &WorkHandle, performer: &Arc<dyn Performer>) {
     }
 }
 
-/// Says in the log of each that it waits for a place.
-fn throttle(work: &WorkHandle, late: Vec<(u64, RunId)>) {
-    for (place, run) in late {
+/// Appends to the log of each run that it waits for a worker.
+fn throttle(work: &WorkHandle, waiting: Vec<(u64, RunId)>) {
+    for (position, run) in waiting {
         let work = work.clone();
         let tasks = work.ground().world.tasks.clone();
         tasks.spawn(Kind::Effect, move |_| async move {
-            let throttled = Payload::RunThrottled(Box::new(Throttled::new(THROTTLED.to_owned(), place)));
-            let told = work.write().submit(run, Command::Progress { drafts: vec![throttled.into()] }).await;
-            if let Err(error) = told {
+            let throttled = Payload::RunThrottled(Box::new(Throttled::new(THROTTLED.to_owned(), position)));
+            let submitted =
+                work.write().submit(run, Command::Progress { drafts: vec![throttled.into()] }).await;
+            if let Err(error) = submitted {
                 tracing::debug!(%run, %error, "cannot record that a run waits for a worker");
             }
         });
@@ -152,32 +153,32 @@ fn start_worker(work: &WorkHandle, performer: &Arc<dyn Performer>, start: Start,
     let tasks = work.ground().world.tasks.clone();
     tasks.spawn(Kind::Effect, move |mut shutdown| async move {
         let run = start.run;
-        let mut leave = Leave { work: work.clone(), run, seen: None };
-        let worker_id = format!("local-{serial}-{}", start.place);
+        let mut guard = WorkerGuard { work: work.clone(), run, seen: None };
+        let worker_id = format!("local-{serial}-{}", start.slot);
         tokio::select! {
             biased;
-            // The next process takes over: going down is the same as dying.
-            () = shutdown.requested() => leave.seen = Some(u64::MAX),
-            seen = at_work(&work, &*performer, &start, worker_id) => leave.seen = seen,
+            // The next process takes over: a shutdown equals a crash.
+            () = shutdown.requested() => guard.seen = Some(u64::MAX),
+            seen = run_worker(&work, &*performer, &start, worker_id) => guard.seen = seen,
         }
     });
 }
 
-/// Answers up to where the worker saw the run, or `None` when it could not go on.
-async fn at_work(
+/// Returns the sequence up to which the worker saw the run, or `None` if it failed.
+async fn run_worker(
     work: &WorkHandle,
     performer: &dyn Performer,
     start: &Start,
     worker_id: String,
 ) -> Option<u64> {
     let run = start.run;
-    let mut desk = match Desk::open(work.write().clone(), run, worker_id).await {
-        Ok(desk) => desk,
-        Err(Error::Rejected(gone)) => {
-            tracing::debug!(%run, %gone, "a run with outstanding work is missing");
+    let mut session = match WorkerSession::open(work.write().clone(), run, worker_id).await {
+        Ok(session) => session,
+        Err(Error::Rejected(rejection)) => {
+            tracing::debug!(%run, %rejection, "a run with outstanding work is missing");
             return Some(u64::MAX);
         }
-        // It accepts no more events, so nobody can work at it before the store was restored.
+        // A damaged run accepts no events, so it cannot be executed until the store is restored.
         Err(error) if error.is_damage() => {
             tracing::error!(%run, %error, "an unfinished run is damaged and is no longer executed");
             return Some(u64::MAX);
@@ -188,29 +189,29 @@ async fn at_work(
         }
     };
     if let Some(lost) = start.lost
-        && desk.state().claim().is_some()
-        && let Err(left) = take_over(&mut desk, lost).await
+        && session.state().claim().is_some()
+        && let Err(exit) = take_over(&mut session, lost).await
     {
-        return match left {
-            Left::Ended => Some(u64::MAX),
-            left => {
-                tracing::warn!(%run, %left, "cannot take over a run; retrying");
+        return match exit {
+            WorkerExit::Ended => Some(u64::MAX),
+            exit => {
+                tracing::warn!(%run, %exit, "cannot take over a run; retrying");
                 None
             }
         };
     }
-    if desk.state().is_ended() {
+    if session.state().is_ended() {
         return Some(u64::MAX);
     }
-    performer.perform(desk).await.map(|desk| desk.state().next_sequence())
+    performer.perform(session).await.map(|session| session.state().next_sequence())
 }
 
-async fn take_over(desk: &mut Desk, lost: Lost) -> Result<(), Left> {
-    desk.take_over(lost.reason).await?;
-    if lost.times < limits::WORKERS_LOST_MAX || desk.state().is_ended() {
+async fn take_over(session: &mut WorkerSession, lost: LostWorker) -> Result<(), WorkerExit> {
+    session.take_over(lost.reason).await?;
+    if lost.times < limits::WORKERS_LOST_MAX || session.state().is_ended() {
         return Ok(());
     }
-    // What kills its worker every time would do so for ever.
+    // A run that loses its worker every time would do so forever.
     let message = format!("{} consecutive workers of this run were lost", lost.times);
-    desk.fail("worker_lost", message, true).await
+    session.fail("worker_lost", message, true).await
 }

@@ -1,11 +1,11 @@
-//! The handle of the work room.
+//! The handle for executing own runs.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::ground::context::Ground;
 use crate::{CatalogueHandle, ForeignMcpCall, ForeignVerdict, Performer, ReadHandle, WriteHandle};
 
-/// Attaches a performer, and asks it for what runs changed in their workspaces and what its policy says. Cheap to clone.
+/// Attaches a performer, and asks it about workspace changes and policy verdicts. Cheap to clone.
 #[derive(Clone)]
 pub struct WorkHandle {
     write: WriteHandle,
@@ -21,7 +21,7 @@ impl WorkHandle {
         self.attached.get()
     }
 
-    /// The policy's verdict on a call of another agent; `None` without a performer that has a policy.
+    /// The policy's verdict on a call of another agent; `None` without a policy.
     pub fn judge_mcp_call(&self, call: &ForeignMcpCall) -> Option<ForeignVerdict> {
         self.performer()?.judge_mcp_call(call)
     }

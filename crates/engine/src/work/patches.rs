@@ -1,7 +1,7 @@
-//! Applying, rejecting and reverting the patches of ended runs. Nothing may follow the ending of a run, so each is a short
-//! run of its own: of kind `file`, after the run of the patch, of the same task.
+//! Applies, rejects and reverts patches of ended runs. No event may follow the ending of a run, so each action is a
+//! short run of kind `file` in the same task.
 //!
-//! Look at [`WorkHandle::order_patch`]. Whether a patch fits is the performer's to say.
+//! Start with [`WorkHandle::start_patch_run`]. The performer decides whether a patch fits the files.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,13 @@ use recount_event::{Code, ForeignId, RunId};
 use crate::boxed;
 use crate::read::Delivery;
 use crate::work::handle::WorkHandle;
-use crate::work::workspaces::nobody;
+use crate::work::workspaces::no_performer;
 use crate::{
-    ArtifactRow, Error, Narrowing, NewRun, Once, Order, PatchAction, PatchOrder, RunRow, WorkspaceOf, limits,
+    ArtifactRow, Error, IdempotencyKey, Narrowing, NewRun, PatchAction, PatchSet, RunConfig, RunRow,
+    WorkspaceOf, limits,
 };
 
-/// What is to become of a patch, and who wants it.
+/// A requested action on a patch.
 #[derive(Debug, Clone)]
 pub struct PatchRequest {
     pub action: PatchAction,
@@ -27,53 +28,53 @@ pub struct PatchRequest {
 }
 
 impl WorkHandle {
-    /// Begins the run that does it. Refused before there is a run: a patch whose status does not allow it, that cannot be
-    /// used, or that does not fit the files as they are now; and while a run works in the folder.
+    /// Starts the run of the action. Refuses a patch whose status does not allow it, that is unusable or does not fit
+    /// the current files, and refuses while a run works in the folder.
     #[boxed]
-    pub async fn order_patch(
+    pub async fn start_patch_run(
         &self,
         request: PatchRequest,
         within: &Narrowing,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<RunId, Error> {
         let action = request.action;
-        let Some(performer) = self.performer() else { return Err(nobody()) };
+        let Some(performer) = self.performer() else { return Err(no_performer()) };
         let row = self.read().patch(&request.artifact, None).await?;
         action.admits(&row)?;
-        let past = self.write().past(row.run_id).await?;
+        let ended = self.write().ended_run(row.run_id).await?;
         let mut queued = Queued::new(RunKind::File);
-        past.precede(&mut queued);
+        ended.set_predecessor(&mut queued);
         queued.title = Some(title(action, &row));
         queued.requested_by = Some(request.requested_by);
         queued.request_text = request.reason;
         queued.traceparent = request.traceparent;
         queued.action = Some(action.as_str().to_owned());
         queued.patch_artifact_ids = Some(vec![row.id.clone()]);
-        let mut order = Order::default();
-        // A patch is rejected without a look at files.
+        let mut config = RunConfig::default();
+        // Rejecting a patch does not read files.
         if action != PatchAction::Reject {
-            let path = past.queued.workspace_path.clone().ok_or_else(|| {
-                let message = format!("{} has no folder on this server", past.run);
+            let path = ended.queued.workspace_path.clone().ok_or_else(|| {
+                let message = format!("{} has no folder on this server", ended.run);
                 Error::rejected(Code::WorkspaceRefused, message)
             })?;
-            self.nobody_works_near(&row, &path, within).await?;
+            self.refuse_if_copy_in_use(&row, &path, within).await?;
             let patches = vec![self.read().patch_bytes(row).await?];
-            let workspace = WorkspaceOf { mode: past.queued.workspace_mode.clone(), path };
+            let workspace = WorkspaceOf { mode: ended.queued.workspace_mode.clone(), path };
             queued.workspace_mode.clone_from(&workspace.mode);
             queued.workspace_path = Some(workspace.path.clone());
-            order.workspace_source = past.order()?.workspace_source;
-            performer.check_patches(workspace, PatchOrder { action, patches }).await?;
+            config.workspace_source = ended.run_config()?.workspace_source;
+            performer.check_patches(workspace, PatchSet { action, patches }).await?;
         }
-        queued.config = Some(order.written());
-        let new = NewRun { queued, task: past.task, session: None, resumed_from: None };
-        Ok(self.write().create_run_once(new, once).await?.0)
+        queued.config = Some(config.written());
+        let new = NewRun { queued, task: ended.task, session: None, resumed_from: None };
+        Ok(self.write().create_run_keyed(new, idempotency).await?.0)
     }
 
-    /// The run when it has ended, or as it is when that takes long.
+    /// Waits for the run to end. Returns the run as it is after a timeout.
     #[boxed]
-    pub async fn patch_run(&self, run: RunId) -> Result<RunRow, Error> {
+    pub async fn wait_for_patch_run(&self, run: RunId) -> Result<RunRow, Error> {
         let mut events = self.read().follow_run(run, None).await?;
-        let ended = async {
+        let wait = async {
             loop {
                 match events.next().await {
                     Ok(Delivery::Closed) => return Ok(()),
@@ -82,7 +83,7 @@ impl WorkHandle {
                 }
             }
         };
-        if let Ok(ended) = tokio::time::timeout(limits::PATCH_RUN_WAIT, ended).await {
+        if let Ok(ended) = tokio::time::timeout(limits::PATCH_RUN_WAIT, wait).await {
             ended?;
         }
         match self.catalogue().run(run).await? {
@@ -91,7 +92,7 @@ impl WorkHandle {
         }
     }
 
-    async fn nobody_works_near(
+    async fn refuse_if_copy_in_use(
         &self,
         patch: &ArtifactRow,
         path: &str,
@@ -102,7 +103,7 @@ impl WorkHandle {
         {
             return Err(active.refusal());
         }
-        self.nobody_works_in(&[PathBuf::from(path)], within).await
+        self.refuse_if_in_use(&[PathBuf::from(path)], within).await
     }
 }
 

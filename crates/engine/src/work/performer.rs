@@ -1,8 +1,8 @@
-//! Who does what our own runs are owed. The engine knows that it is done, and by whom a run is held; what a model
-//! or a tool is, it does not know.
+//! The interface to the code that executes own runs. The engine tracks which worker has a run; it must not know
+//! models or tools.
 //!
-//! Look at [`Performer`]. It is given a [`crate::Desk`] for one run, works until nothing is owed any more, and
-//! leaves; `dispatch` calls it again when something is.
+//! Start with [`Performer`]. It gets a [`crate::WorkerSession`] for one run, works until nothing is outstanding, and
+//! returns; `dispatch` calls it again for new work.
 
 use std::path::PathBuf;
 
@@ -13,22 +13,24 @@ use recount_event::family::run::Queued;
 use recount_event::family::tool::RiskLevel;
 
 use crate::{
-    ApplyTo, Desk, HeldFolders, NewRun, PatchOrder, Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, HeldFolders, NewRun, PatchSet, RunOwner, Unacceptable, WorkerSession, WorkspaceChanges,
+    WorkspaceOf,
 };
 
-/// See the file's head.
+/// Executes own runs.
 pub trait Performer: Send + Sync + 'static {
-    /// Fills in what a request for one of our runs left open, and refuses what cannot be done. Nothing was
-    /// written by now; what `new` holds afterwards is what the log says of the run for good.
+    /// Fills in the missing options of a new run, and refuses an invalid one. Nothing is written yet; the log stores
+    /// `new` as it is afterwards.
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable>;
 
-    /// Of what [`Performer::accept`] does only the part about the folder: fills in where a run would work, and refuses a
-    /// folder that may not be worked on. Whatever else could be refused of the run is not looked at.
+    /// The workspace part of [`Performer::accept`]: fills in the folder, and refuses a folder that runs may not use.
+    /// Checks nothing else.
     fn accept_workspace(&self, _new: &mut NewRun) -> Result<(), Unacceptable> {
         Ok(())
     }
 
-    /// Refuses a run that could not keep to its budget, which is known only when the run is about to begin.
+    /// Refuses a run that cannot keep its budget. Called right before the run starts, because the usage is only known
+    /// then.
     fn afford(&self, _queued: &Queued) -> Result<(), Unacceptable> {
         Ok(())
     }
@@ -38,28 +40,28 @@ pub trait Performer: Send + Sync + 'static {
         None
     }
 
-    /// Does what a run is owed. The run may have been asked for just now, so that the store has not confirmed its
-    /// beginning yet: see [`Desk::settled`]. Dropping the future breaks it off, as a crash would: the next worker takes over.
-    fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>>;
+    /// Executes the outstanding work of a run. The start of a new run may not be confirmed yet: see
+    /// [`WorkerSession::wait_until_started`]. Dropping the future interrupts the worker like a crash: the next worker
+    /// takes over.
+    fn perform(&self, session: WorkerSession) -> BoxFuture<'static, Option<WorkerSession>>;
 
-    /// What a run changed in the copy that it worked in.
+    /// The changes of a run in its copy of the workspace.
     fn changes(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
         Box::pin(std::future::ready(Err(no_copies(&copy))))
     }
 
-    /// A copy, and what it was made of.
+    /// The folders of a copy and of its source.
     fn folders(&self, _copy: WorkspaceOf) -> BoxFuture<'static, Result<Vec<PathBuf>, Unacceptable>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Keeps runs from beginning to work in a copy, or in what it was made of, until what is answered is dropped. Waits for
-    /// tools that still work there, and refuses with `run_active` where they go on.
+    /// Prevents runs from starting in a copy or its source until the result is dropped. Waits for tools that still
+    /// run there, and refuses with `run_active` if they continue.
     fn hold(&self, _copy: WorkspaceOf) -> BoxFuture<'static, Result<HeldFolders, Unacceptable>> {
         Box::pin(std::future::ready(Ok(HeldFolders::default())))
     }
 
-    /// Makes these changes where the copy was made from, and keeps what is held until that is done. Refused as a whole, or
-    /// done as a whole.
+    /// Applies the changes to the source of the copy, and holds the folders until then. Applies all of them or none.
     fn apply(
         &self,
         copy: WorkspaceOf,
@@ -69,43 +71,43 @@ pub trait Performer: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(no_copies(&copy))))
     }
 
-    /// Whether patches fit the files of a workspace as they are now. Writes nothing.
+    /// Checks whether patches fit the current files of a workspace. Writes nothing.
     fn check_patches(
         &self,
         workspace: WorkspaceOf,
-        _order: PatchOrder,
+        _order: PatchSet,
     ) -> BoxFuture<'static, Result<(), Unacceptable>> {
         Box::pin(std::future::ready(Err(no_copies(&workspace))))
     }
 
-    /// A task, or a session, was deleted with all its runs: what was kept outside of the log for it goes, too.
-    fn forget(&self, whose: Whose) -> BoxFuture<'static, ()>;
+    /// Called after a task or session was deleted with its runs: deletes what is stored for it outside of the log.
+    fn forget(&self, owner: RunOwner) -> BoxFuture<'static, ()>;
 }
 
-/// A call of an MCP server's tool by an agent that is not ours.
+/// An MCP tool call of another agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignMcpCall {
-    /// As it calls itself.
+    /// The name that the server reports.
     pub server: String,
     pub tool: String,
-    /// Whether the server says that a call may destroy something.
+    /// Whether the server marks the call as destructive.
     pub destroys: bool,
 }
 
-/// What would become of it if it were a call of our own.
+/// The verdict as if it were a call of an own run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignVerdict {
-    pub fate: ForeignFate,
+    pub decision: ForeignDecision,
     pub risk: RiskLevel,
     pub reversibility: Reversibility,
-    /// Of the rules; nothing for the default.
+    /// The digest of the rules; `None` for the default policy.
     pub policy_digest: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ForeignFate {
+pub enum ForeignDecision {
     Allowed,
-    Asked { reason: String },
+    NeedsApproval { reason: String },
     Blocked { policy_id: String, reason: String },
 }
 

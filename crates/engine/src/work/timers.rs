@@ -1,5 +1,4 @@
-//! The service that wakes a run's writer when something in it is due. When that is, is in the book that writers fill,
-//! [`Deadlines`].
+//! Service that wakes a run's writer at its next deadline. Writers maintain the deadlines, [`Deadlines`].
 
 use std::sync::Arc;
 
@@ -7,14 +6,14 @@ use recount_event::RunId;
 use recount_world::{Kind, World};
 use tokio::time::Instant;
 
-use crate::write::deadlines::{Deadlines, First, millis};
+use crate::write::deadlines::{Deadlines, FirstDeadline, millis};
 use crate::write::request::Tick;
 use crate::write::writers::Writers;
 use crate::{Error, WriteHandle, limits};
 
 /// Starts the service.
 pub(crate) fn start(write: &WriteHandle) {
-    let (timers, writers) = (write.room.timers.clone(), write.writers.clone());
+    let (timers, writers) = (write.context.timers.clone(), write.writers.clone());
     let clock = write.ground().world.clone();
     write.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
         tokio::select! {
@@ -27,11 +26,11 @@ pub(crate) fn start(write: &WriteHandle) {
 
 async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
     loop {
-        let Some(First { by_clock: (clock_ms, by_clock), by_moment }) = timers.next() else {
+        let Some(FirstDeadline { by_clock: (clock_ms, by_clock), by_moment }) = timers.next() else {
             timers.changed().await;
             continue;
         };
-        // In this order whenever several are ready: what happens under one seed can be repeated.
+        // A fixed order, so that a simulation with one seed is repeatable.
         let run = tokio::select! {
             biased;
             () = world.sleep_until_ms(clock_ms) => by_clock,
@@ -41,13 +40,13 @@ async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
         let Some(at_ms) = timers.at_ms(run) else { continue };
         let settled = writers.ask(run, Tick { at_ms }).await;
         match settled {
-            // The writer has set the next deadline itself, if there is one.
+            // The writer has set the next deadline.
             Ok(()) => {}
             Err(Error::Rejected(rejection)) => {
                 tracing::debug!(%run, %rejection, "a run with an expired deadline is missing");
                 timers.set(run, None, world);
             }
-            // It accepts no more events, so nothing can come of it.
+            // A damaged run accepts no events, so a retry is useless.
             Err(error) if error.is_damage() => {
                 tracing::error!(
                     %run,
@@ -58,15 +57,15 @@ async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
             }
             Err(Error::Failed(failure)) => {
                 tracing::warn!(%run, %failure, "cannot check the deadlines of a run; retrying");
-                let dies = failure.code == recount_event::Code::Internal;
-                let wait = if dies { limits::TIMER_RETRY_BROKEN } else { limits::TIMER_RETRY };
+                let is_internal = failure.code == recount_event::Code::Internal;
+                let wait = if is_internal { limits::TIMER_RETRY_BROKEN } else { limits::TIMER_RETRY };
                 timers.set(run, Some(world.clock.now_ms().saturating_add(millis(wait))), world);
             }
         }
     }
 }
 
-/// The run whose moment comes first, when it has come.
+/// Waits for the first deadline measured by elapsed time, and returns its run.
 async fn passed(first: Option<(Instant, RunId)>) -> RunId {
     match first {
         Some((moment, run)) => {

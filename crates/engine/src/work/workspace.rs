@@ -1,18 +1,18 @@
-//! Where a run worked, and what it changed there. It must not know how copies are made.
+//! The workspace of a run and the changes in it. It must not know how copies are made.
 
 use std::any::Any;
 use std::path::PathBuf;
 
 use recount_event::RunId;
 
-/// Where a run worked, as its log says.
+/// The workspace of a run, according to its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceOf {
     pub mode: Option<String>,
     pub path: String,
 }
 
-/// Folders in which no run begins to work until this is dropped.
+/// Folders in which no run can start until this is dropped.
 #[derive(Default)]
 pub struct HeldFolders {
     pub folders: Vec<PathBuf>,
@@ -25,40 +25,40 @@ impl HeldFolders {
     }
 }
 
-/// Where changes go.
+/// The target of an apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApplyTo {
     /// A new branch; without it, the folder itself.
     pub branch: Option<String>,
-    /// Of the commit.
+    /// The commit message.
     pub message: String,
 }
 
-/// What a run changed in its copy.
+/// The changes of a run in its copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceChanges {
     /// The copy.
     pub path: String,
-    /// What it was made of.
+    /// The source of the copy.
     pub source: String,
-    /// In the order of their paths; fewer than `count` where there are very many.
+    /// Ordered by path; fewer than `count` if there are very many.
     pub changes: Vec<WorkspaceChange>,
     pub count: u64,
-    /// Files and folders in the copy that git is told to ignore; they take no part.
+    /// Files and folders in the copy that git ignores; they are not part of the changes.
     pub ignored: u64,
-    /// What is not in the original yet, and whether something is left out of it.
+    /// The changes that are not in the source yet, and whether the diff is truncated.
     pub diff: String,
     pub diff_cut: bool,
-    /// Where they were put.
+    /// The target after an apply.
     pub branch: Option<String>,
     pub commit: Option<String>,
-    /// The run that works in the copy, or in the original, at this moment; nothing can be applied before it ends.
+    /// The active run in the copy or in the source; changes cannot be applied before it ends.
     pub active: Option<RunId>,
-    /// Files of the original that an earlier apply, which a crash cut off, had moved away and that were put back first.
+    /// Files of the source that an interrupted apply had moved away and that were restored first.
     pub put_back: u64,
 }
 
-/// One path.
+/// A changed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceChange {
     pub path: String,
@@ -75,13 +75,13 @@ pub enum ChangeKind {
     Deleted,
 }
 
-/// How a change stands to the original.
+/// The state of a change in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeState {
-    /// Not in the original, which is there as it was when it was copied.
+    /// Not in the source, which is unchanged since the copy.
     Open,
-    /// In the original.
+    /// In the source.
     Applied,
-    /// The original was changed in the same place.
+    /// The source has another change at the same location.
     Conflict,
 }

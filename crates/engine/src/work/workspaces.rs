@@ -1,6 +1,6 @@
-//! The copies that our own runs work in, asked about by run: what changed, and bringing it back.
+//! Shows and applies the changes in a run's copy of the workspace.
 //!
-//! Look at [`WorkHandle::apply_changes`]. Where copies are is the performer's to know.
+//! Start with [`WorkHandle::apply_changes`]. Only the performer knows where copies are.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::boxed;
 use crate::work::handle::WorkHandle;
 use crate::{ApplyTo, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, WorkspaceOf};
 
-/// A run that has not ended and works in a folder.
+/// An unfinished run that works in a folder.
 pub(super) enum Active {
-    /// Where it is, if that is another folder than the one that was asked about.
+    /// With its folder, if it differs from the requested one.
     Named(RunId, Option<String>),
-    /// One that the caller may not know of.
+    /// A run that the caller may not access.
     Hidden,
 }
 
@@ -44,12 +44,12 @@ impl Active {
 }
 
 impl WorkHandle {
-    /// What a run changed in the copy that it worked in, with what runs before and after it changed there. A run that is at
-    /// work is named only where it lies `within`.
+    /// The changes in the copy of a run, including those of earlier and later runs. An active run is named only if
+    /// `within` admits it.
     #[boxed]
     pub async fn workspace_changes(&self, run: RunId, within: &Narrowing) -> Result<WorkspaceChanges, Error> {
         let (row, copy) = self.copy_of(run).await?;
-        let Some(performer) = self.performer() else { return Err(nobody()) };
+        let Some(performer) = self.performer() else { return Err(no_performer()) };
         let mut changes = performer.changes(copy).await.map(|changes| self.masked(changes))?;
         let folders = [PathBuf::from(&changes.path), PathBuf::from(&changes.source)];
         let active = match self.works_in_copy_of(run, &row, within).await? {
@@ -60,8 +60,8 @@ impl WorkHandle {
         Ok(changes)
     }
 
-    /// Brings these changes back to where the copy was made from, all or none. Refused while a run works in the copy, or in
-    /// place in the original or in a folder above or below it; the refusal names it only where it lies `within`.
+    /// Applies the changes to the source of the copy, all or none. Refused while a run works in the copy, in the
+    /// source, or in a parent or subfolder of it. The refusal names the run only if `within` admits it.
     #[boxed]
     pub async fn apply_changes(
         &self,
@@ -70,16 +70,16 @@ impl WorkHandle {
         within: &Narrowing,
     ) -> Result<WorkspaceChanges, Error> {
         let (row, copy) = self.copy_of(run).await?;
-        let Some(performer) = self.performer() else { return Err(nobody()) };
+        let Some(performer) = self.performer() else { return Err(no_performer()) };
         if let Some(active) = self.works_in_copy_of(run, &row, within).await? {
             return Err(active.refusal());
         }
-        // Holding waits for tools, and a run that goes on may have one for long.
-        self.nobody_works_in(&performer.folders(copy.clone()).await?, within).await?;
-        // From here on no run begins in either folder; those that had are in the store, and no tool of one that has ended
-        // is alive.
+        // Holding waits for tools, and an active run may use one for a long time.
+        self.refuse_if_in_use(&performer.folders(copy.clone()).await?, within).await?;
+        // From here on no run can start in either folder. Runs that started before are in the store, and no tool of
+        // an ended run is active.
         let held = performer.hold(copy.clone()).await?;
-        self.nobody_works_in(&held.folders, within).await?;
+        self.refuse_if_in_use(&held.folders, within).await?;
         performer.apply(copy, to, held).await.map(|changes| self.masked(changes)).map_err(Error::from)
     }
 
@@ -95,7 +95,7 @@ impl WorkHandle {
         Ok((row, copy))
     }
 
-    /// The run that works in the same copy, if there is one.
+    /// The active run in the same copy, if any.
     pub(super) async fn works_in_copy_of(
         &self,
         run: RunId,
@@ -115,14 +115,14 @@ impl WorkHandle {
             active = self.catalogue().active_run(session).await?;
         }
         let Some(active) = active else { return Ok(None) };
-        // Of the same session it may be of another task.
-        let is_known =
-            within.is_none() || self.catalogue().run(active).await?.is_some_and(|row| lies(&row, within));
+        // A run of the same session may belong to another task.
+        let is_known = within.is_none()
+            || self.catalogue().run(active).await?.is_some_and(|row| is_within(&row, within));
         Ok(Some(if is_known { Active::Named(active, None) } else { Active::Hidden }))
     }
 
-    /// The run of ours that has not ended and works in one of these folders, or above or below one. One that may be named
-    /// comes before others.
+    /// The unfinished own run that works in one of these folders, or in a parent or subfolder. Runs that may be named
+    /// come first.
     async fn works_in(&self, folders: &[PathBuf], within: &Narrowing) -> Result<Option<Active>, Error> {
         let mut hidden = None;
         for row in self.catalogue().unfinished().await? {
@@ -131,7 +131,7 @@ impl WorkHandle {
             if !folders.iter().any(|folder| at.starts_with(folder) || folder.starts_with(at)) {
                 continue;
             }
-            if lies(&row, within) {
+            if is_within(&row, within) {
                 return Ok(Some(Active::Named(row.id, Some(path.clone()))));
             }
             hidden = Some(Active::Hidden);
@@ -139,31 +139,35 @@ impl WorkHandle {
         Ok(hidden)
     }
 
-    pub(super) async fn nobody_works_in(&self, folders: &[PathBuf], within: &Narrowing) -> Result<(), Error> {
+    pub(super) async fn refuse_if_in_use(
+        &self,
+        folders: &[PathBuf],
+        within: &Narrowing,
+    ) -> Result<(), Error> {
         match self.works_in(folders, within).await? {
             Some(active) => Err(active.refusal()),
             None => Ok(()),
         }
     }
 
-    /// Without what is secret: this is shown to readers.
+    /// Masks secrets in the diff, because readers see it.
     fn masked(&self, mut changes: WorkspaceChanges) -> WorkspaceChanges {
         changes.diff = self.write().redactor().text(&changes.diff).into_owned();
         changes
     }
 }
 
-fn lies(row: &RunRow, within: &Narrowing) -> bool {
+fn is_within(row: &RunRow, within: &Narrowing) -> bool {
     within.admits(row.task_id, row.session_id)
 }
 
-pub(super) fn nobody() -> Error {
+pub(super) fn no_performer() -> Error {
     Error::rejected(Code::KindUnavailable, "this server executes no runs, so no copies exist")
 }
 
 impl WorkHandle {
-    /// Refuses a run whose workspace may not be worked on, whatever else could be refused of it: that is left to the moment
-    /// when it is asked for. Nothing is written.
+    /// Checks only the workspace of a new run; other reasons for a refusal are checked when the run is created.
+    /// Writes nothing.
     pub fn check_workspace(&self, mut new: NewRun) -> Result<(), Error> {
         match self.performer() {
             Some(performer) if new.queued.driver == Driver::Own => Ok(performer.accept_workspace(&mut new)?),

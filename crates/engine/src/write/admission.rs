@@ -1,14 +1,14 @@
-//! Whether and how a run of ours may start. Who answers that is set by the room above.
+//! Decides whether and how an own run may start. The `work` module provides the implementation.
 
 use recount_event::family::run::Queued;
 
 use crate::{NewRun, Unacceptable};
 
-/// See the file's head. Where there is one, our own runs are executed here.
+/// Without an implementation, own runs are not executed here.
 pub(crate) trait Admission: Send + Sync {
-    /// Fills in what a request left open, and refuses what cannot be done.
+    /// Fills in missing options, and refuses an invalid run.
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable>;
 
-    /// Refuses a run that could not keep to its budget.
+    /// Refuses a run that cannot keep its budget.
     fn afford(&self, queued: &Queued) -> Result<(), Unacceptable>;
 }

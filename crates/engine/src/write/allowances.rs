@@ -1,9 +1,9 @@
-//! Allowances: a yes that holds for later calls, too, in a run, a session or a workspace.
+//! Allowances: approvals that also apply to later calls in a run, a session or a workspace.
 //!
-//! One is made by the append that resolves its approval and goes when it is taken back, or with the run that it was
-//! given in, whose words it holds. It is found by a keyed digest of everything that the person said yes to, so
-//! another call, or the same call under other conditions, never matches. This knows neither tools nor policies: who
-//! judges a call asks [`WriteHandle::allowed`]. See `docs/decisions/0043`.
+//! The append that resolves an approval creates its allowance. It is deleted when it is revoked, or with its run,
+//! whose texts it contains. It is found by a keyed digest of everything that was approved, so another call, or the
+//! same call under other conditions, never matches. It must not depend on tools or policies; see
+//! [`crate::CatalogueHandle::allowed`] and `docs/decisions/0043`.
 
 use recount_event::family::approval::{AllowanceScope, Requested};
 use recount_event::{Code, Event, ForeignId, Payload, RunId, time};
@@ -11,19 +11,19 @@ use recount_log::{Append, AppendError, Guard, RowPut, RowRange, Store};
 use recount_run::State;
 
 use crate::boxed;
-use crate::catalogue::allowances::{found_at, gone, held, held_key, named, owner, run_key};
+use crate::catalogue::allowances::{deletions, held, held_key, held_version, named, owner, run_key};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::ground::rows::taking_away;
+use crate::ground::rows::deletion;
+use crate::write::context::WriteContext;
 use crate::write::handle::WriteHandle;
-use crate::write::room::WriteRoom;
 use crate::write::run_writer::Writer;
 use crate::{AllowanceRow, Error, limits};
 
-impl WriteRoom {
-    /// The rows of the allowances that these events make, for the append that holds them. `before` is the run without
-    /// them; `pending` are the rows that the same append already has.
-    pub(crate) async fn allowances_made(
+impl WriteContext {
+    /// The rows of the allowances that these events create, for the same append. `before` is the run without the
+    /// events; `pending` are the rows of the append so far.
+    pub(crate) async fn add_created_allowances(
         &self,
         before: &State,
         events: &[Event],
@@ -37,11 +37,12 @@ impl WriteRoom {
                 .copied()
                 .find(|scope| resolved.scope.as_deref() == Some(scope.as_str()))
                 .ok_or_else(|| Error::bug(format!("{id} has no scope")))?;
-            let asked = before.approval(&resolved.approval_id);
-            let (asked, digest) =
-                asked.and_then(|asked| Some((asked, asked.allowance_digest.as_deref()?))).ok_or_else(
-                    || Error::bug(format!("{id} does not come from a request that can be remembered")),
-                )?;
+            let request = before.approval(&resolved.approval_id);
+            let (request, digest) = request
+                .and_then(|request| Some((request, request.allowance_digest.as_deref()?)))
+                .ok_or_else(|| {
+                    Error::bug(format!("{id} does not come from a request that can be remembered"))
+                })?;
             let Some(owner) = owner(before, scope) else {
                 let message = format!(
                     "{} has no folder that later runs share: send the scope run or session",
@@ -54,7 +55,7 @@ impl WriteRoom {
                 workspace: (scope == AllowanceScope::Workspace).then(|| owner[0].clone()),
                 given_by: resolved.by.clone(),
                 given_at: time::format_ms(event.occurred_ms),
-                ..row_of(before, id, scope, asked, key)
+                ..row_of(before, id, scope, request, key)
             };
             self.allow(row, pending).await?;
         }
@@ -65,7 +66,7 @@ impl WriteRoom {
         let is_held = |put: &RowPut| &*put.space == rows::ALLOWANCES_HELD && *put.key == *row.held;
         let mut guard = Guard::Absent;
         if let Some(at) = pending.iter().position(is_held) {
-            // Two requests for the same call were answered in one append: the later one stands for both.
+            // One append resolves two requests for the same call: the later one replaces the earlier one.
             let put = pending.remove(at);
             if let Some(value) = &put.value {
                 let other: ForeignId = read_row(rows::ALLOWANCES_HELD, &put.key, value)?;
@@ -76,7 +77,7 @@ impl WriteRoom {
         } else if let Some((other, version)) = held(self.ground.store(), &row.held).await? {
             guard = Guard::Version(version);
             if let Some(other) = named(self.ground.store(), &other).await? {
-                pending.extend(gone(&other, None));
+                pending.extend(deletions(&other, None));
             }
         }
         pending.push(rows::put(rows::ALLOWANCES_HELD, row.held.as_str(), guard, &row.id));
@@ -91,7 +92,7 @@ fn row_of(
     state: &State,
     id: &ForeignId,
     scope: AllowanceScope,
-    asked: &Requested,
+    request: &Requested,
     held: String,
 ) -> AllowanceRow {
     AllowanceRow {
@@ -101,12 +102,12 @@ fn row_of(
         task_id: state.task_id(),
         session_id: state.session_id(),
         workspace: None,
-        approval_id: asked.approval_id.clone(),
-        kind: asked.kind.clone(),
-        summary: asked.summary.clone(),
-        preview: asked.preview.clone(),
-        preview_kind: asked.preview_kind.clone(),
-        preview_size_bytes: asked.preview_size_bytes,
+        approval_id: request.approval_id.clone(),
+        kind: request.kind.clone(),
+        summary: request.summary.clone(),
+        preview: request.preview.clone(),
+        preview_kind: request.preview_kind.clone(),
+        preview_size_bytes: request.preview_size_bytes,
         given_by: String::new(),
         given_at: String::new(),
         held,
@@ -114,22 +115,22 @@ fn row_of(
 }
 
 impl WriteHandle {
-    /// By what a call is known again: everything that a person says yes to. Keyed with a key that lies outside of the
-    /// store, so that nobody learns from it what was masked.
+    /// A keyed digest that identifies a call: everything that is approved. The key is outside of the store, so the
+    /// digest does not reveal masked data.
     pub fn allowance_digest(&self, parts: &[&str]) -> String {
-        self.room.seal.digest(&self.ground().world, parts)
+        self.context.seal.digest(&self.ground().world, parts)
     }
 
-    /// Takes an allowance back: from here on calls like it are asked about again. Answers what it was.
+    /// Revokes an allowance: later calls need approval again. Returns the allowance.
     #[boxed]
-    pub async fn take_back(&self, id: &ForeignId) -> Result<AllowanceRow, Error> {
+    pub async fn revoke_allowance(&self, id: &ForeignId) -> Result<AllowanceRow, Error> {
         let missing = || Error::rejected(Code::AllowanceNotFound, format!("allowance {id} not found"));
-        for _ in 0..limits::TAKE_BACK_TRIES {
+        for _ in 0..limits::REVOKE_TRIES {
             let row = self.catalogue().allowance(id).await?.ok_or_else(missing)?;
-            let rows = gone(&row, found_at(self.ground().store(), &row).await?);
-            match self.ground().store().append(taking_away(rows)).await {
+            let rows = deletions(&row, held_version(self.ground().store(), &row).await?);
+            match self.ground().store().append(deletion(rows)).await {
                 Ok(_) => return Ok(row),
-                // The same call was allowed once more at this moment.
+                // The same call was approved again at this moment.
                 Err(AppendError::GuardFailed { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -139,7 +140,8 @@ impl WriteHandle {
 }
 
 impl Writer {
-    /// Takes away what was given in a run that is being erased, whatever its scope: it holds words of the run.
+    /// Deletes the allowances given in a run that is being erased, regardless of scope, because they contain its
+    /// texts.
     pub(crate) async fn forget_allowances(&self, store: &dyn Store, run: RunId) -> Result<(), Error> {
         let mut moved = 0;
         loop {
@@ -158,14 +160,14 @@ impl Writer {
             for index in page {
                 let id: ForeignId = read_row(rows::RUN_ALLOWANCES, &index.key, &index.value)?;
                 match named(store, &id).await? {
-                    Some(row) => append.rows.extend(gone(&row, found_at(store, &row).await?)),
+                    Some(row) => append.rows.extend(deletions(&row, held_version(store, &row).await?)),
                     None => append.rows.push(rows::delete(rows::RUN_ALLOWANCES, index.key)),
                 }
             }
-            match store.append(taking_away(append.rows)).await {
+            match store.append(deletion(append.rows)).await {
                 Ok(_) => moved = 0,
-                // Another run was given one of them at this moment.
-                Err(AppendError::GuardFailed { .. }) if moved < limits::TAKE_BACK_TRIES => moved += 1,
+                // Another run got one of these allowances at this moment.
+                Err(AppendError::GuardFailed { .. }) if moved < limits::REVOKE_TRIES => moved += 1,
                 Err(error) => return Err(error.into()),
             }
         }

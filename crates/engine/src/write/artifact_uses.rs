@@ -1,5 +1,5 @@
-//! What goes into the append with an event that makes an artifact of a run: an upload that it uses waits no more. It must
-//! not know what the bytes mean. Look at [`used`].
+//! Rows that belong to an event that creates an artifact of a run: an upload that it uses is no longer unused. It
+//! must not know the content. Start with [`use_rows`].
 
 use std::sync::Arc;
 
@@ -14,12 +14,11 @@ use crate::ground::rows;
 use crate::write::blobs::Blobs;
 use crate::{Error, UploadRow};
 
-/// What goes with an event that makes an artifact of a run.
+/// The rows for an event that creates an artifact of a run.
 ///
-/// A run of our own makes one of what was sent in: that does not wait for a run any more, and every later use
-/// refers to the artifact. A run that is driven from outside names whatever bytes it likes: where they are here, it is
-/// noted that they were, so that they are known to be lost when they are gone.
-pub(crate) async fn used(
+/// An own run turns an upload into an artifact; every later use refers to the artifact. An external run may name any
+/// bytes. If they are in the store, a record says so, so that a later loss is noticed.
+pub(crate) async fn use_rows(
     store: &dyn Store,
     blobs: &Blobs,
     driver: Driver,
@@ -27,33 +26,33 @@ pub(crate) async fn used(
 ) -> Result<Vec<RowPut>, Error> {
     let Payload::ArtifactCreated(created) = event.payload() else { return Ok(Vec::new()) };
     match driver {
-        Driver::Own => waits_no_more(store, created).await,
+        Driver::Own => upload_used_rows(store, created).await,
         Driver::External => {
             let Some(hash) = created.hash.as_deref().and_then(blob_of) else { return Ok(Vec::new()) };
             let is_here = blobs.hold_if_here(hash, event.run_id).await?;
-            Ok(is_here.then(|| was_here(format!("{hash}/{}", event.event_id))).into_iter().collect())
+            Ok(is_here.then(|| blob_kept_row(format!("{hash}/{}", event.event_id))).into_iter().collect())
         }
     }
 }
 
-/// Notes that the bytes of an artifact were here. The key is the one of its row in [`rows::BLOB_USES`].
-pub(super) fn was_here(key: impl Into<Arc<str>>) -> RowPut {
+/// Records that the bytes of an artifact were in the store. The key is that of its row in [`rows::BLOB_USES`].
+pub(super) fn blob_kept_row(key: impl Into<Arc<str>>) -> RowPut {
     rows::put(rows::BLOBS_KEPT, key, Guard::Any, &())
 }
 
-async fn waits_no_more(store: &dyn Store, created: &Created) -> Result<Vec<RowPut>, Error> {
-    // What a call brought was never sent in.
+async fn upload_used_rows(store: &dyn Store, created: &Created) -> Result<Vec<RowPut>, Error> {
+    // An artifact of a tool call is not an upload.
     if created.tool_call_id.is_some() {
         return Ok(Vec::new());
     }
     let key = rows::tenant_key(&created.artifact_id);
     let Some(row) = store.row(rows::UPLOADS, &key).await? else { return Ok(Vec::new()) };
     let upload: UploadRow = read_row(rows::UPLOADS, &row.key, &row.value)?;
-    let mut gone = vec![
+    let mut deletions = vec![
         rows::delete(rows::UPLOADS, key),
         rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, &upload.id)),
     ];
     let blob = blob_of(&upload.hash);
-    gone.extend(blob.map(|hash| rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{}", upload.id))));
-    Ok(gone)
+    deletions.extend(blob.map(|hash| rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{}", upload.id))));
+    Ok(deletions)
 }

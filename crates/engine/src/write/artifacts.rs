@@ -1,7 +1,7 @@
-//! Keeping the bytes of artifacts, with the run that made them or before there is one. It must not know what they mean.
+//! Stores the bytes of artifacts, of runs and of uploads. It must not know their content.
 
-pub(crate) mod keep;
+pub(crate) mod store;
 pub(crate) mod uploads;
 
-pub use keep::{Keep, KeptArtifact, OutputInLog, Target};
+pub use store::{ArtifactInput, ArtifactReceipt, OutputInLog, PatchTarget};
 pub use uploads::Upload;

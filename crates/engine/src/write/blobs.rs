@@ -1,8 +1,7 @@
-//! The bytes of artifacts: put in before anything names them, taken away when nothing does any more.
+//! Stores the bytes of artifacts before an append names them, and deletes unused ones.
 //!
-//! Between the two comes the append that names a blob. Until it has happened, the keeper of the blob is
-//! remembered here, so that nobody takes it away meanwhile; what nobody ever named is found when an engine starts.
-//! A blob is looked for and removed while nothing is put in.
+//! Until the append that names a blob, its use is tracked in memory, so that it is not deleted meanwhile. Blobs that
+//! were never named are found at startup. Blobs are checked and deleted while no other is stored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +19,14 @@ use crate::{Error, limits};
 
 pub(crate) struct Blobs {
     store: Arc<dyn Store>,
-    /// Held to read while something is put in, to write while something is taken away.
+    /// Held for reading while a blob is stored, and for writing while one is deleted.
     turn: RwLock<()>,
-    /// Blobs that nothing names yet.
-    unnamed: Mutex<HashMap<String, Vec<Keeping>>>,
+    /// Blobs that no row names yet.
+    unnamed: Mutex<HashMap<String, Vec<PendingUse>>>,
 }
 
-/// A caller is about to name a blob.
-struct Keeping {
+/// A pending use of a blob.
+struct PendingUse {
     run: Option<RunId>,
     since: Instant,
 }
@@ -37,7 +36,8 @@ impl Blobs {
         Blobs { store, turn: RwLock::default(), unnamed: Mutex::default() }
     }
 
-    /// Keeps bytes and answers the name of their blob. Durable when answered; an append must name it soon.
+    /// Stores bytes and returns the name of their blob. They are durable when this returns; an append must name it
+    /// soon.
     pub(crate) async fn put(&self, bytes: Bytes, run: Option<RunId>) -> Result<String, Error> {
         let hash = blake3::hash(&bytes).to_hex().to_string();
         let late = self.note(&hash, run);
@@ -53,16 +53,16 @@ impl Blobs {
         Ok(hash)
     }
 
-    /// The same for a blob that is there already.
+    /// Tracks a pending use of a stored blob.
     pub(crate) fn hold(&self, hash: &str, run: RunId) {
         drop(self.note(hash, Some(run)));
     }
 
-    /// The same for one that may be here; answers whether it is. One that is not is not held.
+    /// The same for a blob that may be missing. Returns whether it is stored; a missing one is not tracked.
     pub(super) async fn hold_if_here(&self, hash: &str, run: RunId) -> Result<bool, Error> {
         self.hold(hash, run);
         let found = {
-            // Who takes blobs away has either done so by now, or sees that this one is held.
+            // A concurrent deletion has either finished or sees that this blob is in use.
             let _shared = self.turn.read().await;
             self.is_here(hash).await
         };
@@ -72,63 +72,63 @@ impl Blobs {
         found
     }
 
-    /// Whether there is a blob of this name, without reading its bytes.
+    /// Whether a blob exists, without reading its bytes.
     async fn is_here(&self, hash: &str) -> Result<bool, Error> {
         let just_before = hash.get(..hash.len().saturating_sub(1)).map(str::to_owned);
         let next = self.store.blobs(just_before, 1).await?;
         Ok(next.first().is_some_and(|name| name == hash))
     }
 
-    /// Remembers that a blob is about to be named; answers those that should have been long ago.
+    /// Tracks a pending use. Returns blobs whose use is overdue.
     fn note(&self, hash: &str, run: Option<RunId>) -> Vec<String> {
         let now = recount_world::moment();
         let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut late = Vec::new();
         if unnamed.len() >= limits::BLOBS_UNNAMED_MAX {
-            unnamed.retain(|hash, keeping| {
-                keeping.retain(|one| now.duration_since(one.since) < limits::BLOB_UNNAMED_LIFE);
-                let stays = !keeping.is_empty();
+            unnamed.retain(|hash, uses| {
+                uses.retain(|one| now.duration_since(one.since) < limits::BLOB_UNNAMED_LIFE);
+                let stays = !uses.is_empty();
                 if !stays {
                     late.push(hash.clone());
                 }
                 stays
             });
         }
-        unnamed.entry(hash.to_owned()).or_default().push(Keeping { run, since: now });
+        unnamed.entry(hash.to_owned()).or_default().push(PendingUse { run, since: now });
         late
     }
 
-    /// An append has named these: what is in the catalogue counts from now on.
+    /// An append has named these blobs; from now on their rows count.
     pub(crate) fn named(&self, run: Option<RunId>, hashes: impl IntoIterator<Item = String>) {
         let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
         for hash in hashes {
-            if let Some(keeping) = unnamed.get_mut(&hash) {
-                if let Some(place) = keeping.iter().position(|one| one.run == run) {
-                    keeping.swap_remove(place);
+            if let Some(uses) = unnamed.get_mut(&hash) {
+                if let Some(place) = uses.iter().position(|one| one.run == run) {
+                    uses.swap_remove(place);
                 }
-                if keeping.is_empty() {
+                if uses.is_empty() {
                     unnamed.remove(&hash);
                 }
             }
         }
     }
 
-    /// A run is gone, and will name nothing any more. Answers what it had kept.
+    /// A run was erased and names no more blobs. Returns its pending blobs.
     pub(crate) fn forget_run(&self, run: RunId) -> Vec<String> {
         let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = Vec::new();
-        unnamed.retain(|hash, keeping| {
-            let before = keeping.len();
-            keeping.retain(|one| one.run != Some(run));
-            if keeping.len() < before {
-                kept.push(hash.clone());
+        let mut hashes = Vec::new();
+        unnamed.retain(|hash, uses| {
+            let before = uses.len();
+            uses.retain(|one| one.run != Some(run));
+            if uses.len() < before {
+                hashes.push(hash.clone());
             }
-            !keeping.is_empty()
+            !uses.is_empty()
         });
-        kept
+        hashes
     }
 
-    /// Takes away those of the blobs that nobody needs any more, and answers how many.
+    /// Deletes the unused ones of these blobs. Returns their number.
     pub(crate) async fn release(&self, hashes: impl IntoIterator<Item = String>) -> Result<usize, Error> {
         let mut removed = 0;
         for hash in hashes {
@@ -169,7 +169,7 @@ impl Blobs {
         }
     }
 
-    /// Takes away what was kept by processes that died before anything named it.
+    /// Deletes blobs of earlier processes that were never named.
     pub(crate) async fn sweep(&self) -> Result<(), Error> {
         let mut after = None;
         loop {

@@ -1,7 +1,7 @@
-//! Starts a run that another run starts: in a task of its own, under the id that the log of the other has already.
+//! Starts a child run in its own task, under an id that the log of the parent already has.
 //!
-//! So a run is started once, however often this is asked after a crash. It must not know why a run starts another. Entry
-//! point: [`WriteHandle::start_child`].
+//! So a run is started once, even if the call is repeated after a crash. It must not know why a run starts another.
+//! Start with [`WriteHandle::start_child`].
 
 use recount_event::RunId;
 use recount_event::family::run::Queued;
@@ -11,7 +11,7 @@ use crate::write::handle::WriteHandle;
 use crate::{Error, NewRun, NewTask};
 
 impl WriteHandle {
-    /// Starts the run, unless there is one of this id. Its first event is durable when this answers.
+    /// Starts the run, unless the id exists. Its first event is durable when this returns.
     #[boxed]
     pub async fn start_child(&self, run: RunId, task: NewTask, mut queued: Queued) -> Result<(), Error> {
         if self.read().tail(run).await?.is_some() {

@@ -1,8 +1,7 @@
-//! The one way in which events of runs are appended, imports excepted: events of one run or two, with the rows, cuts and
-//! erasures that belong to them. All of it happens, or nothing. It must not know why.
+//! Appends events of one or two runs with their rows, cuts and erasures, atomically. All events are appended here,
+//! except imports. It must not know the reason.
 //!
-//! Look at [`Commit::append`]. What a failed guard means to the caller is in one table,
-//! [`NotCommitted::meaning`].
+//! Start with [`Commit::append`]. [`NotCommitted::meaning`] translates failed guards into errors.
 
 use bytes::Bytes;
 use futures_util::future::Shared;
@@ -10,20 +9,20 @@ use recount_event::{Code, Event, RunId};
 use recount_log::{Answer, Append, AppendError, Cut, RowPut, Store, StreamAppend};
 use recount_run::PromptKind;
 
-use crate::catalogue::prompt_rows::taken;
+use crate::catalogue::prompt_rows::id_taken;
 use crate::ground::append::{may_have_happened, receipt};
 use crate::ground::error::{run_erased, session_erased, task_erased};
 use crate::ground::{journal, rows};
 use crate::{Error, Receipt};
 
-/// What is to be appended.
+/// The content of an append.
 #[derive(Default)]
 pub(crate) struct Commit {
     runs: Vec<RunEvents>,
     pub(crate) rows: Vec<RowPut>,
     cuts: Vec<Cut>,
     erased: Vec<RunId>,
-    /// Whether it is part of a deletion, which must work on a full disk, too.
+    /// Whether it is part of a deletion, which must work on a full disk.
     pub(crate) frees_space: bool,
 }
 
@@ -33,21 +32,21 @@ struct RunEvents {
     records: Vec<Bytes>,
 }
 
-/// Where the events of each run landed.
+/// The location of the events of each run.
 #[derive(Debug, Clone)]
 pub(crate) struct CommitReceipt(Vec<(RunId, Receipt)>);
 
 #[derive(Debug, Clone)]
 pub(crate) struct NotCommitted {
     pub(crate) error: AppendError,
-    /// Nothing of it is in the log.
+    /// Nothing of it was written.
     pub(crate) is_certain: bool,
 }
 
-/// What became of the commit that starts a run, for everybody who waits for it.
+/// The outcome of the commit that starts a run, for all who wait for it.
 pub(crate) type StartOutcome = Shared<Answer<CommitReceipt, NotCommitted>>;
 
-/// What a failed commit means to the caller.
+/// The error of a failed commit.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
     /// A row has changed since it was read: read it again.
@@ -60,7 +59,7 @@ impl Commit {
         Commit { rows, ..Commit::default() }
     }
 
-    /// Adds events of a run, which follow those that were added before. Answers how many bytes they have.
+    /// Adds events of a run after those added before. Returns their bytes.
     pub(crate) fn events(&mut self, run: RunId, first: u64, events: &[Event]) -> usize {
         let records = journal::encode(events, first);
         let bytes = records.iter().map(Bytes::len).sum();
@@ -68,7 +67,7 @@ impl Commit {
         bytes
     }
 
-    /// The same of events that are encoded already.
+    /// The same with encoded events.
     pub(crate) fn records(&mut self, run: RunId, first: u64, mut records: Vec<Bytes>) {
         if records.is_empty() {
             return;
@@ -79,12 +78,12 @@ impl Commit {
         }
     }
 
-    /// Takes away what is before this event.
+    /// Removes the events before `keep_from`.
     pub(crate) fn cut(&mut self, run: RunId, keep_from: u64) {
         self.cuts.push(Cut { stream: journal::stream_of(run), keep_from });
     }
 
-    /// Takes away all events of a run for good.
+    /// Removes all events of a run permanently.
     pub(crate) fn erase(&mut self, run: RunId) {
         self.erased.push(run);
     }
@@ -93,8 +92,8 @@ impl Commit {
         self.runs.is_empty() && self.rows.is_empty() && self.cuts.is_empty() && self.erased.is_empty()
     }
 
-    /// Appends it. It is in line when this returns, and not only when the answer is polled. `look_again` is called for each
-    /// run of it when nobody knows whether it happened.
+    /// Appends it. It is queued when this returns, before the future is polled. `look_again` is called for each run
+    /// if the outcome is unknown.
     pub(crate) fn append(
         self,
         store: &dyn Store,
@@ -123,10 +122,13 @@ impl Commit {
                     assert_eq!(
                         committed.streams.len(),
                         firsts.len(),
-                        "an append lands in all of its streams"
+                        "a receipt has every stream of its append"
                     );
                     let landed = firsts.into_iter().zip(&committed.streams).map(|((run, first), landed)| {
-                        assert_eq!(landed.first_sequence, first, "records land where they were meant to be");
+                        assert_eq!(
+                            landed.first_sequence, first,
+                            "records are stored at their expected positions"
+                        );
                         (run, receipt(landed))
                     });
                     return Ok(CommitReceipt(landed.collect()));
@@ -173,7 +175,7 @@ impl NotCommitted {
             rows::SESSION_ACTIVE => busy(Code::SessionBusy, "session"),
             rows::TASKS_ERASED => task_erased(key),
             rows::SESSIONS_ERASED => session_erased(key),
-            rows::APPROVALS => taken(PromptKind::Approval, key.rsplit('/').next().unwrap_or(key)),
+            rows::APPROVALS => id_taken(PromptKind::Approval, key.rsplit('/').next().unwrap_or(key)),
             rows::ALLOWANCES_HELD => Error::too_many_at_once("the allowance for this call"),
             rows::PINS => {
                 let message = format!("{run} is pinned; unpin it before you prune it");
@@ -185,7 +187,7 @@ impl NotCommitted {
 }
 
 impl CommitFailure {
-    /// For what brings no row that others change.
+    /// For a commit without rows that others change.
     pub(crate) fn into_error(self) -> Error {
         match self {
             CommitFailure::Stale => Error::bug("a row with a single writer was changed by another writer"),
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_guarded_space_has_one_meaning() {
+    fn every_guarded_space_has_one_error() {
         let run: RunId = "run_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
         for space in [rows::TASKS, rows::SETUPS] {
             assert!(matches!(failed(space).meaning(run), CommitFailure::Stale), "{space}");

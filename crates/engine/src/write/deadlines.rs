@@ -1,11 +1,10 @@
-//! Deadlines of prompts: when each run must be looked at next. Writers fill this book; it must not know who reads it.
+//! Deadlines of prompts: when each run must be checked next. Writers maintain them; it must not know who reads them.
 //!
-//! Deadlines are folds of the log, so nothing is lost when the process dies: they are loaded again from
-//! the catalogue when the engine opens.
+//! Deadlines are folds of the log, so a crash loses nothing: they are loaded from the catalogue when the engine
+//! opens.
 //!
-//! While the process lives a deadline comes by the wall clock or by the time that really passed, whichever
-//! is first, so that a clock set back does not withhold a safe default. A process that starts later has only
-//! the wall clock to go by.
+//! A deadline is reached by the wall clock or by elapsed time, whichever is first, so that a clock that was set back
+//! does not delay a safe default. After a restart only the wall clock counts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -33,25 +32,25 @@ pub(crate) struct Deadlines {
 struct DeadlineIndex {
     by_clock: BTreeSet<(u64, RunId)>,
     by_moment: BTreeSet<(Instant, RunId)>,
-    by_run: HashMap<RunId, Armed>,
+    by_run: HashMap<RunId, RunDeadline>,
 }
 
-/// Who is due first, by either measure.
-pub(crate) struct First {
+/// The first deadline by either measure.
+pub(crate) struct FirstDeadline {
     pub(crate) by_clock: (u64, RunId),
     pub(crate) by_moment: Option<(Instant, RunId)>,
 }
 
-/// When one run is due.
+/// The deadline of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Armed {
+struct RunDeadline {
     at_ms: u64,
-    /// `None` when that is too far away to be measured.
+    /// `None` if it is too far away to be measured.
     moment: Option<Instant>,
 }
 
 impl Deadlines {
-    /// Says when a run must be looked at next, or that it need not be.
+    /// Sets or removes the deadline of a run.
     pub(crate) fn set(&self, run: RunId, at_ms: Option<u64>, world: &World) {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         if book.by_run.get(&run).map(|armed| armed.at_ms) == at_ms {
@@ -66,7 +65,7 @@ impl Deadlines {
         if let Some(at_ms) = at_ms {
             let wait = Duration::from_millis(at_ms.saturating_sub(world.clock.now_ms()));
             let moment = (wait <= limits::TIMER_WAIT_MAX).then(|| recount_world::moment() + wait);
-            book.by_run.insert(run, Armed { at_ms, moment });
+            book.by_run.insert(run, RunDeadline { at_ms, moment });
             book.by_clock.insert((at_ms, run));
             book.by_moment.extend(moment.map(|moment| (moment, run)));
         }
@@ -74,32 +73,35 @@ impl Deadlines {
         self.changed.notify_one();
     }
 
-    /// Has a run looked at soon, because nobody knows what became of its last append: waking its
-    /// writer has the log read again, and with it deadlines and an ending that nobody heard of.
+    /// Schedules an early check of a run whose last append has an unknown outcome. Its writer then reads the log
+    /// again, and with it deadlines and the ending.
     pub(crate) fn look_again(&self, run: RunId, world: &World) {
         let soon = world.clock.now_ms().saturating_add(millis(limits::TIMER_RETRY));
         let known = self.book.lock().unwrap_or_else(PoisonError::into_inner).by_run.get(&run).copied();
         self.set(run, Some(known.map_or(soon, |known| known.at_ms.min(soon))), world);
     }
 
-    /// What is due first by the clock, and what is due first by the time that passes.
-    pub(crate) fn next(&self) -> Option<First> {
+    /// The first deadline by the clock, and the first by elapsed time.
+    pub(crate) fn next(&self) -> Option<FirstDeadline> {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(First { by_clock: book.by_clock.first().copied()?, by_moment: book.by_moment.first().copied() })
+        Some(FirstDeadline {
+            by_clock: book.by_clock.first().copied()?,
+            by_moment: book.by_moment.first().copied(),
+        })
     }
 
-    /// What a run was armed for.
+    /// The deadline of a run.
     pub(crate) fn at_ms(&self, run: RunId) -> Option<u64> {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.by_run.get(&run).map(|armed| armed.at_ms)
     }
 
-    /// Returns when what is due first may have changed.
+    /// Returns when the first deadline may have changed.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Loads what the catalogue knows. A row that is damaged still, because its run is, is left out.
+    /// Loads the deadlines from the catalogue. Rows of damaged runs are skipped.
     pub(crate) async fn load(&self, store: &dyn Store, world: &World) -> Result<(), Error> {
         let mut pages = RowPages::new(store, rows::DEADLINES, limits::TIMER_PAGE);
         while let Some(page) = pages.next().await? {

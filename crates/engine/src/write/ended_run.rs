@@ -1,6 +1,6 @@
-//! Runs that have ended, as far as others go on from them: done again, resumed, continued.
+//! Ended own runs, and new runs that retry, resume or continue them.
 //!
-//! Look at [`Past`]. What a run was to do is in its first events, so no more of it than these is read.
+//! Start with [`EndedRun`]. The request of a run is in its first events, so no others are read.
 
 use recount_event::family::run::{Driver, Queued, ResumedFromEvent};
 use recount_event::{Code, RunId, SessionId, TaskId};
@@ -8,23 +8,23 @@ use serde_json::Error as Unreadable;
 
 use crate::boxed;
 use crate::write::handle::WriteHandle;
-use crate::{Error, NewRun, Order};
+use crate::{Error, NewRun, RunConfig};
 
-/// A run of ours that has ended.
+/// An ended own run.
 #[derive(Debug, Clone)]
-pub struct Past {
+pub struct EndedRun {
     pub run: RunId,
     pub task: Option<TaskId>,
     pub session: Option<SessionId>,
     pub queued: Queued,
-    /// How many events it has.
+    /// The number of events.
     pub events: u64,
-    /// What was used up to its end, and whether its task's budget was warned of.
-    spent: Spent,
+    /// The usage of the chain up to its end, and whether the budget warning was reported.
+    usage: RunUsage,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Spent {
+struct RunUsage {
     cost_micros_usd: u64,
     input_tokens: u64,
     output_tokens: u64,
@@ -32,9 +32,9 @@ struct Spent {
 }
 
 impl WriteHandle {
-    /// A run of ours that has ended and is there from its beginning; refused is any other.
+    /// An ended own run with all its events. Refuses any other run.
     #[boxed]
-    pub async fn past(&self, run: RunId) -> Result<Past, Error> {
+    pub async fn ended_run(&self, run: RunId) -> Result<EndedRun, Error> {
         let Some(row) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);
         };
@@ -44,8 +44,8 @@ impl WriteHandle {
             return Err(Error::rejected(Code::RunExternal, whose));
         }
         if !row.has_ended() {
-            let goes_on = format!("{run} is {}; wait until it has ended, or cancel it", row.status);
-            return Err(Error::rejected(Code::RunActive, goes_on));
+            let active = format!("{run} is {}; wait until it has ended, or cancel it", row.status);
+            return Err(Error::rejected(Code::RunActive, active));
         }
         let Some(queued) = self.read().queued(run).await? else {
             let pruned =
@@ -53,30 +53,30 @@ impl WriteHandle {
             return Err(Error::rejected(Code::RunPruned, pruned));
         };
         let events = self.read().tail(run).await?.unwrap_or(0);
-        let spent = Spent {
+        let usage = RunUsage {
             cost_micros_usd: row.cost_micros_usd,
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,
             is_warned: row.budget_warned,
         };
         let (task, session) = (row.task_id, row.session_id);
-        Ok(Past { run, task, session, queued, events, spent })
+        Ok(EndedRun { run, task, session, queued, events, usage })
     }
 }
 
-impl Past {
-    /// What the run was to do. What was in force then, and not asked for, is left to be settled anew.
-    pub fn order(&self) -> Result<Order, Error> {
+impl EndedRun {
+    /// The configuration of the run. Values that the server chose are left out, so that they are chosen again.
+    pub fn run_config(&self) -> Result<RunConfig, Error> {
         let malformed = |why: Unreadable| {
-            let said = format!("cannot read the configuration of {}: {why}", self.run);
-            Error::rejected(Code::OrderRefused, said)
+            let message = format!("cannot read the configuration of {}: {why}", self.run);
+            Error::rejected(Code::OrderRefused, message)
         };
-        let order = Order::read(self.queued.config.as_ref()).map_err(malformed)?;
-        // A run after one that another run started is started by a person.
-        Ok(Order { sandbox: None, policy: None, spawned_by: None, branch: None, ..order })
+        let config = RunConfig::from_json(self.queued.config.as_ref()).map_err(malformed)?;
+        // The successor of a child run is started by a person.
+        Ok(RunConfig { sandbox: None, policy: None, spawned_by: None, branch: None, ..config })
     }
 
-    /// The same run once more: same words, same order, its own beginning.
+    /// A run with the same request and configuration, from the start.
     pub fn again(&self) -> Result<NewRun, Error> {
         if let Some(action) = &self.queued.action {
             let message = format!(
@@ -87,38 +87,38 @@ impl Past {
         }
         let mut queued = self.successor();
         queued.request_text = self.queued.request_text.clone();
-        queued.config = Some(self.order()?.written());
+        queued.config = Some(self.run_config()?.written());
         Ok(NewRun { queued, task: self.task, session: self.session, resumed_from: None })
     }
 
-    /// A run that goes on behind the event at `from_sequence`, or behind the last one, in the same workspace. What was
-    /// asked for the last time is not asked again. Where that event is, `resume_place` says.
+    /// A run that continues after the event `from_sequence`, or after the last one, in the same workspace and without
+    /// the earlier attachments. `resume_point` finds that event.
     pub fn resumed(&self, from_sequence: Option<u64>) -> Result<NewRun, Error> {
         let mut queued = self.successor();
         queued.workspace_path = self.queued.workspace_path.clone();
-        queued.config = Some(Order { attachments: Vec::new(), ..self.order()? }.written());
-        let resumed_from = Some(self.place(from_sequence)?);
+        queued.config = Some(RunConfig { attachments: Vec::new(), ..self.run_config()? }.written());
+        let resumed_from = Some(self.resume_point(from_sequence)?);
         Ok(NewRun { queued, task: self.task, session: self.session, resumed_from })
     }
 
-    /// Where a run begins that goes on from this one.
-    pub fn place(&self, from_sequence: Option<u64>) -> Result<ResumedFromEvent, Error> {
+    /// The event from which a new run continues.
+    pub fn resume_point(&self, from_sequence: Option<u64>) -> Result<ResumedFromEvent, Error> {
         let last = self.events.saturating_sub(1);
         let from = from_sequence.unwrap_or(last);
         if from > last {
-            let ahead = format!("from_sequence is {from}, but the last event of {} is {last}", self.run);
-            return Err(Error::rejected(Code::OrderRefused, ahead));
+            let message = format!("from_sequence is {from}, but the last event of {} is {last}", self.run);
+            return Err(Error::rejected(Code::OrderRefused, message));
         }
-        Ok(ResumedFromEvent::new(self.run.to_string(), from, self.spent.cost_micros_usd))
+        Ok(ResumedFromEvent::new(self.run.to_string(), from, self.usage.cost_micros_usd))
     }
 
-    /// Notes in another run that it comes after this one, and what was spent by then.
-    pub fn precede(&self, queued: &mut Queued) {
+    /// Sets this run as the predecessor of a new one, with the usage so far.
+    pub fn set_predecessor(&self, queued: &mut Queued) {
         queued.prior_run_id = Some(self.run.to_string());
-        queued.prior_cost_micros_usd = Some(self.spent.cost_micros_usd);
-        queued.prior_input_tokens = Some(self.spent.input_tokens);
-        queued.prior_output_tokens = Some(self.spent.output_tokens);
-        queued.budget_warned = self.spent.is_warned.then_some(true);
+        queued.prior_cost_micros_usd = Some(self.usage.cost_micros_usd);
+        queued.prior_input_tokens = Some(self.usage.input_tokens);
+        queued.prior_output_tokens = Some(self.usage.output_tokens);
+        queued.budget_warned = self.usage.is_warned.then_some(true);
     }
 
     fn successor(&self) -> Queued {
@@ -127,7 +127,7 @@ impl Past {
         queued.model = self.queued.model.clone();
         queued.provider = self.queued.provider.clone();
         queued.workspace_mode = self.queued.workspace_mode.clone();
-        self.precede(&mut queued);
+        self.set_predecessor(&mut queued);
         queued
     }
 }

@@ -1,9 +1,9 @@
-//! Requests that are made once: what came of one is remembered under the key that its sender chose, so that it can
-//! be sent again without being done again.
+//! Idempotency keys: the result of a request is stored under a key of the client, so that a repeated request is not
+//! executed again.
 //!
-//! What a request makes or changes is remembered in the append that does it, so that no crash comes in between. Where
-//! the answer follows from that append alone it is in it too ([`KeyedReply`]); otherwise it follows. This knows nothing
-//! of headers: an answer is what the face gives it to keep.
+//! The append that executes a request also stores its result, so that no crash can separate them. If the response
+//! depends on that append alone, it is stored there too ([`KeyedReply`]), otherwise later. It must not depend on HTTP
+//! headers; the face chooses what a response contains.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,31 +17,36 @@ use crate::catalogue::prompt_rows::PromptRow;
 use crate::ground::rows;
 use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, RunRow, limits};
 
-/// One request that is to be done once.
+/// The idempotency key of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Once {
-    /// Who asks for what under which key, in one text of bounded length.
+pub struct IdempotencyKey {
+    /// A unique key for client, path and the client's key, of bounded length.
     pub key: String,
-    /// What was sent, added up.
+    /// The digest of the request body.
     pub body: String,
 }
 
-impl Once {
-    /// The rows that remember it.
-    pub(crate) fn rows(&self, now_ms: u64, made: Option<Made>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
-        let life = u64::try_from(limits::ONCE_LIFE.as_millis()).unwrap_or(u64::MAX);
+impl IdempotencyKey {
+    /// The rows that store the result.
+    pub(crate) fn rows(
+        &self,
+        now_ms: u64,
+        result: Option<RequestResult>,
+        answer: Option<StoredResponse>,
+    ) -> Vec<RowPut> {
+        let life = u64::try_from(limits::IDEMPOTENCY_KEY_LIFE.as_millis()).unwrap_or(u64::MAX);
         let until_ms = now_ms.saturating_add(life);
-        let row = OnceRow { body: self.body.clone(), until_ms, made, answer };
+        let row = IdempotencyRow { body: self.body.clone(), until_ms, result, answer };
         vec![
-            rows::put(rows::ONCE, self.key.as_str(), Guard::Any, &row),
-            rows::put(rows::ONCE_DUE, rows::due_key(until_ms, &self.key), Guard::Any, &self.key),
+            rows::put(rows::IDEMPOTENCY_KEYS, self.key.as_str(), Guard::Any, &row),
+            rows::put(rows::IDEMPOTENCY_KEYS_DUE, rows::due_key(until_ms, &self.key), Guard::Any, &self.key),
         ]
     }
 }
 
-/// What was answered.
+/// The response of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptAnswer {
+pub struct StoredResponse {
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
@@ -49,34 +54,39 @@ pub struct KeptAnswer {
     pub body: String,
 }
 
-/// Words an answer from what was done.
-pub type WordReply<T> = Box<dyn FnOnce(&T) -> Option<KeptAnswer> + Send>;
+/// Renders the response from the outcome.
+pub type RenderReply<T> = Box<dyn FnOnce(&T) -> Option<StoredResponse> + Send>;
 
-/// A request with a key, and how it is answered once it is known what it does: worded before the append, so that the
-/// answer is durable together with what it reports.
+/// A request with a key, and its response. It is rendered before the append, so that it is durable together with its
+/// outcome.
 pub struct KeyedReply<T> {
-    pub once: Once,
-    /// `None` where the answer is too large to be kept: then only what was done is remembered.
-    pub word: WordReply<T>,
+    pub idempotency: IdempotencyKey,
+    /// Returns `None` if the response is too large to store: then only the result is stored.
+    pub render: RenderReply<T>,
 }
 
 impl<T> KeyedReply<T> {
-    /// The rows for the append that does it, and the answer they hold. `made` names what was done for a repeat that
-    /// finds no answer.
-    pub(crate) fn rows(self, now_ms: u64, made: Made, outcome: &T) -> (Vec<RowPut>, Option<KeptAnswer>) {
-        let answer = (self.word)(outcome);
-        (self.once.rows(now_ms, Some(made), answer.clone()), answer)
+    /// The rows for the append of the request, and the response in them. `result` is the result for a repeated request
+    /// without a stored response.
+    pub(crate) fn rows(
+        self,
+        now_ms: u64,
+        result: RequestResult,
+        outcome: &T,
+    ) -> (Vec<RowPut>, Option<StoredResponse>) {
+        let answer = (self.render)(outcome);
+        (self.idempotency.rows(now_ms, Some(result), answer.clone()), answer)
     }
 }
 
-/// What a command leaves: the run, and the prompts that it settles.
+/// The outcome of a command: the run, and the settled prompts.
 pub struct CommandOutcome {
     run: RunRow,
     rows: Vec<RowPut>,
 }
 
 impl CommandOutcome {
-    /// From the rows of the append that holds the command's events.
+    /// Uses the rows of the append with the command's events.
     pub(crate) fn of(run: RunRow, rows: &[RowPut]) -> Self {
         CommandOutcome { run, rows: rows.to_vec() }
     }
@@ -106,131 +116,133 @@ impl CommandOutcome {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct OnceRow {
+pub(super) struct IdempotencyRow {
     pub(super) body: String,
     pub(super) until_ms: u64,
+    #[serde(rename = "made", default, skip_serializing_if = "Option::is_none")]
+    pub(super) result: Option<RequestResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) made: Option<Made>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) answer: Option<KeptAnswer>,
+    pub(super) answer: Option<StoredResponse>,
 }
 
-/// What a request made, or where it did what it did. Stored as its text.
+/// The result of a request: the created item, or the change. Stored as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Made {
+pub enum RequestResult {
     Run(RunId),
     Task(TaskId),
     Session(SessionId),
     /// An upload.
     Artifact(ForeignId),
-    /// `RUN/SEQUENCE`: the run was changed there.
-    At(RunId, u64),
-    /// `RUNS/EVENTS`: how much was pruned so far.
+    /// `RUN/SEQUENCE`: the run was changed by this event.
+    ChangedAt(RunId, u64),
+    /// `RUNS/EVENTS`: the progress of a prune.
     Pruned {
         runs: u64,
         events: u64,
     },
 }
 
-impl Made {
+impl RequestResult {
     pub fn run(&self) -> Result<RunId, Error> {
         match self {
-            Made::Run(run) => Ok(*run),
-            other => Err(other.is_no("run")),
+            RequestResult::Run(run) => Ok(*run),
+            other => Err(other.wrong_kind("run")),
         }
     }
 
     pub fn task(&self) -> Result<TaskId, Error> {
         match self {
-            Made::Task(task) => Ok(*task),
-            other => Err(other.is_no("task")),
+            RequestResult::Task(task) => Ok(*task),
+            other => Err(other.wrong_kind("task")),
         }
     }
 
     pub fn session(&self) -> Result<SessionId, Error> {
         match self {
-            Made::Session(session) => Ok(*session),
-            other => Err(other.is_no("session")),
+            RequestResult::Session(session) => Ok(*session),
+            other => Err(other.wrong_kind("session")),
         }
     }
 
     pub fn artifact(&self) -> Result<&ForeignId, Error> {
         match self {
-            Made::Artifact(artifact) => Ok(artifact),
-            other => Err(other.is_no("artifact")),
+            RequestResult::Artifact(artifact) => Ok(artifact),
+            other => Err(other.wrong_kind("artifact")),
         }
     }
 
-    /// A key counts for one address, so it never remembers what another address makes.
-    fn is_no(&self, wanted: &str) -> Error {
+    /// A key is valid for one path, so it never stores the result of another kind of request.
+    fn wrong_kind(&self, wanted: &str) -> Error {
         Error::bug(format!("the idempotency key of a request for a {wanted} belongs to {self:?}"))
     }
 }
 
-impl From<Made> for String {
-    fn from(made: Made) -> String {
-        match made {
-            Made::Run(run) => run.to_string(),
-            Made::Task(task) => task.to_string(),
-            Made::Session(session) => session.to_string(),
-            Made::Artifact(artifact) => artifact.to_string(),
-            Made::At(run, sequence) => format!("{run}/{sequence}"),
-            Made::Pruned { runs, events } => format!("{runs}/{events}"),
+impl From<RequestResult> for String {
+    fn from(result: RequestResult) -> String {
+        match result {
+            RequestResult::Run(run) => run.to_string(),
+            RequestResult::Task(task) => task.to_string(),
+            RequestResult::Session(session) => session.to_string(),
+            RequestResult::Artifact(artifact) => artifact.to_string(),
+            RequestResult::ChangedAt(run, sequence) => format!("{run}/{sequence}"),
+            RequestResult::Pruned { runs, events } => format!("{runs}/{events}"),
         }
     }
 }
 
-impl TryFrom<String> for Made {
+impl TryFrom<String> for RequestResult {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Made, String> {
-        let made = match text.split_once('/') {
-            Some((run, sequence)) if run.starts_with(RunId::PREFIX) => {
-                run.parse().ok().zip(sequence.parse().ok()).map(|(run, sequence)| Made::At(run, sequence))
-            }
+    fn try_from(text: String) -> Result<RequestResult, String> {
+        let result = match text.split_once('/') {
+            Some((run, sequence)) if run.starts_with(RunId::PREFIX) => run
+                .parse()
+                .ok()
+                .zip(sequence.parse().ok())
+                .map(|(run, sequence)| RequestResult::ChangedAt(run, sequence)),
             Some((runs, events)) => {
                 let numbers = runs.parse().ok().zip(events.parse().ok());
-                numbers.map(|(runs, events)| Made::Pruned { runs, events })
+                numbers.map(|(runs, events)| RequestResult::Pruned { runs, events })
             }
-            None => (text.parse().map(Made::Run))
-                .or_else(|_| text.parse().map(Made::Task))
-                .or_else(|_| text.parse().map(Made::Session))
+            None => (text.parse().map(RequestResult::Run))
+                .or_else(|_| text.parse().map(RequestResult::Task))
+                .or_else(|_| text.parse().map(RequestResult::Session))
                 .ok()
-                .or_else(|| ForeignId::parse(&text).ok().filter(is_artifact).map(Made::Artifact)),
+                .or_else(|| ForeignId::parse(&text).ok().filter(is_artifact).map(RequestResult::Artifact)),
         };
-        made.ok_or_else(|| format!("{text:?} is not the result of a request"))
+        result.ok_or_else(|| format!("{text:?} is not the result of a request"))
     }
 }
 
-/// Whether an id is one of those that uploads get.
+/// Whether an id has the form of an upload id.
 fn is_artifact(id: &ForeignId) -> bool {
     id.as_str().starts_with(ARTIFACT_PREFIX)
 }
 
-/// How such a request stands.
-pub enum Standing {
-    /// It was not made before: nobody else can make it while this is held.
-    New(UnderWay),
-    /// It made this, and the client was not answered.
-    Made(UnderWay, Made),
-    /// It was answered.
-    Answered(KeptAnswer),
-    /// The key was used for something else.
-    Other,
-    /// It is being done.
-    Busy,
+/// The state of a request with a key.
+pub enum RequestState {
+    /// Not executed before. No other request can claim the key while this is held.
+    New(InFlight),
+    /// Executed with this result, without a stored response.
+    Unanswered(InFlight, RequestResult),
+    /// The stored response.
+    Answered(StoredResponse),
+    /// The key was used with another body.
+    KeyReused,
+    /// The same request is being executed.
+    InProgress,
 }
 
-/// Requests that are being done.
+/// Requests that are being executed.
 #[derive(Default)]
-pub(crate) struct InFlight(Mutex<HashSet<String>>);
+pub(crate) struct InFlightRequests(Mutex<HashSet<String>>);
 
-impl InFlight {
-    /// Takes a request up, unless it is being done.
-    pub(super) fn take_up(self: &Arc<Self>, key: &str) -> Option<UnderWay> {
+impl InFlightRequests {
+    /// Claims a key, unless its request is being executed.
+    pub(super) fn claim(self: &Arc<Self>, key: &str) -> Option<InFlight> {
         let is_new = self.lock().insert(key.to_owned());
-        is_new.then(|| UnderWay { doing: self.clone(), key: key.to_owned() })
+        is_new.then(|| InFlight { requests: self.clone(), key: key.to_owned() })
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -242,14 +254,14 @@ impl InFlight {
     }
 }
 
-/// That one request is being done; it is over when this is dropped.
-pub struct UnderWay {
-    doing: Arc<InFlight>,
+/// A claimed key; released when this is dropped.
+pub struct InFlight {
+    requests: Arc<InFlightRequests>,
     key: String,
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.doing.lock().remove(&self.key);
+        self.requests.lock().remove(&self.key);
     }
 }

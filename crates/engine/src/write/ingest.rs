@@ -1,4 +1,4 @@
-//! Exactly-once for producers: the triple, and what it was answered the first time.
+//! Exactly-once ingest: checks the id of each batch and stores its receipt.
 
 use std::collections::BTreeMap;
 
@@ -11,98 +11,97 @@ use crate::ground::error::damaged_row;
 use crate::ground::rows;
 use crate::{Error, limits};
 
-/// Which producer, which instance of it, which batch.
+/// Identifies a batch: the producer, its instance and the batch number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Triple {
+pub struct BatchId {
     pub producer: ForeignId,
     pub epoch: u64,
     pub seq: u64,
 }
 
-/// What a batch became; stored with the batch, in one append.
+/// The stored receipt of a batch; written in the same append.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Landing {
+pub(crate) struct BatchRecord {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// What the batch said, so that other events under the same number are noticed. Of a batch in which
-    /// something was masked only its form ([`Said`]): what it said could be guessed from anything more.
+    /// The digest of the batch, which detects other events under the same number. For a masked batch only the digest
+    /// of its form ([`BatchDigest`]): a digest of the content would allow guessing it.
     pub(crate) digest: String,
 }
 
-/// How a batch stands to those before it.
-pub(crate) enum BatchStanding {
+/// Whether a batch is new.
+pub(crate) enum BatchStatus {
     New,
-    /// Seen before, word for word.
-    Repeated(Landing),
+    /// Already stored, with the same events.
+    Repeated(BatchRecord),
 }
 
-/// The newest batch of each producer of one run, as far as anybody has asked; batches of the append in
-/// hand included.
+/// Cache of the newest batch of each producer of one run, and the batches of the current append.
 #[derive(Default)]
 pub(crate) struct Producers {
     newest: BTreeMap<ForeignId, Option<(u64, u64)>>,
-    in_hand: BTreeMap<(ForeignId, u64, u64), Landing>,
+    uncommitted: BTreeMap<(ForeignId, u64, u64), BatchRecord>,
 }
 
 impl Producers {
-    /// Judges a triple. Answers what it became when it was seen before.
+    /// Checks a batch id. Returns the receipt of a repeated batch.
     pub(crate) async fn judge(
         &mut self,
         store: &dyn Store,
         run: RunId,
-        triple: &Triple,
-        said: &Said,
-    ) -> Result<BatchStanding, Error> {
-        let newest = match self.newest.get(&triple.producer) {
+        batch_id: &BatchId,
+        digest: &BatchDigest,
+    ) -> Result<BatchStatus, Error> {
+        let newest = match self.newest.get(&batch_id.producer) {
             Some(known) => *known,
             None => {
-                let found = newest_stored(store, run, &triple.producer).await?;
-                self.newest.insert(triple.producer.clone(), found);
+                let found = newest_stored(store, run, &batch_id.producer).await?;
+                self.newest.insert(batch_id.producer.clone(), found);
                 found
             }
         };
         let wanted = match newest {
-            Some((epoch, _)) if triple.epoch < epoch => {
+            Some((epoch, _)) if batch_id.epoch < epoch => {
                 return Err(Error::rejected(
                     Code::ProducerFenced,
                     format!(
                         "producer {} now writes with epoch {epoch}; epoch {} is rejected",
-                        triple.producer, triple.epoch
+                        batch_id.producer, batch_id.epoch
                     ),
                 ));
             }
-            Some((epoch, seq)) if triple.epoch == epoch => {
-                if triple.seq <= seq {
-                    return self.seen_before(store, run, triple, said).await.map(BatchStanding::Repeated);
+            Some((epoch, seq)) if batch_id.epoch == epoch => {
+                if batch_id.seq <= seq {
+                    return self.seen_before(store, run, batch_id, digest).await.map(BatchStatus::Repeated);
                 }
                 seq + 1
             }
             _ => 0,
         };
-        if triple.seq != wanted {
+        if batch_id.seq != wanted {
             return Err(Error::rejected(
                 Code::ProducerGap,
                 format!(
                     "producer {} must send batch {wanted} of epoch {} next, not batch {}",
-                    triple.producer, triple.epoch, triple.seq
+                    batch_id.producer, batch_id.epoch, batch_id.seq
                 ),
             ));
         }
-        Ok(BatchStanding::New)
+        Ok(BatchStatus::New)
     }
 
     async fn seen_before(
         &self,
         store: &dyn Store,
         run: RunId,
-        triple: &Triple,
-        said: &Said,
-    ) -> Result<Landing, Error> {
-        let key = (triple.producer.clone(), triple.epoch, triple.seq);
-        let landing = match self.in_hand.get(&key) {
-            Some(landing) => landing.clone(),
+        batch_id: &BatchId,
+        digest: &BatchDigest,
+    ) -> Result<BatchRecord, Error> {
+        let key = (batch_id.producer.clone(), batch_id.epoch, batch_id.seq);
+        let record = match self.uncommitted.get(&key) {
+            Some(record) => record.clone(),
             None => {
-                let key = rows::producer_key(run, &triple.producer, triple.epoch, triple.seq);
+                let key = rows::producer_key(run, &batch_id.producer, batch_id.epoch, batch_id.seq);
                 let row = store.row(rows::PRODUCERS, &key).await?;
                 let Some(row) = row else {
                     return Err(Error::bug(format!("the row {key} is missing although later ones exist")));
@@ -110,30 +109,30 @@ impl Producers {
                 read_row(rows::PRODUCERS, &key, &row.value)?
             }
         };
-        if !said.is(&landing.digest) {
+        if !digest.matches(&record.digest) {
             return Err(Error::rejected(
                 Code::ProducerReused,
                 format!(
                     "batch {} of epoch {} was already sent by producer {} with other events",
-                    triple.seq, triple.epoch, triple.producer
+                    batch_id.seq, batch_id.epoch, batch_id.producer
                 ),
             ));
         }
-        Ok(landing)
+        Ok(record)
     }
 
-    /// Notes a batch that is about to be appended, and gives the row that goes with it.
-    pub(crate) fn note(&mut self, run: RunId, triple: &Triple, landing: Landing) -> RowPut {
-        let key = rows::producer_key(run, &triple.producer, triple.epoch, triple.seq);
-        let row = rows::put(rows::PRODUCERS, key, Guard::Absent, &landing);
-        self.newest.insert(triple.producer.clone(), Some((triple.epoch, triple.seq)));
-        self.in_hand.insert((triple.producer.clone(), triple.epoch, triple.seq), landing);
+    /// Adds a batch to the current append, and returns its row.
+    pub(crate) fn note(&mut self, run: RunId, batch_id: &BatchId, record: BatchRecord) -> RowPut {
+        let key = rows::producer_key(run, &batch_id.producer, batch_id.epoch, batch_id.seq);
+        let row = rows::put(rows::PRODUCERS, key, Guard::Absent, &record);
+        self.newest.insert(batch_id.producer.clone(), Some((batch_id.epoch, batch_id.seq)));
+        self.uncommitted.insert((batch_id.producer.clone(), batch_id.epoch, batch_id.seq), record);
         row
     }
 
-    /// The append in hand is durable: its rows are in the store from now on.
+    /// The current append is durable: its rows are in the store.
     pub(crate) fn settled(&mut self) {
-        self.in_hand.clear();
+        self.uncommitted.clear();
         if self.newest.len() > limits::PRODUCERS_REMEMBERED_MAX {
             self.newest.clear();
         }
@@ -161,19 +160,19 @@ async fn newest_stored(
     }
 }
 
-/// What a batch says, in 128 bits, and which form it has: types and lengths. Both of it as it came, so that they
-/// are the same however much is masked by the time it comes again.
-pub(crate) struct Said {
-    words: String,
+/// Digests of a batch, 128 bits each: of its content, and of its form (types and lengths). Both are computed before
+/// masking, so that a repeated batch has the same digests.
+pub(crate) struct BatchDigest {
+    content: String,
     form: String,
 }
 
-/// What the digest of a form begins with.
+/// The prefix of form digests.
 const FORM: &str = "form:";
 
-impl Said {
-    pub(crate) fn by(drafts: &[Draft]) -> Self {
-        let (mut words, mut form) = (blake3::Hasher::new(), blake3::Hasher::new());
+impl BatchDigest {
+    pub(crate) fn of(drafts: &[Draft]) -> Self {
+        let (mut content, mut form) = (blake3::Hasher::new(), blake3::Hasher::new());
         for draft in drafts {
             let written;
             let data = match &draft.verbatim {
@@ -184,22 +183,22 @@ impl Said {
                 }
             };
             for part in [draft.payload.type_name(), data] {
-                words.update(&(part.len() as u64).to_le_bytes());
-                words.update(part.as_bytes());
+                content.update(&(part.len() as u64).to_le_bytes());
+                content.update(part.as_bytes());
             }
             form.update(draft.payload.type_name().as_bytes());
             form.update(&(data.len() as u64).to_le_bytes());
         }
         let short = |hasher: blake3::Hasher| hasher.finalize().to_hex().as_str()[..32].to_owned();
-        Said { words: short(words), form: format!("{FORM}{}", short(form)) }
+        BatchDigest { content: short(content), form: format!("{FORM}{}", short(form)) }
     }
 
-    /// What is kept of it.
-    pub(crate) fn digest(&self, masked: bool) -> String {
-        if masked { self.form.clone() } else { self.words.clone() }
+    /// The digest to store.
+    pub(crate) fn stored(&self, masked: bool) -> String {
+        if masked { self.form.clone() } else { self.content.clone() }
     }
 
-    fn is(&self, kept: &str) -> bool {
-        kept == if kept.starts_with(FORM) { &self.form } else { &self.words }
+    fn matches(&self, stored: &str) -> bool {
+        stored == if stored.starts_with(FORM) { &self.form } else { &self.content }
     }
 }

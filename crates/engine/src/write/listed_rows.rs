@@ -1,5 +1,5 @@
-//! What the lists hold of a run, looked for in the lists: where its events are damaged, nothing else tells it. Whole spaces
-//! are read for that, so only such a run is looked for here. It must not know why.
+//! Finds the list rows of a run whose events are damaged. This reads whole spaces, so it is used only for such runs.
+//! It must not know the reason.
 
 use recount_event::{EventId, ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Row, RowPut, Store};
@@ -11,7 +11,7 @@ use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::{ArtifactRow, Error, limits};
 
-/// Of which task and session a run is, and under which key the run before it finds it.
+/// The task and session of a run, and the key under which its prior run finds it.
 #[derive(Debug, Default)]
 pub(super) struct Relations {
     pub(super) task: Option<TaskId>,
@@ -19,26 +19,26 @@ pub(super) struct Relations {
     pub(super) successor_key: Option<String>,
 }
 
-/// Something of a run in the lists.
+/// A list row of a run.
 pub(super) enum ListedRow {
-    /// A row that only has to go.
+    /// A row that only has to be deleted.
     Plain(RowPut),
     Artifact(Box<ArtifactRow>),
 }
 
-/// What rows of prompts and changes have in common.
+/// The common field of prompt and change rows.
 #[derive(Deserialize)]
-struct OfRun {
+struct RunIdField {
     run_id: RunId,
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct PromptIds {
     id: ForeignId,
     event_id: EventId,
 }
 
-/// As the indexes of runs tell it.
+/// Reads the relations from the indexes of runs.
 pub(super) async fn relations(store: &dyn Store, run: RunId) -> Result<Relations, Error> {
     let mut found = Relations::default();
     let name = format!("/{run}");
@@ -59,33 +59,35 @@ pub(super) async fn relations(store: &dyn Store, run: RunId) -> Result<Relations
     Ok(found)
 }
 
-/// What is listed of a run, at most `max`; its own row and what [`relations`] tells are not among it.
+/// The list rows of a run, at most `max`, without its own row and its [`relations`].
 pub(super) async fn listed(store: &dyn Store, run: RunId, max: usize) -> Result<Vec<ListedRow>, Error> {
     let mut found = Vec::new();
     for kind in PromptKind::ALL {
         let space = rows::prompts(kind).each;
-        gather(store, space, run, max, &mut found, |row| {
+        collect_rows(store, space, run, max, &mut found, |row| {
             let plain = rows::delete(space, row.key.clone());
-            let asked = serde_json::from_slice(&row.value).ok();
-            let listed = asked.map(|Asked { id, event_id }| prompt_rows(kind, &id, event_id));
+            let prompt = serde_json::from_slice(&row.value).ok();
+            let listed = prompt.map(|PromptIds { id, event_id }| prompt_rows(kind, &id, event_id));
             listed.into_iter().flatten().chain([plain]).map(ListedRow::Plain).collect()
         })
         .await?;
     }
-    gather(store, rows::ARTIFACT_CHANGES, run, max, &mut found, |row| {
+    collect_rows(store, rows::ARTIFACT_CHANGES, run, max, &mut found, |row| {
         vec![ListedRow::Plain(rows::delete(rows::ARTIFACT_CHANGES, row.key.clone()))]
     })
     .await?;
-    gather(store, rows::ARTIFACTS, run, max, &mut found, |row| match serde_json::from_slice(&row.value) {
-        Ok(artifact) => vec![ListedRow::Artifact(artifact)],
-        Err(_) => vec![ListedRow::Plain(rows::delete(rows::ARTIFACTS, row.key.clone()))],
+    collect_rows(store, rows::ARTIFACTS, run, max, &mut found, |row| {
+        match serde_json::from_slice(&row.value) {
+            Ok(artifact) => vec![ListedRow::Artifact(artifact)],
+            Err(_) => vec![ListedRow::Plain(rows::delete(rows::ARTIFACTS, row.key.clone()))],
+        }
     })
     .await?;
     Ok(found)
 }
 
-/// Adds what each whole row of a space stands for that is of a run, until there is enough.
-async fn gather(
+/// Adds the rows for each undamaged row of a run in a space, up to `max`.
+async fn collect_rows(
     store: &dyn Store,
     space: &str,
     run: RunId,
@@ -99,11 +101,11 @@ async fn gather(
             if found.len() >= max {
                 return Ok(());
             }
-            if serde_json::from_slice(&row.value).is_ok_and(|OfRun { run_id }| run_id == run) {
+            if serde_json::from_slice(&row.value).is_ok_and(|RunIdField { run_id }| run_id == run) {
                 found.extend(listed(&row));
             }
         }
-        // Spaces may be long, and others have work to do.
+        // Spaces may be large.
         tokio::task::yield_now().await;
     }
     Ok(())

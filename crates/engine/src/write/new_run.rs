@@ -1,14 +1,14 @@
-//! A request for a run, before there is one.
+//! A request for a new run.
 
 use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{SessionId, TaskId};
 
-/// A run to be.
+/// A run to create.
 #[derive(Debug, Clone)]
 pub struct NewRun {
     pub queued: Queued,
     pub task: Option<TaskId>,
     pub session: Option<SessionId>,
-    /// Where in another run this one goes on from.
+    /// The event of another run from which this one continues.
     pub resumed_from: Option<ResumedFromEvent>,
 }

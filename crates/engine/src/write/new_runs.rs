@@ -1,8 +1,7 @@
-//! Cache of runs of ours that have just started: the first writer and the first worker of one need not read back
-//! what was known a moment ago.
+//! Cache of new own runs, so that their first writer and worker do not read them from the store.
 //!
-//! Only what an append was seen to make comes here, and it is handed out once: a writer that has taken a run over
-//! owns its state, and one that throws it away reads the log. Nothing is lost with it.
+//! It contains only results of appends, and each entry is taken once: a writer then owns the state. Losing an entry
+//! has no effect, because the log has everything.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,118 +15,119 @@ use crate::write::commit::StartOutcome;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Redaction;
 
-/// See the file's head.
+/// A cache of new own runs.
 #[derive(Default)]
 pub(crate) struct NewRunCache {
     runs: Mutex<CachedRuns>,
-    lately: Mutex<Lately>,
+    latest: Mutex<LatestRuns>,
 }
 
 #[derive(Default)]
 struct CachedRuns {
-    kept: BTreeMap<RunId, CachedRun>,
+    by_id: BTreeMap<RunId, CachedRun>,
     bytes: usize,
 }
 
-/// Which run of ours began last in a session.
+/// The latest own run of each session.
 #[derive(Default)]
-struct Lately {
+struct LatestRuns {
     runs: HashMap<SessionId, RunId>,
     order: VecDeque<SessionId>,
 }
 
 struct CachedRun {
-    /// How long its events are: what is in memory is about as long.
+    /// Bytes of its events, about the size in memory.
     bytes: usize,
-    /// Hears of everything that is written to it.
+    /// Receives every append to the run.
     list: Arc<List>,
-    /// The sequence behind what is known of it here.
+    /// The sequence after the cached events.
     next: u64,
-    /// For who works at it.
-    seat: Option<WorkerStart>,
-    /// For its writer.
-    awake: Option<Box<LoadedRun>>,
+    /// For the first worker.
+    worker_start: Option<WorkerStart>,
+    /// For the first writer.
+    loaded: Option<Box<LoadedRun>>,
 }
 
-/// A run, and the list that has heard of everything in it.
+/// The state for a worker, and a list that has received every append to the run.
 pub(crate) struct WorkerStart {
     pub(crate) state: State,
-    /// With secrets that came with the run and stand in no row yet.
+    /// Includes secrets of the request that are in no row yet.
     pub(crate) redaction: Redaction,
     pub(crate) list: Arc<List>,
-    /// The run of ours that began before it in its session, where that is remembered.
+    /// The own run that started before it in its session, if cached.
     pub(crate) previous: Option<RunId>,
-    /// Everything that was written to it, where that is known as the log would tell it.
+    /// All its events, if they equal the stored ones.
     pub(crate) events: Option<Vec<Event>>,
-    /// What becomes of the append that begins it, where that was not known yet.
-    pub(crate) fate: Option<StartOutcome>,
+    /// The outcome of the append that starts the run, if it is unknown.
+    pub(crate) start_outcome: Option<StartOutcome>,
 }
 
 impl NewRunCache {
-    pub(crate) fn keep(&self, run: RunId, seat: WorkerStart, awake: LoadedRun, bytes: usize) {
-        let (list, next) = (seat.list.clone(), seat.state.next_sequence());
-        let kept = CachedRun { bytes, list, next, seat: Some(seat), awake: Some(Box::new(awake)) };
+    pub(crate) fn keep(&self, run: RunId, worker_start: WorkerStart, loaded: LoadedRun, bytes: usize) {
+        let (list, next) = (worker_start.list.clone(), worker_start.state.next_sequence());
+        let cached =
+            CachedRun { bytes, list, next, worker_start: Some(worker_start), loaded: Some(Box::new(loaded)) };
         let mut runs = self.runs();
         runs.bytes += bytes;
-        runs.kept.insert(run, kept);
-        while runs.kept.len() > limits::FRESH_MAX || runs.bytes > limits::FRESH_BYTES_MAX {
-            // Their names are in the order they began.
-            let Some(oldest) = runs.kept.first_key_value().map(|(run, _)| *run) else { break };
+        runs.by_id.insert(run, cached);
+        while runs.by_id.len() > limits::FRESH_MAX || runs.bytes > limits::FRESH_BYTES_MAX {
+            // Run ids sort by start time.
+            let Some(oldest) = runs.by_id.first_key_value().map(|(run, _)| *run) else { break };
             runs.remove(oldest);
         }
     }
 
-    /// A run of ours has started in a session. Answers the one before it. They never begin in the same moment, because a
-    /// session is busy with one at a time.
-    pub(crate) fn began(&self, session: SessionId, run: RunId) -> Option<RunId> {
-        let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
-        let previous = lately.runs.insert(session, run);
+    /// Records a new own run of a session, and returns the previous one. Starts never overlap, because a session has
+    /// one active own run.
+    pub(crate) fn record_latest(&self, session: SessionId, run: RunId) -> Option<RunId> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let previous = latest.runs.insert(session, run);
         if previous.is_none() {
-            lately.order.push_back(session);
-            if lately.order.len() > limits::LATELY_MAX
-                && let Some(oldest) = lately.order.pop_front()
+            latest.order.push_back(session);
+            if latest.order.len() > limits::LATEST_RUNS_MAX
+                && let Some(oldest) = latest.order.pop_front()
             {
-                lately.runs.remove(&oldest);
+                latest.runs.remove(&oldest);
             }
         }
         previous
     }
 
-    /// Runs came from elsewhere: what began last is looked up again.
-    pub(crate) fn forget_lately(&self) {
-        *self.lately.lock().unwrap_or_else(PoisonError::into_inner) = Lately::default();
+    /// Runs were imported, so the latest runs must be looked up again.
+    pub(crate) fn forget_latest_runs(&self) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = LatestRuns::default();
     }
 
-    /// Whether a run is here that has had no writer yet.
-    pub(crate) fn is_asleep(&self, run: RunId) -> bool {
-        self.runs().kept.get(&run).is_some_and(|kept| kept.awake.is_some())
+    /// Whether a cached run has had no writer yet.
+    pub(crate) fn is_unwritten(&self, run: RunId) -> bool {
+        self.runs().by_id.get(&run).is_some_and(|cached| cached.loaded.is_some())
     }
 
-    /// Nothing when a client has written to it before it came here.
-    pub(crate) fn take_awake(&self, run: RunId) -> Option<Box<LoadedRun>> {
-        self.take(run, |kept| {
-            let is_new = kept.list.known_next() <= kept.next;
-            kept.awake.take().filter(|_| is_new)
+    /// `None` if another writer has appended to the run since.
+    pub(crate) fn take_loaded_run(&self, run: RunId) -> Option<Box<LoadedRun>> {
+        self.take(run, |cached| {
+            let is_new = cached.list.known_next() <= cached.next;
+            cached.loaded.take().filter(|_| is_new)
         })
     }
 
-    pub(crate) fn take_seat(&self, run: RunId) -> Option<WorkerStart> {
-        self.take(run, |kept| kept.seat.take())
+    pub(crate) fn take_worker_start(&self, run: RunId) -> Option<WorkerStart> {
+        self.take(run, |cached| cached.worker_start.take())
     }
 
-    /// The run is gone.
+    /// The run was erased.
     pub(crate) fn forget(&self, run: RunId) {
         self.runs().remove(run);
     }
 
     fn take<T>(&self, run: RunId, part: impl FnOnce(&mut CachedRun) -> Option<T>) -> Option<T> {
         let mut runs = self.runs();
-        let kept = runs.kept.get_mut(&run)?;
-        let taken = part(kept);
-        if kept.seat.is_none() && kept.awake.is_none() {
+        let cached = runs.by_id.get_mut(&run)?;
+        let value = part(cached);
+        if cached.worker_start.is_none() && cached.loaded.is_none() {
             runs.remove(run);
         }
-        taken
+        value
     }
 
     fn runs(&self) -> MutexGuard<'_, CachedRuns> {
@@ -137,8 +137,8 @@ impl NewRunCache {
 
 impl CachedRuns {
     fn remove(&mut self, run: RunId) {
-        if let Some(kept) = self.kept.remove(&run) {
-            self.bytes -= kept.bytes;
+        if let Some(cached) = self.by_id.remove(&run) {
+            self.bytes -= cached.bytes;
         }
     }
 }

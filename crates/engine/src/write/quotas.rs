@@ -1,4 +1,4 @@
-//! How many bytes of artifacts each task keeps, and each run without a task, so that none keeps more than it may.
+//! Artifact quotas of tasks, and of runs without a task.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -6,19 +6,19 @@ use std::sync::OnceLock;
 use recount_event::Code;
 use recount_log::{RowRange, Store};
 
-use crate::catalogue::artifact_rows::Indexed;
+use crate::catalogue::artifact_rows::ArtifactEntry;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{Error, RunRow, limits};
 
-/// How much may be kept. A server has it in its settings, under the names that refusals give.
+/// The artifact quota. Refusals name the settings of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArtifactQuota {
-    /// Bytes that the artifacts of a task, or of a run without one, may have.
+    /// Bytes of the artifacts of a task, or of a run without a task.
     pub task_bytes: u64,
-    /// Artifacts that a task, or a run without one, may keep.
+    /// Number of artifacts of a task, or of a run without a task.
     pub task_count: usize,
-    /// Bytes of uploads that wait for a run.
+    /// Bytes of unused uploads.
     pub upload_bytes: u64,
 }
 
@@ -32,15 +32,15 @@ impl Default for ArtifactQuota {
     }
 }
 
-/// How much each task, or each run without one, keeps.
+/// Usage by task, or by run without a task.
 #[derive(Default)]
 pub(crate) struct Quotas {
-    kept: tokio::sync::Mutex<HashMap<String, (u64, usize)>>,
+    usage: tokio::sync::Mutex<HashMap<String, (u64, usize)>>,
     quota: OnceLock<ArtifactQuota>,
 }
 
 impl Quotas {
-    /// What holds from now on. The first call counts.
+    /// Sets the quota. Only the first call has an effect.
     pub(crate) fn set(&self, quota: ArtifactQuota) {
         if self.quota.set(quota).is_err() {
             tracing::debug!("the artifact quota is already set");
@@ -51,18 +51,18 @@ impl Quotas {
         self.quota.get().copied().unwrap_or_default()
     }
 
-    /// Takes its share of what the task of a run may keep, or refuses.
+    /// Adds an artifact to the usage of a run's task, or refuses it.
     pub(crate) async fn take(&self, store: &dyn Store, run: &RunRow, bytes: u64) -> Result<(), Error> {
         let owner = run.task_id.map_or_else(|| run.id.to_string(), |task| task.to_string());
         let space = if run.task_id.is_some() { rows::TASK_ARTIFACTS } else { rows::RUN_ARTIFACTS };
         let ArtifactQuota { task_bytes, task_count, .. } = self.quota();
-        let mut kept = self.kept.lock().await;
-        if kept.len() >= limits::QUOTAS_REMEMBERED_MAX && !kept.contains_key(&owner) {
-            kept.clear();
+        let mut usage = self.usage.lock().await;
+        if usage.len() >= limits::QUOTAS_REMEMBERED_MAX && !usage.contains_key(&owner) {
+            usage.clear();
         }
-        let (sum, count) = match kept.get(&owner) {
+        let (sum, count) = match usage.get(&owner) {
             Some(known) => *known,
-            None => kept_by(store, space, &owner, task_count).await?,
+            None => stored_by(store, space, &owner, task_count).await?,
         };
         let reached = match (sum.saturating_add(bytes) > task_bytes, count >= task_count) {
             (true, _) => Some(format!("artifacts.task_bytes is {task_bytes}")),
@@ -74,22 +74,22 @@ impl Quotas {
                 "{owner} has {count} artifacts with {sum} bytes and would get {bytes} bytes more, but \
                  {reached}; delete artifacts that are not needed, or ask an operator to raise the setting"
             );
-            kept.insert(owner, (sum, count));
+            usage.insert(owner, (sum, count));
             return Err(Error::rejected(Code::ArtifactQuota, message));
         }
-        kept.insert(owner, (sum + bytes, count + 1));
+        usage.insert(owner, (sum + bytes, count + 1));
         Ok(())
     }
 
-    /// Less is kept than was thought: it is counted again when it matters.
+    /// Drops the cached usage after a deletion; it is counted again on use.
     pub(crate) async fn forget(&self, owner: &str) {
-        self.kept.lock().await.remove(owner);
+        self.usage.lock().await.remove(owner);
     }
 }
 
-/// How many bytes, and in how many artifacts; not counted beyond what may be.
-async fn kept_by(store: &dyn Store, space: &str, owner: &str, most: usize) -> Result<(u64, usize), Error> {
-    // Those that were deleted alone are listed still.
+/// Bytes and number of artifacts, counted up to the limit.
+async fn stored_by(store: &dyn Store, space: &str, owner: &str, most: usize) -> Result<(u64, usize), Error> {
+    // Individually deleted artifacts are still listed.
     let freed = summed(store, rows::ARTIFACTS_FREED, format!("{owner}/"), usize::MAX).await?;
     let listed = summed(store, space, rows::within(owner), most.saturating_add(freed.1)).await?;
     Ok((listed.0.saturating_sub(freed.0), listed.1.saturating_sub(freed.1)))
@@ -109,7 +109,7 @@ async fn summed(store: &dyn Store, space: &str, prefix: String, most: usize) -> 
         let Some(last) = page.last() else { break };
         after = Some(last.key.clone());
         for row in &page {
-            let Indexed(_, bytes) = read_row(space, &row.key, &row.value)?;
+            let ArtifactEntry(_, bytes) = read_row(space, &row.key, &row.value)?;
             sum = sum.saturating_add(bytes);
             count += 1;
         }

@@ -1,16 +1,15 @@
-//! Nothing secret is appended: what comes in is masked before it is judged.
+//! Masks secrets in everything before it is checked and appended.
 //!
-//! Judged is what is stored, so the rules and the readers of the log see the same: [`Redaction::drafts`] masks
-//! what producers and performers report, [`Redaction::command`] the words of people. Texts that come in pieces
-//! are masked across their pieces; what is known of them is in [`Texts`]. Identifiers stay, and so does what
-//! would no longer be what its type says (a known secret that is a word of the protocol).
+//! The rules check what is stored, so they and the readers see the same. [`Redaction::drafts`] masks reports of
+//! producers and performers, [`Redaction::command`] texts of people. Texts in pieces are masked across pieces, with
+//! the state in [`Texts`]. Identifiers are not masked, nor values that would become invalid for their type (a known
+//! secret that equals a protocol value).
 //!
-//! What is a secret is not known here but in `recount_redact`; the choices are in
-//! `docs/decisions/0013-redaction.md`.
+//! Secrets are defined in `recount_redact`; see `docs/decisions/0013-redaction.md`.
 
+mod commands;
 pub(crate) mod session;
 pub(crate) mod texts;
-mod words;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -24,32 +23,32 @@ use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
 use recount_run::{Call, Rejection, State};
 
 use crate::Error;
-use texts::{Name, Piece, Texts};
+use texts::{Piece, TextName, Texts};
 
-/// Masks what is about to be appended. Cheap to clone.
+/// Masks data before it is appended. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Redaction {
     pub(crate) redactor: Arc<Redactor>,
 }
 
-/// What masking a batch or a command came to.
+/// The result of masking a batch or a command.
 #[derive(Default)]
 pub(crate) struct Masking {
-    /// Whether anything was changed.
+    /// Whether anything was masked.
     pub(crate) masked: bool,
-    /// What is to be known of the texts that go on, once the batch is taken.
-    texts: Vec<(Name, Online)>,
-    /// Words of a command that were masked.
-    words: Vec<String>,
+    /// The new state of unfinished texts, if the batch is accepted.
+    texts: Vec<(TextName, Online)>,
+    /// The masked texts of a command.
+    masked_texts: Vec<String>,
 }
 
-/// One text in a batch.
-struct Grown {
-    name: Name,
+/// A text in a batch.
+struct GrownText {
+    name: TextName,
     bytes: Vec<u8>,
-    /// Which event brought which bytes.
+    /// The bytes of each event.
     parts: Vec<(usize, Range<usize>)>,
-    /// Whether the batch ends it.
+    /// Whether the batch completes it.
     ended: bool,
 }
 
@@ -58,7 +57,7 @@ impl Redaction {
         Redaction { redactor }
     }
 
-    /// Masks what is reported. An event that was touched names the places in its `redacted_paths`.
+    /// Masks reported events. A masked event lists the paths in its `redacted_paths`.
     pub(crate) fn drafts(
         &self,
         texts: &Texts,
@@ -69,7 +68,7 @@ impl Redaction {
         if self.redactor.is_off() {
             return Ok(masking);
         }
-        let grown = grown(drafts);
+        let grown = grown_texts(drafts);
         let replaced = self.pieces(texts, drafts, &grown, &mut masking);
         let mut calls = BTreeSet::new();
         for index in 0..drafts.len() {
@@ -77,21 +76,21 @@ impl Redaction {
             let replacement;
             let field = match &draft.payload {
                 Payload::AssistantTextComplete(whole) | Payload::AssistantThinkingComplete(whole) => {
-                    match told_before(texts, state, drafts, &grown, &replaced, index, whole) {
-                        Before::Nothing => None,
-                        Before::Same => Some(JsonField { name: "text", value: None }),
-                        Before::Told(told) => {
-                            replacement = told;
+                    match logged_text(texts, state, drafts, &grown, &replaced, index, whole) {
+                        LoggedText::None => None,
+                        LoggedText::Unmasked => Some(JsonField { name: "text", value: None }),
+                        LoggedText::Masked(logged) => {
+                            replacement = logged;
                             Some(JsonField { name: "text", value: Some(&replacement) })
                         }
                     }
                 }
-                Payload::ApprovalRequested(asked) => {
-                    let masked = calls.contains(&asked.tool_call_id)
-                        || state.call(&asked.tool_call_id).is_some_and(Call::is_masked);
-                    match masked.then(|| right_digest(state, &drafts[..index], asked)).flatten() {
-                        Some(right) => {
-                            replacement = right;
+                Payload::ApprovalRequested(request) => {
+                    let masked = calls.contains(&request.tool_call_id)
+                        || state.call(&request.tool_call_id).is_some_and(Call::is_masked);
+                    match masked.then(|| corrected_digest(state, &drafts[..index], request)).flatten() {
+                        Some(corrected) => {
+                            replacement = corrected;
                             Some(JsonField { name: "call_digest", value: Some(&replacement) })
                         }
                         None => None,
@@ -115,12 +114,12 @@ impl Redaction {
         Ok(masking)
     }
 
-    /// Masks the pieces of texts across each other. Answers for each event what its piece became.
+    /// Masks pieces of texts across events. Returns the masked piece of each event.
     fn pieces(
         &self,
         texts: &Texts,
         drafts: &[Draft],
-        grown: &[Grown],
+        grown: &[GrownText],
         masking: &mut Masking,
     ) -> Vec<Option<String>> {
         let mut replaced = vec![None; drafts.len()];
@@ -147,7 +146,7 @@ impl Redaction {
         replaced
     }
 
-    /// The draft with everything masked that is to be, and where; `None` when nothing is.
+    /// The masked draft and the masked paths; `None` if nothing is masked.
     fn masked(
         &self,
         draft: &Draft,
@@ -165,7 +164,7 @@ impl Redaction {
         let type_name = draft.payload.type_name();
         let masked = match fits(type_name, &masked.text) {
             true => masked,
-            false => match self.masked_but_words(type_name, text, field, &masked.paths)? {
+            false => match self.masked_where_valid(type_name, text, field, &masked.paths)? {
                 Some(masked) => masked,
                 None => return Ok(None),
             },
@@ -176,8 +175,8 @@ impl Redaction {
         Ok(Some((Draft { payload, verbatim: Some(verbatim.into()) }, masked.paths)))
     }
 
-    /// Leaves alone what must be an identifier or a word of the protocol.
-    fn masked_but_words(
+    /// Does not mask identifiers and protocol values.
+    fn masked_where_valid(
         &self,
         type_name: &str,
         text: &str,
@@ -198,7 +197,7 @@ impl Redaction {
         }
     }
 
-    /// The payload of one of our own events, masked, and where.
+    /// The payload of an own event, masked, and the masked paths.
     pub(crate) fn payload(&self, payload: Payload) -> Result<(Payload, Vec<String>), Error> {
         let draft = Draft::from(payload);
         match self.masked(&draft, None)? {
@@ -209,8 +208,8 @@ impl Redaction {
 }
 
 impl Masking {
-    /// What it came to for the texts, to be kept when the events were taken.
-    pub(crate) fn into_texts(self) -> Vec<(Name, Online)> {
+    /// The new state of the texts, for accepted events.
+    pub(crate) fn into_texts(self) -> Vec<(TextName, Online)> {
         self.texts
     }
 }
@@ -229,13 +228,18 @@ fn unmaskable(type_name: &str, why: &dyn std::fmt::Display) -> Rejection {
     }
 }
 
-/// The texts that a batch makes longer.
-fn grown(drafts: &[Draft]) -> Vec<Grown> {
-    let mut grown: Vec<Grown> = Vec::new();
+/// The texts that a batch extends.
+fn grown_texts(drafts: &[Draft]) -> Vec<GrownText> {
+    let mut grown: Vec<GrownText> = Vec::new();
     for (index, draft) in drafts.iter().enumerate() {
         if let Some(piece) = Piece::of(&draft.payload) {
             let place = grown.iter().rposition(|text| piece.is_of(&text.name)).unwrap_or_else(|| {
-                grown.push(Grown { name: piece.name(), bytes: Vec::new(), parts: Vec::new(), ended: false });
+                grown.push(GrownText {
+                    name: piece.name(),
+                    bytes: Vec::new(),
+                    parts: Vec::new(),
+                    ended: false,
+                });
                 grown.len() - 1
             });
             let text = &mut grown[place];
@@ -251,69 +255,69 @@ fn grown(drafts: &[Draft]) -> Vec<Grown> {
     grown
 }
 
-/// What the log holds of a text that is reported as complete.
-enum Before {
-    /// It had no pieces: it is looked at like any other.
-    Nothing,
-    /// Nothing of it was masked, or it is not what was told: the rules say what becomes of it.
-    Same,
-    Told(String),
+/// What the log has of a text that is reported as complete.
+enum LoggedText {
+    /// No pieces: it is masked like any other text.
+    None,
+    /// No masked piece, or the text differs: the rules decide.
+    Unmasked,
+    Masked(String),
 }
 
-/// A complete text must be its pieces, joined, as they stand in the log.
-fn told_before(
+/// Compares a complete text with its logged pieces, because both must be equal.
+fn logged_text(
     texts: &Texts,
     state: &State,
     drafts: &[Draft],
-    grown: &[Grown],
+    grown: &[GrownText],
     replaced: &[Option<String>],
     index: usize,
     whole: &TextComplete,
-) -> Before {
-    let name = Name::Block(whole.turn_index, whole.block_index);
+) -> LoggedText {
+    let name = TextName::Block(whole.turn_index, whole.block_index);
     let parts = || {
         let text = grown.iter().find(|text| text.name == name).into_iter();
         text.flat_map(|text| &text.parts).map(|(part, _)| *part).filter(|part| *part < index)
     };
     let before = texts.get(&name);
     if before.is_none() && parts().next().is_none() {
-        return Before::Nothing;
+        return LoggedText::None;
     }
     let starred = before.is_some_and(Online::is_starred) || parts().any(|part| replaced[part].is_some());
     if !starred {
-        return Before::Same;
+        return LoggedText::Unmasked;
     }
-    let mut told = state.open_text(whole.turn_index, whole.block_index).unwrap_or_default();
+    let mut logged = state.open_text(whole.turn_index, whole.block_index).unwrap_or_default();
     for part in parts() {
         match (&replaced[part], &drafts[part].payload) {
-            (Some(masked), _) => told.push_str(masked),
+            (Some(masked), _) => logged.push_str(masked),
             (None, Payload::AssistantTextDelta(delta) | Payload::AssistantThinkingDelta(delta)) => {
-                told.push_str(&delta.delta);
+                logged.push_str(&delta.delta);
             }
             _ => {}
         }
     }
-    let is_told = told.len() == whole.text.len()
-        && told
+    let matches_log = logged.len() == whole.text.len()
+        && logged
             .bytes()
             .zip(whole.text.bytes())
-            .all(|(told, said)| told == said || told == recount_redact::MASK);
-    if is_told && told != whole.text { Before::Told(told) } else { Before::Same }
+            .all(|(logged, sent)| logged == sent || logged == recount_redact::MASK);
+    if matches_log && logged != whole.text { LoggedText::Masked(logged) } else { LoggedText::Unmasked }
 }
 
-/// The digest of a call whose input was masked, when the request for permission names another one: its producer
-/// knows only the input as it was.
-fn right_digest(state: &State, before: &[Draft], asked: &Requested) -> Option<String> {
-    let said = asked.call_digest.as_deref().filter(|digest| digest.starts_with(CALL_DIGEST_PREFIX))?;
+/// The corrected digest of a call with masked input, if the approval request has another one: its producer knows only
+/// the unmasked input.
+fn corrected_digest(state: &State, before: &[Draft], request: &Requested) -> Option<String> {
+    let sent = request.call_digest.as_deref().filter(|digest| digest.starts_with(CALL_DIGEST_PREFIX))?;
     let in_batch = before.iter().rev().find_map(|draft| match &draft.payload {
-        Payload::AssistantToolCallProposed(proposed) if proposed.tool_call_id == asked.tool_call_id => {
+        Payload::AssistantToolCallProposed(proposed) if proposed.tool_call_id == request.tool_call_id => {
             Some((proposed.tool_name.as_str(), &proposed.input))
         }
         _ => None,
     });
-    let (tool_name, input) = in_batch.or_else(|| proposal(state, &asked.tool_call_id))?;
-    let right = call_digest(tool_name, input.text());
-    (said != right).then_some(right)
+    let (tool_name, input) = in_batch.or_else(|| proposal(state, &request.tool_call_id))?;
+    let corrected = call_digest(tool_name, input.text());
+    (sent != corrected).then_some(corrected)
 }
 
 fn proposal<'a>(state: &'a State, call: &ForeignId) -> Option<(&'a str, &'a Json)> {

@@ -1,5 +1,5 @@
-//! What the writer of a run can be asked, each with the type of its reply. It must not know who asks, nor how a request is
-//! served. Look at [`Job`].
+//! The requests to the writer of a run, each with the type of its reply. It must not know the sender, nor how a
+//! request is executed. Start with [`Job`].
 
 use recount_event::{Draft, Event};
 use recount_run::Command;
@@ -7,81 +7,81 @@ use tokio::sync::oneshot;
 
 use crate::write::removal::PruneRows;
 use crate::write::with_rows::{CommandWithRows, SideOutcome};
-use crate::{Error, Pruned, Receipt, Triple};
+use crate::{BatchId, Error, Pruned, Receipt};
 
-/// One kind of work for a writer.
+/// A kind of request to a writer.
 pub(crate) trait Job: Send + Sized + 'static {
     type Reply: Send + 'static;
 
     fn request(self, to: ReplyTo<Self>) -> Request;
 }
 
-/// How a request came back.
-pub(crate) enum Turn<J: Job> {
+/// The result of a request.
+pub(crate) enum JobOutcome<J: Job> {
     Done(Result<J::Reply, Error>),
-    /// The writer had just gone to sleep; wake another with this.
-    Asleep(J),
+    /// The writer stopped at the same time; start another with this job.
+    WriterIdle(J),
 }
 
-/// Where the reply to one request goes.
-pub(crate) struct ReplyTo<J: Job>(oneshot::Sender<Turn<J>>);
+/// The channel for the reply to a request.
+pub(crate) struct ReplyTo<J: Job>(oneshot::Sender<JobOutcome<J>>);
 
-/// A command: a request to change the run. `None`: there was nothing to write.
+/// A command. `None`: there was nothing to write.
 pub(crate) struct Submit(pub(crate) Command);
 
 /// A batch from the producer of an external run.
 pub(crate) struct Ingest {
-    pub(crate) triple: Triple,
+    pub(crate) batch_id: BatchId,
     pub(crate) drafts: Vec<Draft>,
 }
 
-/// What a worker did; refused when another one has the run by now. The reply is what was written.
+/// Events of a worker; refused if another worker has the run. The reply is the appended events.
 pub(crate) struct Report {
     pub(crate) claim: Option<u64>,
     pub(crate) drafts: Vec<Draft>,
 }
 
-/// The time has come for which the run was armed.
+/// The deadline of the run was reached.
 pub(crate) struct Tick {
     pub(crate) at_ms: u64,
 }
 
-/// A command, with what else is to be written in the same append.
+/// A command with more rows or events in the same append.
 pub(crate) struct SubmitWithRows {
     pub(crate) command: Command,
     pub(crate) with: Box<CommandWithRows>,
 }
 
-/// Takes the events before a place away, at most those before the ending.
+/// Removes the events before `before`, at most those before the ending.
 pub(crate) struct Prune {
     pub(crate) before: Option<u64>,
     pub(crate) reason: String,
     pub(crate) rows: Option<PruneRows>,
 }
 
-/// Takes all of an ended run away but for a tombstone.
+/// Removes all events of an ended run and writes a tombstone.
 pub(crate) struct Erase {
     pub(crate) by: String,
 }
 
 macro_rules! jobs {
     ($($job:ident => $reply:ty,)*) => {
-        /// A job on its way, and where its reply goes.
+        /// A job and the channel for its reply.
         pub(crate) enum Request {
             $($job($job, ReplyTo<$job>),)*
         }
 
         impl Request {
-            /// Gives the job back to the caller, because this writer does not serve it.
+            /// Returns the job to its sender, because this writer has stopped.
             pub(crate) fn give_back(self) {
                 match self {
-                    $(Request::$job(job, to) => to.send(Turn::Asleep(job)),)*
+                    $(Request::$job(job, to) => to.send(JobOutcome::WriterIdle(job)),)*
                 }
             }
 
             pub(crate) fn refuse(self, error: Error) {
                 match self {
-                    $(Request::$job(_, to) => to.answer(Err(error)),)*
+                    $(Request::$job(_, to) => to.reply(Err(error)),)*
                 }
             }
         }
@@ -107,23 +107,23 @@ jobs! {
 }
 
 impl Request {
-    /// Whether it is no part of an append with others: what takes away, and what may be refused for what it brings.
+    /// Whether it needs its own append: removals, and requests that may fail because of their rows.
     pub(super) fn is_alone(&self) -> bool {
         matches!(self, Request::SubmitWithRows(..) | Request::Prune(..) | Request::Erase(..))
     }
 }
 
 impl<J: Job> ReplyTo<J> {
-    pub(super) fn new() -> (Self, oneshot::Receiver<Turn<J>>) {
+    pub(super) fn new() -> (Self, oneshot::Receiver<JobOutcome<J>>) {
         let (to, turn) = oneshot::channel();
         (ReplyTo(to), turn)
     }
 
-    pub(super) fn answer(self, answer: Result<J::Reply, Error>) {
-        self.send(Turn::Done(answer));
+    pub(super) fn reply(self, reply: Result<J::Reply, Error>) {
+        self.send(JobOutcome::Done(reply));
     }
 
-    fn send(self, turn: Turn<J>) {
+    fn send(self, turn: JobOutcome<J>) {
         if self.0.send(turn).is_err() {
             tracing::debug!("the sender of a request did not wait for its reply");
         }

@@ -1,5 +1,5 @@
-//! A run that nobody knows of yet: its first events and the rows that come with them, to be appended by itself or beside
-//! what ends another run; and what is left to do when it was to begin. Look at [`RunStart`].
+//! A run that is about to start: its first events and rows, for an append of their own or together with the end of
+//! another run. [`RunStartGuard`] does what follows. Start with [`RunStart`].
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::catalogue::fold::Fold;
 use crate::ground::journal;
 use crate::read::live::List;
 use crate::write::commit::{Commit, StartOutcome};
+use crate::write::context::WriteContext;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
-use crate::write::room::WriteRoom;
 
-/// A run that is about to begin.
+/// A run that is about to start.
 pub(crate) struct RunStart {
     pub(crate) run: RunId,
     pub(super) state: State,
@@ -28,66 +28,68 @@ pub(crate) struct RunStart {
     pub(super) redaction: Redaction,
     pub(super) events: Vec<Event>,
     pub(super) records: Vec<Bytes>,
-    /// Bytes of those.
+    /// Bytes of the records.
     pub(super) bytes: usize,
     pub(super) rows: Vec<RowPut>,
 }
 
 impl RunStart {
-    /// Adds its events to a commit, and answers the rows that belong to them.
+    /// Adds its events to a commit, and returns their rows.
     pub(crate) fn add_to(&mut self, commit: &mut Commit) -> Vec<RowPut> {
         commit.records(self.run, 0, std::mem::take(&mut self.records));
         std::mem::take(&mut self.rows)
     }
 }
 
-/// What is left to do when a run was to begin: it is given to a worker, or, where nobody heard whether it
-/// began, looked at again. So a caller that goes away in the middle leaves no run behind that waits for ever.
+/// Assigns a started run to a worker, or schedules a check if the outcome is unknown. So a cancelled caller leaves no
+/// run that waits forever.
 pub(crate) struct RunStartGuard<'a> {
-    room: &'a WriteRoom,
+    context: &'a WriteContext,
     run: RunId,
-    /// Made before the append, so that it hears of it. `None` where nobody works here.
+    /// Created before the append, to receive it. `None` if runs are not executed here.
     list: Option<Arc<List>>,
-    /// Whether it is known what became of it.
+    /// Whether the outcome is known.
     pub(crate) is_known: bool,
 }
 
 impl<'a> RunStartGuard<'a> {
-    pub(crate) fn of(room: &'a WriteRoom, beginning: &RunStart) -> Self {
-        let is_ours = beginning.state.driver() == Driver::Own && room.admission.get().is_some();
-        let list = is_ours.then(|| room.publisher.run(&journal::stream_of(beginning.run)));
-        RunStartGuard { room, run: beginning.run, list, is_known: false }
+    pub(crate) fn of(context: &'a WriteContext, start: &RunStart) -> Self {
+        let is_ours = start.state.driver() == Driver::Own && context.admission.get().is_some();
+        let list = is_ours.then(|| context.publisher.run(&journal::stream_of(start.run)));
+        RunStartGuard { context, run: start.run, list, is_known: false }
     }
 
-    pub(crate) fn happened(mut self, beginning: RunStart) {
+    pub(crate) fn happened(mut self, start: RunStart) {
         self.is_known = true;
-        self.hand_over(beginning, None);
+        self.hand_over(start, None);
     }
 
-    /// The append that begins it is in line.
-    pub(super) fn foreseen(&mut self, beginning: RunStart, fate: StartOutcome) {
-        self.hand_over(beginning, Some(fate));
+    /// Assigns the run to a worker while its append is queued.
+    pub(super) fn hand_over_early(&mut self, start: RunStart, outcome: StartOutcome) {
+        self.hand_over(start, Some(outcome));
     }
 
-    /// It was refused. Who was given it finds out by its fate.
-    pub(super) fn did_not_happen(&mut self) {
+    /// The start was refused. The worker learns it from the outcome.
+    pub(super) fn failed(&mut self) {
         self.is_known = true;
-        self.room.fresh.forget(self.run);
-        self.room.fresh.forget_lately();
+        self.context.fresh.forget(self.run);
+        self.context.fresh.forget_latest_runs();
     }
 
-    fn hand_over(&mut self, beginning: RunStart, fate: Option<StartOutcome>) {
-        let RunStart { run, state, fold, texts, redaction, events, bytes, .. } = beginning;
+    fn hand_over(&mut self, start: RunStart, outcome: Option<StartOutcome>) {
+        let RunStart { run, state, fold, texts, redaction, events, bytes, .. } = start;
         if let Some(list) = self.list.take() {
-            let previous = state.session_id().and_then(|session| self.room.fresh.began(session, run));
+            let previous =
+                state.session_id().and_then(|session| self.context.fresh.record_latest(session, run));
             let next = state.next_sequence();
-            // What was masked says so only in its stored form.
+            // Only the stored form of a masked event lists the masked paths.
             let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
             let events = is_as_stored.then_some(events);
-            let awake = LoadedRun::started(state.clone(), fold, texts, redaction.clone(), fate.clone());
-            let seat = WorkerStart { state, redaction, list, previous, events, fate };
-            self.room.fresh.keep(run, seat, awake, bytes);
-            self.room.dispatch.owed(run, next, true);
+            let loaded = LoadedRun::started(state.clone(), fold, texts, redaction.clone(), outcome.clone());
+            let worker_start =
+                WorkerStart { state, redaction, list, previous, events, start_outcome: outcome };
+            self.context.fresh.keep(run, worker_start, loaded, bytes);
+            self.context.dispatch.note_pending(run, next, true);
         }
     }
 }
@@ -95,8 +97,8 @@ impl<'a> RunStartGuard<'a> {
 impl Drop for RunStartGuard<'_> {
     fn drop(&mut self) {
         if !self.is_known {
-            self.room.fresh.forget_lately();
-            self.room.timers.look_again(self.run, &self.room.ground.world);
+            self.context.fresh.forget_latest_runs();
+            self.context.timers.look_again(self.run, &self.context.ground.world);
         }
     }
 }

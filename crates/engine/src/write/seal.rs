@@ -1,5 +1,4 @@
-//! The key under which originals are sealed: encrypts and decrypts them, and makes digests that nobody else can make. It
-//! must not know what is sealed.
+//! Encrypts and decrypts originals, and computes keyed digests. It must not know what is sealed.
 
 use std::sync::OnceLock;
 
@@ -17,7 +16,7 @@ use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{Error, Failure};
 
-/// The bytes of a key.
+/// The length of a key in bytes.
 pub const SEAL_KEY_BYTES: usize = 32;
 
 const NONCE_BYTES: usize = 24;
@@ -25,14 +24,14 @@ const NONCE_BYTES: usize = 24;
 /// Encrypts and decrypts originals. Never printed.
 pub(crate) struct Seal(OnceLock<Keys>);
 
-/// One key for what can be read again, and one made of it for what is only compared.
+/// An encryption key, and a digest key derived from it.
 struct Keys {
     cipher: XChaCha20Poly1305,
     digest: [u8; blake3::KEY_LEN],
 }
 
 impl Seal {
-    /// With a key that an operator keeps, or with one that lasts as long as the process.
+    /// Uses the operator's key, or a random one for the lifetime of the process.
     pub(crate) fn new(key: Option<[u8; SEAL_KEY_BYTES]>) -> Self {
         Seal(key.map(with_key).map_or_else(OnceLock::new, OnceLock::from))
     }
@@ -45,7 +44,7 @@ impl Seal {
         &self.keys(world).cipher
     }
 
-    /// A digest of these texts, in this order, that nobody can make or check without the key.
+    /// A keyed digest of these texts, in this order.
     pub(crate) fn digest(&self, world: &World, parts: &[&str]) -> String {
         let mut hasher = blake3::Hasher::new_keyed(&self.keys(world).digest);
         for part in parts {
@@ -61,7 +60,7 @@ fn with_key(key: [u8; SEAL_KEY_BYTES]) -> Keys {
     Keys { cipher: XChaCha20Poly1305::new(&Key::from(key)), digest }
 }
 
-/// Bytes nobody can guess.
+/// Random bytes.
 fn drawn<const N: usize>(world: &World) -> [u8; N] {
     let mut bytes = [0; N];
     for chunk in bytes.chunks_mut(16) {
@@ -71,7 +70,7 @@ fn drawn<const N: usize>(world: &World) -> [u8; N] {
     bytes
 }
 
-/// As it is stored, in base64.
+/// The stored form, in base64.
 #[derive(Serialize, Deserialize)]
 struct SealedRow {
     nonce: String,
@@ -79,7 +78,7 @@ struct SealedRow {
 }
 
 impl Seal {
-    /// The row that keeps something sealed. Only under the same key can it be read.
+    /// The row of an encrypted original. It can be read only with the same key.
     pub(crate) fn row(&self, world: &World, key: &str, original: &[u8]) -> Result<RowPut, Error> {
         let nonce = drawn::<NONCE_BYTES>(world);
         let sealing = Sealing { msg: original, aad: key.as_bytes() };
@@ -90,7 +89,7 @@ impl Seal {
         Ok(rows::put(rows::SEALED, key, Guard::Any, &row))
     }
 
-    /// What was sealed in a row.
+    /// The original in a row.
     pub(crate) fn original(&self, world: &World, row: &Row) -> Result<Vec<u8>, Error> {
         let key = &*row.key;
         let row: SealedRow = read_row(rows::SEALED, key, &row.value)?;

@@ -1,5 +1,5 @@
-//! What masks in a session or a run: the redactor of the server, and the values of the session's secret options. It must
-//! not know how text is masked. Begin with [`WriteRoom::redaction_in`].
+//! The redaction of a session or a run: the server's redactor and the values of the session's secret options. It must
+//! not know how text is masked. Start with [`WriteContext::redaction_in`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use recount_redact::Redactor;
 use crate::catalogue::setups::option_key;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
+use crate::write::context::WriteContext;
 use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
-use crate::write::room::WriteRoom;
 use crate::{Error, RunRow, SetupRow};
 
-impl WriteRoom {
-    /// What masks in a session.
+impl WriteContext {
+    /// The redaction of a session.
     pub(crate) async fn redaction_in(&self, session: SessionId) -> Result<Redaction, Error> {
         let Some(row) = self.ground.store.row(rows::SETUPS, &rows::tenant_key(session)).await? else {
             return Ok(self.redaction.clone());
@@ -25,7 +25,7 @@ impl WriteRoom {
         self.redaction_with(session, &SetupRow { version: row.version, ..setup }).await
     }
 
-    /// The same where the setup was read already.
+    /// The same with a setup that was already read.
     pub(crate) async fn redaction_with(
         &self,
         session: SessionId,
@@ -41,19 +41,19 @@ impl WriteRoom {
         for option in &setup.setup.secrets {
             match self.unseal_at(&option_key(session, option)).await {
                 Ok(value) => values.extend(value.and_then(|value| String::from_utf8(value).ok())),
-                // A value that cannot be read cannot be used by the session either; its runs say so.
+                // The session cannot use an unreadable value either; its runs report the error.
                 Err(Error::Failed(failure)) if failure.code == Code::StoreCorrupt => {
                     tracing::warn!(%session, option, why = failure.message, "a secret option is not masked");
                 }
                 Err(error) => return Err(error),
             }
         }
-        let redaction = self.redaction.knowing(&values);
+        let redaction = self.redaction.with_secrets(&values);
         self.session_redactions.keep(session, setup.version, redaction.clone());
         Ok(redaction)
     }
 
-    /// What masks in a run.
+    /// The redaction of a run.
     pub(crate) async fn redaction_of(&self, run: RunId) -> Result<Redaction, Error> {
         let Some(row) = self.ground.store.row(rows::RUNS, &rows::tenant_key(run)).await? else {
             return Ok(self.redaction.clone());
@@ -67,22 +67,22 @@ impl WriteRoom {
 }
 
 impl WriteHandle {
-    /// What is masked before it is appended, for all who put what they were told into words elsewhere.
+    /// The redactor, for code that stores texts elsewhere.
     pub fn redactor(&self) -> &Arc<Redactor> {
-        &self.room.redaction.redactor
+        &self.context.redaction.redactor
     }
 
-    /// What masks in a session that is being given these secrets.
-    pub(crate) async fn redaction_given(
+    /// The redaction of a session that is getting these secrets.
+    pub(crate) async fn redaction_with_secrets(
         &self,
         session: SessionId,
         before: Option<&SetupRow>,
         secrets: &BTreeMap<String, String>,
     ) -> Result<Redaction, Error> {
         let redaction = match before {
-            Some(before) => self.room.redaction_with(session, before).await?,
-            None => self.room.redaction_in(session).await?,
+            Some(before) => self.context.redaction_with(session, before).await?,
+            None => self.context.redaction_in(session).await?,
         };
-        Ok(redaction.knowing(secrets.values()))
+        Ok(redaction.with_secrets(secrets.values()))
     }
 }

@@ -1,6 +1,6 @@
-//! Sessions: conversations, whose runs belong together and go together.
+//! Sessions: conversations whose runs belong together and are deleted together.
 //!
-//! A session is a record; which runs are in it is a fold. `erase` deletes one.
+//! A session is a record; its list of runs is a fold. `erase` deletes a session.
 
 use recount_event::{SessionId, time};
 use recount_log::{Append, AppendError, Guard};
@@ -9,33 +9,37 @@ use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
-use crate::{Error, Made, Once, SessionRow, limits};
+use crate::{Error, IdempotencyKey, RequestResult, SessionRow, limits};
 
 impl WriteHandle {
     #[boxed]
     pub async fn create_session(&self, title: Option<String>) -> Result<SessionRow, Error> {
-        self.create_session_once(title, None).await
+        self.create_session_keyed(title, None).await
     }
 
-    /// The same for a request that is to be done once.
+    /// The same for a request with an idempotency key.
     #[boxed]
-    pub async fn create_session_once(
+    pub async fn create_session_keyed(
         &self,
         title: Option<String>,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<SessionRow, Error> {
         let stamp = self.ground().stamp();
         let session = SessionId::new(self.ground().mint(stamp));
         let title = title.map(|title| self.redactor().text(&title).into_owned());
         let row = SessionRow { id: session, title, created_at: time::format_ms(stamp.now_ms) };
         let mut rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
-        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Session(session))));
+        rows.extend(
+            idempotency
+                .into_iter()
+                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Session(session))),
+        );
         self.ground().store().append(Append { rows, ..Append::default() }).await?;
         Ok(row)
     }
 
-    /// The session in which another program's session is recorded, made if there is none or if it was deleted. `name`
-    /// is a digest of how the program calls it.
+    /// The session that records another program's session; created if it does not exist or was deleted. `name` is a
+    /// digest of the program's name for it.
     #[boxed]
     pub async fn recorded_session(&self, name: &str, title: Option<String>) -> Result<SessionRow, Error> {
         let key = rows::tenant_key(name);
@@ -70,11 +74,11 @@ impl WriteHandle {
         Err(Error::too_many_at_once("the recorded session"))
     }
 
-    /// Gives a session another title.
+    /// Changes the title of a session.
     #[boxed]
     pub async fn set_title(&self, session: SessionId, title: Option<String>) -> Result<SessionRow, Error> {
         let key = rows::tenant_key(session);
-        let redactor = self.room.redaction_in(session).await?.redactor;
+        let redactor = self.context.redaction_in(session).await?.redactor;
         let title = title.map(|title| redactor.text(&title).into_owned());
         for _ in 0..limits::QUEUE_TRIES {
             let Some(found) = self.ground().store().row(rows::SESSIONS, &key).await? else {
@@ -85,7 +89,7 @@ impl WriteHandle {
             let rows = vec![rows::put(rows::SESSIONS, key.as_str(), Guard::Version(found.version), &row)];
             match self.ground().store().append(Append { rows, ..Append::default() }).await {
                 Ok(_) => return Ok(row),
-                // Another client named it, or it was deleted.
+                // Another client changed the title, or the session was deleted.
                 Err(AppendError::GuardFailed { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

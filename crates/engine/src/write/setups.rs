@@ -1,9 +1,8 @@
-//! Sessions that an application has set up: with which agent, what it chose, what tools it brings, and what was said
-//! before the session began.
+//! Sessions of applications: agent, options, client tools and seed messages.
 //!
-//! Records, not history: what held for a run is in its log, too. Secret choices lie sealed beside them and are
-//! told to nobody but the agent that needs them. Look at [`SetupRow`]. It must never know a wire format; what was said
-//! before is kept as it came, so that it can be told again exactly.
+//! They are records; the log of each run has its own configuration. Secret options are sealed, and only the agent
+//! that needs them gets them. Start with [`SetupRow`]. It must not depend on a wire format; seed messages are stored
+//! unchanged, so that they can be returned exactly.
 
 use std::collections::BTreeMap;
 
@@ -15,36 +14,40 @@ use crate::catalogue::setups::option_key;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
-use crate::{Error, Made, Once, Overrides, SessionRow, Setup, SetupRow, limits};
+use crate::{Error, IdempotencyKey, Overrides, RequestResult, SessionRow, Setup, SetupRow, limits};
 
-/// A session to be.
+/// A session to create.
 #[derive(Debug, Clone, Default)]
 pub struct NewSetup {
     pub title: Option<String>,
     pub setup: Setup,
-    /// The values of secret options, which are kept sealed.
+    /// The values of secret options, which are stored sealed.
     pub secrets: BTreeMap<String, String>,
-    /// What was said before: messages as the application words them, each a JSON object.
+    /// The seed messages: JSON objects in the application's format.
     pub seed: Vec<Json>,
 }
 
-/// A session to be that goes on from another one, with the same setup.
+/// A session to create with the setup of another one.
 #[derive(Debug, Clone, Default)]
 pub struct NewFork {
     pub title: Option<String>,
-    /// What was said before, as in [`NewSetup`].
+    /// The seed messages, as in [`NewSetup`].
     pub seed: Vec<Json>,
 }
 
 impl WriteHandle {
-    /// Begins a session with its setup and what was said before. Title and words are masked like everything else that is
-    /// stored; what was chosen is kept as it is, or nothing could be done with it.
+    /// Creates a session with its setup and seed messages. Title and messages are masked; option values are not,
+    /// because they would become unusable.
     #[boxed]
-    pub async fn create_setup(&self, new: NewSetup, once: Option<&Once>) -> Result<SessionRow, Error> {
+    pub async fn create_setup(
+        &self,
+        new: NewSetup,
+        idempotency: Option<&IdempotencyKey>,
+    ) -> Result<SessionRow, Error> {
         let stamp = self.ground().stamp();
         let session = SessionId::new(self.ground().mint(stamp));
         let now = time::format_ms(stamp.now_ms);
-        let redaction = self.room.redaction.knowing(new.secrets.values());
+        let redaction = self.context.redaction.with_secrets(new.secrets.values());
         let title = new.title.map(|title| redaction.redactor.text(&title).into_owned());
         let row = SessionRow { id: session, title, created_at: now.clone() };
         let seed = seed_rows(&redaction, session, &new.seed)?;
@@ -63,21 +66,25 @@ impl WriteHandle {
         fits("the configuration of the session", puts.iter().map(bytes_of).max(), limits::SETUP_BYTES_MAX)?;
         puts.extend(seed);
         puts.extend(self.sealed_options(session, &new.secrets)?);
-        puts.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Session(session))));
+        puts.extend(
+            idempotency
+                .into_iter()
+                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Session(session))),
+        );
         self.ground().store().append(Append { rows: puts, ..Append::default() }).await?;
         if !new.secrets.is_empty() {
-            self.room.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
+            self.context.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
         }
         Ok(row)
     }
 
-    /// The same setup, with the same secrets, for another conversation that begins with what is given.
+    /// Creates a session with the same setup and secrets, and with other seed messages.
     #[boxed]
     pub async fn fork(
         &self,
         session: SessionId,
         new: NewFork,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<SessionRow, Error> {
         let Some(SetupRow { setup, .. }) = self.catalogue().setup(session).await? else {
             return Err(self.missing_setup(session).await);
@@ -90,10 +97,10 @@ impl WriteHandle {
             secrets.insert(name.clone(), value);
         }
         let NewFork { title, seed } = new;
-        self.create_setup(NewSetup { title, setup, secrets, seed }, once).await
+        self.create_setup(NewSetup { title, setup, secrets, seed }, idempotency).await
     }
 
-    /// Why a session has no setup: it was not found, or nobody set it up.
+    /// Why a session has no setup: it does not exist, or was created without one.
     async fn missing_setup(&self, session: SessionId) -> Error {
         match self.catalogue().session(session).await {
             Ok(Some(_)) => Error::rejected(Code::SessionNotFound, format!("session {session} has no agent")),
@@ -110,7 +117,7 @@ impl WriteHandle {
         text.map(Some).map_err(|_| Error::bug(format!("the option {option} of {session} is not text")))
     }
 
-    /// What makes overrides last, to be part of the append that they come with.
+    /// The rows that store overrides, for the append that they belong to.
     pub(crate) fn override_rows(
         &self,
         session: SessionId,
@@ -129,16 +136,16 @@ impl WriteHandle {
         Ok(puts)
     }
 
-    /// What takes a setup away with its session. Secrets that are given in this moment go when the session is taken
-    /// away for good.
-    pub(crate) async fn setup_gone(&self, session: SessionId) -> Result<Vec<RowPut>, Error> {
+    /// The deletions for a setup. Secrets that are set meanwhile are deleted at the end of the session's deletion.
+    pub(crate) async fn setup_deletions(&self, session: SessionId) -> Result<Vec<RowPut>, Error> {
         let Some(SetupRow { setup, seed_rows, .. }) = self.catalogue().setup(session).await? else {
             return Ok(Vec::new());
         };
-        let mut gone = vec![rows::delete(rows::SETUPS, rows::tenant_key(session))];
-        gone.extend((0..seed_rows).map(|part| rows::delete(rows::SEEDS, rows::seed_key(session, part))));
-        gone.extend(setup.secrets.iter().map(|name| rows::delete(rows::SEALED, option_key(session, name))));
-        Ok(gone)
+        let mut deletions = vec![rows::delete(rows::SETUPS, rows::tenant_key(session))];
+        deletions.extend((0..seed_rows).map(|part| rows::delete(rows::SEEDS, rows::seed_key(session, part))));
+        deletions
+            .extend(setup.secrets.iter().map(|name| rows::delete(rows::SEALED, option_key(session, name))));
+        Ok(deletions)
     }
 
     fn sealed_options(
@@ -154,7 +161,7 @@ impl WriteHandle {
     }
 }
 
-/// What was said before, masked, in as many rows as it takes.
+/// The masked seed messages, split into rows.
 fn seed_rows(redaction: &Redaction, session: SessionId, seed: &[Json]) -> Result<Vec<RowPut>, Error> {
     if seed.is_empty() {
         return Ok(Vec::new());
@@ -176,7 +183,7 @@ fn bytes_of(put: &RowPut) -> usize {
     put.value.as_ref().map_or(0, bytes::Bytes::len)
 }
 
-/// Refuses what would be more than is kept.
+/// Refuses more than the limit.
 fn fits(what: &str, found: Option<usize>, most: usize) -> Result<(), Error> {
     match found.filter(|found| *found > most) {
         Some(found) => {

@@ -1,5 +1,5 @@
-//! How runs begin: what is asked for is settled, masked and written to the log before a worker starts.
-//! Look at [`WriteHandle::create_run`].
+//! Starts runs: the request is completed, masked and written to the log before a worker starts. Start with
+//! [`WriteHandle::create_run`].
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -17,12 +17,12 @@ use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
 use crate::write::run_start::{RunStart, RunStartGuard};
-use crate::{Error, Made, NewRun, Once, Receipt, limits};
+use crate::{Error, IdempotencyKey, NewRun, Receipt, RequestResult, limits};
 
-/// What became of it.
+/// The result of a start.
 pub(crate) enum Started {
     Here(Receipt),
-    /// A row has changed since it was looked at: look again.
+    /// A row has changed since it was read: read it again.
     Stale,
 }
 
@@ -31,18 +31,18 @@ impl WriteHandle {
         &self,
         new: NewRun,
         rows: Vec<RowPut>,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<(RunId, Receipt), Error> {
-        self.queue_as(None, new, rows, once).await
+        self.queue_as(None, new, rows, idempotency).await
     }
 
-    /// The same under an id that was given before.
+    /// The same with a given id.
     pub(crate) async fn queue_as(
         &self,
         id: Option<RunId>,
         mut new: NewRun,
         rows: Vec<RowPut>,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<(RunId, Receipt), Error> {
         self.settle(&mut new)?;
         for _ in 0..limits::QUEUE_TRIES {
@@ -50,47 +50,47 @@ impl WriteHandle {
             rows.extend(self.charge(&mut new).await?);
             self.afford(&new)?;
             let redaction = match new.session {
-                Some(session) => self.room.redaction_in(session).await?,
-                None => self.room.redaction.clone(),
+                Some(session) => self.context.redaction_in(session).await?,
+                None => self.context.redaction.clone(),
             };
-            let beginning = self.prepare_as(id, new, rows, once, redaction)?;
-            let run = beginning.run;
-            if let Started::Here(receipt) = self.begin(beginning).await? {
+            let start = self.prepare_as(id, new, rows, idempotency, redaction)?;
+            let run = start.run;
+            if let Started::Here(receipt) = self.begin(start).await? {
                 return Ok((run, receipt));
             }
         }
         Err(Error::too_many_at_once("the task"))
     }
 
-    /// Has what a request left open filled in. Without a performer, the client that made the run drives it.
+    /// Fills in missing options. Without a performer, the client that created the run drives it.
     pub(crate) fn settle(&self, new: &mut NewRun) -> Result<(), Error> {
         if new.queued.driver == Driver::Own
-            && let Some(admission) = self.room.admission.get()
+            && let Some(admission) = self.context.admission.get()
         {
             admission.accept(new)?;
         }
         Ok(())
     }
 
-    /// Refuses what could not keep to the budget of its task.
+    /// Refuses a run that cannot keep the budget of its task.
     pub(crate) fn afford(&self, new: &NewRun) -> Result<(), Error> {
         if new.queued.driver == Driver::Own
-            && let Some(admission) = self.room.admission.get()
+            && let Some(admission) = self.context.admission.get()
         {
             admission.afford(&new.queued)?;
         }
         Ok(())
     }
 
-    /// Works out how a run begins. Nothing is written.
+    /// Prepares the start of a run. Writes nothing.
     pub(crate) fn prepare(
         &self,
         new: NewRun,
         rows: Vec<RowPut>,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
         redaction: Redaction,
     ) -> Result<RunStart, Error> {
-        self.prepare_as(None, new, rows, once, redaction)
+        self.prepare_as(None, new, rows, idempotency, redaction)
     }
 
     fn prepare_as(
@@ -98,7 +98,7 @@ impl WriteHandle {
         id: Option<RunId>,
         new: NewRun,
         mut rows: Vec<RowPut>,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
         redaction: Redaction,
     ) -> Result<RunStart, Error> {
         let stamp = self.ground().stamp();
@@ -122,7 +122,11 @@ impl WriteHandle {
             texts.event(event, !redaction.redactor.is_off(), &redaction.redactor);
         }
         rows.extend(fold.rows(&state));
-        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Run(run))));
+        rows.extend(
+            idempotency
+                .into_iter()
+                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Run(run))),
+        );
         if let Some(task) = new.task {
             rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
             rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
@@ -139,21 +143,21 @@ impl WriteHandle {
         Ok(RunStart { run, state, fold, texts, redaction, events, records, bytes, rows })
     }
 
-    /// Writes it down, and gives it to a worker.
-    pub(crate) async fn begin(&self, mut beginning: RunStart) -> Result<Started, Error> {
-        let run = beginning.run;
-        let mut birth = RunStartGuard::of(&self.room, &beginning);
+    /// Appends the start, and assigns the run to a worker.
+    pub(crate) async fn begin(&self, mut start: RunStart) -> Result<Started, Error> {
+        let run = start.run;
+        let mut guard = RunStartGuard::of(&self.context, &start);
         let mut commit = Commit::default();
-        commit.rows = beginning.add_to(&mut commit);
-        // It is in line from here on, and whatever else is written of the run comes after it. So workers
-        // may begin to think, and their first report waits for the disk together with this.
-        let outcome = self.room.commit(commit).shared();
-        birth.foreseen(beginning, outcome.clone());
+        commit.rows = start.add_to(&mut commit);
+        // The append is queued from here on, and later appends of the run follow it. So a worker may start at once,
+        // and its first report shares the disk write.
+        let outcome = self.context.commit(commit).shared();
+        guard.hand_over_early(start, outcome.clone());
         let landed = match outcome.await {
             Ok(landed) => landed,
             Err(failed) => {
                 if failed.is_certain {
-                    birth.did_not_happen();
+                    guard.failed();
                 }
                 return match failed.meaning(run) {
                     CommitFailure::Stale => Ok(Started::Stale),
@@ -162,21 +166,25 @@ impl WriteHandle {
             }
         };
         let receipt = landed.of(run).ok_or_else(|| Error::bug("an append of one run landed in none"))?;
-        birth.is_known = true;
+        guard.is_known = true;
         Ok(Started::Here(receipt))
     }
 }
 
 impl WriteHandle {
-    /// Creates a run; its first event is durable when this answers.
+    /// Creates a run; its first event is durable when this returns.
     #[boxed]
     pub async fn create_run(&self, new: NewRun) -> Result<(RunId, Receipt), Error> {
-        self.create_run_once(new, None).await
+        self.create_run_keyed(new, None).await
     }
 
-    /// The same for a request that is to be done once.
+    /// The same for a request with an idempotency key.
     #[boxed]
-    pub async fn create_run_once(&self, new: NewRun, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
+    pub async fn create_run_keyed(
+        &self,
+        new: NewRun,
+        idempotency: Option<&IdempotencyKey>,
+    ) -> Result<(RunId, Receipt), Error> {
         if let Some(task) = new.task
             && self.catalogue().task(task).await?.is_none()
         {
@@ -187,6 +195,6 @@ impl WriteHandle {
         {
             return Err(self.catalogue().missing_session(session).await);
         }
-        self.queue(new, Vec::new(), once).await
+        self.queue(new, Vec::new(), idempotency).await
     }
 }

@@ -6,7 +6,7 @@ use recount_run::Command;
 use crate::boxed;
 use crate::write::handle::WriteHandle;
 use crate::write::request::{Ingest, Submit};
-use crate::{Error, Receipt, Triple, limits};
+use crate::{BatchId, Error, Receipt, limits};
 
 impl WriteHandle {
     /// Submits a command to a run. `None`: there was nothing to write.
@@ -15,9 +15,9 @@ impl WriteHandle {
         self.writers.ask(run, Submit(command)).await
     }
 
-    /// Appends a batch from the producer of an external run, exactly once for each triple.
+    /// Appends a batch from the producer of an external run, exactly once for each batch id.
     #[boxed]
-    pub async fn ingest(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Error> {
+    pub async fn ingest(&self, run: RunId, batch_id: BatchId, drafts: Vec<Draft>) -> Result<Receipt, Error> {
         if drafts.is_empty() {
             return Err(Error::rejected(Code::BodyMalformed, "the batch has no events; send at least one"));
         }
@@ -27,6 +27,6 @@ impl WriteHandle {
                 format!("the batch has {} events; send at most {}", drafts.len(), limits::BATCH_EVENTS_MAX),
             ));
         }
-        self.writers.ask(run, Ingest { triple, drafts }).await
+        self.writers.ask(run, Ingest { batch_id, drafts }).await
     }
 }

@@ -1,8 +1,8 @@
-//! Tasks: what operators asked for, and what may be spent on them.
+//! Tasks and their budgets.
 //!
-//! A budget holds for all runs of a task together and is only ever raised. A run of ours is queued with what its task
-//! may spend and what earlier runs have spent ([`WriteHandle::queue`] asks [`WriteHandle::charge`]), so that its own log is
-//! enough to keep to it. Which run a task is busy with, and that there is one at most, is in `engine`.
+//! A budget applies to all runs of a task together and can only be raised. An own run is queued with the budget and
+//! the usage of earlier runs ([`WriteHandle::queue`] calls [`WriteHandle::charge`]), so that its own log is enough to
+//! keep the budget. The append that starts a run ensures that a task has one active run.
 
 use recount_event::family::run::{Driver, Queued};
 use recount_event::{Code, RunId, TaskId, time};
@@ -12,9 +12,9 @@ use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
-use crate::{Budget, Error, Made, NewRun, Once, TaskRow, limits};
+use crate::{Budget, Error, IdempotencyKey, NewRun, RequestResult, TaskRow, limits};
 
-/// A task to be.
+/// A task to create.
 #[derive(Debug, Clone, Default)]
 pub struct NewTask {
     pub title: Option<String>,
@@ -22,36 +22,40 @@ pub struct NewTask {
     pub budget_tokens: Option<u64>,
 }
 
-/// What is to change of a task. What is missing stays.
+/// Changes of a task. Missing fields do not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Raise {
+pub struct TaskChange {
     pub title: Option<String>,
     pub budget_micros_usd: Option<u64>,
     pub budget_tokens: Option<u64>,
 }
 
 impl WriteHandle {
-    /// Creates a task, and its first run when one is given.
+    /// Creates a task, and its first run if given.
     #[boxed]
     pub async fn create_task(
         &self,
         title: Option<String>,
         first_run: Option<Queued>,
     ) -> Result<(TaskRow, Option<RunId>), Error> {
-        self.create_task_once(NewTask { title, ..NewTask::default() }, first_run, None).await
+        self.create_task_keyed(NewTask { title, ..NewTask::default() }, first_run, None).await
     }
 
-    /// The same with a budget, for a request that is to be done once.
+    /// The same with a budget, for a request with an idempotency key.
     #[boxed]
-    pub async fn create_task_once(
+    pub async fn create_task_keyed(
         &self,
         new: NewTask,
         first_run: Option<Queued>,
-        once: Option<&Once>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<(TaskRow, Option<RunId>), Error> {
-        let (row, mut made) = self.new_task(new);
+        let (row, mut rows) = self.new_task(new);
         let task = row.id;
-        made.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Task(task))));
+        rows.extend(
+            idempotency
+                .into_iter()
+                .flat_map(|idempotency| self.result_rows(idempotency, RequestResult::Task(task))),
+        );
         match first_run {
             Some(mut queued) => {
                 if queued.driver == Driver::Own {
@@ -59,18 +63,18 @@ impl WriteHandle {
                         (row.budget_micros_usd, row.budget_tokens);
                 }
                 let new = NewRun { queued, task: Some(task), session: None, resumed_from: None };
-                let (run, _) = self.queue(new, made, None).await?;
+                let (run, _) = self.queue(new, rows, None).await?;
                 Ok((row, Some(run)))
             }
             None => {
-                let append = Append { rows: made, ..Append::default() };
+                let append = Append { rows: rows, ..Append::default() };
                 self.ground().store().append(append).await?;
                 Ok((row, None))
             }
         }
     }
 
-    /// A task to be, and the rows that make it.
+    /// A new task and the rows that create it.
     pub(crate) fn new_task(&self, new: NewTask) -> (TaskRow, Vec<RowPut>) {
         let stamp = self.ground().stamp();
         let row = TaskRow {
@@ -80,14 +84,13 @@ impl WriteHandle {
             budget_micros_usd: new.budget_micros_usd,
             budget_tokens: new.budget_tokens,
         };
-        let made = vec![rows::put(rows::TASKS, rows::tenant_key(row.id), Guard::Absent, &row)];
-        (row, made)
+        let rows = vec![rows::put(rows::TASKS, rows::tenant_key(row.id), Guard::Absent, &row)];
+        (row, rows)
     }
 
-    /// Gives a task another title, or more to spend. A budget that is there is only raised; one that is not may be
-    /// set, which bounds what was not bounded.
+    /// Changes the title of a task or raises its budget. A missing budget can be set.
     #[boxed]
-    pub async fn change_task(&self, task: TaskId, raise: Raise) -> Result<TaskRow, Error> {
+    pub async fn change_task(&self, task: TaskId, change: TaskChange) -> Result<TaskRow, Error> {
         let key = rows::tenant_key(task);
         for _ in 0..limits::QUEUE_TRIES {
             let Some(found) = self.ground().store().row(rows::TASKS, &key).await? else {
@@ -95,12 +98,12 @@ impl WriteHandle {
             };
             let mut row: TaskRow = read_row(rows::TASKS, &found.key, &found.value)?;
             let before = row.clone();
-            if let Some(title) = &raise.title {
+            if let Some(title) = &change.title {
                 row.title = Some(self.redactor().text(title).into_owned());
             }
             row.budget_micros_usd =
-                raised("budget_micros_usd", row.budget_micros_usd, raise.budget_micros_usd)?;
-            row.budget_tokens = raised("budget_tokens", row.budget_tokens, raise.budget_tokens)?;
+                raised("budget_micros_usd", row.budget_micros_usd, change.budget_micros_usd)?;
+            row.budget_tokens = raised("budget_tokens", row.budget_tokens, change.budget_tokens)?;
             if row == before {
                 return Ok(row);
             }
@@ -115,12 +118,12 @@ impl WriteHandle {
         Err(Error::too_many_at_once(&format!("task {task}")))
     }
 
-    /// Fills in what a run of ours may spend of its task's budget. The row that comes with it lets the run be queued
-    /// only while the task stays as it was looked at: no other run was queued meanwhile, and no budget raised.
+    /// Fills in the budget of an own run. The returned row makes the append fail if the task changes meanwhile, by
+    /// another run or a raised budget.
     pub(crate) async fn charge(&self, new: &mut NewRun) -> Result<Option<RowPut>, Error> {
         let Some(task) = new.task.filter(|_| new.queued.driver == Driver::Own) else { return Ok(None) };
         let key = rows::tenant_key(task);
-        // A task that is made in the same append has spent nothing, and is part of the request.
+        // A task that is created in the same append has no usage, and its budget is part of the request.
         let Some(found) = self.ground().store().row(rows::TASKS, &key).await? else { return Ok(None) };
         let row: TaskRow = read_row(rows::TASKS, &found.key, &found.value)?;
         let latest = self.catalogue().latest_run(task).await?;
@@ -132,7 +135,7 @@ impl WriteHandle {
             return Err(Error::rejected(Code::TaskBusy, message));
         }
         let spent = Budget::of(&row, latest.as_ref());
-        // Where nothing came before, nothing is said of it.
+        // Without an earlier run, the usage is left out.
         let some = |number: u64| latest.as_ref().map(|_| number);
         let queued = &mut new.queued;
         queued.task_budget_micros_usd = spent.micros_usd;
@@ -142,7 +145,7 @@ impl WriteHandle {
         queued.prior_output_tokens = some(spent.output_tokens);
         queued.budget_warned = spent.warned.then_some(true);
         if let Some(latest) = latest {
-            // The last run is known by its id, so the next one must have a later one.
+            // The latest run is found by its id, so the next run needs a greater id.
             self.ground().mint_after(latest.id.ulid());
             queued.prior_run_id.get_or_insert(latest.id.to_string());
         }

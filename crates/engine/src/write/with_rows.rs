@@ -1,7 +1,7 @@
-//! A command whose append carries more than the run's own events: rows of its session, or the beginning of the run that
-//! takes its place. All of it happens, or nothing.
+//! A command whose append has more than the run's own events: rows of its session, or the start of a superseding run.
+//! All is written or nothing.
 //!
-//! It is served by itself, so that what it brings can be refused without anybody else being to blame.
+//! It has its own append, so that a refusal does not affect other requests.
 
 use recount_event::{Code, Payload};
 use recount_log::{Guard, RowPut};
@@ -13,37 +13,37 @@ use crate::write::commit::{Commit, CommitFailure};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::run_start::{RunStart, RunStartGuard};
 use crate::write::run_writer::Writer;
-use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Made, Once, Receipt};
+use crate::{CommandOutcome, Error, IdempotencyKey, KeyedReply, Receipt, RequestResult, StoredResponse};
 
-/// See the file's head.
+/// The additional content of the append.
 #[derive(Default)]
 pub(crate) struct CommandWithRows {
     pub(crate) rows: Vec<RowPut>,
-    /// A run of the same session. The command ends the one before it, which must be waiting.
+    /// A run of the same session. The command ends the previous one, which must be waiting.
     pub(crate) successor: Option<RunStart>,
-    /// The request that lets the run go on, to be remembered with the place where it does.
-    pub(crate) once: Option<Once>,
-    /// Values of secret options that the rows bring: masked from this command on.
+    /// The key of the request, stored with the event that continues the run.
+    pub(crate) idempotency: Option<IdempotencyKey>,
+    /// Values of secret options in the rows: masked from this command on.
     pub(crate) secrets: Vec<String>,
-    /// The request that the command is, to be remembered with its answer.
+    /// The key of the request, stored with its response.
     pub(crate) reply: Option<KeyedReply<CommandOutcome>>,
-    /// Whether the command is part of a deletion, which must work on a full disk, too.
+    /// Whether the command is part of a deletion, which must work on a full disk.
     pub(crate) frees_space: bool,
 }
 
-/// What became of it.
+/// The outcome of such a command.
 pub(crate) enum SideOutcome {
     Written {
-        /// Where the command's own events are. `None`: there was nothing to write.
+        /// The receipt of the command's events. `None`: there was nothing to write.
         own: Option<Receipt>,
-        /// Where the successor starts.
+        /// The receipt of the successor's start.
         started: Option<Receipt>,
-        /// The answer that was kept with the events.
-        kept: Option<KeptAnswer>,
+        /// The response that was stored with the events.
+        kept: Option<StoredResponse>,
     },
-    /// A row was changed by another client meanwhile, and nothing was written: look again.
+    /// Another client changed a row meanwhile, and nothing was written: read it again.
     Stale,
-    /// The run has ended by itself, and nothing was written.
+    /// The run has ended on its own, and nothing was written.
     Ended,
 }
 
@@ -54,7 +54,7 @@ impl Writer {
         command: Command,
         with: CommandWithRows,
     ) -> Result<SideOutcome, Error> {
-        let CommandWithRows { mut rows, mut successor, once, secrets, reply, frees_space } = with;
+        let CommandWithRows { mut rows, mut successor, idempotency, secrets, reply, frees_space } = with;
         if successor.is_some() && loaded.state.status() != Status::Waiting {
             let ended = loaded.state.is_ended();
             self.loaded = Some(loaded);
@@ -67,7 +67,7 @@ impl Writer {
             );
             return Err(Error::rejected(Code::SessionBusy, busy));
         }
-        loaded.redaction = loaded.redaction.knowing(&secrets);
+        loaded.redaction = loaded.redaction.with_secrets(&secrets);
         let first = loaded.state.next_sequence();
         let had_ended = loaded.state.is_ended();
         let decided = self.command(&mut loaded, command, self.stamp()).await;
@@ -78,42 +78,43 @@ impl Writer {
                 return Err(error);
             }
         };
-        let goes_on = events.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
-        if let (Some(once), Some(goes_on)) = (once, goes_on) {
-            let made = Made::At(self.run, goes_on.sequence);
-            rows.extend(once.rows(self.room.ground.world.clock.now_ms(), Some(made), None));
+        let continued = events.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
+        if let (Some(idempotency), Some(continued)) = (idempotency, continued) {
+            let result = RequestResult::ChangedAt(self.run, continued.sequence);
+            rows.extend(idempotency.rows(self.context.ground.world.clock.now_ms(), Some(result), None));
         }
         rows.extend(loaded.fold.rows(&loaded.state));
         rows.append(&mut loaded.allowances);
         let mut replied = None;
         if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), loaded.fold.run()) {
-            let made = Made::At(self.run, last.sequence);
+            let result = RequestResult::ChangedAt(self.run, last.sequence);
             let outcome = CommandOutcome::of(run.clone(), &rows);
-            let (kept, answer) = reply.rows(self.room.ground.world.clock.now_ms(), made, &outcome);
-            rows.extend(kept);
-            replied = answer;
+            let (reply_rows, response) =
+                reply.rows(self.context.ground.world.clock.now_ms(), result, &outcome);
+            rows.extend(reply_rows);
+            replied = response;
         }
         let named = blobs::named(&rows);
         let mut commit = Commit::default();
         commit.frees_space = frees_space;
         commit.events(self.run, first, &events);
-        let room = self.room.clone();
-        let mut birth = None;
+        let context = self.context.clone();
+        let mut guard = None;
         if let Some(successor) = &mut successor {
-            birth = Some(RunStartGuard::of(&room, successor));
+            guard = Some(RunStartGuard::of(&context, successor));
             let beginning = successor.add_to(&mut commit);
-            rows = self.handed_over(rows, beginning).await?;
+            rows = self.combined_rows(rows, beginning).await?;
         }
         commit.rows = rows;
         if commit.is_empty() {
             self.loaded = Some(loaded);
             return Ok(SideOutcome::Written { own: None, started: None, kept: None });
         }
-        let landed = match room.commit(commit).await {
+        let landed = match context.commit(commit).await {
             Ok(landed) => landed,
             Err(failed) => {
-                if let Some(birth) = &mut birth {
-                    birth.is_known = failed.is_certain;
+                if let Some(guard) = &mut guard {
+                    guard.is_known = failed.is_certain;
                 }
                 return match failed.meaning(self.run) {
                     CommitFailure::Stale => Ok(SideOutcome::Stale),
@@ -121,26 +122,26 @@ impl Writer {
                 };
             }
         };
-        room.blobs.named(Some(self.run), named);
+        context.blobs.named(Some(self.run), named);
         self.settle(loaded, had_ended, false);
         let own = landed.of(self.run);
         let mut started = None;
-        if let (Some(birth), Some(successor)) = (birth, successor) {
+        if let (Some(guard), Some(successor)) = (guard, successor) {
             started = landed.of(successor.run);
-            birth.happened(successor);
+            guard.happened(successor);
         }
         Ok(SideOutcome::Written { own, started, kept: replied })
     }
 
-    /// The rows of both runs together. That the session is busy passes from one to the other in one change of one
-    /// row, which must still be as this run left it.
-    async fn handed_over(&self, ending: Vec<RowPut>, beginning: Vec<RowPut>) -> Result<Vec<RowPut>, Error> {
+    /// Combines the rows of both runs. The active run of the session changes in one row, which must still name this
+    /// run.
+    async fn combined_rows(&self, ending: Vec<RowPut>, beginning: Vec<RowPut>) -> Result<Vec<RowPut>, Error> {
         let mut rows = ending;
         for mut put in beginning {
             if &*put.space == rows::SESSION_ACTIVE {
                 rows.retain(|other| other.space != put.space || other.key != put.key);
-                let found = self.room.ground.store.row(&put.space, &put.key).await?;
-                // One of a store that did not note this yet has none.
+                let found = self.context.ground.store.row(&put.space, &put.key).await?;
+                // Older stores may lack this row.
                 let is_own = |value: &[u8]| value == rows::written(&self.run.to_string());
                 put.guard = match found {
                     Some(row) if is_own(&row.value) => Guard::Version(row.version),

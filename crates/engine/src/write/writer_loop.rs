@@ -1,5 +1,5 @@
-//! The loop of a run's writer: takes what waits, has it served, and goes to sleep when there has been nothing for a while.
-//! It must not know what becomes of a request.
+//! The loop of a run's writer: takes requests, executes them, and stops when it is idle. It must not know the
+//! requests.
 
 use std::pin::pin;
 
@@ -11,8 +11,8 @@ use crate::write::run_writer::Writer;
 use crate::{Error, limits};
 
 impl Writer {
-    /// Works until there has been nothing to do for a while, or shutdown. `retire` is asked before going
-    /// to sleep, and says whether nobody has come in the meantime.
+    /// Works until it is idle or until shutdown. `retire` is called before it stops, and returns whether no request
+    /// has arrived meanwhile.
     pub(crate) async fn work(
         mut self,
         mut inbox: mpsc::Receiver<Request>,
@@ -20,8 +20,7 @@ impl Writer {
         retire: impl Fn(&mut mpsc::Receiver<Request>) -> bool,
     ) {
         {
-            // Made once and not at every turn: a wait that is started and given up again for each command
-            // costs more than the command does.
+            // Created once, because creating and dropping these futures for each command costs more than the command.
             let mut over = pin!(shutdown.requested());
             let mut idle = pin!(tokio::time::sleep(limits::WRITER_IDLE));
             let mut waiting = Vec::new();
@@ -42,18 +41,18 @@ impl Writer {
                     }
                     () = &mut idle => {
                         let now = recount_world::moment();
-                        let patience =
+                        let idle_limit =
                             if self.has_ended() { limits::WRITER_IDLE_ENDED } else { limits::WRITER_IDLE };
-                        let idle_since = busy_until + patience;
+                        let idle_since = busy_until + idle_limit;
                         if idle_since <= now && retire(&mut inbox) {
                             break;
                         }
-                        idle.as_mut().reset(if idle_since > now { idle_since } else { now + patience });
+                        idle.as_mut().reset(if idle_since > now { idle_since } else { now + idle_limit });
                     }
                 }
             }
         }
-        // What slipped in before the inbox closed is sent to another writer, or told that we close.
+        // Requests that arrived before the inbox closed go to another writer, or are refused at shutdown.
         inbox.close();
         while let Some(request) = inbox.recv().await {
             if shutdown.is_requested() {
@@ -64,17 +63,17 @@ impl Writer {
         }
     }
 
-    /// Whether little can still come.
+    /// Whether the run has ended, so that few requests can follow.
     fn has_ended(&self) -> bool {
         self.loaded.as_ref().is_some_and(|loaded| loaded.state.is_ended())
     }
 
     async fn serve(&mut self, requests: &mut Vec<Request>) {
-        let mut left = requests.drain(..);
-        while let Some(first) = left.as_slice().first() {
+        let mut pending = requests.drain(..);
+        while let Some(first) = pending.as_slice().first() {
             if !first.is_alone() {
-                self.serve_group(&mut left).await;
-            } else if let Some(request) = left.next() {
+                self.serve_group(&mut pending).await;
+            } else if let Some(request) = pending.next() {
                 self.serve_alone(request).await;
             }
         }
@@ -84,18 +83,18 @@ impl Writer {
         let (loaded, request) = match (self.take_loaded().await, request) {
             (Ok(loaded), request) => (loaded, request),
             (Err(error), Request::Erase(Erase { by }, to)) if error.is_damage() => {
-                return to.answer(self.erase_damaged(by).await);
+                return to.reply(self.erase_damaged(by).await);
             }
             (Err(error), request) => return request.refuse(error),
         };
         match request {
             Request::SubmitWithRows(SubmitWithRows { command, with }, to) => {
-                to.answer(self.submit_with_rows(loaded, command, *with).await);
+                to.reply(self.submit_with_rows(loaded, command, *with).await);
             }
             Request::Prune(Prune { before, reason, rows }, to) => {
-                to.answer(self.prune(loaded, before, reason, rows).await);
+                to.reply(self.prune(loaded, before, reason, rows).await);
             }
-            Request::Erase(Erase { by }, to) => to.answer(self.erase(loaded, by).await),
+            Request::Erase(Erase { by }, to) => to.reply(self.erase(loaded, by).await),
             shared => shared.refuse(Error::bug("requests that share an append are served together")),
         }
     }

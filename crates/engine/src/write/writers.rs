@@ -1,4 +1,4 @@
-//! Which runs are awake, and how a command finds the writer of its run.
+//! The active writers, and the delivery of jobs to the writer of a run.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,26 +9,26 @@ use tokio::sync::mpsc;
 
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
-use crate::write::request::{Job, ReplyTo, Request, Turn};
-use crate::write::room::WriteRoom;
+use crate::write::context::WriteContext;
+use crate::write::request::{Job, JobOutcome, ReplyTo, Request};
 use crate::write::run_writer::Writer;
 use crate::{Error, Failure, limits};
 
 pub(crate) struct Writers {
-    room: Arc<WriteRoom>,
+    context: Arc<WriteContext>,
     awake: Mutex<HashMap<RunId, mpsc::Sender<Request>>>,
 }
 
 impl Writers {
-    pub(crate) fn new(room: Arc<WriteRoom>) -> Arc<Self> {
-        Arc::new(Writers { room, awake: Mutex::default() })
+    pub(crate) fn new(context: Arc<WriteContext>) -> Arc<Self> {
+        Arc::new(Writers { context, awake: Mutex::default() })
     }
 
     pub(crate) fn awake(&self) -> usize {
         self.awake.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Sends a job to the run's writer, waking it when it sleeps, and waits for the reply.
+    /// Sends a job to the run's writer, starts the writer if necessary, and waits for the reply.
     pub(crate) async fn ask<J: Job>(self: &Arc<Self>, run: RunId, mut job: J) -> Result<J::Reply, Error> {
         for _ in 0..limits::WAKE_TRIES {
             let inbox = self.inbox(run).await?;
@@ -38,8 +38,8 @@ impl Writers {
                 unsent.0.give_back();
             }
             match turn.await {
-                Ok(Turn::Done(answer)) => return answer,
-                Ok(Turn::Asleep(unread)) => job = unread,
+                Ok(JobOutcome::Done(answer)) => return answer,
+                Ok(JobOutcome::WriterIdle(unread)) => job = unread,
                 Err(_) => {
                     self.forget(run, &inbox);
                     return Err(Error::bug(format!(
@@ -48,20 +48,20 @@ impl Writers {
                 }
             }
         }
-        Err(if self.room.ground.world.tasks.shutdown_signal(Kind::Writer).is_requested() {
+        Err(if self.context.ground.world.tasks.shutdown_signal(Kind::Writer).is_requested() {
             Error::shutting_down()
         } else {
             Error::bug(format!("the writer of {run} stopped repeatedly"))
         })
     }
 
-    /// The inbox of a run's writer, which is woken when it sleeps. Runs that do not exist wake nobody.
+    /// The inbox of a run's writer, which is started if necessary. Unknown runs start no writer.
     async fn inbox(self: &Arc<Self>, run: RunId) -> Result<mpsc::Sender<Request>, Error> {
         if let Some(inbox) = self.awake.lock().unwrap_or_else(PoisonError::into_inner).get(&run) {
             return Ok(inbox.clone());
         }
-        if !self.room.fresh.is_asleep(run) {
-            match self.room.ground.store.end(&journal::stream_of(run)).await? {
+        if !self.context.fresh.is_unwritten(run) {
+            match self.context.ground.store.end(&journal::stream_of(run)).await? {
                 None => return Err(run_not_found(run)),
                 Some(tail) if tail.erased => return Err(run_erased(run)),
                 Some(_) => {}
@@ -88,17 +88,17 @@ impl Writers {
         }
         let (inbox, receiver) = mpsc::channel(limits::INBOX_MAX);
         awake.insert(run, inbox.clone());
-        let writer = Writer::new(self.room.clone(), run);
+        let writer = Writer::new(self.context.clone(), run);
         let writers = self.clone();
-        self.room.ground.world.tasks.spawn(Kind::Writer, move |shutdown| async move {
-            let mut end = End { writers: writers.clone(), run, as_meant: false };
+        self.context.ground.world.tasks.spawn(Kind::Writer, move |shutdown| async move {
+            let mut end = WriterEnd { writers: writers.clone(), run, is_clean: false };
             writer.work(receiver, shutdown, move |inbox| writers.retire(run, inbox)).await;
-            end.as_meant = true;
+            end.is_clean = true;
         });
         Ok(inbox)
     }
 
-    /// Lets a writer go to sleep, unless a client has just written to it.
+    /// Lets a writer stop, unless a request has just arrived.
     fn retire(&self, run: RunId, inbox: &mut mpsc::Receiver<Request>) -> bool {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if !inbox.is_empty() {
@@ -116,7 +116,7 @@ impl Writers {
         }
     }
 
-    /// Takes a writer that ended by itself out of the map; a younger one stays.
+    /// Removes a writer that ended; a newer one stays.
     fn drop_closed(&self, run: RunId) {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if awake.get(&run).is_some_and(mpsc::Sender::is_closed) {
@@ -125,19 +125,19 @@ impl Writers {
     }
 }
 
-/// What is left to do when a writer ends, in whatever way.
-struct End {
+/// Cleans up when a writer ends in any way.
+struct WriterEnd {
     writers: Arc<Writers>,
     run: RunId,
-    as_meant: bool,
+    is_clean: bool,
 }
 
-impl Drop for End {
+impl Drop for WriterEnd {
     fn drop(&mut self) {
         self.writers.drop_closed(self.run);
-        if !self.as_meant {
-            let room = &self.writers.room;
-            room.timers.look_again(self.run, &room.ground.world);
+        if !self.is_clean {
+            let context = &self.writers.context;
+            context.timers.look_again(self.run, &context.ground.world);
         }
     }
 }

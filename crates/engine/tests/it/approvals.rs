@@ -1,4 +1,4 @@
-//! Approvals: the first valid answer wins, and the stated default comes in when nobody answers.
+//! Approvals: the first valid answer wins, and the default decision applies at the deadline.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use recount_event::{Code, ForeignId};
 use recount_faulty_store::AppendFault;
 use recount_run::{Command, PromptKind};
 
-use crate::scene::{ASK, START_MS, Scene, code};
+use crate::scene::{APPROVAL, START_MS, Scene, code};
 
-async fn asked(scene: &Scene) -> recount_event::RunId {
+async fn run_with_approval(scene: &Scene) -> recount_event::RunId {
     let run = scene.start().await;
-    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.report(run, 1, &[APPROVAL]).await.unwrap();
     run
 }
 
@@ -26,9 +26,9 @@ async fn pending(scene: &Scene) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_answer_wins_and_the_others_hear_of_it() {
+async fn the_first_answer_wins_and_later_ones_are_rejected() {
     let scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     let names: Vec<String> = (0..20).map(|n| format!("person {n}")).collect();
     let answers =
         join_all(names.iter().enumerate().map(|(n, name)| scene.answer(run, "a1", n % 2 == 1, name))).await;
@@ -49,17 +49,17 @@ async fn the_first_answer_wins_and_the_others_hear_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_can_answer_what_was_never_asked() {
+async fn an_unknown_approval_cannot_be_answered() {
     let scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     assert_eq!(code(scene.answer(run, "a2", true, "me").await), Code::ApprovalNotFound);
     assert_eq!(pending(&scene).await, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_comes_in_on_time_and_not_before() {
+async fn the_default_decision_applies_at_the_deadline_and_not_before() {
     let scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     tokio::time::sleep(Duration::from_millis(29_900)).await;
     assert_eq!(row(&scene).await.status, "pending");
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -71,9 +71,9 @@ async fn the_default_comes_in_on_time_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_stops_the_clock() {
+async fn an_answer_cancels_the_deadline() {
     let scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     scene.answer(run, "a1", true, "me").await.unwrap();
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(scene.types(run).await[3..], ["approval.resolved"]);
@@ -81,9 +81,9 @@ async fn an_answer_stops_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_outlives_the_engine() {
+async fn a_deadline_survives_a_restart() {
     let mut scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     scene.reopen().await;
     tokio::time::sleep(Duration::from_millis(19_900)).await;
@@ -95,9 +95,9 @@ async fn a_deadline_outlives_the_engine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_was_moved_holds_for_timer_and_list_and_outlives_the_engine() {
+async fn an_extended_deadline_applies_to_timer_and_list_and_survives_a_restart() {
     let mut scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     let before = row(&scene).await.expires_at;
     let id = ForeignId::parse("a1").unwrap();
     let extend = |seconds| Command::ExtendPrompt {
@@ -112,7 +112,7 @@ async fn a_deadline_that_was_moved_holds_for_timer_and_list_and_outlives_the_eng
     let ms = |at: Option<String>| recount_event::time::parse_ms(&at.unwrap()).unwrap();
     assert_eq!(ms(extended.expires_at.clone()), ms(before) + 30_000);
     tokio::time::sleep(Duration::from_secs(45)).await;
-    assert_eq!(row(&scene).await.status, "pending", "the first deadline is over");
+    assert_eq!(row(&scene).await.status, "pending", "the first deadline is past");
     scene.reopen().await;
     assert_eq!(row(&scene).await.expires_at, extended.expires_at);
     tokio::time::sleep(Duration::from_millis(14_900)).await;
@@ -125,9 +125,9 @@ async fn a_deadline_that_was_moved_holds_for_timer_and_list_and_outlives_the_eng
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passed_while_nobody_looked_is_settled_at_the_start() {
+async fn a_deadline_that_passed_while_the_engine_was_down_is_settled_at_startup() {
     let mut scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     scene.reopen_at(START_MS + 3_600_000).await;
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(row(&scene).await.status, "timed_out");
@@ -137,9 +137,9 @@ async fn a_deadline_that_passed_while_nobody_looked_is_settled_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_was_set_back_only_delays() {
+async fn a_clock_set_back_before_startup_only_delays_a_deadline() {
     let mut scene = Scene::new().await;
-    asked(&scene).await;
+    run_with_approval(&scene).await;
     scene.reopen_at(START_MS - 60_000).await;
     tokio::time::sleep(Duration::from_secs(89)).await;
     assert_eq!(row(&scene).await.status, "pending");
@@ -149,9 +149,9 @@ async fn a_clock_that_was_set_back_only_delays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_steps_back_under_a_living_process_delays_nothing() {
+async fn a_clock_set_back_while_the_engine_runs_does_not_delay_a_deadline() {
     let mut scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_approval(&scene).await;
     let expires_ms = scene.events(run).await.last().unwrap().occurred_ms + 30_000;
     // At the deadline itself, and well before it.
     for at_ms in [expires_ms, expires_ms - 20_000] {
@@ -165,13 +165,13 @@ async fn a_clock_that_steps_back_under_a_living_process_delays_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_kept_though_the_answer_to_its_request_was_lost() {
-    for fate in [AppendFault::LoseAnswer, AppendFault::Unobserved] {
+async fn a_deadline_applies_although_the_result_of_its_append_was_lost() {
+    for fault in [AppendFault::LoseAnswer, AppendFault::Unobserved] {
         let scene = Scene::new().await;
         let run = scene.start().await;
-        scene.store.next_appends([fate]);
-        assert_eq!(code(scene.report(run, 1, &[ASK]).await), Code::StoreUnavailable);
-        assert_eq!(pending(&scene).await, 1, "it was asked all the same");
+        scene.store.next_appends([fault]);
+        assert_eq!(code(scene.report(run, 1, &[APPROVAL]).await), Code::StoreUnavailable);
+        assert_eq!(pending(&scene).await, 1, "the request was written anyway");
         tokio::time::sleep(Duration::from_secs(35)).await;
         assert_eq!(row(&scene).await.status, "timed_out");
         scene.check().await;
@@ -179,20 +179,20 @@ async fn a_deadline_is_kept_though_the_answer_to_its_request_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_kept_though_its_writer_died() {
+async fn a_deadline_applies_although_its_writer_panicked() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.store.next_appends([AppendFault::PanicAfter]);
-    assert_eq!(code(scene.report(run, 1, &[ASK]).await), Code::Internal);
+    assert_eq!(code(scene.report(run, 1, &[APPROVAL]).await), Code::Internal);
     tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(row(&scene).await.status, "timed_out");
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_waits_for_a_store_that_fails() {
+async fn a_deadline_is_settled_when_the_store_works_again() {
     let scene = Scene::new().await;
-    asked(&scene).await;
+    run_with_approval(&scene).await;
     tokio::time::sleep(Duration::from_secs(29)).await;
     scene.store.next_appends((0..5).map(|_| AppendFault::Refuse(recount_log::FaultKind::Io)));
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -203,20 +203,20 @@ async fn a_deadline_waits_for_a_store_that_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_run_has_its_own_deadlines_and_the_earliest_comes_first() {
+async fn deadlines_of_all_runs_are_settled_in_order() {
     let scene = Scene::new().await;
-    let ask = |id: &str, seconds: u64| {
+    let approval = |id: &str, seconds: u64| {
         format!(
             r#"{{"approval_id":"{id}","tool_call_id":"{id}-c","kind":"k","summary":"s","timeout_seconds":{seconds}}}"#
         )
     };
     let (slow, quick) = (scene.start().await, scene.start().await);
-    let (a, b, c) = (ask("a", 300), ask("b", 100), ask("c", 200));
+    let (a, b, c) = (approval("a", 300), approval("b", 100), approval("c", 200));
     scene.report(slow, 1, &[("approval.requested", &a), ("approval.requested", &b)]).await.unwrap();
     scene.report(quick, 1, &[("approval.requested", &c)]).await.unwrap();
-    for (after, left) in [(101, 2), (100, 1), (100, 0)] {
+    for (after, remaining) in [(101, 2), (100, 1), (100, 0)] {
         tokio::time::sleep(Duration::from_secs(after)).await;
-        assert_eq!(pending(&scene).await, left);
+        assert_eq!(pending(&scene).await, remaining);
     }
     scene.check().await;
 }
@@ -224,16 +224,16 @@ async fn each_run_has_its_own_deadlines_and_the_earliest_comes_first() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_id_names_one_request_in_the_whole_store() {
     let scene = Scene::new().await;
-    asked(&scene).await;
+    run_with_approval(&scene).await;
     let other = scene.start().await;
-    assert_eq!(code(scene.report(other, 1, &[ASK]).await), Code::IdTaken);
+    assert_eq!(code(scene.report(other, 1, &[APPROVAL]).await), Code::IdTaken);
     assert_eq!(scene.engine.read().tail(other).await.unwrap(), Some(2));
     assert!(scene.report(other, 1, &[("ext.test.note", "{}")]).await.is_ok());
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_runs_that_take_one_id_in_the_same_moment_do_not_both_get_it() {
+async fn two_concurrent_runs_cannot_use_the_same_approval_id() {
     let scene = Scene::new().await;
     let (a, b) = (scene.start().await, scene.start().await);
     let (go, held) = tokio::sync::oneshot::channel();
@@ -242,18 +242,19 @@ async fn two_runs_that_take_one_id_in_the_same_moment_do_not_both_get_it() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         drop(go);
     };
-    let (first, second, ()) = tokio::join!(scene.report(a, 1, &[ASK]), scene.report(b, 1, &[ASK]), release);
+    let (first, second, ()) =
+        tokio::join!(scene.report(a, 1, &[APPROVAL]), scene.report(b, 1, &[APPROVAL]), release);
     assert!(second.is_ok(), "its append was not held");
     assert_eq!(code(first), Code::IdTaken);
-    assert!(scene.report(a, 1, &[("ext.test.note", "{}")]).await.is_ok(), "the run goes on");
+    assert!(scene.report(a, 1, &[("ext.test.note", "{}")]).await.is_ok(), "the run continues");
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_and_the_ending_race_to_one_outcome() {
+async fn an_answer_and_a_cancel_at_the_same_time_have_one_outcome() {
     for answer_first in [true, false] {
         let scene = Scene::new().await;
-        let run = asked(&scene).await;
+        let run = run_with_approval(&scene).await;
         let outcome = if answer_first {
             let (answered, cancelled) = tokio::join!(scene.answer(run, "a1", true, "me"), scene.cancel(run));
             assert!(answered.is_ok() && cancelled.is_ok());

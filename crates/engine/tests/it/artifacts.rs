@@ -1,9 +1,9 @@
-//! What is kept apart from the log: kept, listed, changed, counted, and gone with its run.
+//! Artifacts: stored, listed, changed, counted, and deleted with their run.
 
 use bytes::Bytes;
 use recount_engine::{
-    ArtifactFilter, ArtifactRow, FoundArtifact, Keep, KeptArtifact, ListQuery, Narrowing, NewRun, Target,
-    Upload,
+    ArtifactFilter, ArtifactInput, ArtifactReceipt, ArtifactRow, FoundArtifact, ListQuery, Narrowing, NewRun,
+    PatchTarget, Upload,
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, TaskId};
@@ -17,15 +17,15 @@ fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).unwrap()
 }
 
-/// A run of our own that has started.
-pub(crate) async fn own(scene: &Scene, task: Option<TaskId>) -> RunId {
+/// An own run that has started.
+pub(crate) async fn own_run(scene: &Scene, task: Option<TaskId>) -> RunId {
     let new = NewRun { queued: Queued::new(RunKind::AgentLoop), task, session: None, resumed_from: None };
     let (run, _) = scene.engine.write().create_run(new).await.unwrap();
-    say(scene, run, drafts(&[("run.started", "{}")])).await;
+    progress(scene, run, drafts(&[("run.started", "{}")])).await;
     run
 }
 
-pub(crate) async fn say(scene: &Scene, run: RunId, drafts: Vec<Draft>) {
+pub(crate) async fn progress(scene: &Scene, run: RunId, drafts: Vec<Draft>) {
     scene.engine.write().submit(run, Command::Progress { drafts }).await.unwrap();
 }
 
@@ -33,8 +33,8 @@ pub(crate) async fn task(scene: &Scene) -> TaskId {
     scene.engine.write().create_task(None, None).await.unwrap().0.id
 }
 
-pub(crate) fn thing(kind: &str, bytes: &[u8]) -> Keep {
-    Keep {
+pub(crate) fn artifact_input(kind: &str, bytes: &[u8]) -> ArtifactInput {
+    ArtifactInput {
         kind: kind.into(),
         mime: "text/plain".into(),
         summary: Some("a thing".into()),
@@ -46,25 +46,30 @@ pub(crate) fn thing(kind: &str, bytes: &[u8]) -> Keep {
     }
 }
 
-fn patch(bytes: &[u8]) -> Keep {
-    let target =
-        Target { path: "a.rs".into(), base_revision: "absent".into(), additions: 1, deletions: 0, hunks: 1 };
-    Keep { mime: "text/x-diff".into(), target: Some(target), ..thing("patch", bytes) }
+fn patch(bytes: &[u8]) -> ArtifactInput {
+    let target = PatchTarget {
+        path: "a.rs".into(),
+        base_revision: "absent".into(),
+        additions: 1,
+        deletions: 0,
+        hunks: 1,
+    };
+    ArtifactInput { mime: "text/x-diff".into(), target: Some(target), ..artifact_input("patch", bytes) }
 }
 
-/// Kept and told.
-pub(crate) async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
-    let kept = scene.engine.write().keep(run, thing).await.unwrap();
-    // Lists are in the order of instants.
+/// Stores and reports an artifact.
+pub(crate) async fn store(scene: &Scene, run: RunId, input: ArtifactInput) -> ArtifactReceipt {
+    let stored = scene.engine.write().store_artifact(run, input).await.unwrap();
+    // Lists are ordered by time.
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    say(scene, run, vec![kept.created.clone()]).await;
-    kept
+    progress(scene, run, vec![stored.created.clone()]).await;
+    stored
 }
 
 pub(crate) async fn row(scene: &Scene, id: &ForeignId) -> ArtifactRow {
-    match scene.engine.read().artifacts_called(id).await.unwrap().remove(0) {
+    match scene.engine.read().find_artifacts(id).await.unwrap().remove(0) {
         FoundArtifact::OfRun(row) => *row,
-        FoundArtifact::Upload(upload) => panic!("{id} waits to be used: {upload:?}"),
+        FoundArtifact::Upload(upload) => panic!("{id} is pending: {upload:?}"),
     }
 }
 
@@ -100,16 +105,16 @@ pub(crate) async fn blobs(scene: &Scene) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_is_listed_read_and_folded_again() {
+async fn stored_artifacts_are_listed_read_and_rebuilt_from_the_log() {
     let scene = Scene::new().await;
     let task = task(&scene).await;
-    let run = own(&scene, Some(task)).await;
-    let other = own(&scene, None).await;
-    let first = kept(&scene, run, thing("command_output", b"one")).await;
-    let second = kept(&scene, run, patch(b"--- a\n+++ b\n")).await;
-    let third = kept(&scene, other, thing("command_output", b"one")).await;
+    let run = own_run(&scene, Some(task)).await;
+    let other = own_run(&scene, None).await;
+    let first = store(&scene, run, artifact_input("command_output", b"one")).await;
+    let second = store(&scene, run, patch(b"--- a\n+++ b\n")).await;
+    let third = store(&scene, other, artifact_input("command_output", b"one")).await;
     scene.check().await;
-    let names = |of: &[&KeptArtifact]| of.iter().map(|kept| kept.id.to_string()).collect::<Vec<_>>();
+    let names = |of: &[&ArtifactReceipt]| of.iter().map(|stored| stored.id.to_string()).collect::<Vec<_>>();
     for limit in 1..5 {
         let all = ArtifactFilter::default();
         assert_eq!(listed(&scene, all.clone(), limit).await, names(&[&third, &second, &first]));
@@ -130,39 +135,39 @@ async fn what_is_kept_is_listed_read_and_folded_again() {
     let found = row(&scene, &second.id).await;
     assert_eq!((found.path.as_deref(), found.base_revision.as_deref()), (Some("a.rs"), Some("absent")));
     assert_eq!((found.additions, found.deletions, found.hunks), (Some(1), Some(0), Some(1)));
-    // The same bytes lie there once.
+    // Equal bytes are stored once.
     assert_eq!(blobs(&scene).await, 2);
     assert_eq!(scene.engine.read().missing_artifact(&id("art_1")).await.code(), Code::ArtifactNotFound);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_goes_only_through_its_states_and_only_its_task_changes_it() {
+async fn a_patch_changes_status_only_as_allowed_and_only_by_its_task() {
     let mut scene = Scene::new().await;
     let task = task(&scene).await;
-    let run = own(&scene, Some(task)).await;
-    let (a, b) = (kept(&scene, run, patch(b"a")).await.id, kept(&scene, run, patch(b"b")).await.id);
-    say(&scene, run, status(&a, "applied")).await;
-    say(&scene, run, status(&a, "rejected")).await;
-    say(&scene, run, status(&b, "whatever")).await;
+    let run = own_run(&scene, Some(task)).await;
+    let (a, b) = (store(&scene, run, patch(b"a")).await.id, store(&scene, run, patch(b"b")).await.id);
+    progress(&scene, run, status(&a, "applied")).await;
+    progress(&scene, run, status(&a, "rejected")).await;
+    progress(&scene, run, status(&b, "whatever")).await;
     let found = row(&scene, &a).await;
     assert!(found.status == "applied" && found.applied_at.is_some() && found.rejected_at.is_none());
     assert_eq!(row(&scene, &b).await.status, "proposed");
-    // Another client's run says something of it, and a producer does.
-    let stranger = own(&scene, None).await;
-    say(&scene, stranger, status(&b, "applied")).await;
+    // A run of another task and a producer report changes.
+    let other_run = own_run(&scene, None).await;
+    progress(&scene, other_run, status(&b, "applied")).await;
     let producer = scene.start().await;
     let data =
         format!(r#"{{"artifact_id":"{b}","field":"status","old_value":"proposed","new_value":"applied"}}"#);
     scene.report(producer, 1, &[("artifact.updated", &data)]).await.unwrap();
     assert_eq!(row(&scene, &b).await.status, "proposed");
-    // A later run of the task does it.
+    // A later run of the task reports a change.
     scene.cancel(run).await.unwrap();
-    let later = own(&scene, Some(task)).await;
-    say(&scene, later, status(&b, "rejected")).await;
+    let later = own_run(&scene, Some(task)).await;
+    progress(&scene, later, status(&b, "rejected")).await;
     let when = r#""2026-05-03T10:23:46.001Z""#;
     let reverted =
         format!(r#"{{"artifact_id":"{a}","field":"reverted_at","old_value":null,"new_value":{when}}}"#);
-    say(&scene, later, drafts(&[("artifact.updated", &reverted)])).await;
+    progress(&scene, later, drafts(&[("artifact.updated", &reverted)])).await;
     scene.check().await;
     scene.reopen().await;
     scene.check().await;
@@ -175,63 +180,63 @@ async fn a_patch_goes_only_through_its_states_and_only_its_task_changes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_large_is_cut_and_what_is_too_much_is_refused() {
+async fn a_large_artifact_is_truncated_and_one_beyond_the_quota_is_refused() {
     let scene = Scene::new().await;
     let task = task(&scene).await;
-    let run = own(&scene, Some(task)).await;
+    let run = own_run(&scene, Some(task)).await;
     let whole = vec![b'x'; recount_engine::limits::ARTIFACT_BYTES_MAX];
     let large = [whole.as_slice(), b"yz"].concat();
-    let cut = kept(&scene, run, thing("command_output", &large)).await;
+    let cut = store(&scene, run, artifact_input("command_output", &large)).await;
     assert!(cut.truncated);
     let found = row(&scene, &cut.id).await;
     assert_eq!((found.truncated, found.original_size_bytes), (Some(true), Some(large.len() as u64)));
     assert_eq!(found.size_bytes, Some(whole.len() as u64));
     assert_eq!(scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap(), whole);
     for _ in 1..10 {
-        kept(&scene, run, thing("command_output", &whole)).await;
+        store(&scene, run, artifact_input("command_output", &whole)).await;
     }
     assert_eq!(
-        code(scene.engine.write().keep(run, thing("command_output", b"1")).await),
+        code(scene.engine.write().store_artifact(run, artifact_input("command_output", b"1")).await),
         Code::ArtifactQuota
     );
-    // Also for who counts anew, and in the next run of the task; not elsewhere.
-    let other = own(&scene, None).await;
-    kept(&scene, other, thing("command_output", b"1")).await;
+    // Also after a restart and for the next run of the task, but not for others.
+    let other = own_run(&scene, None).await;
+    store(&scene, other, artifact_input("command_output", b"1")).await;
     let mut scene = scene;
     scene.reopen().await;
     scene.cancel(run).await.unwrap();
-    let next = own(&scene, Some(task)).await;
+    let next = own_run(&scene, Some(task)).await;
     assert_eq!(
-        code(scene.engine.write().keep(next, thing("command_output", b"1")).await),
+        code(scene.engine.write().store_artifact(next, artifact_input("command_output", b"1")).await),
         Code::ArtifactQuota
     );
     delete(&scene, task).await;
-    kept(&scene, other, thing("command_output", b"2")).await;
+    store(&scene, other, artifact_input("command_output", b"2")).await;
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn artifacts_go_with_their_run_and_bytes_with_the_last_that_needs_them() {
+async fn artifacts_are_deleted_with_their_run_and_bytes_with_the_last_artifact_that_uses_them() {
     let scene = Scene::new().await;
     let (task, run) = {
         let task = task(&scene).await;
-        (task, own(&scene, Some(task)).await)
+        (task, own_run(&scene, Some(task)).await)
     };
-    let other = own(&scene, None).await;
-    let shared = kept(&scene, run, thing("command_output", b"shared")).await;
-    let alone = kept(&scene, run, thing("command_output", b"alone")).await;
-    let theirs = kept(&scene, other, thing("command_output", b"shared")).await;
-    // Kept, and never told.
-    scene.engine.write().keep(run, thing("command_output", b"untold")).await.unwrap();
+    let other = own_run(&scene, None).await;
+    let shared = store(&scene, run, artifact_input("command_output", b"shared")).await;
+    let alone = store(&scene, run, artifact_input("command_output", b"alone")).await;
+    let theirs = store(&scene, other, artifact_input("command_output", b"shared")).await;
+    // Stored and never reported.
+    scene.engine.write().store_artifact(run, artifact_input("command_output", b"untold")).await.unwrap();
     assert_eq!(blobs(&scene).await, 3);
     delete(&scene, task).await;
     scene.check().await;
-    for gone in [&shared.id, &alone.id] {
-        assert!(scene.engine.read().artifacts_called(gone).await.unwrap().is_empty());
-        assert_eq!(scene.engine.read().missing_artifact(gone).await.code(), Code::RunErased);
-        assert_eq!(scene.engine.read().run_of_gone_artifact(gone).await.unwrap(), Some(run));
+    for deleted in [&shared.id, &alone.id] {
+        assert!(scene.engine.read().find_artifacts(deleted).await.unwrap().is_empty());
+        assert_eq!(scene.engine.read().missing_artifact(deleted).await.code(), Code::RunErased);
+        assert_eq!(scene.engine.read().run_of_removed_artifact(deleted).await.unwrap(), Some(run));
     }
-    assert_eq!(blobs(&scene).await, 1, "what another run needs stays");
+    assert_eq!(blobs(&scene).await, 1, "the bytes of another run remain");
     let found = row(&scene, &theirs.id).await;
     assert_eq!(scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap(), "shared");
     // Pruned with the beginning of its run.
@@ -243,11 +248,11 @@ async fn artifacts_go_with_their_run_and_bytes_with_the_last_that_needs_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_a_process_kept_and_never_named_are_found_by_the_next() {
+async fn bytes_that_no_event_names_are_deleted_at_the_next_start() {
     let mut scene = Scene::new().await;
-    let run = own(&scene, None).await;
-    kept(&scene, run, thing("command_output", b"named")).await;
-    scene.engine.write().keep(run, thing("command_output", b"untold")).await.unwrap();
+    let run = own_run(&scene, None).await;
+    store(&scene, run, artifact_input("command_output", b"named")).await;
+    scene.engine.write().store_artifact(run, artifact_input("command_output", b"untold")).await.unwrap();
     scene.engine.write().upload(upload("image/png", b"waits")).await.unwrap();
     assert_eq!(blobs(&scene).await, 3);
     scene.reopen().await;
@@ -271,56 +276,56 @@ pub(crate) fn upload(mime: &str, bytes: &[u8]) -> Upload {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_in_becomes_a_thing_of_the_run_that_uses_it_and_else_is_forgotten() {
+async fn an_upload_becomes_an_artifact_of_the_first_run_that_uses_it_or_expires() {
     let scene = Scene::new().await;
     let (used, unused) = (
         scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap(),
         scene.engine.write().upload(upload("image/png", b"\x89PNG\0two")).await.unwrap(),
     );
     let (used, unused) = (used.id, unused.id);
-    let before = scene.engine.read().artifacts_called(&used).await.unwrap().remove(0);
-    let FoundArtifact::Upload(before) = before else { panic!("no run has used it: {before:?}") };
+    let before = scene.engine.read().find_artifacts(&used).await.unwrap().remove(0);
+    let FoundArtifact::Upload(before) = before else { panic!("no run uses it: {before:?}") };
     assert_eq!((before.id, before.name.as_deref()), (used.clone(), Some("a.png")));
-    let (first, second) = (own(&scene, None).await, own(&scene, None).await);
-    // Until it is written down that it is the run's it is attached anew; from then on others refer to it.
+    let (first, second) = (own_run(&scene, None).await, own_run(&scene, None).await);
+    // Until the event is reported, the upload is attached as new; later runs refer to the artifact.
     for (run, how, keeps) in [
         (first, "artifact.created", false),
         (first, "artifact.created", true),
         (second, "artifact.referenced", true),
     ] {
-        let kept = scene.engine.write().attach(run, &used).await.unwrap();
-        assert_eq!(kept.created.payload.type_name(), how);
+        let stored = scene.engine.write().attach_artifact(run, &used).await.unwrap();
+        assert_eq!(stored.created.payload.type_name(), how);
         if keeps {
-            say(&scene, run, vec![kept.created]).await;
+            progress(&scene, run, vec![stored.created]).await;
             assert_eq!(scene.engine.catalogue().uploaded(&used).await.unwrap(), None);
-            // Only what waits counts against what may wait.
+            // Used uploads do not count for the limits.
             for space in ["record.uploads", "record.uploads_due", "record.upload_blobs"] {
                 assert_eq!(scene.disk.rows_of(space).await.len(), 1, "{space}");
             }
         }
     }
     scene.check().await;
-    let called = scene.engine.read().artifacts_called(&used).await.unwrap();
-    let [FoundArtifact::OfRun(made)] = called.as_slice() else { panic!("{called:?}") };
-    assert_eq!(made.run_id, first);
+    let called = scene.engine.read().find_artifacts(&used).await.unwrap();
+    let [FoundArtifact::OfRun(artifact)] = called.as_slice() else { panic!("{called:?}") };
+    assert_eq!(artifact.run_id, first);
     assert_eq!(
         scene.engine.read().artifact_bytes(&of_run(&row(&scene, &used).await)).await.unwrap(),
         &b"\x89PNG\0one"[..]
     );
     tokio::time::sleep(recount_engine::limits::UPLOAD_LIFE + recount_engine::limits::UPLOAD_SWEEP * 2).await;
-    assert!(scene.engine.read().artifacts_called(&unused).await.unwrap().is_empty());
+    assert!(scene.engine.read().find_artifacts(&unused).await.unwrap().is_empty());
     assert_eq!(scene.engine.read().missing_artifact(&unused).await.code(), Code::ArtifactNotFound);
     assert_eq!(blobs(&scene).await, 1);
-    // Later runs refer to what the others have.
-    let third = own(&scene, None).await;
-    let kept = scene.engine.write().attach(third, &used).await.unwrap();
-    assert_eq!(kept.created.payload.type_name(), "artifact.referenced");
-    say(&scene, third, vec![kept.created]).await;
-    assert_eq!(code(scene.engine.write().attach(third, &unused).await), Code::ArtifactNotFound);
+    // Later runs refer to the artifact.
+    let third = own_run(&scene, None).await;
+    let stored = scene.engine.write().attach_artifact(third, &used).await.unwrap();
+    assert_eq!(stored.created.payload.type_name(), "artifact.referenced");
+    progress(&scene, third, vec![stored.created]).await;
+    assert_eq!(code(scene.engine.write().attach_artifact(third, &unused).await), Code::ArtifactNotFound);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_producer_says_it_has_is_known_and_its_bytes_are_not() {
+async fn an_artifact_reported_by_a_producer_is_listed_without_bytes() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let hash = "0".repeat(64);
@@ -337,31 +342,31 @@ async fn what_a_producer_says_it_has_is_known_and_its_bytes_are_not() {
     }
 }
 
-/// The bytes of an artifact as a producer reports it, under the name that it gave.
-async fn named_by_a_producer(scene: &Scene, run: RunId, seq: u64, id: &str, hash: &str) {
+/// A producer reports an artifact with this id and hash.
+async fn report_artifact(scene: &Scene, run: RunId, seq: u64, id: &str, hash: &str) {
     let named = format!(r#"{{"artifact_id":"{id}","kind":"image","hash":"{hash}"}}"#);
     scene.report(run, seq, &[("artifact.created", &named)]).await.unwrap();
 }
 
-async fn forgotten() {
+async fn expire_uploads() {
     tokio::time::sleep(recount_engine::limits::UPLOAD_LIFE + recount_engine::limits::UPLOAD_SWEEP * 2).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
+async fn missing_bytes_of_an_external_run_are_reported_if_they_were_uploaded() {
     let scene = Scene::new().await;
     let (before, after) = (b"\x89PNG\0before".as_slice(), b"\x89PNG\0after".as_slice());
     let task = task(&scene).await;
     let run = scene.queue_for(Some(task)).await.unwrap();
     scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
-    // Sent in and then named, and the other way around.
+    // Uploaded and then reported, and the other way around.
     let sent = scene.engine.write().upload(upload("image/png", before)).await.unwrap();
-    named_by_a_producer(&scene, run, 1, "first", &sent.hash).await;
+    report_artifact(&scene, run, 1, "first", &sent.hash).await;
     let late = format!("blake3:{}", blake3::hash(after).to_hex());
-    named_by_a_producer(&scene, run, 2, "second", &late).await;
+    report_artifact(&scene, run, 2, "second", &late).await;
     scene.engine.write().upload(upload("image/png", after)).await.unwrap();
-    // What was never here.
-    named_by_a_producer(&scene, run, 3, "third", &format!("blake3:{}", "0".repeat(64))).await;
+    // Never uploaded.
+    report_artifact(&scene, run, 3, "third", &format!("blake3:{}", "0".repeat(64))).await;
     for waits in [true, false] {
         for (name, hash, bytes) in [("first", &sent.hash, before), ("second", &late, after)] {
             let found = row(&scene, &id(name)).await;
@@ -369,7 +374,7 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
             let blob = hash.strip_prefix("blake3:").unwrap();
             scene.disk.store().remove_blob(blob).await.unwrap();
             let lost = code(scene.engine.read().artifact_bytes(&of_run(&found)).await);
-            assert_eq!(lost, Code::ArtifactBytesLost, "{name}, sent in and waiting: {waits}");
+            assert_eq!(lost, Code::ArtifactBytesLost, "{name}, uploaded and pending: {waits}");
             let missing = scene.engine.admin().missing_blobs().await.unwrap();
             let is_named = |blob: &recount_engine::MissingBlob| {
                 blob.artifact == name && blob.run_id == Some(run.to_string())
@@ -383,7 +388,7 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
             code(scene.engine.read().artifact_bytes(&of_run(&found)).await),
             Code::ArtifactBytesMissing
         );
-        forgotten().await;
+        expire_uploads().await;
     }
     scene.check().await;
     assert_eq!(scene.disk.rows_of("record.blobs_kept").await.len(), 2);
@@ -393,12 +398,12 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_pruned_is_no_more_said_to_have_been_kept() {
+async fn a_prune_deletes_the_record_of_stored_bytes() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let sent = scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
-    named_by_a_producer(&scene, run, 1, "first", &sent.hash).await;
-    forgotten().await;
+    report_artifact(&scene, run, 1, "first", &sent.hash).await;
+    expire_uploads().await;
     assert_eq!(scene.disk.rows_of("record.blobs_kept").await.len(), 1);
     scene.cancel(run).await.unwrap();
     scene.engine.admin().prune(run, None, "manual").await.unwrap();
@@ -407,7 +412,7 @@ async fn what_is_pruned_is_no_more_said_to_have_been_kept() {
     scene.check().await;
 }
 
-/// An append that fails holds nothing: what was sent in is forgotten in its time all the same.
+/// A failed append holds nothing: the upload expires as usual.
 #[tokio::test(start_paused = true)]
 async fn a_refused_report_holds_no_bytes() {
     let scene = Scene::new().await;
@@ -416,17 +421,17 @@ async fn a_refused_report_holds_no_bytes() {
     let named = format!(r#"{{"artifact_id":"first","kind":"image","hash":"{}"}}"#, sent.hash);
     scene.store.next_appends([AppendFault::Refuse(FaultKind::Full)]);
     assert!(scene.report(run, 1, &[("artifact.created", &named)]).await.is_err());
-    forgotten().await;
+    expire_uploads().await;
     assert_eq!(blobs(&scene).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_masked_in_what_is_kept() {
+async fn secrets_are_masked_in_stored_artifacts() {
     let scene = Scene::new().await;
-    let run = own(&scene, None).await;
+    let run = own_run(&scene, None).await;
     let secret = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
     let text = format!("+token = {secret}\n");
-    let found = kept(&scene, run, patch(text.as_bytes())).await;
+    let found = store(&scene, run, patch(text.as_bytes())).await;
     assert!(found.masked && !found.truncated);
     let found = row(&scene, &found.id).await;
     let bytes = scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap();

@@ -1,8 +1,8 @@
-//! The catalogue is a fold: it can be lost, made again, and checked. A log that cannot be read is damage.
+//! The catalogue is a fold: it can be deleted, rebuilt and checked. An unreadable event is damage.
 
 use std::sync::Arc;
 
-use recount_engine::{Engine, ListQuery, NewRun, Triple, check_catalogue};
+use recount_engine::{BatchId, Engine, ListQuery, NewRun, check_catalogue};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId, door};
 use recount_log::{Append, Guard, MemoryStore, RowPut, RowRange, Store, StreamAppend};
@@ -17,15 +17,18 @@ async fn open(store: &Arc<MemoryStore>) -> Engine {
     Engine::open(store.clone(), World::seeded(7, START_MS), Arc::new(Bare)).await.unwrap()
 }
 
-async fn run_that_asks(engine: &Engine, approval: &str) -> RunId {
+async fn run_with_approval(engine: &Engine, approval: &str) -> RunId {
     let new =
         NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
     let (run, _) = engine.write().create_run(new).await.unwrap();
-    let ask = format!(r#"{{"approval_id":"{approval}","tool_call_id":"c","kind":"k","summary":"s"}}"#);
-    let drafts =
-        vec![door::draft("run.started", "{}").unwrap(), door::draft("approval.requested", &ask).unwrap()];
-    let triple = Triple { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq: 0 };
-    engine.write().ingest(run, triple, drafts).await.unwrap();
+    let approval_data =
+        format!(r#"{{"approval_id":"{approval}","tool_call_id":"c","kind":"k","summary":"s"}}"#);
+    let drafts = vec![
+        door::draft("run.started", "{}").unwrap(),
+        door::draft("approval.requested", &approval_data).unwrap(),
+    ];
+    let batch_id = BatchId { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq: 0 };
+    engine.write().ingest(run, batch_id, drafts).await.unwrap();
     run
 }
 
@@ -55,11 +58,11 @@ async fn answer(engine: &Engine, run: RunId, approval: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn approvals_are_listed_by_when_they_were_asked_for_whatever_they_are_called() {
+async fn approvals_are_listed_in_the_order_of_their_requests() {
     let engine = open(&Arc::new(MemoryStore::new())).await;
     let mut runs = Vec::new();
     for name in ["m", "a", "z", "b"] {
-        runs.push((name, run_that_asks(&engine, name).await));
+        runs.push((name, run_with_approval(&engine, name).await));
     }
     for limit in 1..6 {
         assert_eq!(listed(&engine, None, limit).await, ["b", "z", "a", "m"]);
@@ -73,8 +76,8 @@ async fn approvals_are_listed_by_when_they_were_asked_for_whatever_they_are_call
     }
 }
 
-/// Every row of the catalogue, taken away.
-async fn lose(store: &MemoryStore) {
+/// Deletes every row of the catalogue.
+async fn delete_catalogue(store: &MemoryStore) {
     for space in [
         "runs",
         "task_runs",
@@ -101,18 +104,21 @@ async fn lose(store: &MemoryStore) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_catalogue_that_is_gone_is_told_and_made_again() {
+async fn a_missing_catalogue_is_reported_and_rebuilt() {
     let store = Arc::new(MemoryStore::new());
     let engine = open(&store).await;
-    let run = run_that_asks(&engine, "one").await;
-    run_that_asks(&engine, "two").await;
+    let run = run_with_approval(&engine, "one").await;
+    run_with_approval(&engine, "two").await;
     answer(&engine, run, "one").await;
     assert_eq!(check_catalogue(&*store).await.unwrap(), [""; 0]);
     drop(engine);
-    lose(&store).await;
+    delete_catalogue(&store).await;
     let problems = check_catalogue(&*store).await.unwrap();
-    assert!(problems.len() >= 6 && problems.iter().all(|said| said.ends_with("is missing")), "{problems:?}");
-    // A store has one observer, so the engine that finds the loss gets a copy of the log.
+    assert!(
+        problems.len() >= 6 && problems.iter().all(|problem| problem.ends_with("is missing")),
+        "{problems:?}"
+    );
+    // A store has one observer, so the engine with the missing catalogue gets a copy of the log.
     let copy = Arc::new(MemoryStore::new());
     for stream in store.streams(None, 10).await.unwrap() {
         let all = store.read(&stream, 0, recount_log::ReadBound { count: 100, bytes: usize::MAX });
@@ -126,11 +132,11 @@ async fn a_catalogue_that_is_gone_is_told_and_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_that_was_changed_behind_our_back_is_told() {
+async fn a_changed_catalogue_row_is_reported() {
     let store = Arc::new(MemoryStore::new());
     let engine = open(&store).await;
-    let run = run_that_asks(&engine, "one").await;
-    for (key, value) in [(format!("default/{run}"), "{}"), ("default/run_nobody".to_owned(), "{}")] {
+    let run = run_with_approval(&engine, "one").await;
+    for (key, value) in [(format!("default/{run}"), "{}"), ("default/run_unknown".to_owned(), "{}")] {
         let value = Some(bytes::Bytes::from(value));
         let rows = vec![RowPut { space: "catalogue.runs".into(), key: key.into(), guard: Guard::Any, value }];
         store.append(Append { rows, ..Append::default() }).await.unwrap();
@@ -142,10 +148,10 @@ async fn a_row_that_was_changed_behind_our_back_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_cannot_be_read_is_damage_and_not_for_trying_again() {
+async fn an_unreadable_event_is_damage_and_not_retryable() {
     let store = Arc::new(MemoryStore::new());
     let engine = open(&store).await;
-    let run = run_that_asks(&engine, "one").await;
+    let run = run_with_approval(&engine, "one").await;
     let sleeps = recount_engine::limits::WRITER_IDLE * 2;
     tokio::time::sleep(sleeps).await;
     assert_eq!(engine.admin().awake(), 0, "the next command reads the run again");

@@ -1,15 +1,15 @@
-//! A row whose bytes are whole but in which an id is none: a fault of the store that names the row, wherever it is read, and
-//! never the mistake of the client that asked.
+//! Rows with intact bytes and an invalid id: a store fault that names the row, on every read path, and never a client
+//! error.
 
 use bytes::Bytes;
-use recount_engine::{ArtifactFilter, Error, ListQuery, Narrowing, NewRun, Once, Setup, Upload};
+use recount_engine::{ArtifactFilter, Error, IdempotencyKey, ListQuery, Narrowing, NewRun, Setup, Upload};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Append, Guard, RowPut, RowRange, Store as _};
 use serde_json::Value;
 
 use crate::prompts::{HANDOFF, QUESTION};
-use crate::scene::{ASK, Scene};
+use crate::scene::{APPROVAL, Scene};
 
 fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).unwrap()
@@ -23,20 +23,20 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Debug>>(id: impl ToString) -> T {
     id.to_string().parse().unwrap()
 }
 
-/// One of everything that has a row with an id in it.
-struct Whole {
+/// One item of each kind that has a row with an id.
+struct Fixture {
     scene: Scene,
     task: TaskId,
     session: SessionId,
     run: RunId,
-    /// It was erased, with its task.
-    gone: RunId,
-    gone_artifact: ForeignId,
+    /// Erased with its task.
+    erased_run: RunId,
+    erased_artifact: ForeignId,
     upload: ForeignId,
-    once: Once,
+    idempotency: IdempotencyKey,
 }
 
-impl Whole {
+impl Fixture {
     async fn new() -> Self {
         let scene = Scene::new().await;
         let write = scene.engine.write();
@@ -53,15 +53,16 @@ impl Whole {
             resumed_from: None,
         };
         let lost: TaskId = parsed(write.create_task(None, None).await.unwrap().0.id);
-        let (gone, _) = write.create_run(new(Some(lost), None)).await.unwrap();
-        let made = ("artifact.created", r#"{"artifact_id":"lost","kind":"file_snapshot"}"#);
-        scene.report(gone, 0, &[("run.started", "{}"), made]).await.unwrap();
-        scene.cancel(gone).await.unwrap();
+        let (erased_run, _) = write.create_run(new(Some(lost), None)).await.unwrap();
+        let artifact = ("artifact.created", r#"{"artifact_id":"lost","kind":"file_snapshot"}"#);
+        scene.report(erased_run, 0, &[("run.started", "{}"), artifact]).await.unwrap();
+        scene.cancel(erased_run).await.unwrap();
         scene.engine.admin().delete_task(lost, "ann").await.unwrap();
-        let once = Once { key: "k".into(), body: "b".into() };
-        let (run, _) = write.create_run_once(new(Some(task), Some(session)), Some(&once)).await.unwrap();
-        let made = ("artifact.created", r#"{"artifact_id":"kept","kind":"file_snapshot"}"#);
-        scene.report(run, 0, &[("run.started", "{}"), made, ASK, QUESTION, HANDOFF]).await.unwrap();
+        let idempotency = IdempotencyKey { key: "k".into(), body: "b".into() };
+        let (run, _) =
+            write.create_run_keyed(new(Some(task), Some(session)), Some(&idempotency)).await.unwrap();
+        let artifact = ("artifact.created", r#"{"artifact_id":"kept","kind":"file_snapshot"}"#);
+        scene.report(run, 0, &[("run.started", "{}"), artifact, APPROVAL, QUESTION, HANDOFF]).await.unwrap();
         let upload = Upload {
             kind: "image".into(),
             mime: "image/png".into(),
@@ -70,10 +71,10 @@ impl Whole {
             by: "ann".into(),
         };
         let upload = id(&write.upload(upload).await.unwrap().id.to_string());
-        Whole { scene, task, session, run, gone, gone_artifact: id("lost"), upload, once }
+        Fixture { scene, task, session, run, erased_run, erased_artifact: id("lost"), upload, idempotency }
     }
 
-    /// Reads what the rows of a space are for.
+    /// Reads the rows of a space through the engine.
     async fn read(&self, space: &str) -> Result<(), Error> {
         let engine = &self.scene.engine;
         let (catalogue, read) = (engine.catalogue(), engine.read());
@@ -87,14 +88,14 @@ impl Whole {
             "catalogue.approvals" => read.approval(&id("a1")).await.map(drop),
             "catalogue.clarifications" => read.clarification(&id("q1")).await.map(drop),
             "catalogue.handoffs" => read.handoff(&id("h1")).await.map(drop),
-            "catalogue.artifacts" => read.artifacts_called(&id("kept")).await.map(drop),
+            "catalogue.artifacts" => read.find_artifacts(&id("kept")).await.map(drop),
             "record.uploads" => catalogue.uploaded(&self.upload).await.map(drop),
-            "record.erased" => catalogue.tombstone(self.gone).await.map(drop),
-            "record.artifacts_gone" => match read.missing_artifact(&self.gone_artifact).await {
+            "record.erased" => catalogue.tombstone(self.erased_run).await.map(drop),
+            "record.artifacts_gone" => match read.missing_artifact(&self.erased_artifact).await {
                 Error::Rejected(_) => Ok(()),
                 failed => Err(failed),
             },
-            "record.once" => engine.write().take_up(&self.once).await.map(drop),
+            "record.once" => engine.write().claim_request(&self.idempotency).await.map(drop),
             "catalogue.artifacts_listed" => {
                 named(read.list_artifacts(&query(), &filter(None, None), &all).await?.damaged)
             }
@@ -107,11 +108,11 @@ impl Whole {
             "catalogue.approvals_listed" => named(read.list_approvals(&query()).await?.damaged),
             "catalogue.clarifications_listed" => named(read.list_clarifications(&query()).await?.damaged),
             "catalogue.handoffs_listed" => named(read.list_handoffs(&query()).await?.damaged),
-            other => panic!("what reads {other}?"),
+            other => panic!("no reader for {other}"),
         }
     }
 
-    /// Writes another text for each row of a space, beneath the engine.
+    /// Rewrites each row of a space, without the engine.
     async fn rewrite(&self, space: &str, change: impl Fn(&str, Value) -> Value) -> Vec<(String, Bytes)> {
         let range = RowRange {
             space: space.into(),
@@ -135,7 +136,7 @@ impl Whole {
     }
 }
 
-/// As [`Error`]s of rows that are read by themselves: a list names them and goes on.
+/// Turns the damaged rows of a list into an [`Error`].
 fn named(damaged: Vec<String>) -> Result<(), Error> {
     match damaged.is_empty() {
         true => Ok(()),
@@ -148,7 +149,7 @@ fn named(damaged: Vec<String>) -> Result<(), Error> {
     }
 }
 
-/// The spaces of rows, and where in their values an id is.
+/// The spaces, and the paths of the ids in their values.
 const IDS: &[(&str, &[&str])] = &[
     ("catalogue.runs", &["/id", "/task_id", "/session_id", "/pending/0", "/pending_approvals/0"]),
     ("record.tasks", &["/id"]),
@@ -171,20 +172,20 @@ const IDS: &[(&str, &[&str])] = &[
 ];
 
 #[tokio::test(start_paused = true)]
-async fn an_id_in_a_row_that_is_none_is_a_fault_of_the_store() {
-    let mut whole = Whole::new().await;
+async fn an_invalid_id_in_a_row_is_a_store_fault() {
+    let mut fixture = Fixture::new().await;
     let mut wrong = Vec::new();
     for (space, places) in IDS {
         for place in *places {
-            let before = whole
+            let before = fixture
                 .rewrite(space, |key, mut value| {
                     let id = value.pointer_mut(place);
                     *id.unwrap_or_else(|| panic!("{space}/{key} has no {place}")) = "no id".into();
                     value
                 })
                 .await;
-            whole.scene.reopen().await;
-            match whole.read(space).await {
+            fixture.scene.reopen().await;
+            match fixture.read(space).await {
                 Err(Error::Failed(failure))
                     if failure.code == Code::StoreCorrupt
                         && before
@@ -193,21 +194,21 @@ async fn an_id_in_a_row_that_is_none_is_a_fault_of_the_store() {
                 other => wrong.push(format!("{space} {place}: {other:?}")),
             }
             for (key, value) in before {
-                whole.put(space, &key, value).await;
+                fixture.put(space, &key, value).await;
             }
-            whole.scene.reopen().await;
-            assert!(whole.read(space).await.is_ok(), "{space} is as it was");
+            fixture.scene.reopen().await;
+            assert!(fixture.read(space).await.is_ok(), "{space} is unchanged");
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_names_a_row_that_cannot_be_read_and_goes_on() {
-    let mut whole = Whole::new().await;
-    let other = whole.scene.queue().await;
-    let key = format!("default/{}", whole.run);
-    whole
+async fn a_list_names_an_unreadable_row_and_continues() {
+    let mut fixture = Fixture::new().await;
+    let other = fixture.scene.queue().await;
+    let key = format!("default/{}", fixture.run);
+    fixture
         .rewrite("catalogue.runs", |at, mut value| {
             if at == key {
                 value["task_id"] = "no id".into();
@@ -215,8 +216,8 @@ async fn a_list_names_a_row_that_cannot_be_read_and_goes_on() {
             value
         })
         .await;
-    whole.scene.reopen().await;
-    let page = whole.scene.engine.catalogue().list_runs(&query()).await.unwrap();
+    fixture.scene.reopen().await;
+    let page = fixture.scene.engine.catalogue().list_runs(&query()).await.unwrap();
     assert_eq!(page.items.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), [other.to_string()]);
     assert_eq!(page.damaged, [format!("catalogue.runs/{key}")]);
 }

@@ -1,40 +1,40 @@
-//! One artifact deleted or pinned, while its run goes on being told; and how much may be kept.
+//! Artifacts that are deleted or pinned individually, and the artifact quota.
 
 use bytes::Bytes;
 use recount_engine::{ArtifactFilter, ArtifactQuota, FoundArtifact, Policy};
 use recount_event::{Code, ForeignId, RunId, TaskId};
 
-use crate::artifacts::{blobs, delete, kept, listed, of_run, own, row, task, thing, upload};
+use crate::artifacts::{artifact_input, blobs, delete, listed, of_run, own_run, row, store, task, upload};
 use crate::scene::{Scene, code};
 
 async fn missing(scene: &Scene, id: &ForeignId) -> Code {
-    assert!(scene.engine.read().artifacts_called(id).await.unwrap().is_empty(), "{id} is found");
+    assert!(scene.engine.read().find_artifacts(id).await.unwrap().is_empty(), "{id} is found");
     scene.engine.read().missing_artifact(id).await.code()
 }
 
 async fn ended(scene: &Scene, task: Option<TaskId>) -> (RunId, ForeignId, ForeignId) {
-    let run = own(scene, task).await;
-    let one = kept(scene, run, thing("file_snapshot", b"shared")).await.id;
-    let two = kept(scene, run, thing("file_snapshot", b"alone")).await.id;
+    let run = own_run(scene, task).await;
+    let one = store(scene, run, artifact_input("file_snapshot", b"shared")).await.id;
+    let two = store(scene, run, artifact_input("file_snapshot", b"alone")).await.id;
     scene.cancel(run).await.unwrap();
     (run, one, two)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_artifact_is_gone_with_its_bytes_and_the_log_stays_as_it_was() {
+async fn a_deleted_artifact_loses_its_bytes_and_the_log_does_not_change() {
     let mut scene = Scene::new().await;
     let task = task(&scene).await;
     let (run, shared, alone) = ended(&scene, Some(task)).await;
     let (_, theirs, _) = ended(&scene, None).await;
     let before = scene.engine.read().digest(run).await.unwrap();
     let admin = scene.engine.admin();
-    for (id, removed, left) in [(&alone, false, 2), (&shared, false, 2)] {
+    for (id, removed, remaining) in [(&alone, false, 2), (&shared, false, 2)] {
         let found = of_run(&row(&scene, id).await);
         let deletion = admin.delete_artifact(&found, "anna").await.unwrap();
         assert_eq!(
             (deletion.bytes_removed, blobs(&scene).await),
-            (removed, left),
-            "others have the same bytes"
+            (removed, remaining),
+            "other artifacts have the same bytes"
         );
         assert_eq!(missing(&scene, id).await, Code::ArtifactDeleted);
         assert!(scene.engine.read().missing_artifact(id).await.to_string().contains("by anna"));
@@ -48,15 +48,15 @@ async fn a_deleted_artifact_is_gone_with_its_bytes_and_the_log_stays_as_it_was()
     let of_run_now = ArtifactFilter { run: Some(run), ..ArtifactFilter::default() };
     assert!(listed(&scene, of_run_now, 1).await.is_empty());
     scene.check().await;
-    // The catalogue made anew knows it, too, and the bytes go with the last that needs them.
+    // The rebuilt catalogue has the deletion, and the bytes are deleted with their last use.
     scene.reopen().await;
     scene.check().await;
     assert_eq!(missing(&scene, &shared).await, Code::ArtifactDeleted);
     let last = of_run(&row(&scene, &theirs).await);
     assert!(scene.engine.admin().delete_artifact(&last, "anna").await.unwrap().bytes_removed);
     assert_eq!(blobs(&scene).await, 1);
-    assert_eq!(scene.engine.admin().missing_blobs().await.unwrap(), [], "what was deleted is not lost");
-    // With its task everything goes that was noted of it.
+    assert_eq!(scene.engine.admin().missing_blobs().await.unwrap(), [], "a deleted artifact is not lost");
+    // All records are deleted with the task.
     delete(&scene, task).await;
     assert_eq!(missing(&scene, &alone).await, Code::RunErased);
     for space in ["record.artifacts_deleted", "record.artifacts_freed"] {
@@ -66,10 +66,10 @@ async fn a_deleted_artifact_is_gone_with_its_bytes_and_the_log_stays_as_it_was()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_needed_or_is_pinned_does_not_go() {
+async fn an_artifact_that_is_pinned_or_belongs_to_an_active_run_cannot_be_deleted() {
     let scene = Scene::new().await;
-    let run = own(&scene, None).await;
-    let id = kept(&scene, run, thing("file_snapshot", b"one")).await.id;
+    let run = own_run(&scene, None).await;
+    let id = store(&scene, run, artifact_input("file_snapshot", b"one")).await.id;
     let found = of_run(&row(&scene, &id).await);
     let admin = scene.engine.admin();
     assert_eq!(code(admin.delete_artifact(&found, "anna").await), Code::RunActive);
@@ -78,7 +78,7 @@ async fn what_may_be_needed_or_is_pinned_does_not_go() {
     assert_eq!(admin.pin_artifact(&found, "ben").await.unwrap(), pin, "pinning again changes nothing");
     assert!(row(&scene, &id).await.pinned);
     assert_eq!(code(admin.delete_artifact(&found, "anna").await), Code::ArtifactPinned);
-    // Nor does its run lose its beginning, asked for or swept.
+    // Its run cannot be pruned either, by request or by a sweep.
     assert_eq!(code(admin.prune(run, None, "operator").await), Code::RunPinned);
     let everything = Policy { max_events: Some(0), ..Policy::default() };
     assert_eq!(admin.sweep(&everything).await.unwrap().events, 0);
@@ -95,7 +95,7 @@ async fn what_may_be_needed_or_is_pinned_does_not_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_goes_before_its_day_is_over() {
+async fn an_upload_can_be_deleted_before_it_expires() {
     let scene = Scene::new().await;
     let sent = scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
     let found = FoundArtifact::Upload(sent.clone());
@@ -110,33 +110,36 @@ async fn an_upload_goes_before_its_day_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_kept_is_a_setting_and_a_deletion_makes_room() {
+async fn the_artifact_quota_is_configurable_and_a_deletion_frees_quota() {
     let scene = Scene::new().await;
     let quota = ArtifactQuota { task_bytes: 10, task_count: 2, upload_bytes: 5 };
     scene.engine.write().limit_artifacts(quota);
     let task = task(&scene).await;
-    let run = own(&scene, Some(task)).await;
-    let first = kept(&scene, run, thing("file_snapshot", b"123456")).await.id;
+    let run = own_run(&scene, Some(task)).await;
+    let first = store(&scene, run, artifact_input("file_snapshot", b"123456")).await.id;
     let refused = |what: &'static str, setting: &'static str| {
-        let (scene, keep) = (&scene, thing("file_snapshot", what.as_bytes()));
+        let (scene, keep) = (&scene, artifact_input("file_snapshot", what.as_bytes()));
         async move {
-            let error = scene.engine.write().keep(run, keep).await.unwrap_err();
+            let error = scene.engine.write().store_artifact(run, keep).await.unwrap_err();
             assert_eq!(error.code(), Code::ArtifactQuota);
             assert!(error.to_string().contains(setting), "{error}");
         }
     };
     refused("12345", "artifacts.task_bytes is 10").await;
-    kept(&scene, run, thing("file_snapshot", b"78")).await;
+    store(&scene, run, artifact_input("file_snapshot", b"78")).await;
     refused("9", "artifacts.task_count is 2").await;
     let error = scene.engine.write().upload(upload("image/png", b"123456")).await.unwrap_err();
     assert!(
         error.code() == Code::ArtifactQuota && error.to_string().contains("5 bytes (artifacts.upload_bytes)")
     );
-    assert_eq!(blobs(&scene).await, 2, "what is refused is not kept");
+    assert_eq!(blobs(&scene).await, 2, "refused bytes are not stored");
     scene.cancel(run).await.unwrap();
     scene.engine.admin().delete_artifact(&of_run(&row(&scene, &first).await), "anna").await.unwrap();
-    let next = own(&scene, Some(task)).await;
-    let kept_then =
-        scene.engine.write().keep(next, thing("file_snapshot", &Bytes::from_static(b"12345678"))).await;
-    assert!(kept_then.is_ok(), "{kept_then:?}");
+    let next = own_run(&scene, Some(task)).await;
+    let stored_then = scene
+        .engine
+        .write()
+        .store_artifact(next, artifact_input("file_snapshot", &Bytes::from_static(b"12345678")))
+        .await;
+    assert!(stored_then.is_ok(), "{stored_then:?}");
 }

@@ -1,5 +1,5 @@
-//! Property: whatever the interleaving of appends, joins, lags, leaves and restarts, a reader that goes on
-//! by cursor gets each event once, in order, with the stored bytes.
+//! Property: for any interleaving of appends, joins, lags, leaves and restarts, a reader that continues by cursor
+//! gets each event once, in order, with the stored bytes.
 
 use proptest::prelude::*;
 use recount_engine::{Delivery, Subscription};
@@ -9,16 +9,16 @@ use crate::scene::{Scene, frames};
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// So many events in one batch of a run.
+    /// Appends events in one batch of a run.
     Append {
         run: usize,
         events: usize,
     },
-    /// Joins where it left off, when it is away.
+    /// Joins again at its cursor, if it has left.
     Join {
         reader: usize,
     },
-    /// Takes at most so many deliveries.
+    /// Takes at most this many deliveries.
     Take {
         reader: usize,
         deliveries: usize,
@@ -26,7 +26,7 @@ enum Step {
     Leave {
         reader: usize,
     },
-    /// Lets whatever is waiting run.
+    /// Lets waiting tasks run.
     Pause,
     End {
         run: usize,
@@ -55,7 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Reader {
     subscription: Option<Subscription>,
-    /// Cursor and bytes of everything it got, over all its visits.
+    /// Cursors and bytes of all delivered events, over all its subscriptions.
     got: Vec<(u64, Vec<u8>)>,
     caught_up: bool,
     closed: bool,
@@ -73,7 +73,7 @@ impl Reader {
                 Ok(Ok(Delivery::Damaged(damage))) => panic!("{damage}"),
                 Ok(Ok(Delivery::Passed { .. })) => panic!("nothing is filtered"),
                 Ok(Ok(Delivery::CaughtUp)) => {
-                    assert!(!self.caught_up, "it is said once a visit");
+                    assert!(!self.caught_up, "each request reports the end once");
                     self.caught_up = true;
                 }
                 Ok(Ok(Delivery::Closed)) => {
@@ -159,7 +159,7 @@ proptest! {
 
     #[test]
     fn each_event_once_in_order(
-        // Without padding all fits the lists; with the most, a batch or two does.
+        // Without padding everything fits the lists; with the largest, only one or two batches do.
         padding in prop_oneof![Just(0), Just(20 << 10), Just(80 << 10)],
         steps in prop::collection::vec(step(), 1..60),
     ) {

@@ -1,4 +1,4 @@
-//! Deleting a task: nothing of its runs is left but a tombstone, whatever dies in the middle.
+//! Deleting a task: only tombstones of its runs remain, after any crash.
 
 use recount_engine::{ListQuery, NewRun};
 use recount_event::family::run::{Queued, RunKind};
@@ -6,17 +6,17 @@ use recount_event::{Code, RunId, TaskId};
 use recount_faulty_store::AppendFault;
 use recount_log::{FaultKind, RowRange};
 
-use crate::artifacts::{blobs, kept, say, thing};
+use crate::artifacts::{artifact_input, blobs, progress, store};
 use crate::prompts::{HANDOFF, QUESTION};
-use crate::scene::{ASK, End, Scene, code, drafts, read};
+use crate::scene::{APPROVAL, End, Scene, code, drafts, read};
 
-/// A task with a run that has ended, one that goes on, and one of another task beside it.
+/// A task with an ended and an active run, and a run of another task.
 async fn scene() -> (Scene, TaskId, RunId, RunId, RunId) {
     let scene = Scene::new().await;
     let task: TaskId = scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id;
     let other: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let ended = scene.queue_for(Some(task)).await.unwrap();
-    scene.report(ended, 0, &[("run.started", "{}"), ASK]).await.unwrap();
+    scene.report(ended, 0, &[("run.started", "{}"), APPROVAL]).await.unwrap();
     scene.cancel(ended).await.unwrap();
     let neighbour = scene.queue_for(Some(other)).await.unwrap();
     let active = scene.queue_for(Some(task)).await.unwrap();
@@ -24,7 +24,7 @@ async fn scene() -> (Scene, TaskId, RunId, RunId, RunId) {
     (scene, task, ended, active, neighbour)
 }
 
-/// Every row of the store whose key or value names one of these.
+/// Every row of the store whose key or value contains one of these names.
 async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for space in [
@@ -74,7 +74,7 @@ async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
     found
 }
 
-async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunId, neighbour: RunId) {
+async fn check_erased(scene: &Scene, task: TaskId, ended: RunId, active: RunId, neighbour: RunId) {
     let names = [task.to_string(), ended.to_string(), active.to_string()];
     assert_eq!(rows_naming(scene, &names).await, [""; 0]);
     let query = ListQuery { limit: 10, ..ListQuery::default() };
@@ -97,43 +97,43 @@ async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunI
     assert_eq!(code(scene.queue_for(Some(task)).await), Code::TaskErased);
     assert_eq!(code(scene.engine.admin().delete_task(task, "ann").await), Code::TaskErased);
     let (feed, _) = scene.engine.read().read_feed(None, 99).await.unwrap();
-    assert_eq!(feed.len(), 1, "the neighbour's one event");
+    assert_eq!(feed.len(), 1, "one event of the other run");
     scene.check().await;
     assert!(scene.disk.store().integrity().await.unwrap().problems.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_task_leaves_tombstones_and_nothing_else() {
+async fn a_deleted_task_leaves_only_tombstones() {
     let (mut scene, task, ended, active, neighbour) = scene().await;
     scene.engine.admin().pin(ended, "ann").await.unwrap();
     let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
     let mut reader = scene.engine.read().follow_run(active, None).await.unwrap();
     assert_eq!(read(&mut reader).await.end, End::CaughtUp);
     assert_eq!(scene.engine.admin().delete_task(task, "ann").await.unwrap(), 2);
-    nothing_is_left(&scene, task, ended, active, neighbour).await;
-    // Who followed it is not left waiting; who had not read it yet is not given it any more.
+    check_erased(&scene, task, ended, active, neighbour).await;
+    // A waiting reader gets an error, and erased events are not delivered.
     assert!(matches!(reader.next().await, Err(error) if error.code() == Code::RunErased));
     assert_eq!(read(&mut feed).await.cursors, [6]);
     scene.reopen().await;
-    nothing_is_left(&scene, task, ended, active, neighbour).await;
-    let nobody: TaskId = "task_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.admin().delete_task(nobody, "ann").await), Code::TaskNotFound);
+    check_erased(&scene, task, ended, active, neighbour).await;
+    let unknown: TaskId = "task_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.engine.admin().delete_task(unknown, "ann").await), Code::TaskNotFound);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
+async fn an_interrupted_deletion_is_finished_at_the_next_start() {
     for passes in 0..12 {
         let (mut scene, task, ended, active, neighbour) = scene().await;
-        let fates = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
-        scene.store.next_appends(fates);
+        let faults = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
+        scene.store.next_appends(faults);
         let deleted = scene.engine.admin().delete_task(task, "ann").await;
-        let meant = scene.engine.catalogue().task(task).await.unwrap().is_none();
-        assert_eq!(meant, deleted.is_ok() || passes > 0, "{passes}");
+        let is_recorded = scene.engine.catalogue().task(task).await.unwrap().is_none();
+        assert_eq!(is_recorded, deleted.is_ok() || passes > 0, "{passes}");
         scene.reopen().await;
-        if !meant {
+        if !is_recorded {
             scene.engine.admin().delete_task(task, "ann").await.unwrap();
         }
-        // The one who finishes it works in the background.
+        // A background service finishes the deletion.
         let erasing = scene.engine.clone();
         let finished = async {
             while rows_naming(&scene, &[task.to_string()]).await.iter().any(|row| row.contains("erasing")) {
@@ -142,12 +142,12 @@ async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
         };
         tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
         drop(erasing);
-        nothing_is_left(&scene, task, ended, active, neighbour).await;
+        check_erased(&scene, task, ended, active, neighbour).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_laggard_of_an_erased_run_is_told() {
+async fn a_slow_reader_of_an_erased_run_gets_an_error() {
     let scene = Scene::padded(1 << 20).await;
     let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let run = scene.queue_for(Some(task)).await.unwrap();
@@ -158,13 +158,13 @@ async fn a_laggard_of_an_erased_run_is_told() {
     let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
     reader.next().await.unwrap();
     scene.engine.admin().delete_task(task, "ann").await.unwrap();
-    let told = loop {
+    let error = loop {
         match reader.next().await {
             Ok(_) => {}
             Err(error) => break error.code(),
         }
     };
-    assert_eq!(told, Code::RunErased);
+    assert_eq!(error, Code::RunErased);
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,12 +172,12 @@ async fn an_approval_of_an_erased_run_frees_its_id() {
     let (scene, task, ..) = scene().await;
     scene.engine.admin().delete_task(task, "ann").await.unwrap();
     let run = scene.start().await;
-    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.report(run, 1, &[APPROVAL]).await.unwrap();
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn damaged_runs_are_deleted_with_all_that_lists_hold_of_them() {
+async fn damaged_runs_are_deleted_with_all_their_listed_rows() {
     for (restarted, damaged) in
         [(true, 0..=0), (true, 2..=4), (true, 0..=99), (false, 1..=1), (false, 4..=99)]
     {
@@ -185,14 +185,14 @@ async fn damaged_runs_are_deleted_with_all_that_lists_hold_of_them() {
         let task: TaskId = scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id;
         let session = scene.engine.write().create_session(None).await.unwrap().id;
         let ended = scene.queue_for(Some(task)).await.unwrap();
-        let asked = [("run.started", "{}"), ASK, QUESTION, HANDOFF];
-        scene.report(ended, 0, &asked).await.unwrap();
+        let events = [("run.started", "{}"), APPROVAL, QUESTION, HANDOFF];
+        scene.report(ended, 0, &events).await.unwrap();
         scene.cancel(ended).await.unwrap();
         let queued = Queued::new(RunKind::AgentLoop);
         let new = NewRun { queued, task: Some(task), session: Some(session), resumed_from: None };
         let (active, _) = scene.engine.write().create_run(new).await.unwrap();
-        say(&scene, active, drafts(&[("run.started", "{}")])).await;
-        let artifact = kept(&scene, active, thing("command_output", b"theirs")).await;
+        progress(&scene, active, drafts(&[("run.started", "{}")])).await;
+        let artifact = store(&scene, active, artifact_input("command_output", b"theirs")).await;
         let neighbour = scene.start().await;
         scene.disk.damage_events(ended, damaged.clone());
         scene.disk.damage_events(active, damaged.clone());
@@ -209,8 +209,8 @@ async fn damaged_runs_are_deleted_with_all_that_lists_hold_of_them() {
             assert_eq!((tombstone.task_id, tombstone.by.as_str()), (Some(task), "ann"));
         }
         let (feed, _) = scene.engine.read().read_feed(None, 99).await.unwrap();
-        assert_eq!(feed.len(), 2, "the neighbour's two events");
-        // The session is free for another run.
+        assert_eq!(feed.len(), 2, "two events of the other run");
+        // The session can have another run.
         let next = NewRun {
             queued: Queued::new(RunKind::AgentLoop),
             task: None,
@@ -225,10 +225,10 @@ async fn damaged_runs_are_deleted_with_all_that_lists_hold_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_cannot_be_finished_withholds_no_other() {
+async fn a_deletion_that_fails_does_not_block_others() {
     let (mut scene, task, ended, active, neighbour) = scene().await;
     let first: TaskId = "task_01HZX3Q0M0000000000000000A".parse().unwrap();
-    // Each was noted, and the process died.
+    // Recorded by a process that crashed.
     for (task, by) in [(first.to_string(), "{}"), (task.to_string(), "\"ann\"")] {
         scene.disk.put("record.erasing", &task, by).await;
     }
@@ -246,13 +246,13 @@ async fn a_deletion_that_cannot_be_finished_withholds_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_run_whose_rows_are_damaged_too_stops_no_start_and_can_be_deleted() {
+async fn a_damaged_run_with_damaged_rows_does_not_block_startup_and_can_be_deleted() {
     let mut scene = Scene::new().await;
     let task: TaskId = scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id;
     let queued = Queued::new(RunKind::AgentLoop);
     let new = NewRun { queued, task: Some(task), session: None, resumed_from: None };
     let (run, _) = scene.engine.write().create_run(new).await.unwrap();
-    say(&scene, run, drafts(&[("run.started", "{}"), QUESTION])).await;
+    progress(&scene, run, drafts(&[("run.started", "{}"), QUESTION])).await;
     let neighbour = scene.start().await;
     scene.disk.damage_events(run, 0..=99);
     for (space, key) in [

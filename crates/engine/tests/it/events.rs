@@ -1,4 +1,4 @@
-//! Following a run as events: history joined with live, each event once and in order, and nothing behind the end.
+//! Following a run as events: history joined with live events, each event once and in order, and none after the end.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::scene::{Scene, code};
 
 const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
 
-/// Everything that comes until nothing does for a minute; `true` when the run has ended.
+/// All events until none arrives for a minute; `true` if the run has ended.
 async fn read(events: &mut Events) -> (Vec<u64>, bool) {
     let mut sequences = Vec::new();
     loop {
         match tokio::time::timeout(Duration::from_secs(60), events.next()).await {
             Ok(Ok(Some(page))) => {
-                assert!(!page.is_empty(), "who is woken is given something");
+                assert!(!page.is_empty(), "a woken reader gets events");
                 sequences.extend(page.iter().map(|event| event.sequence));
                 assert_eq!(events.last(), sequences.last().copied());
             }
@@ -36,7 +36,7 @@ fn range(range: std::ops::Range<u64>) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_given_from_anywhere_and_then_as_it_goes_on() {
+async fn events_are_delivered_from_any_cursor_and_then_live() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.report(run, 1, &[NOTE[0]; 8]).await.unwrap();
@@ -59,14 +59,14 @@ async fn a_run_is_given_from_anywhere_and_then_as_it_goes_on() {
     scene.cancel(run).await.unwrap();
     for events in &mut readers {
         assert_eq!(read(events).await, (vec![11], true));
-        assert_eq!(read(events).await, (vec![], true), "the end is said again to who asks again");
+        assert_eq!(read(events).await, (vec![], true), "a second read reports the end again");
     }
     let mut late = follow(&scene, run, Some(3)).await;
     assert_eq!(read(&mut late).await, (range(4..12), true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_is_what_is_stored() {
+async fn delivered_events_equal_the_stored_events() {
     let scene = Scene::new().await;
     let run = scene.queue().await;
     let mut live = follow(&scene, run, None).await;
@@ -83,28 +83,28 @@ async fn what_is_given_is_what_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_face_makes_of_an_event_is_made_once_for_all_its_readers() {
+async fn a_derived_value_of_an_event_is_computed_once_for_all_readers() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let (mut one, mut other) = (follow(&scene, run, None).await, follow(&scene, run, Some(1)).await);
     read(&mut one).await;
     scene.report(run, 1, NOTE).await.unwrap();
-    let made = std::cell::Cell::new(0);
+    let computed = std::cell::Cell::new(0);
     let count = |event: &recount_event::Event| {
-        made.set(made.get() + 1);
+        computed.set(computed.get() + 1);
         event.sequence
     };
     for reader in [&mut one, &mut other] {
         let batch = reader.next().await.unwrap().unwrap();
-        assert_eq!((batch.len(), *batch[0].made(count)), (1, 2));
-        // Another face, which makes something of another type.
-        assert_eq!(*batch[0].made(|event| event.type_name().to_owned()), "ext.test.note");
+        assert_eq!((batch.len(), *batch[0].derived(count)), (1, 2));
+        // Another face derives a value of another type.
+        assert_eq!(*batch[0].derived(|event| event.type_name().to_owned()), "ext.test.note");
     }
-    assert_eq!(made.get(), 1);
+    assert_eq!(computed.get(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_while_a_client_follows_is_not_read_back() {
+async fn live_events_are_not_read_from_the_store() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut events = follow(&scene, run, None).await;
@@ -115,10 +115,10 @@ async fn what_comes_while_a_client_follows_is_not_read_back() {
     }
     let written = scene.store.reads();
     assert_eq!(read(&mut events).await.0, range(2..21));
-    // Who comes while another follows finds the same frames.
+    // A later reader uses the same list.
     let mut other = follow(&scene, run, Some(4)).await;
     assert_eq!(read(&mut other).await.0, range(5..21));
-    assert_eq!(scene.store.reads(), written, "reading took none");
+    assert_eq!(scene.store.reads(), written, "reading removed none");
     assert!(written - before <= 19, "{} reads for 19 batches", written - before);
 }
 
@@ -138,13 +138,13 @@ async fn a_reader_that_falls_off_the_list_is_served_from_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn breaking_off_the_wait_loses_nothing() {
+async fn a_cancelled_wait_loses_no_events() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut events = follow(&scene, run, None).await;
     let mut sequences = Vec::new();
     for seq in 1..30_u64 {
-        // Looked at once and dropped, whatever it has come to.
+        // Polled once and dropped, with any result.
         if let Some(Ok(Some(page))) = futures_util::FutureExt::now_or_never(events.next()) {
             sequences.extend(page.iter().map(|event| event.sequence));
         }
@@ -155,20 +155,20 @@ async fn breaking_off_the_wait_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ending_that_is_told_late_is_given_before_the_end() {
+async fn an_ending_that_is_published_late_is_delivered_before_the_stream_ends() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut early = follow(&scene, run, None).await;
     assert_eq!(read(&mut early).await.0, range(0..2));
-    for fate in [AppendFault::Unobserved] {
-        scene.store.next_appends([fate]);
+    for fault in [AppendFault::Unobserved] {
+        scene.store.next_appends([fault]);
         assert!(scene.cancel(run).await.is_err());
         assert_eq!(read(&mut early).await, (vec![2], true));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_erased_is_said_to_be() {
+async fn following_an_erased_run_returns_an_error() {
     let scene = Scene::new().await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
     let run = scene.queue_in(session).await.unwrap();
@@ -177,6 +177,6 @@ async fn a_run_that_is_erased_is_said_to_be() {
     scene.engine.admin().delete_session(session, "ann").await.unwrap();
     assert_eq!(code(events.next().await.map(|_| ())), Code::RunErased);
     assert_eq!(code(scene.engine.read().follow_events(run, None).await.map(|_| ())), Code::RunErased);
-    let nobody: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.read().follow_events(nobody, None).await.map(|_| ())), Code::RunNotFound);
+    let unknown: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.engine.read().follow_events(unknown, None).await.map(|_| ())), Code::RunNotFound);
 }

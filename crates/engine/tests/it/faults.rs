@@ -1,8 +1,8 @@
-//! When the store fails or a writer dies: a typed answer, nothing half visible, and then service again.
+//! Store faults and panicking writers: typed errors, no partial state, and recovery.
 
 use std::time::Duration;
 
-use recount_engine::{KeyedReply, Once};
+use recount_engine::{IdempotencyKey, KeyedReply};
 use recount_event::Code;
 use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
@@ -14,7 +14,7 @@ use crate::scene::{End, Scene, code, read};
 const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_is_answered_by_its_kind_and_leaves_nothing_behind() {
+async fn a_store_fault_has_its_own_error_code_and_writes_nothing() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
@@ -33,14 +33,14 @@ async fn a_fault_is_answered_by_its_kind_and_leaves_nothing_behind() {
         assert_eq!(code(failed), expected);
         assert_eq!(scene.engine.read().digest(run).await.unwrap(), digest);
     }
-    assert_eq!(read(&mut reader).await.cursors, Vec::<u64>::new(), "nobody saw what did not happen");
+    assert_eq!(read(&mut reader).await.cursors, Vec::<u64>::new(), "a failed append is never delivered");
     assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
     assert_eq!(read(&mut reader).await.cursors, [2]);
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_cannot_be_read_fails_typed_and_comes_back() {
+async fn an_unreadable_store_gives_typed_errors_and_recovers() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await;
@@ -54,22 +54,22 @@ async fn a_store_that_cannot_be_read_fails_typed_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_dies_is_followed_by_one_that_reads_the_log() {
+async fn after_a_writer_panics_the_next_one_reads_the_log() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.store.next_appends([AppendFault::Panic]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::Internal);
-    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(2), "nothing happened");
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(2), "nothing was written");
     assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
     scene.store.next_appends([AppendFault::PanicAfter]);
     assert_eq!(code(scene.report(run, 2, NOTE).await), Code::Internal);
-    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(4), "it happened");
-    assert_eq!(scene.report(run, 2, NOTE).await.unwrap().last_sequence, 3, "and not twice");
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(4), "it was written");
+    assert_eq!(scene.report(run, 2, NOTE).await.unwrap().last_sequence, 3, "it was not written twice");
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_with_one_that_dies_are_answered() {
+async fn commands_batched_with_one_that_panics_get_a_response() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.store.next_appends([AppendFault::Panic]);
@@ -89,13 +89,13 @@ async fn those_who_wait_with_one_that_dies_are_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ending_whose_answer_was_lost_closes_its_readers() {
-    for fate in [AppendFault::LoseAnswer, AppendFault::Unobserved, AppendFault::PanicAfter] {
+async fn readers_close_although_the_result_of_the_ending_was_lost() {
+    for fault in [AppendFault::LoseAnswer, AppendFault::Unobserved, AppendFault::PanicAfter] {
         let scene = Scene::new().await;
         let run = scene.start().await;
         let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
         assert_eq!(read(&mut reader).await.end, End::CaughtUp);
-        scene.store.next_appends([fate]);
+        scene.store.next_appends([fault]);
         assert!(scene.cancel(run).await.is_err());
         let reading = read(&mut reader).await;
         assert_eq!((reading.cursors, reading.end), (vec![2], End::Closed));
@@ -104,13 +104,13 @@ async fn an_ending_whose_answer_was_lost_closes_its_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
-    let fates: [fn() -> AppendFault; 3] =
+async fn an_append_with_unknown_outcome_is_read_again_on_every_path() {
+    let faults: [fn() -> AppendFault; 3] =
         [|| AppendFault::LoseAnswer, || AppendFault::Unobserved, || AppendFault::PanicAfter];
-    for fate in fates {
+    for fault in faults {
         for path in ["command", "keyed", "deletion", "prune", "start"] {
-            // Where a run starts the client itself would die.
-            if path == "start" && matches!(fate(), AppendFault::PanicAfter) {
+            // A panic during a start would end the client itself.
+            if path == "start" && matches!(fault(), AppendFault::PanicAfter) {
                 continue;
             }
             let scene = Scene::new().await;
@@ -124,15 +124,15 @@ async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
             let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
             read(&mut reader).await;
             read(&mut feed).await;
-            // A deletion notes its intent first.
+            // A deletion first records its intent.
             let passed = (path == "deletion").then_some(AppendFault::Pass);
-            scene.store.next_appends(passed.into_iter().chain([fate()]));
+            scene.store.next_appends(passed.into_iter().chain([fault()]));
             let cancel = || Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
             let failed = match path {
                 "command" => scene.engine.write().submit(run, cancel()).await.is_err(),
                 "keyed" => {
-                    let once = Once { key: "k".into(), body: "b".into() };
-                    let reply = KeyedReply { once, word: Box::new(|_| None) };
+                    let idempotency = IdempotencyKey { key: "k".into(), body: "b".into() };
+                    let reply = KeyedReply { idempotency, render: Box::new(|_| None) };
                     scene.engine.write().submit_keyed(run, cancel(), reply).await.is_err()
                 }
                 "deletion" => scene.engine.admin().delete_task(task, "ann").await.is_err(),
@@ -153,7 +153,7 @@ async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_refused_in_bad_company_does_no_harm_to_the_others() {
+async fn a_refused_command_does_not_affect_others_in_its_append() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let (good, bad, also_good) = tokio::join!(
@@ -167,7 +167,7 @@ async fn one_that_is_refused_in_bad_company_does_no_harm_to_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_that_one_command_brought_is_not_final_for_those_beside_it() {
+async fn a_fault_caused_by_one_command_is_retryable_for_others_in_its_append() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.store.next_appends([AppendFault::Refuse(FaultKind::TooLarge)]);
@@ -182,30 +182,30 @@ async fn a_fault_that_one_command_brought_is_not_final_for_those_beside_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_waits_for_its_store_holds_up_no_other() {
+async fn a_run_that_waits_for_the_store_does_not_block_others() {
     let scene = Scene::new().await;
     let (slow, quick) = (scene.start().await, scene.start().await);
     let (go, held) = tokio::sync::oneshot::channel();
     scene.store.next_appends([AppendFault::Hold(held)]);
     let waits = async {
         let waiting = tokio::time::timeout(Duration::from_secs(10), scene.note(slow, "a"));
-        assert!(waiting.await.is_err(), "it waits for its store");
+        assert!(waiting.await.is_err(), "the append waits for its store");
     };
-    let goes_on = async {
+    let other_run = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         for n in 0..10 {
             scene.note(quick, &format!("n{n}")).await.unwrap();
         }
     };
-    tokio::join!(waits, goes_on);
+    tokio::join!(waits, other_run);
     go.send(()).unwrap();
-    // Who sent it has gone; it happens all the same, once.
+    // The sender is dropped; the command is executed anyway, once.
     assert_eq!(scene.note(slow, "a").await.unwrap().last_sequence, 2);
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_landed_unheard_reaches_readers_who_wait() {
+async fn an_unobserved_commit_reaches_waiting_readers() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
@@ -219,7 +219,7 @@ async fn what_landed_unheard_reaches_readers_who_wait() {
     assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
     scene.report(run, 2, NOTE).await.unwrap();
     assert_eq!(read(&mut reader).await.cursors, [3]);
-    // A run that nobody knows was made is in the feed, too.
+    // A run with an unknown start is in the feed too.
     scene.store.next_appends([AppendFault::Unobserved]);
     assert!(scene.queue_for(None).await.is_err());
     assert_eq!(read(&mut feed).await.cursors, [4, 5]);
@@ -227,21 +227,21 @@ async fn what_landed_unheard_reaches_readers_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_is_not_ready_until_there_is_space_again() {
+async fn readiness_fails_while_the_disk_is_full() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.engine.admin().ready().await.unwrap();
     let refuse = || AppendFault::Refuse(FaultKind::Full);
     scene.store.next_appends([refuse(), refuse(), refuse()]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreFull);
-    // Nobody but who asks writes any more, and still the answer follows what is so.
+    // Only the readiness check writes, and its result still follows the disk.
     for _ in 0..2 {
         assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull);
     }
     scene.engine.admin().ready().await.unwrap();
     scene.engine.admin().ready().await.unwrap();
     assert_eq!(scene.engine.admin().stats().await.unwrap().appends_full, 3);
-    // A fault of another kind says nothing of space.
+    // Another fault does not change the space state.
     scene.store.next_appends([AppendFault::Refuse(FaultKind::Busy)]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreBusy);
     scene.engine.admin().ready().await.unwrap();
@@ -249,29 +249,29 @@ async fn a_full_disk_is_not_ready_until_there_is_space_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_space_is_looked_for_before_anybody_appends() {
+async fn after_a_restart_readiness_checks_for_space_before_the_first_append() {
     let mut scene = Scene::new().await;
     let run = scene.start().await;
     scene.reopen().await;
     scene.store.next_appends([AppendFault::Refuse(FaultKind::Full), AppendFault::Refuse(FaultKind::Full)]);
     assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull);
-    assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull, "it stays so while there is none");
+    assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull, "the store is still full");
     scene.engine.admin().ready().await.unwrap();
     let appends = scene.store.appends();
     scene.engine.admin().ready().await.unwrap();
-    assert_eq!(scene.store.appends(), appends, "what is known is not tried again");
+    assert_eq!(scene.store.appends(), appends, "a known state is not probed again");
     scene.report(run, 1, NOTE).await.unwrap();
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_a_damaged_run_is_not_tried_for_ever() {
+async fn the_deadline_of_a_damaged_run_is_not_retried_forever() {
     let mut scene = Scene::new().await;
     let run = scene.start().await;
     scene.report(run, 1, &[QUESTION]).await.unwrap();
     scene.reopen().await;
     scene.disk.damage_events(run, 1..=1);
-    // The question would be answered after 30 seconds.
+    // The question has a timeout of 30 seconds.
     tokio::time::sleep(Duration::from_secs(40)).await;
     let before = scene.store.reads();
     tokio::time::sleep(Duration::from_secs(600)).await;

@@ -1,4 +1,5 @@
-//! Following: history joined with live, each event once and in order, however slow another reader is.
+//! Following as frames: history joined with live events, each event once and in order, however slow another reader
+//! is.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::scene::{End, Scene, code, read};
 
 const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
 
-fn check(reading: &crate::scene::Reading, cursors: std::ops::Range<u64>, end: End) {
+fn check(reading: &crate::scene::ReadResult, cursors: std::ops::Range<u64>, end: End) {
     assert_eq!((reading.cursors.clone(), reading.end), (cursors.collect(), end));
 }
 
@@ -53,7 +54,7 @@ async fn the_feed_is_followed_from_anywhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_are_the_same_on_every_way() {
+async fn bytes_are_the_same_on_every_read_path() {
     let scene = Scene::new().await;
     let run = scene.queue().await;
     let mut live = scene.engine.read().follow_run(run, None).await.unwrap();
@@ -82,7 +83,7 @@ async fn bytes_are_the_same_on_every_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_run_is_told_and_closed() {
+async fn a_finished_run_is_delivered_and_then_closed() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut live = scene.engine.read().follow_run(run, None).await.unwrap();
@@ -94,7 +95,7 @@ async fn a_finished_run_is_told_and_closed() {
         check(&read(&mut late).await, next..3, End::CaughtUp);
         check(&read(&mut late).await, 3..3, End::Closed);
     }
-    // The feed goes on.
+    // The feed continues.
     let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
     check(&read(&mut feed).await, 1..4, End::CaughtUp);
     check(&read(&mut feed).await, 4..4, End::Quiet);
@@ -112,7 +113,7 @@ async fn a_run_that_ended_before_the_restart_is_closed_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_not_closed_before_its_ending_was_told() {
+async fn a_run_is_not_closed_before_its_ending_was_delivered() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut early = scene.engine.read().follow_run(run, None).await.unwrap();
@@ -122,7 +123,7 @@ async fn a_run_is_not_closed_before_its_ending_was_told() {
     let cancel = scene.cancel(run);
     let join = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        // The ending is in the store, and nobody was told of it yet.
+        // The ending is in the store, and not yet observed.
         let mut joined = scene.engine.read().follow_run(run, Some(1)).await.unwrap();
         check(&read(&mut joined).await, 2..3, End::CaughtUp);
         check(&read(&mut joined).await, 3..3, End::Closed);
@@ -137,7 +138,7 @@ async fn a_run_is_not_closed_before_its_ending_was_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gaps_behind_the_ending_are_told_to_who_comes_later() {
+async fn gaps_after_the_ending_are_delivered_to_later_readers() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.cancel(run).await.unwrap();
@@ -153,7 +154,7 @@ async fn gaps_behind_the_ending_are_told_to_who_comes_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_that_join_while_many_write_miss_nothing() {
+async fn readers_that_join_during_many_writes_miss_no_events() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let write = async {
@@ -181,7 +182,7 @@ async fn readers_that_join_while_many_write_miss_nothing() {
                 match reading.end {
                     End::CaughtUp => {}
                     End::Closed => return cursors,
-                    End::Quiet => panic!("the run ended, and reader {n} was not told"),
+                    End::Quiet => panic!("the run ended, but reader {n} got no end"),
                 }
             }
         }
@@ -194,7 +195,7 @@ async fn readers_that_join_while_many_write_miss_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_falls_off_the_list_is_served_from_the_store() {
+async fn a_subscriber_that_falls_off_the_list_is_served_from_the_store() {
     // A hundred frames fill a run's list.
     let scene = Scene::padded(recount_engine::limits::RUN_LIST_BYTES_MAX / 100).await;
     let run = scene.start().await;
@@ -223,7 +224,7 @@ async fn who_falls_off_the_list_is_served_from_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_does_not_read_holds_up_nobody() {
+async fn an_idle_reader_delays_no_writer() {
     let scene = Scene::padded(recount_engine::limits::RUN_LIST_BYTES_MAX / 10).await;
     let run = scene.start().await;
     let mut idle = Vec::new();
@@ -238,7 +239,7 @@ async fn a_reader_that_does_not_read_holds_up_nobody() {
             scene.report(run, seq, NOTE).await.unwrap();
         }
     };
-    tokio::time::timeout(Duration::from_secs(1), writes).await.expect("nobody waits for who does not read");
+    tokio::time::timeout(Duration::from_secs(1), writes).await.expect("no write waits for a slow reader");
     check(&read(&mut busy).await, 2..52, End::Quiet);
     let last = idle.pop().unwrap();
     let mut last = last;
@@ -246,7 +247,7 @@ async fn a_reader_that_does_not_read_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_a_wait_loses_nothing() {
+async fn a_timed_out_wait_loses_no_events() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();

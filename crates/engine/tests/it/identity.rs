@@ -1,4 +1,4 @@
-//! Event ids: a million of them, made side by side in one millisecond, and none twice.
+//! Event ids: a million ids, generated in parallel in one millisecond, are all different.
 
 use std::collections::HashSet;
 use std::sync::Arc;

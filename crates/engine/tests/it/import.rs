@@ -1,20 +1,20 @@
-//! Runs that come from elsewhere: in as they are, or not at all.
+//! Imports: a run is imported unchanged or not at all.
 
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use recount_engine::{Delivery, Error, Import, Imported, ListQuery, limits};
+use recount_engine::{Delivery, Error, Import, ImportedRun, ListQuery, limits};
 use recount_event::{Code, RunId};
 use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
 use recount_log::chain::ChainValue;
 use recount_run::Command;
 
-use crate::scene::{ASK, End, START_MS, Scene, code, drafts, read, triple};
+use crate::scene::{APPROVAL, End, START_MS, Scene, batch_id, code, drafts, read};
 
-/// A run as an export has it.
+/// The export of a run.
 async fn export(scene: &Scene, run: RunId) -> Import {
     let mut records = Vec::new();
     loop {
@@ -29,8 +29,8 @@ async fn export(scene: &Scene, run: RunId) -> Import {
     Import { run, events: digest.events, head: digest.head, records }
 }
 
-/// The same with count and head as the records have them, whatever they say.
-fn noted_again(mut import: Import) -> Import {
+/// The same import with count and head computed from its records.
+fn with_new_header(mut import: Import) -> Import {
     import.events = import.records.len() as u64;
     let start = ChainValue::start(&import.run.to_string());
     import.head = import.records.iter().fold(start, |head, record| head.then(record)).to_string();
@@ -39,22 +39,25 @@ fn noted_again(mut import: Import) -> Import {
 
 fn lines(run: RunId, lines: impl IntoIterator<Item = impl Into<Bytes>>) -> Import {
     let records = lines.into_iter().map(Into::into).collect();
-    noted_again(Import { run, events: 0, head: String::new(), records })
+    with_new_header(Import { run, events: 0, head: String::new(), records })
 }
 
-/// A record with one piece of text replaced.
+/// A record with one text replaced.
 fn with(mut import: Import, at: usize, from: &str, to: &str) -> Import {
     let text = std::str::from_utf8(&import.records[at]).unwrap();
     let edited = text.replacen(from, to, 1);
-    assert_ne!(text, edited, "{from} is there");
+    assert_ne!(text, edited, "{from} exists");
     import.records[at] = edited.into();
-    noted_again(import)
+    with_new_header(import)
 }
 
-/// A told run: asked, answered, ended.
-async fn told(scene: &Scene) -> RunId {
+/// A finished run with an approval and a call.
+async fn complete_run(scene: &Scene) -> RunId {
     let run = scene.start().await;
-    scene.report(run, 1, &[ASK, ("ext.test.note", r#"{"text":"a \u00e9 \"b\" c","n":1.00}"#)]).await.unwrap();
+    scene
+        .report(run, 1, &[APPROVAL, ("ext.test.note", r#"{"text":"a \u00e9 \"b\" c","n":1.00}"#)])
+        .await
+        .unwrap();
     scene.answer(run, "a1", true, "operator").await.unwrap();
     let call = r#"{"tool_call_id":"c1","tool_name":"shell"}"#;
     let done = r#"{"tool_call_id":"c1","tool_name":"shell","summary":"s"}"#;
@@ -63,7 +66,7 @@ async fn told(scene: &Scene) -> RunId {
     run
 }
 
-/// That nothing at all is in the store.
+/// Checks that the store is empty.
 async fn check_empty(scene: &Scene, about: &str) {
     assert_eq!(scene.engine.read().last_position().await.unwrap(), 0, "{about}");
     assert!(scene.disk.store().streams(None, 10).await.unwrap().is_empty(), "{about}");
@@ -76,7 +79,7 @@ fn everything() -> ListQuery {
     ListQuery { limit: 1000, ..ListQuery::default() }
 }
 
-async fn check_same(here: &Scene, import: &Import, imported: &Imported) {
+async fn check_same(here: &Scene, import: &Import, imported: &ImportedRun) {
     assert_eq!((imported.run, imported.events, &imported.head), (import.run, import.events, &import.head));
     let again = export(here, import.run).await;
     assert_eq!(again.records, import.records);
@@ -84,15 +87,15 @@ async fn check_same(here: &Scene, import: &Import, imported: &Imported) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_come_in_with_their_bytes_and_their_rows() {
+async fn imported_runs_have_the_same_bytes_and_rows() {
     let there = Scene::new().await;
     let (task, _) = there.engine.write().create_task(Some("tidy".into()), None).await.unwrap();
     let task = task.id;
     let of_task = there.queue_for(Some(task)).await.unwrap();
     let open = there.start().await;
-    let ask = ASK.1.replace("\"a1\"", "\"a2\"");
-    there.report(open, 1, &[("approval.requested", &ask)]).await.unwrap();
-    let runs = [told(&there).await, of_task, open];
+    let approval_data = APPROVAL.1.replace("\"a1\"", "\"a2\"");
+    there.report(open, 1, &[("approval.requested", &approval_data)]).await.unwrap();
+    let runs = [complete_run(&there).await, of_task, open];
 
     let here = Scene::new().await;
     let mut position = 0;
@@ -104,7 +107,7 @@ async fn runs_come_in_with_their_bytes_and_their_rows() {
         check_same(&here, &import, &imported).await;
         let appends = here.store.appends();
         let again = here.engine.admin().import(import).await.unwrap();
-        assert_eq!(again, Imported { is_new: false, ..imported });
+        assert_eq!(again, ImportedRun { is_new: false, ..imported });
         assert_eq!(here.store.appends(), appends, "nothing is written the second time");
     }
     assert_eq!(here.disk.catalogue().await, there.disk.catalogue().await);
@@ -113,7 +116,7 @@ async fn runs_come_in_with_their_bytes_and_their_rows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_story_comes_in() {
+async fn every_story_can_be_imported() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/runs");
     let mut stories = 0;
     let here = Scene::new().await;
@@ -133,9 +136,9 @@ async fn every_story_comes_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_changed_is_refused_and_leaves_nothing() {
+async fn a_changed_export_is_refused_and_writes_nothing() {
     let there = Scene::new().await;
-    let run = told(&there).await;
+    let run = complete_run(&there).await;
     let good = export(&there, run).await;
     let here = Scene::new().await;
     for at in 0..good.records.len() {
@@ -160,13 +163,13 @@ async fn what_was_changed_is_refused_and_leaves_nothing() {
                 "{about}"
             );
             check_empty(&here, &about).await;
-            // With a head to go with it, the account itself must be legal. Its end may be missing.
+            // With a matching head, the run itself must be legal. Its end may be missing.
             let last = at == good.records.len() - 1;
             if (what == "without" && last) || what == "edited" {
                 continue;
             }
             assert_eq!(
-                code(here.engine.admin().import(noted_again(import)).await),
+                code(here.engine.admin().import(with_new_header(import)).await),
                 Code::EventRefused,
                 "{about}"
             );
@@ -186,9 +189,9 @@ async fn what_was_changed_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_that_no_log_would_hold_are_refused() {
+async fn records_in_a_form_no_log_contains_are_refused() {
     let there = Scene::new().await;
-    let run = told(&there).await;
+    let run = complete_run(&there).await;
     let good = export(&there, run).await;
     let note = good.records.iter().position(|record| record.ends_with(br#""n":1.00}}"#)).unwrap();
     let here = Scene::new().await;
@@ -229,7 +232,7 @@ async fn lines_that_no_log_would_hold_are_refused() {
         match here.engine.admin().import(import).await.expect_err(about) {
             Error::Rejected(why) => {
                 assert_eq!(why.code, Code::EventRefused, "{about}: {why}");
-                // What breaks the order may show at the event behind it.
+                // A wrong order may be reported at the next event.
                 assert!(why.index == Some(note) || why.index == Some(note + 1), "{about}: {why:?}");
                 assert!(why.rule.is_some(), "{about}");
             }
@@ -237,11 +240,11 @@ async fn lines_that_no_log_would_hold_are_refused() {
         }
         check_empty(&here, about).await;
     }
-    // What a later release may add to an envelope is kept.
+    // Unknown envelope fields of a later release are kept.
     let later = with(good.clone(), note, "1.00}}", "1.00},\"later\":{\"a\":1}}");
     let imported = here.engine.admin().import(later.clone()).await.unwrap();
     check_same(&here, &later, &imported).await;
-    // The last ids there can be leave no room for those after them.
+    // The greatest ids leave no ids for later events.
     let last = good.records.len() - 1;
     let import = with(good, last, "\"event_id\":\"evt_0", "\"event_id\":\"evt_7");
     assert_eq!(code(Scene::new().await.engine.admin().import(import).await), Code::EventRefused);
@@ -262,11 +265,11 @@ async fn sizes_beyond_one_append_are_named() {
     }
 }
 
-/// Rows are folded slice by slice: ids stay guarded, and what was asked and answered far apart is one row.
+/// Rows are folded in slices: ids stay guarded, and a prompt that is answered much later has one row.
 #[tokio::test(start_paused = true)]
-async fn long_runs_come_in_with_their_rows() {
+async fn long_runs_are_imported_with_their_rows() {
     let there = Scene::new().await;
-    let run = Box::pin(told_at_length(&there)).await;
+    let run = Box::pin(long_run(&there)).await;
     let import = export(&there, run).await;
     assert!(import.records.len() > 3 * limits::IMPORT_SLICE_EVENTS);
     let here = Scene::new().await;
@@ -277,27 +280,27 @@ async fn long_runs_come_in_with_their_rows() {
     let mut busy = Scene::new().await;
     busy.reopen_at(START_MS + 60_000).await;
     let other = busy.start().await;
-    busy.report(other, 1, &[ASK]).await.unwrap();
+    busy.report(other, 1, &[APPROVAL]).await.unwrap();
     assert_eq!(code(busy.engine.admin().import(import).await), Code::IdTaken);
     assert_eq!(busy.engine.read().tail(run).await.unwrap(), None);
     busy.check().await;
 }
 
-async fn told_at_length(scene: &Scene) -> RunId {
+async fn long_run(scene: &Scene) -> RunId {
     let run = scene.start().await;
     let notes = vec![("ext.test.note", "{}"); 600];
-    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.report(run, 1, &[APPROVAL]).await.unwrap();
     scene.report(run, 2, &notes).await.unwrap();
     scene.answer(run, "a1", false, "operator").await.unwrap();
     scene.report(run, 3, &notes).await.unwrap();
-    let ask = ASK.1.replace("\"a1\"", "\"a2\"").replace("\"c1\"", "\"c2\"");
-    scene.report(run, 4, &[("approval.requested", &ask)]).await.unwrap();
+    let approval_data = APPROVAL.1.replace("\"a1\"", "\"a2\"").replace("\"c1\"", "\"c2\"");
+    scene.report(run, 4, &[("approval.requested", &approval_data)]).await.unwrap();
     scene.report(run, 5, &notes).await.unwrap();
     run
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_here_and_says_something_else_stays() {
+async fn an_existing_run_with_other_events_does_not_change() {
     let there = Scene::new().await;
     let run = there.start().await;
     let early = export(&there, run).await;
@@ -315,12 +318,12 @@ async fn a_run_that_is_here_and_says_something_else_stays() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_names_one_request_in_the_whole_store() {
     let there = Scene::new().await;
-    let run = told(&there).await;
+    let run = complete_run(&there).await;
     let import = export(&there, run).await;
     let mut here = Scene::new().await;
-    // Seeds are alike, so that only another time makes other ids.
+    // Equal seeds give equal ids, so the clock differs.
     here.reopen_at(START_MS + 60_000).await;
-    told(&here).await;
+    complete_run(&here).await;
     let (appends, position) = (here.store.appends(), here.engine.read().last_position().await.unwrap());
     let why = here.engine.admin().import(import).await.expect_err("a1 is here");
     assert_eq!(why.code(), Code::IdTaken, "{why}");
@@ -332,7 +335,7 @@ async fn an_approval_names_one_request_in_the_whole_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_made_of_what_its_run_says_and_stays_busy_with_its_own() {
+async fn an_import_creates_the_task_from_its_run_and_keeps_the_active_run() {
     let there = Scene::new().await;
     let mut queued = recount_event::family::run::Queued::new(recount_event::family::run::RunKind::External);
     queued.title = Some("tidy up".into());
@@ -351,7 +354,7 @@ async fn a_task_is_made_of_what_its_run_says_and_stays_busy_with_its_own() {
     let row = here.engine.catalogue().task(task).await.unwrap().unwrap();
     assert_eq!(row.title.as_deref(), Some("tidy up"));
     assert_eq!(row.created_at, recount_event::time::format_ms(START_MS));
-    // One active run at a time; an ended one may come in, and does not set the task free.
+    // One active run at a time; an imported ended run does not release the task.
     assert_eq!(code(here.engine.admin().import(second_open.clone()).await), Code::TaskBusy);
     here.engine.admin().import(second_ended).await.unwrap();
     assert_eq!(here.engine.catalogue().active_run(task).await.unwrap(), Some(first));
@@ -371,20 +374,20 @@ async fn a_task_is_made_of_what_its_run_says_and_stays_busy_with_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_run_goes_on_here() {
+async fn an_imported_open_run_can_continue() {
     let there = Scene::new().await;
     let run = there.start().await;
-    there.report(run, 1, &[ASK]).await.unwrap();
+    there.report(run, 1, &[APPROVAL]).await.unwrap();
     let import = export(&there, run).await;
     let here = Scene::new().await;
     here.engine.admin().import(import.clone()).await.unwrap();
-    // Producers are not part of an account, so they begin anew.
+    // Producers are not exported, so they start again.
     let batch =
-        |epoch, seq| here.engine.write().ingest(run, triple("p", epoch, seq), drafts(&[("ext.a.b", "{}")]));
+        |epoch, seq| here.engine.write().ingest(run, batch_id("p", epoch, seq), drafts(&[("ext.a.b", "{}")]));
     assert_eq!(code(batch(1, 2).await), Code::ProducerGap);
     let receipt = batch(1, 0).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.position), (import.events, import.events + 1));
-    // What was asked is still asked, and its time is over when it was to be.
+    // The prompt is still pending, with its original deadline.
     assert_eq!(here.engine.read().list_approvals(&everything()).await.unwrap().items[0].status, "pending");
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert_eq!(here.types(run).await.last().unwrap(), "approval.timed_out");
@@ -393,27 +396,27 @@ async fn an_open_run_goes_on_here() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_hear_of_it() {
+async fn readers_get_the_events_of_an_import() {
     let there = Scene::new().await;
-    let run = told(&there).await;
+    let run = complete_run(&there).await;
     let import = export(&there, run).await;
     let here = Scene::new().await;
     let mut feed = here.engine.read().follow_feed(None).await.unwrap();
     assert_eq!(read(&mut feed).await.end, End::CaughtUp);
     here.engine.admin().import(import.clone()).await.unwrap();
-    let heard = read(&mut feed).await;
-    assert_eq!(heard.cursors, (1..=import.events).collect::<Vec<_>>());
-    assert_eq!(heard.bytes, import.records.iter().map(|bytes| bytes.to_vec()).collect::<Vec<_>>());
+    let reading = read(&mut feed).await;
+    assert_eq!(reading.cursors, (1..=import.events).collect::<Vec<_>>());
+    assert_eq!(reading.bytes, import.records.iter().map(|bytes| bytes.to_vec()).collect::<Vec<_>>());
     let mut reader = here.engine.read().follow_run(run, None).await.unwrap();
     assert_eq!(read(&mut reader).await.bytes.len(), import.records.len());
     assert!(matches!(reader.next().await.unwrap(), Delivery::Closed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_told_and_trying_again_is_safe() {
+async fn a_failed_import_returns_an_error_and_can_be_retried() {
     let there = Scene::new().await;
     let run = there.start().await;
-    there.report(run, 1, &[ASK]).await.unwrap();
+    there.report(run, 1, &[APPROVAL]).await.unwrap();
     let import = export(&there, run).await;
     let mut here = Scene::new().await;
     here.store.next_appends([AppendFault::Refuse(FaultKind::Full), AppendFault::LoseAnswer]);
@@ -424,13 +427,13 @@ async fn a_failure_is_told_and_trying_again_is_safe() {
     assert!(!imported.is_new);
     check_same(&here, &import, &imported).await;
     tokio::time::sleep(Duration::from_secs(31)).await;
-    assert_eq!(here.types(run).await.last().unwrap(), "approval.timed_out", "its deadline was learned of");
+    assert_eq!(here.types(run).await.last().unwrap(), "approval.timed_out", "its deadline was registered");
     here.reopen().await;
     here.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_at_the_same_moment_bring_one() {
+async fn two_concurrent_imports_of_a_run_write_it_once() {
     let there = Scene::new().await;
     let (task, first) = {
         let queued = recount_event::family::run::Queued::new(recount_event::family::run::RunKind::External);
@@ -444,7 +447,7 @@ async fn two_at_the_same_moment_bring_one() {
         let here = Scene::new().await;
         let (go, held) = tokio::sync::oneshot::channel();
         here.store.next_appends([AppendFault::Hold(held)]);
-        // Polled first, a run as short as this comes to its append before the other is asked.
+        // Polled first, so a short run reaches its append before the other import starts.
         let late = here.engine.admin().import(one.clone());
         let early = async {
             let early = here.engine.admin().import(other).await.unwrap();
@@ -458,7 +461,7 @@ async fn two_at_the_same_moment_bring_one() {
     }
 }
 
-/// An edit of an export: which record, which byte, what becomes of it.
+/// An edit of an export.
 #[derive(Debug, Clone)]
 enum Edit {
     Set(usize, usize, u8),
@@ -531,8 +534,8 @@ fn edited(mut import: Import, edits: &[Edit]) -> Import {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// As noted, an edit is refused unless it changes nothing; noted anew, it is refused or comes in as it
-    /// is, as a legal run whose rows can be folded again.
+    /// With the original header, an edited export is refused unless it is unchanged. With a new header, it is
+    /// refused, or imported unchanged as a legal run.
     #[test]
     fn an_edited_export_is_refused_or_harmless(edits in edits()) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -542,7 +545,7 @@ proptest! {
             .unwrap();
         runtime.block_on(async {
             let there = Scene::new().await;
-            let run = told(&there).await;
+            let run = complete_run(&there).await;
             let good = export(&there, run).await;
             let edited = edited(good.clone(), &edits);
             let here = Scene::new().await;
@@ -554,7 +557,7 @@ proptest! {
                 }
             }
             let here = Scene::new().await;
-            let edited = noted_again(edited);
+            let edited = with_new_header(edited);
             match here.engine.admin().import(edited.clone()).await {
                 Ok(imported) => {
                     check_same(&here, &edited, &imported).await;

@@ -1,15 +1,15 @@
-//! The triple: a batch lands once, however often it is sent.
+//! Batch ids: a batch is appended once, however often it is sent.
 
 use futures_util::future::join_all;
 use recount_event::Code;
 use recount_faulty_store::AppendFault;
 
-use crate::scene::{Scene, code, drafts, triple};
+use crate::scene::{Scene, batch_id, code, drafts};
 
 const ONE: &[(&str, &str)] = &[("ext.test.note", r#"{"n":1}"#)];
 const TWO: &[(&str, &str)] = &[("ext.test.note", r#"{"n":2}"#), ("ext.test.note", r#"{"n":3}"#)];
 
-/// Where a repeated batch can find its run.
+/// What happens before a batch is repeated.
 enum Since {
     Nothing,
     AnotherBatch,
@@ -19,7 +19,7 @@ enum Since {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_batch_gets_the_first_answer_again() {
+async fn a_repeated_batch_gets_the_first_receipt_again() {
     for since in [Since::Nothing, Since::AnotherBatch, Since::TheEnding, Since::Sleep, Since::Restart] {
         let mut scene = Scene::new().await;
         let run = scene.start().await;
@@ -42,7 +42,7 @@ async fn a_repeated_batch_gets_the_first_answer_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_ending_only_repeats_are_answered() {
+async fn after_the_ending_only_repeated_batches_are_accepted() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let last = scene.report(run, 1, &[("run.finished", r#"{"final_status":"ok"}"#)]).await.unwrap();
@@ -51,10 +51,10 @@ async fn after_the_ending_only_repeats_are_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_begin_at_nought_and_leave_none_out() {
+async fn batch_numbers_start_at_zero_without_gaps() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let ingest = |epoch, seq| scene.engine.write().ingest(run, triple("q", epoch, seq), drafts(ONE));
+    let ingest = |epoch, seq| scene.engine.write().ingest(run, batch_id("q", epoch, seq), drafts(ONE));
     assert_eq!(code(ingest(0, 1).await), Code::ProducerGap);
     assert_eq!(code(ingest(7, 1).await), Code::ProducerGap);
     ingest(7, 0).await.unwrap();
@@ -62,7 +62,7 @@ async fn numbers_begin_at_nought_and_leave_none_out() {
     assert_eq!(code(ingest(7, 3).await), Code::ProducerGap);
     assert_eq!(code(ingest(8, 2).await), Code::ProducerGap);
     ingest(8, 0).await.unwrap();
-    // Numbers of the longest width stand behind shorter ones.
+    // The longest numbers sort after shorter ones.
     ingest(u64::MAX, 0).await.unwrap();
     ingest(u64::MAX, 1).await.unwrap();
 }
@@ -72,33 +72,33 @@ async fn an_older_instance_is_fenced() {
     for restart in [false, true] {
         let mut scene = Scene::new().await;
         let run = scene.start().await;
-        let old = scene.engine.write().ingest(run, triple("q", 3, 0), drafts(ONE)).await.unwrap();
-        let new = scene.engine.write().ingest(run, triple("q", 4, 0), drafts(ONE)).await.unwrap();
+        let old = scene.engine.write().ingest(run, batch_id("q", 3, 0), drafts(ONE)).await.unwrap();
+        let new = scene.engine.write().ingest(run, batch_id("q", 4, 0), drafts(ONE)).await.unwrap();
         assert!(new.first_sequence > old.last_sequence);
         if restart {
             scene.reopen().await;
         }
-        let again = |epoch, seq| scene.engine.write().ingest(run, triple("q", epoch, seq), drafts(ONE));
+        let again = |epoch, seq| scene.engine.write().ingest(run, batch_id("q", epoch, seq), drafts(ONE));
         assert_eq!(code(again(3, 1).await), Code::ProducerFenced);
-        assert_eq!(code(again(3, 0).await), Code::ProducerFenced, "what it did lately is not told to it");
+        assert_eq!(code(again(3, 0).await), Code::ProducerFenced, "an old instance gets no earlier receipt");
         assert_eq!(again(4, 0).await.unwrap(), new);
-        // Others are not concerned.
-        scene.engine.write().ingest(run, triple("r", 0, 0), drafts(ONE)).await.unwrap();
+        // Other producers are not affected.
+        scene.engine.write().ingest(run, batch_id("r", 0, 0), drafts(ONE)).await.unwrap();
         scene.check().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn producers_are_told_apart_by_their_whole_name() {
+async fn producers_are_distinguished_by_their_full_name() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     for name in ["q", "q.1", "q-1", "qq", "q:0"] {
         for seq in 0..3 {
-            scene.engine.write().ingest(run, triple(name, 0, seq), drafts(ONE)).await.unwrap();
+            scene.engine.write().ingest(run, batch_id(name, 0, seq), drafts(ONE)).await.unwrap();
         }
     }
     let other = scene.start().await;
-    scene.engine.write().ingest(other, triple("q", 0, 0), drafts(TWO)).await.unwrap();
+    scene.engine.write().ingest(other, batch_id("q", 0, 0), drafts(TWO)).await.unwrap();
     assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(17));
 }
 
@@ -114,7 +114,7 @@ async fn a_batch_sent_many_times_at_once_lands_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_of_batches_sent_at_once_keeps_its_order() {
+async fn batches_sent_concurrently_keep_their_order() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let answers = join_all((1..=100).map(|seq| scene.report(run, seq, ONE))).await;
@@ -125,7 +125,7 @@ async fn a_row_of_batches_sent_at_once_keeps_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_whose_answer_was_lost_is_not_written_again() {
+async fn a_batch_whose_receipt_was_lost_is_not_written_again() {
     for restart in [false, true] {
         let mut scene = Scene::new().await;
         let run = scene.start().await;

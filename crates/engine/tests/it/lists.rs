@@ -1,4 +1,4 @@
-//! Lists: newest first, by cursors that hold while things change.
+//! Lists: newest first, with cursors that stay valid during changes.
 
 use recount_engine::ListQuery;
 
@@ -9,7 +9,7 @@ fn query(limit: usize, after: Option<String>, status: Option<&str>) -> ListQuery
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_join_to_the_whole_list_while_it_grows() {
+async fn pages_cover_the_whole_list_while_it_grows() {
     for limit in [1, 2, 3, 7, 25, 26] {
         let scene = Scene::new().await;
         let mut runs = Vec::new();
@@ -22,7 +22,7 @@ async fn pages_join_to_the_whole_list_while_it_grows() {
             let page = scene.engine.catalogue().list_runs(&query(limit, after.clone(), None)).await.unwrap();
             assert!(page.items.len() <= limit);
             seen.extend(page.items.into_iter().map(|row| row.id.to_string()));
-            // What is new comes before the cursor, what changes stays where it is.
+            // New items sort before the cursor, and changed ones keep their position.
             scene.queue().await;
             scene.cancel(runs[pages % 25].parse().unwrap()).await.ok();
             pages += 1;
@@ -39,7 +39,7 @@ async fn pages_join_to_the_whole_list_while_it_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_leaves_out_and_never_loses() {
+async fn a_filtered_list_is_complete() {
     let scene = Scene::new().await;
     let mut cancelled = Vec::new();
     for n in 0..40 {
@@ -68,7 +68,7 @@ async fn a_filter_leaves_out_and_never_loses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_looks_at_so_many_rows_and_goes_on_by_cursor() {
+async fn a_filtered_page_scans_a_limited_number_of_rows_and_continues_by_cursor() {
     let scene = Scene::new().await;
     let first = scene.queue().await;
     scene.cancel(first).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_filter_looks_at_so_many_rows_and_goes_on_by_cursor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_and_their_runs_are_listed_apart() {
+async fn tasks_and_their_runs_are_listed_separately() {
     let scene = Scene::new().await;
     let mut tasks = Vec::new();
     for _ in 0..3 {

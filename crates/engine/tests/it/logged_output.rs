@@ -20,8 +20,8 @@ fn chunk(call: &str, stream: &str, offset: usize, bytes: &[u8]) -> String {
     )
 }
 
-/// Two calls side by side, and what the first wrote: text, bytes and many pieces, on both streams.
-async fn told(scene: &Scene, said: Option<usize>) -> (RunId, ForeignId, Vec<u8>) {
+/// Two concurrent calls, and the output of the first: text, bytes and many pieces, on both streams.
+async fn run_with_output(scene: &Scene, reported_size: Option<usize>) -> (RunId, ForeignId, Vec<u8>) {
     let run = scene.start().await;
     let call = |id: &str| format!(r#"{{"tool_call_id":"{id}","tool_name":"shell_exec","kind":"shell"}}"#);
     let (one, two) = (call("one"), call("two"));
@@ -51,7 +51,7 @@ async fn told(scene: &Scene, said: Option<usize>) -> (RunId, ForeignId, Vec<u8>)
         (seq, offsets[side]) = (seq + 1, offsets[side] + piece.len());
         all.extend(piece);
     }
-    let size = said.unwrap_or(all.len());
+    let size = reported_size.unwrap_or(all.len());
     let created = format!(
         r#"{{"artifact_id":"out","kind":"command_output","size_bytes":{size},"mime":"application/octet-stream","tool_call_id":"one","log_from_sequence":2}}"#
     );
@@ -63,7 +63,7 @@ async fn part(scene: &Scene, id: &ForeignId, first: u64, count: u64) -> Result<V
     let found = of_run(&row(scene, id).await);
     let output = match scene.engine.read().artifact_content(&found).await {
         Ok(ArtifactContent::Logged(output)) => output,
-        Ok(ArtifactContent::Kept(_)) => panic!("it is stored apart"),
+        Ok(ArtifactContent::Kept(_)) => panic!("it is stored separately"),
         Err(error) => return Err(error.code()),
     };
     let (mut bytes, mut pieces) = (Vec::new(), output.part(first, count));
@@ -75,9 +75,9 @@ async fn part(scene: &Scene, id: &ForeignId, first: u64, count: u64) -> Result<V
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_output_is_the_bytes_of_its_events_and_is_stored_once() {
+async fn logged_output_consists_of_the_bytes_of_its_events_and_is_stored_once() {
     let mut scene = Scene::new().await;
-    let (run, id, all) = told(&scene, None).await;
+    let (run, id, all) = run_with_output(&scene, None).await;
     let size = all.len() as u64;
     assert_eq!(blobs(&scene).await, 0);
     for _ in 0..2 {
@@ -91,12 +91,12 @@ async fn an_output_is_the_bytes_of_its_events_and_is_stored_once() {
         scene.check().await;
         scene.reopen().await;
     }
-    // Nothing was kept apart, so there is nothing to delete or to be lost.
+    // No blob was stored, so none can be deleted or lost.
     scene.cancel(run).await.unwrap();
     let found = of_run(&row(&scene, &id).await);
     assert_eq!(code(scene.engine.admin().delete_artifact(&found, "anna").await), Code::ArtifactInLog);
     assert_eq!(scene.engine.admin().missing_blobs().await.unwrap(), []);
-    // A prune that takes some of its events takes its bytes, and one that takes all of them the artifact.
+    // Pruning some of its events removes its bytes; pruning all of them removes the artifact.
     scene.engine.admin().prune(run, Some(20), "test").await.unwrap();
     assert_eq!(part(&scene, &id, 0, size).await, Err(Code::ArtifactPruned));
     assert_eq!(code(scene.engine.read().artifact_bytes(&found).await), Code::ArtifactPruned);
@@ -106,9 +106,9 @@ async fn an_output_is_the_bytes_of_its_events_and_is_stored_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_is_told_when_the_output_is_pruned_meanwhile() {
+async fn reading_an_output_fails_if_it_is_pruned_meanwhile() {
     let scene = Scene::new().await;
-    let (run, id, all) = told(&scene, None).await;
+    let (run, id, all) = run_with_output(&scene, None).await;
     let found = of_run(&row(&scene, &id).await);
     let Ok(ArtifactContent::Logged(output)) = scene.engine.read().artifact_content(&found).await else {
         panic!("it is not read from the log")
@@ -117,7 +117,7 @@ async fn a_reader_is_told_when_the_output_is_pruned_meanwhile() {
     assert!(pieces.next().await.unwrap().is_some());
     scene.cancel(run).await.unwrap();
     scene.engine.admin().prune(run, None, "test").await.unwrap();
-    // A reader in the middle is told, and gets nothing that is not the output.
+    // A reader in progress gets an error, and no wrong bytes.
     let ended = loop {
         match pieces.next().await {
             Ok(Some(_)) => {}
@@ -128,10 +128,10 @@ async fn a_reader_is_told_when_the_output_is_pruned_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_producer_says_of_an_output_is_held_against_the_log() {
+async fn the_reported_size_of_an_output_is_compared_with_the_log() {
     let scene = Scene::new().await;
-    let (_, id, all) = told(&scene, Some(1_000_000)).await;
+    let (_, id, all) = run_with_output(&scene, Some(1_000_000)).await;
     assert!(all.len() < 1_000_000);
     assert_eq!(part(&scene, &id, 0, 1_000_000).await, Err(Code::ArtifactBytesMissing));
-    assert_eq!(part(&scene, &id, 5, 10).await.unwrap(), all[5..15], "what there is");
+    assert_eq!(part(&scene, &id, 5, 10).await.unwrap(), all[5..15], "the available part");
 }

@@ -1,4 +1,4 @@
-//! The engine in one process, on the store in memory, with time standing still until a task waits.
+//! Tests of the engine in one process, on a store in memory, with paused time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,9 +26,9 @@ mod redaction;
 mod repairs;
 mod retention;
 mod runs;
-mod say;
 mod scene;
 mod sealed;
 mod sessions;
 mod setups;
 mod tasks;
+mod user_messages;

@@ -1,4 +1,4 @@
-//! Stores of releases that knew fewer folds: right as they are, and made right when an engine opens them.
+//! Stores of older releases with fewer folds: valid as they are, and rebuilt when an engine opens them.
 
 use recount_engine::check_catalogue;
 use recount_event::{ForeignId, Json};
@@ -6,7 +6,7 @@ use recount_log::{Append, Guard, ReadBound, RowPut, RowRange, Store, StreamAppen
 use recount_run::Command;
 
 use crate::prompts::{HANDOFF, QUESTION, handoffs, questions};
-use crate::scene::{ASK, START_MS, Scene};
+use crate::scene::{APPROVAL, START_MS, Scene};
 
 async fn rows(store: &dyn Store, space: &str) -> Vec<recount_log::Row> {
     let range =
@@ -14,7 +14,7 @@ async fn rows(store: &dyn Store, space: &str) -> Vec<recount_log::Row> {
     store.rows(range).await.unwrap()
 }
 
-/// Takes away what the first version of the catalogue did not have.
+/// Removes what the first version of the catalogue did not have.
 async fn as_version_1(scene: &Scene) {
     let store = scene.disk.store();
     let mut puts = Vec::new();
@@ -49,15 +49,19 @@ async fn as_version_1(scene: &Scene) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
+async fn an_older_store_is_valid_and_gets_its_new_lists_when_it_is_opened() {
     let mut scene = Scene::new().await;
     let session = scene.engine.write().create_session(Some("talk".into())).await.unwrap().id;
     let run = scene.queue_in(session).await.unwrap();
-    scene.report(run, 0, &[("run.started", "{}"), ASK, QUESTION, HANDOFF]).await.unwrap();
+    scene.report(run, 0, &[("run.started", "{}"), APPROVAL, QUESTION, HANDOFF]).await.unwrap();
     let folded = scene.engine.admin().fold_again().await.unwrap();
     as_version_1(&scene).await;
     assert_ne!(scene.disk.catalogue().await, folded);
-    assert_eq!(check_catalogue(&*scene.disk.store()).await.unwrap(), [""; 0], "it is right as it was made");
+    assert_eq!(
+        check_catalogue(&*scene.disk.store()).await.unwrap(),
+        [""; 0],
+        "the version 1 catalogue is valid"
+    );
     assert!(rows(&*scene.disk.store(), "record.sessions").await.is_empty());
 
     scene.reopen().await;
@@ -65,11 +69,11 @@ async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
     scene.check().await;
     assert_eq!(questions(&scene, Some("pending")).await, ["q1"]);
     assert_eq!(handoffs(&scene, Some("pending")).await, ["h1"]);
-    // A session that nobody had opened is known by what its runs say.
+    // A session without a record gets one from its runs.
     let row = scene.engine.catalogue().session(session).await.unwrap().unwrap();
     assert_eq!((row.title, row.id), (None, session));
     assert_eq!(scene.engine.catalogue().count_session_runs(session).await.unwrap(), 1);
-    // It is not made again at the next start.
+    // The next start does not rebuild it again.
     assert_eq!(rows(&*scene.disk.store(), "record.folds").await[0].version, 1);
     scene.reopen().await;
     assert_eq!(rows(&*scene.disk.store(), "record.folds").await[0].version, 1);
@@ -79,7 +83,7 @@ async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
 async fn a_fault_in_an_older_store_is_still_found() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    scene.report(run, 1, &[ASK, QUESTION]).await.unwrap();
+    scene.report(run, 1, &[APPROVAL, QUESTION]).await.unwrap();
     as_version_1(&scene).await;
     let row = RowPut {
         space: "catalogue.runs".into(),
@@ -94,9 +98,9 @@ async fn a_fault_in_an_older_store_is_still_found() {
     assert!(problems.len() == 1 && problems[0].contains("does not match the log"), "{problems:?}");
 }
 
-/// Before an id had to name one question in the whole store, two runs could ask under one.
+/// Older releases allowed two runs to use one question id.
 #[tokio::test(start_paused = true)]
-async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_other() {
+async fn two_questions_with_one_id_are_both_listed_and_answered_in_order() {
     let mut here = Scene::new().await;
     let mut runs = Vec::new();
     for n in 0..2_u64 {
@@ -135,17 +139,17 @@ async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_ot
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_of_another_release_with_a_damaged_run_is_opened_and_the_others_are_listed() {
+async fn a_store_of_another_release_with_a_damaged_run_opens_and_lists_the_others() {
     let mut scene = Scene::new().await;
     let session = scene.engine.write().create_session(Some("talk".into())).await.unwrap().id;
     let (damaged, whole) = (scene.start().await, scene.queue_in(session).await.unwrap());
-    scene.report(whole, 0, &[("run.started", "{}"), ASK, QUESTION, HANDOFF]).await.unwrap();
+    scene.report(whole, 0, &[("run.started", "{}"), APPROVAL, QUESTION, HANDOFF]).await.unwrap();
     as_version_1(&scene).await;
     scene.disk.damage_events(damaged, 1..=1);
     scene.reopen().await;
     assert_eq!(handoffs(&scene, None).await, ["h1"]);
     assert_eq!(questions(&scene, None).await, ["q1"]);
-    // The damaged one is listed as it was before.
+    // The damaged run keeps its row.
     let listed = scene.engine.catalogue().run(damaged).await.unwrap().unwrap();
     assert_eq!(listed.status, "running");
     scene.note(whole, "later").await.unwrap();

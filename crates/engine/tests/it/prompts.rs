@@ -1,4 +1,4 @@
-//! Questions and handoffs: listed as they were asked, answered once, gone from the lists with their events.
+//! Clarifications and handoffs: listed in request order, answered once, and removed from the lists with their events.
 
 use std::time::Duration;
 
@@ -22,7 +22,12 @@ fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).unwrap()
 }
 
-async fn say(scene: &Scene, run: RunId, question: &str, response: &str) -> Result<Option<Receipt>, Error> {
+async fn answer_question(
+    scene: &Scene,
+    run: RunId,
+    question: &str,
+    response: &str,
+) -> Result<Option<Receipt>, Error> {
     let response = Json::parse(response).unwrap();
     let command = Command::AnswerClarification {
         clarification_id: id(question),
@@ -40,8 +45,8 @@ async fn take(scene: &Scene, run: RunId, by: &str) -> Result<Option<Receipt>, Er
     scene.engine.write().submit(run, command).await
 }
 
-async fn question(scene: &Scene, called: &str) -> ClarificationRow {
-    scene.engine.read().clarification(&id(called)).await.unwrap().unwrap()
+async fn question(scene: &Scene, name: &str) -> ClarificationRow {
+    scene.engine.read().clarification(&id(name)).await.unwrap().unwrap()
 }
 
 async fn handoff(scene: &Scene) -> HandoffRow {
@@ -60,17 +65,17 @@ pub(crate) async fn handoffs(scene: &Scene, status: Option<&str>) -> Vec<String>
     items.into_iter().map(|row| row.id.to_string()).collect()
 }
 
-async fn asked(scene: &Scene) -> RunId {
+async fn run_with_prompts(scene: &Scene) -> RunId {
     let run = scene.start().await;
     scene.report(run, 1, &[QUESTION, HANDOFF]).await.unwrap();
     run
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_answered_once_with_whatever_json_it_is() {
+async fn a_question_is_answered_once_with_any_json() {
     for response in ["\"b\"", "null", "{\"n\":[1,2]}", "3"] {
         let scene = Scene::new().await;
-        let run = asked(&scene).await;
+        let run = run_with_prompts(&scene).await;
         let row = question(&scene, "q1").await;
         assert_eq!((row.status.as_str(), row.question.as_str()), ("pending", "which one?"));
         assert_eq!(row.choices.as_ref().unwrap()[1].text(), r#"{"b":1}"#);
@@ -79,9 +84,9 @@ async fn a_question_is_answered_once_with_whatever_json_it_is() {
         assert_eq!(of_run.pending_clarifications, [id("q1")]);
         assert_eq!(of_run.pending_handoffs, [id("h1")]);
         assert_eq!(of_run.pending, [id("q1"), id("h1")]);
-        assert!(say(&scene, run, "q1", response).await.unwrap().is_some());
-        assert_eq!(code(say(&scene, run, "q1", "1").await), Code::ClarificationNotPending);
-        assert_eq!(code(say(&scene, run, "q2", "1").await), Code::ClarificationNotFound);
+        assert!(answer_question(&scene, run, "q1", response).await.unwrap().is_some());
+        assert_eq!(code(answer_question(&scene, run, "q1", "1").await), Code::ClarificationNotPending);
+        assert_eq!(code(answer_question(&scene, run, "q2", "1").await), Code::ClarificationNotFound);
         let row = question(&scene, "q1").await;
         assert_eq!((row.status.as_str(), row.answered_by.as_deref()), ("answered", Some("ann")));
         assert_eq!(row.response.unwrap().text(), response);
@@ -93,12 +98,12 @@ async fn a_question_is_answered_once_with_whatever_json_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handoff_is_taken_by_the_first_who_does() {
+async fn the_first_acknowledgement_takes_a_handoff() {
     let scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_prompts(&scene).await;
     let row = handoff(&scene).await;
     assert_eq!((row.status.as_str(), row.urgency.as_deref()), ("pending", Some("high")));
-    assert_eq!(scene.engine.read().packed_for(&row).await.unwrap().unwrap().text(), r#"{"k":[1]}"#);
+    assert_eq!(scene.engine.read().handoff_context(&row).await.unwrap().unwrap().text(), r#"{"k":[1]}"#);
     assert_eq!(handoffs(&scene, Some("pending")).await, ["h1"]);
     let (first, second) = tokio::join!(take(&scene, run, "ann"), take(&scene, run, "bob"));
     assert!(first.is_ok());
@@ -113,13 +118,13 @@ async fn a_handoff_is_taken_by_the_first_who_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_answers_is_settled_on_time_or_with_its_run() {
+async fn unanswered_prompts_are_settled_at_the_deadline_or_with_the_run() {
     let scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_prompts(&scene).await;
     tokio::time::sleep(Duration::from_secs(31)).await;
     let row = question(&scene, "q1").await;
     assert_eq!((row.status.as_str(), row.answered_by.as_deref()), ("timed_out", Some("timeout")));
-    assert_eq!(row.response.unwrap().text(), "\"a\"", "its default stands for an answer");
+    assert_eq!(row.response.unwrap().text(), "\"a\"", "its default is used as the answer");
     scene
         .report(run, 2, &[("clarification.requested", r#"{"clarification_id":"q2","question":"?"}"#)])
         .await
@@ -135,13 +140,13 @@ async fn what_nobody_answers_is_settled_on_time_or_with_its_run() {
 #[tokio::test(start_paused = true)]
 async fn an_id_names_one_question_and_one_handoff_in_the_whole_store() {
     let scene = Scene::new().await;
-    asked(&scene).await;
+    run_with_prompts(&scene).await;
     let other = scene.start().await;
-    for ask in [QUESTION, HANDOFF] {
-        let error = scene.report(other, 1, &[ask]).await.expect_err("it is taken");
+    for prompt in [QUESTION, HANDOFF] {
+        let error = scene.report(other, 1, &[prompt]).await.expect_err("it is taken");
         assert_eq!(error.code(), Code::IdTaken);
     }
-    // Each kind has names of its own, and one name may begin as another does.
+    // Each kind has its own ids, and one id may be the prefix of another.
     let same = QUESTION.1.replace("q1", "h1");
     let longer = QUESTION.1.replace("q1", "q1-");
     scene
@@ -155,14 +160,14 @@ async fn an_id_names_one_question_and_one_handoff_in_the_whole_store() {
 #[tokio::test(start_paused = true)]
 async fn questions_and_handoffs_leave_the_lists_with_their_events() {
     let scene = Scene::new().await;
-    let run = asked(&scene).await;
+    let run = run_with_prompts(&scene).await;
     scene.cancel(run).await.unwrap();
     assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (1, 1));
     scene.engine.admin().prune(run, None, "x").await.unwrap();
     assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (0, 0));
     assert_eq!(scene.engine.read().clarification(&id("q1")).await.unwrap(), None);
     scene.check().await;
-    // And their ids are free again.
-    asked(&scene).await;
+    // Their ids can be used again.
+    run_with_prompts(&scene).await;
     scene.check().await;
 }

@@ -1,4 +1,4 @@
-//! What is secret does not reach the log: whole, in pieces, over batches, over a restart; and what is told of it.
+//! Secrets do not reach the log: complete, in pieces, over batches and restarts; and masked paths are listed.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use recount_run::{CancelledBy, Command};
 use recount_world::World;
 use serde_json::{Value, json};
 
-use crate::scene::{Bare, Scene, code, drafts, triple};
+use crate::scene::{Bare, Scene, batch_id, code, drafts};
 
-/// Assembled here, so that nobody who looks for keys in source code is alarmed.
+/// Assembled here, so that secret scanners do not report it.
 fn key() -> String {
     format!("sk-ant-{}", "api03-Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0")
 }
@@ -31,7 +31,7 @@ fn data(event: &Event) -> Value {
     serde_json::from_str(event.body.verbatim.as_deref().unwrap()).unwrap()
 }
 
-async fn told(scene: &Scene, run: RunId) -> String {
+async fn stored_text(scene: &Scene, run: RunId) -> String {
     let (page, _) = scene.engine.read().read_run(run, None, 1000).await.unwrap();
     page.iter().map(|(_, bytes)| std::str::from_utf8(bytes).unwrap()).collect::<Vec<_>>().join("\n")
 }
@@ -53,45 +53,45 @@ const DELTA: &str = "assistant.text_delta";
 const COMPLETE: &str = "assistant.text_complete";
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_anywhere_in_an_event_is_masked_and_its_place_is_named() {
+async fn a_secret_anywhere_in_an_event_is_masked_and_its_path_is_listed() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let (key, masked) = (key(), format!("sk-ant-{}", stars()));
-    let said = json!({"a/b": [1.50, {"deep": format!("key {key}, yes")}], "n": 1, &key: "x"}).to_string();
-    let escaped = said.replace("sk-ant-", "\\u0073k-\\u0061nt-");
-    scene.report(run, 1, &[("ext.test.note", &said), ("ext.test.note", &escaped)]).await.unwrap();
+    let sent = json!({"a/b": [1.50, {"deep": format!("key {key}, yes")}], "n": 1, &key: "x"}).to_string();
+    let escaped = sent.replace("sk-ant-", "\\u0073k-\\u0061nt-");
+    scene.report(run, 1, &[("ext.test.note", &sent), ("ext.test.note", &escaped)]).await.unwrap();
     scene
         .report(run, 2, &[("user.message", &json!({"text": key, "later": {"t": key}}).to_string())])
         .await
         .unwrap();
     let events = scene.events(run).await;
     for event in &events[2..4] {
-        let told = data(event);
-        assert_eq!(told["a/b"][1]["deep"], format!("key {masked}, yes"));
-        assert_eq!(told[&masked], "x");
+        let stored = data(event);
+        assert_eq!(stored["a/b"][1]["deep"], format!("key {masked}, yes"));
+        assert_eq!(stored[&masked], "x");
         let mut paths: Vec<&str> =
-            told["redacted_paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+            stored["redacted_paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
         paths.sort_unstable();
         assert_eq!(paths, ["/a~1b/1/deep", &format!("/{masked}")]);
     }
     let Payload::UserMessage(message) = events[4].payload() else { panic!("{:?}", events[4]) };
-    assert_eq!(message.text, masked, "what the rules and the catalogue see is what is stored");
+    assert_eq!(message.text, masked, "the rules and the catalogue see the stored text");
     assert_eq!(data(&events[4])["redacted_paths"], json!(["/later/t", "/text"]));
-    assert!(!told(&scene, run).await.contains(&secret()));
+    assert!(!stored_text(&scene, run).await.contains(&secret()));
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_secret_is_kept_token_for_token() {
+async fn data_without_secrets_is_stored_unchanged() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let said = r#"{"exact":1.00,"z":"\u00e9\/","a":"0123456789abcdef0123456789abcdef01234567"}"#;
-    scene.report(run, 1, &[("ext.test.note", said)]).await.unwrap();
-    assert_eq!(scene.events(run).await.last().unwrap().body.verbatim.as_deref(), Some(said));
+    let sent = r#"{"exact":1.00,"z":"\u00e9\/","a":"0123456789abcdef0123456789abcdef01234567"}"#;
+    scene.report(run, 1, &[("ext.test.note", sent)]).await.unwrap();
+    assert_eq!(scene.events(run).await.last().unwrap().body.verbatim.as_deref(), Some(sent));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_in_pieces_shows_nothing_however_it_is_cut() {
+async fn a_secret_split_over_any_pieces_is_masked() {
     let text = format!("The key is {} and no more.", key());
     let masked = text.replace(&secret(), &stars());
     for size in [1, 2, 3, 7, 11, 20, 64] {
@@ -136,7 +136,7 @@ async fn a_text_in_pieces_shows_nothing_however_it_is_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_is_complete_only_with_what_was_told() {
+async fn a_complete_text_must_equal_its_pieces() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let text = format!("{} is the key", key());
@@ -147,7 +147,7 @@ async fn a_text_is_complete_only_with_what_was_told() {
     assert_eq!(code(scene.report(run, 2, &[(COMPLETE, &complete("short"))]).await), Code::EventRefused);
     let stars = text.replace(&secret(), &stars());
     for whole in [&text, &stars] {
-        // A producer that follows its own log sends what it read there.
+        // A producer may send what it read from the log.
         let scene = Scene::new().await;
         let run = scene.start().await;
         scene.report(run, 1, &two).await.unwrap();
@@ -197,7 +197,7 @@ async fn output_of_commands_is_masked_with_its_offsets_in_place() {
         )
         .await
         .unwrap();
-    // What comes on the other stream is another text.
+    // The other stream is another text.
     scene.report(run, 2, &[(chunk, &coded.to_string())]).await.unwrap();
     scene.report(run, 3, &[(chunk, &output("stdout", tail, 2 + head.len()))]).await.unwrap();
     let known = [b"\xfeA=", key.as_bytes(), b"\xff"].concat();
@@ -215,7 +215,7 @@ async fn output_of_commands_is_masked_with_its_offsets_in_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permission_is_asked_for_the_call_as_it_stands_in_the_log() {
+async fn an_approval_request_has_the_digest_of_the_masked_call() {
     for in_one_batch in [false, true] {
         for restarts in [false, true] {
             let mut scene = Scene::new().await;
@@ -224,16 +224,20 @@ async fn permission_is_asked_for_the_call_as_it_stands_in_the_log() {
             let proposed = format!(
                 r#"{{"turn_index":0,"tool_call_id":"c","tool_name":"sh","input":{input},"redacted_paths":["/input/own"]}}"#
             );
-            let ask = json!({"approval_id": "a", "tool_call_id": "c", "kind": "sh", "summary": "s", "call_digest": call_digest("sh", &input)});
-            let (proposed, ask) = (("assistant.tool_call_proposed", proposed.as_str()), ask.to_string());
+            let approval_data = json!({"approval_id": "a", "tool_call_id": "c", "kind": "sh", "summary": "s", "call_digest": call_digest("sh", &input)});
+            let (proposed, approval_data) =
+                (("assistant.tool_call_proposed", proposed.as_str()), approval_data.to_string());
             if in_one_batch {
-                scene.report(run, 1, &[TURN, proposed, ("approval.requested", &ask)]).await.unwrap();
+                scene
+                    .report(run, 1, &[TURN, proposed, ("approval.requested", &approval_data)])
+                    .await
+                    .unwrap();
             } else {
                 scene.report(run, 1, &[TURN, proposed]).await.unwrap();
                 if restarts {
                     scene.reopen().await;
                 }
-                scene.report(run, 2, &[("approval.requested", &ask)]).await.unwrap();
+                scene.report(run, 2, &[("approval.requested", &approval_data)]).await.unwrap();
             }
             let events = scene.events(run).await;
             let Payload::AssistantToolCallProposed(call) = events[3].payload() else {
@@ -244,9 +248,9 @@ async fn permission_is_asked_for_the_call_as_it_stands_in_the_log() {
                 Some(&["/input/own".to_owned(), "/input/command".to_owned()][..])
             );
             assert!(!call.input.text().contains(&secret()));
-            let asked = data(&events[4]);
-            assert_eq!(asked["call_digest"], call_digest("sh", call.input.text()));
-            assert_eq!(asked["redacted_paths"], json!(["/call_digest"]));
+            let request = data(&events[4]);
+            assert_eq!(request["call_digest"], call_digest("sh", call.input.text()));
+            assert_eq!(request["redacted_paths"], json!(["/call_digest"]));
             let wrong = json!({"approval_id": "b", "tool_call_id": "d", "kind": "sh", "summary": "s", "call_digest": "blake3:00"}).to_string();
             let other = r#"{"turn_index":0,"tool_call_id":"d","tool_name":"sh","input":{}}"#;
             let refused = scene
@@ -267,7 +271,7 @@ async fn permission_is_asked_for_the_call_as_it_stands_in_the_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_with_secrets_comes_again_and_is_the_same() {
+async fn a_repeated_batch_with_secrets_is_recognized() {
     let mut scene = Scene::new().await;
     let run = scene.start().await;
     let (one, two) = (delta("sk-ant-api03-abcd"), delta("EFGH1234efgh5678"));
@@ -277,7 +281,7 @@ async fn a_batch_with_secrets_comes_again_and_is_the_same() {
     scene.report(run, 3, &[(DELTA, &delta(" on"))]).await.unwrap();
     for _ in 0..2 {
         assert_eq!(scene.report(run, 2, &[(DELTA, &two)]).await.unwrap(), first);
-        // With no more than its form kept, others are told by that.
+        // Other events are detected by their form only.
         assert_eq!(code(scene.report(run, 2, &[(DELTA, &delta("other"))]).await), Code::ProducerReused);
         assert_eq!(code(scene.report(run, 2, &[(DELTA, &two), (DELTA, &two)]).await), Code::ProducerReused);
         scene.reopen().await;
@@ -286,7 +290,7 @@ async fn a_batch_with_secrets_comes_again_and_is_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_of_people_titles_and_names_are_masked() {
+async fn texts_of_people_titles_and_names_are_masked() {
     let scene = Scene::new().await;
     let key = key();
     let queued = Queued {
@@ -300,9 +304,12 @@ async fn words_of_people_titles_and_names_are_masked() {
     assert_eq!(task.title.unwrap(), format!("with sk-ant-{}", stars()));
     let events = scene.events(run).await;
     assert_eq!(data(&events[0])["redacted_paths"], json!(["/title", "/request_text"]));
-    let ask = r#"{"approval_id":"a9","tool_call_id":"c9","kind":"k","summary":"s"}"#;
+    let approval_data = r#"{"approval_id":"a9","tool_call_id":"c9","kind":"k","summary":"s"}"#;
     let question = ("clarification.requested", r#"{"clarification_id":"q9","question":"Which key?"}"#);
-    scene.report(run, 0, &[("run.started", "{}"), question, ("approval.requested", ask)]).await.unwrap();
+    scene
+        .report(run, 0, &[("run.started", "{}"), question, ("approval.requested", approval_data)])
+        .await
+        .unwrap();
     let answer = Command::AnswerClarification {
         clarification_id: ForeignId::parse("q9").unwrap(),
         response: Json::of(&format!("this\n{key}")).unwrap(),
@@ -337,13 +344,13 @@ async fn words_of_people_titles_and_names_are_masked() {
         (&json!(format!("leaked sk-ant-{}", stars())), &json!(["/reason"]))
     );
     scene.engine.admin().prune(run, None, &format!("because of {key}")).await.unwrap();
-    assert!(!told(&scene, run).await.contains(&secret()));
+    assert!(!stored_text(&scene, run).await.contains(&secret()));
     let row = scene.engine.catalogue().run(run).await.unwrap().unwrap();
     assert!(!format!("{row:?}").contains(&secret()) && row.title.unwrap().contains("sk-ant-**"));
     scene.check().await;
 }
 
-/// The row of a run, with one text in place of another.
+/// Replaces a text in the row of a run.
 async fn rewrite_run_row(scene: &Scene, run: RunId, text: &str, other: &str) {
     let store = scene.disk.store();
     let key = format!("default/{run}");
@@ -364,16 +371,16 @@ async fn a_row_whose_session_cannot_be_read_does_not_switch_masking_off() {
     let run = scene.queue_in(session).await.unwrap();
     let note = json!({"text": value}).to_string();
     scene.report(run, 0, &[("run.started", "{}"), ("user.message", &note)]).await.unwrap();
-    assert!(!told(&scene, run).await.contains(&value));
+    assert!(!stored_text(&scene, run).await.contains(&value));
     rewrite_run_row(&scene, run, &session.to_string(), "no-session").await;
     scene.reopen().await;
     let refused = scene.report(run, 1, &[("user.message", &note)]).await.unwrap_err();
     assert_eq!(refused.code(), Code::StoreCorrupt);
     assert!(refused.to_string().contains(&format!("catalogue.runs/default/{run}")), "{refused}");
-    assert!(!told(&scene, run).await.contains(&value));
+    assert!(!stored_text(&scene, run).await.contains(&value));
 }
 
-async fn knowing(values: &[&str], shapes: bool) -> Engine {
+async fn engine_with_secrets(values: &[&str], shapes: bool) -> Engine {
     let known = values.iter().map(|value| Secret::new(value).unwrap()).collect();
     let redactor = Arc::new(Redactor::new(known, shapes));
     Engine::open_with(
@@ -391,29 +398,30 @@ async fn texts_of(engine: &Engine, batches: &[&[(&str, &str)]]) -> Vec<String> {
         NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
     let (run, _) = engine.write().create_run(new).await.unwrap();
     for (seq, batch) in (0..).zip(batches) {
-        engine.write().ingest(run, triple("p", 0, seq), drafts(batch)).await.unwrap();
+        engine.write().ingest(run, batch_id("p", 0, seq), drafts(batch)).await.unwrap();
     }
     let (page, _) = engine.read().read_run(run, Some(0), 100).await.unwrap();
     page.iter().map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_known_secret_that_is_a_word_of_the_protocol_leaves_the_protocol_whole() {
+async fn a_known_secret_that_equals_a_protocol_value_is_masked_only_in_text() {
     let engine =
-        knowing(&["approve!", "stdout-x", "call-number-one", "irreversible", "rejected"], false).await;
-    let ask = r#"{"approval_id":"call-number-one","tool_call_id":"call-number-one","kind":"irreversible","summary":"call-number-one is rejected","reversibility":"irreversible"}"#;
-    let told = texts_of(&engine, &[&[("run.started", "{}"), ("approval.requested", ask)]]).await;
-    let stored: Value = serde_json::from_str(&told[1]).unwrap();
+        engine_with_secrets(&["approve!", "stdout-x", "call-number-one", "irreversible", "rejected"], false)
+            .await;
+    let approval_data = r#"{"approval_id":"call-number-one","tool_call_id":"call-number-one","kind":"irreversible","summary":"call-number-one is rejected","reversibility":"irreversible"}"#;
+    let stored = texts_of(&engine, &[&[("run.started", "{}"), ("approval.requested", approval_data)]]).await;
+    let event: Value = serde_json::from_str(&stored[1]).unwrap();
     assert_eq!(
-        stored["data"],
+        event["data"],
         json!({"approval_id": "call-number-one", "tool_call_id": "call-number-one", "kind": "************",
                "summary": "*************** is ********", "reversibility": "irreversible", "redacted_paths": ["/kind", "/summary"]})
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn switched_off_nothing_is_masked() {
-    let engine = knowing(&[], false).await;
-    let told = texts_of(&engine, &[&[("user.message", &json!({"text": key()}).to_string())]]).await;
-    assert!(told[0].contains(&key()));
+async fn nothing_is_masked_if_redaction_is_off() {
+    let engine = engine_with_secrets(&[], false).await;
+    let stored = texts_of(&engine, &[&[("user.message", &json!({"text": key()}).to_string())]]).await;
+    assert!(stored[0].contains(&key()));
 }

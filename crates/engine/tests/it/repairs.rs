@@ -1,4 +1,4 @@
-//! Damaged rows of the catalogue are written anew in small pieces, and never what an erasure took away.
+//! Damaged catalogue rows are repaired in small pieces, and rows of a running erasure are not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::scene::Scene;
 
 const LISTED: &str = "catalogue.artifacts_listed";
 
-/// An external run that has ended, with so many artifacts.
+/// An ended external run with `count` artifacts.
 async fn run_with_artifacts(scene: &Scene, task: Option<TaskId>, name: &str, count: usize) -> RunId {
     let run = scene.queue_for(task).await.unwrap();
     scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
@@ -34,7 +34,7 @@ async fn keys(scene: &Scene, space: &str) -> Vec<String> {
     rows.iter().map(|row| row.split_once(' ').unwrap().0.to_owned()).collect()
 }
 
-/// Reads a list, which repairs what is damaged of it.
+/// Reads a list, which repairs its damaged rows.
 async fn list(scene: &Scene) -> Vec<String> {
     let query = ListQuery { limit: 1_000, ..ListQuery::default() };
     let page = scene
@@ -47,17 +47,16 @@ async fn list(scene: &Scene) -> Vec<String> {
     page.items.into_iter().map(|row| row.id.to_string()).collect()
 }
 
-/// The last append of an erasure is on its way, those before it took most of the run's rows away, and the run is still
-/// there to be folded.
+/// The last append of an erasure is pending: earlier appends deleted most rows, and the run can still be folded.
 #[tokio::test(start_paused = true)]
-async fn what_an_erasure_under_way_took_away_is_not_written_again() {
+async fn rows_deleted_by_a_running_erasure_are_not_repaired() {
     let scene = Scene::new().await;
     let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id;
-    run_with_artifacts(&scene, Some(task), "gone", 3).await;
+    run_with_artifacts(&scene, Some(task), "erased", 3).await;
     run_with_artifacts(&scene, None, "left", 3).await;
     let before = scene.store.appends();
     let (go, wait) = oneshot::channel();
-    // The intent, what is known of the producer, the rows, the run itself.
+    // The appends: the intent, the producer rows, the list rows, the run.
     scene.store.next_appends([
         AppendFault::Pass,
         AppendFault::Pass,
@@ -68,38 +67,38 @@ async fn what_an_erasure_under_way_took_away_is_not_written_again() {
         while scene.store.appends() < before + 4 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let left = keys(&scene, LISTED).await;
-        assert_eq!(left.len(), 3, "the rows of the other run are left");
-        scene.disk.damage(LISTED, &left[0]);
+        let remaining = keys(&scene, LISTED).await;
+        assert_eq!(remaining.len(), 3, "the rows of the other run are left");
+        scene.disk.damage(LISTED, &remaining[0]);
         let listed = list(&scene).await;
         assert!(!scene.disk.is_damaged());
-        assert_eq!(listed, ["left-2", "left-1", "left-0"], "what is gone is not listed again");
+        assert_eq!(listed, ["left-2", "left-1", "left-0"], "deleted rows are not listed again");
         go.send(()).unwrap();
-        left
+        remaining
     };
-    let (deleted, left) = tokio::join!(scene.engine.admin().delete_task(task, "operator"), repairing);
+    let (deleted, remaining) = tokio::join!(scene.engine.admin().delete_task(task, "operator"), repairing);
     assert_eq!(deleted.unwrap(), 1);
-    assert_eq!(keys(&scene, LISTED).await, left);
+    assert_eq!(keys(&scene, LISTED).await, remaining);
     scene.check().await;
 }
 
-/// A row whose name says nothing of its run has the whole log read, and much is missing beside it.
+/// The name of the damaged row does not contain its run, so the whole log is read; many other rows are missing.
 #[tokio::test(start_paused = true)]
-async fn a_repair_holds_a_piece_at_a_time_however_large_the_store_is() {
+async fn a_repair_writes_in_bounded_pieces_for_any_store_size() {
     let scene = Scene::new().await;
     for number in 0..5 {
         run_with_artifacts(&scene, None, &format!("of-{number}"), 200).await;
     }
     let listed = list(&scene).await;
     let whole = scene.disk.catalogue().await;
-    let mut gone = Vec::new();
+    let mut deletions = Vec::new();
     for space in ["catalogue.artifacts", LISTED, "catalogue.run_artifacts"] {
         for key in keys(&scene, space).await.into_iter().skip(1) {
-            gone.push(RowPut { space: space.into(), key: key.into(), guard: Guard::Any, value: None });
+            deletions.push(RowPut { space: space.into(), key: key.into(), guard: Guard::Any, value: None });
         }
     }
-    let missing = gone.len();
-    scene.disk.store().append(Append { rows: gone, ..Append::default() }).await.unwrap();
+    let missing = deletions.len();
+    scene.disk.store().append(Append { rows: deletions, ..Append::default() }).await.unwrap();
     scene.disk.damage(LISTED, &keys(&scene, LISTED).await[0]);
     drop(scene.disk.take_repairs());
     assert_eq!(list(&scene).await, listed);
@@ -107,6 +106,6 @@ async fn a_repair_holds_a_piece_at_a_time_however_large_the_store_is() {
     let (repairs, widest) = scene.disk.take_repairs();
     assert_eq!(repairs.iter().sum::<usize>(), missing + 1, "{repairs:?}");
     assert!(repairs.iter().all(|rows| *rows <= limits::REPAIR_ROWS_MAX), "{repairs:?}");
-    // The list itself looks whether there is one more.
-    assert!(widest <= 1_001, "{widest} rows were asked for at once");
+    // The list reads one more row than requested.
+    assert!(widest <= 1_001, "one read requested {widest} rows");
 }

@@ -1,17 +1,17 @@
-//! Pruning: what goes, what stays, and what every kind of reader is told of it.
+//! Pruning: what is removed, what stays, and what readers get.
 
 use std::time::Duration;
 
-use recount_engine::{ListQuery, NewRun, Policy, Swept, limits};
+use recount_engine::{ListQuery, NewRun, Policy, SweepReport, limits};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId};
 use recount_faulty_store::AppendFault;
 
-use crate::scene::{ASK, End, START_MS, Scene, code, read};
+use crate::scene::{APPROVAL, End, START_MS, Scene, code, read};
 
 const NOTE: (&str, &str) = ("ext.test.note", "{}");
 
-/// A run of so many events that has ended.
+/// An ended run with this many events.
 async fn ended(scene: &Scene, events: usize) -> RunId {
     let run = scene.start().await;
     if events > 3 {
@@ -26,7 +26,7 @@ fn tail(run: RunId) -> recount_log::StreamKey {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_before_the_ending_goes_and_the_tail_says_so() {
+async fn a_prune_removes_the_events_before_the_ending_and_appends_a_marker() {
     let mut scene = Scene::new().await;
     let run = ended(&scene, 10).await;
     let before = scene.engine.catalogue().run(run).await.unwrap().unwrap();
@@ -36,8 +36,8 @@ async fn what_came_before_the_ending_goes_and_the_tail_says_so() {
     assert_eq!(scene.types(run).await, ["run.cancelled", "gap.events_pruned"]);
     let after = scene.engine.catalogue().run(run).await.unwrap().unwrap();
     assert_eq!((after.first_sequence, after.only_ending_left), (9, true));
-    let told = recount_engine::RunRow { first_sequence: 0, only_ending_left: false, ..after };
-    assert_eq!(told, before, "lists say what they said");
+    let unpruned = recount_engine::RunRow { first_sequence: 0, only_ending_left: false, ..after };
+    assert_eq!(unpruned, before, "the lists are unchanged");
     let now = scene.engine.read().digest(run).await.unwrap();
     assert_eq!((now.events, now.first_sequence), (11, 9));
     assert_ne!(now.start, digest.start);
@@ -50,10 +50,10 @@ async fn what_came_before_the_ending_goes_and_the_tail_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_pruned_step_by_step_by_engines_that_know_only_what_is_left() {
+async fn a_run_is_pruned_in_steps_over_restarts() {
     let mut scene = Scene::new().await;
     let run = scene.start().await;
-    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.report(run, 1, &[APPROVAL]).await.unwrap();
     scene.answer(run, "a1", true, "ann").await.unwrap();
     scene.report(run, 2, &[NOTE; 4]).await.unwrap();
     scene.cancel(run).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_run_is_pruned_step_by_step_by_engines_that_know_only_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_is_repeated_after_it_was_pruned_is_answered() {
+async fn a_repeated_batch_that_was_pruned_gets_its_receipt() {
     let mut scene = Scene::new().await;
     let run = scene.start().await;
     let first = scene.report(run, 1, &[NOTE; 4]).await.unwrap();
@@ -90,22 +90,22 @@ async fn a_batch_that_is_repeated_after_it_was_pruned_is_answered() {
         assert_eq!(
             (again.first_sequence, again.last_sequence),
             (first.first_sequence, first.last_sequence),
-            "as it was answered before"
+            "the same receipt as before"
         );
         let (rest, _) = scene.engine.read().read_feed(Some(again.position), 9).await.unwrap();
-        assert_eq!(rest[0].1, ending, "the rest of the run follows the place it names");
+        assert_eq!(rest[0].1, ending, "the rest of the run follows the named position");
         scene.reopen().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn running_pinned_and_session_runs_stay_whole() {
+async fn active_pinned_and_session_runs_are_not_pruned() {
     let scene = Scene::new().await;
     let running = scene.start().await;
     assert_eq!(code(scene.engine.admin().prune(running, None, "x").await), Code::RunActive);
     let pinned = ended(&scene, 5).await;
     let pin = scene.engine.admin().pin(pinned, "ann").await.unwrap();
-    assert_eq!(scene.engine.admin().pin(pinned, "bob").await.unwrap(), pin, "who pinned first pinned it");
+    assert_eq!(scene.engine.admin().pin(pinned, "bob").await.unwrap(), pin, "the first pin is stored");
     assert_eq!(code(scene.engine.admin().prune(pinned, None, "x").await), Code::RunPinned);
     let queued = Queued::new(RunKind::External);
     let session = Some(scene.engine.write().create_session(None).await.unwrap().id);
@@ -117,49 +117,49 @@ async fn running_pinned_and_session_runs_stay_whole() {
         .unwrap();
     scene.cancel(talk).await.unwrap();
     assert_eq!(code(scene.engine.admin().prune(talk, None, "x").await), Code::RunInSession);
-    let nobody: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.admin().prune(nobody, None, "x").await), Code::RunNotFound);
-    assert_eq!(code(scene.engine.admin().pin(nobody, "x").await), Code::RunNotFound);
+    let unknown: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.engine.admin().prune(unknown, None, "x").await), Code::RunNotFound);
+    assert_eq!(code(scene.engine.admin().pin(unknown, "x").await), Code::RunNotFound);
 
     let all = Policy { max_age: Some(Duration::ZERO), max_events: Some(0), max_bytes: Some(0) };
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.engine.admin().sweep(&all).await.unwrap(), Swept::default());
+    assert_eq!(scene.engine.admin().sweep(&all).await.unwrap(), SweepReport::default());
     scene.engine.admin().unpin(pinned).await.unwrap();
     assert_eq!(
         scene.engine.admin().sweep(&all).await.unwrap(),
-        Swept { runs: 1, events: 4, ..Swept::default() }
+        SweepReport { runs: 1, events: 4, ..SweepReport::default() }
     );
-    assert_eq!(scene.engine.admin().sweep(&all).await.unwrap(), Swept::default());
+    assert_eq!(scene.engine.admin().sweep(&all).await.unwrap(), SweepReport::default());
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_that_ended_first_are_pruned_until_it_is_enough() {
+async fn runs_that_ended_first_are_pruned_first_until_the_limit_is_met() {
     let scene = Scene::new().await;
     let (first, second) = (scene.start().await, scene.start().await);
     scene.report(second, 1, &[NOTE; 10]).await.unwrap();
-    // The younger one ends first.
+    // The younger run ends first.
     for run in [second, first] {
         scene.cancel(run).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
-    let left = async |run| scene.engine.catalogue().run(run).await.unwrap().unwrap().first_sequence;
+    let first_sequence = async |run| scene.engine.catalogue().run(run).await.unwrap().unwrap().first_sequence;
     let policy = Policy { max_events: Some(15), ..Policy::default() };
     assert_eq!(scene.engine.admin().sweep(&policy).await.unwrap().events, 12);
-    assert_eq!((left(first).await, left(second).await), (0, 12));
+    assert_eq!((first_sequence(first).await, first_sequence(second).await), (0, 12));
     assert_eq!(scene.engine.admin().sweep(&policy).await.unwrap().events, 0);
     let policy = Policy { max_age: Some(Duration::from_secs(90)), ..Policy::default() };
     assert_eq!(scene.engine.admin().sweep(&policy).await.unwrap().events, 0, "it ended a minute ago");
-    scene.engine.admin().keep_to(policy, Duration::from_secs(10));
+    scene.engine.admin().start_sweeps(policy, Duration::from_secs(10));
     tokio::time::sleep(Duration::from_secs(25)).await;
-    assert_eq!(left(first).await, 0);
+    assert_eq!(first_sequence(first).await, 0);
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(left(first).await, 2);
+    assert_eq!(first_sequence(first).await, 2);
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_of_a_run_are_told_of_the_gap_wherever_they_begin() {
+async fn readers_of_a_pruned_run_get_the_gap_from_any_cursor() {
     let scene = Scene::new().await;
     let run = ended(&scene, 10).await;
     scene.engine.admin().prune(run, Some(6), "operator").await.unwrap();
@@ -179,14 +179,14 @@ async fn readers_of_a_run_are_told_of_the_gap_wherever_they_begin() {
     }
 }
 
-/// A reader in the middle of history, or of the live list, when the ground goes from under it.
+/// A reader in the middle of history or of the live list while the run is pruned.
 #[tokio::test(start_paused = true)]
-async fn a_reader_under_way_crosses_the_gap() {
+async fn a_reader_in_progress_gets_the_gap() {
     for padding in [0, 1 << 14] {
         let scene = Scene::padded(padding).await;
         let run = scene.start().await;
         let mut early = scene.engine.read().follow_run(run, None).await.unwrap();
-        // Several pages: one is given before the prune, and one may be read ahead by then.
+        // Several pages: one is delivered before the prune, and one may be read ahead.
         for seq in 1..200 {
             scene.report(run, seq, &[NOTE; 30]).await.unwrap();
         }
@@ -195,7 +195,7 @@ async fn a_reader_under_way_crosses_the_gap() {
         let mut starts = Vec::new();
         for reader in [&mut early, &mut late] {
             let recount_engine::Delivery::Frames { last, .. } = reader.next().await.unwrap() else {
-                panic!("there is much to read")
+                panic!("there are events to read")
             };
             starts.push(last + 1);
         }
@@ -211,7 +211,7 @@ async fn a_reader_under_way_crosses_the_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_feed_goes_past_what_is_gone() {
+async fn the_feed_skips_pruned_events() {
     let scene = Scene::new().await;
     let run = ended(&scene, 10).await;
     scene.engine.admin().prune(run, None, "operator").await.unwrap();
@@ -230,8 +230,8 @@ async fn the_feed_goes_past_what_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prune_that_fails_or_is_unheard_leaves_nothing_half_done() {
-    for (fate, gone) in [
+async fn a_prune_that_fails_or_has_an_unknown_outcome_is_complete_or_absent() {
+    for (fault, first_kept) in [
         (AppendFault::Refuse(recount_log::FaultKind::Io), 0),
         (AppendFault::LoseAnswer, 9),
         (AppendFault::Unobserved, 9),
@@ -239,10 +239,10 @@ async fn a_prune_that_fails_or_is_unheard_leaves_nothing_half_done() {
     ] {
         let mut scene = Scene::new().await;
         let run = ended(&scene, 10).await;
-        scene.store.next_appends([fate]);
+        scene.store.next_appends([fault]);
         assert!(scene.engine.admin().prune(run, None, "operator").await.is_err());
         let tail = scene.disk.store().tail(&tail(run)).await.unwrap().unwrap();
-        assert_eq!(tail.first_sequence, gone);
+        assert_eq!(tail.first_sequence, first_kept);
         scene.check().await;
         assert_eq!(scene.engine.admin().prune(run, None, "operator").await.unwrap().first_sequence, 9);
         scene.check().await;
@@ -252,7 +252,7 @@ async fn a_prune_that_fails_or_is_unheard_leaves_nothing_half_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_run_withholds_no_other_from_pruning() {
+async fn a_damaged_run_does_not_block_pruning_of_others() {
     for restarted in [false, true] {
         let mut scene = Scene::new().await;
         let (damaged, unlisted) = (ended(&scene, 5).await, ended(&scene, 5).await);
@@ -266,18 +266,18 @@ async fn a_damaged_run_withholds_no_other_from_pruning() {
         scene.disk.damage("catalogue.runs", &format!("default/{unlisted}"));
         let all = Policy { max_events: Some(0), ..Policy::default() };
         let swept = scene.engine.admin().sweep(&all).await.unwrap();
-        assert_eq!(swept, Swept { runs: 2, events: 4 + 5, damaged: 1, has_more: false });
+        assert_eq!(swept, SweepReport { runs: 2, events: 4 + 5, damaged: 1, has_more: false });
         for run in others {
             assert_eq!(scene.types(run).await, ["run.cancelled", "gap.events_pruned"]);
         }
         assert_eq!(code(scene.engine.admin().prune(damaged, None, "x").await), Code::RunDamaged);
         let again = scene.engine.admin().sweep(&all).await.unwrap();
-        assert_eq!(again, Swept { damaged: 1, ..Swept::default() });
+        assert_eq!(again, SweepReport { damaged: 1, ..SweepReport::default() });
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_round_full_of_damaged_runs_is_followed_by_those_that_ended_later() {
+async fn a_sweep_continues_after_a_full_page_of_damaged_runs() {
     let scene = Scene::new().await;
     let mut runs = Vec::new();
     for _ in 0..=limits::SWEEP_RUNS_MAX {
@@ -289,6 +289,6 @@ async fn a_round_full_of_damaged_runs_is_followed_by_those_that_ended_later() {
     }
     let all = Policy { max_events: Some(0), ..Policy::default() };
     let swept = scene.engine.admin().sweep(&all).await.unwrap();
-    assert_eq!(swept, Swept { runs: 1, events: 4, damaged: runs.len() as u64, has_more: false });
+    assert_eq!(swept, SweepReport { runs: 1, events: 4, damaged: runs.len() as u64, has_more: false });
     assert_eq!(scene.types(whole).await, ["run.cancelled", "gap.events_pruned"]);
 }

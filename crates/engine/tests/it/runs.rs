@@ -1,4 +1,4 @@
-//! Commands: what is accepted, what is refused, and that a refusal changes nothing.
+//! Commands: which are accepted, which are refused, and that a refusal changes nothing.
 
 use futures_util::future::join_all;
 use recount_engine::NewRun;
@@ -6,10 +6,10 @@ use recount_event::Code;
 use recount_event::family::run::{Queued, RunKind};
 use recount_run::{CancelledBy, Command};
 
-use crate::scene::{Scene, code, drafts, triple};
+use crate::scene::{Scene, batch_id, code, drafts};
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_durable_when_it_is_answered() {
+async fn a_run_is_durable_when_create_run_returns() {
     let scene = Scene::new().await;
     let new =
         NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
@@ -26,24 +26,24 @@ async fn a_run_is_durable_when_it_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_exist_is_not_found() {
+async fn unknown_runs_are_not_found() {
     let scene = Scene::new().await;
     let other = Scene::new().await.queue().await;
-    let nobody = recount_event::RunId::new("01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap());
-    assert_ne!(nobody, other);
-    assert_eq!(code(scene.cancel(nobody).await), Code::RunNotFound);
-    assert_eq!(code(scene.report(nobody, 0, &[("run.started", "{}")]).await), Code::RunNotFound);
-    assert_eq!(code(scene.engine.read().read_run(nobody, None, 10).await), Code::RunNotFound);
-    assert_eq!(code(scene.engine.read().follow_run(nobody, None).await.map(|_| ())), Code::RunNotFound);
-    assert_eq!(code(scene.engine.read().digest(nobody).await), Code::RunNotFound);
-    assert_eq!(scene.engine.read().tail(nobody).await.unwrap(), None);
-    assert_eq!(scene.engine.catalogue().run(nobody).await.unwrap(), None);
-    // Names that a client made up wake nobody.
+    let unknown = recount_event::RunId::new("01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap());
+    assert_ne!(unknown, other);
+    assert_eq!(code(scene.cancel(unknown).await), Code::RunNotFound);
+    assert_eq!(code(scene.report(unknown, 0, &[("run.started", "{}")]).await), Code::RunNotFound);
+    assert_eq!(code(scene.engine.read().read_run(unknown, None, 10).await), Code::RunNotFound);
+    assert_eq!(code(scene.engine.read().follow_run(unknown, None).await.map(|_| ())), Code::RunNotFound);
+    assert_eq!(code(scene.engine.read().digest(unknown).await), Code::RunNotFound);
+    assert_eq!(scene.engine.read().tail(unknown).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().run(unknown).await.unwrap(), None);
+    // Unknown ids start no writer.
     assert_eq!(scene.engine.admin().awake(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_batch_changes_nothing_and_names_what_is_wrong() {
+async fn a_refused_batch_writes_nothing_and_names_the_faulty_event() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let digest = scene.engine.read().digest(run).await.unwrap();
@@ -60,14 +60,14 @@ async fn a_refused_batch_changes_nothing_and_names_what_is_wrong() {
     assert_eq!(rejection.type_name.as_deref(), Some("turn.started"));
     assert_eq!(rejection.rule, Some("turn.one_open"));
     assert_eq!(scene.engine.read().digest(run).await.unwrap(), digest);
-    // The number was not used up.
+    // The batch number was not used up.
     let receipt = scene.report(run, 1, &batch[..2]).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.last_sequence), (2, 3));
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_beyond_the_limit_is_refused_as_a_whole() {
+async fn a_batch_beyond_the_limit_is_refused_completely() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let notes = vec![("ext.test.note", "{}"); recount_engine::limits::BATCH_EVENTS_MAX + 1];
@@ -77,7 +77,7 @@ async fn a_batch_beyond_the_limit_is_refused_as_a_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_nothing_is_refused_in_words_for_its_sender() {
+async fn an_empty_batch_is_refused() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     assert_eq!(code(scene.report(run, 1, &[]).await), Code::BodyMalformed);
@@ -85,7 +85,7 @@ async fn a_batch_of_nothing_is_refused_in_words_for_its_sender() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_own_runs_take_no_reports() {
+async fn own_runs_accept_no_batches() {
     let scene = Scene::new().await;
     let new =
         NewRun { queued: Queued::new(RunKind::AgentLoop), task: None, session: None, resumed_from: None };
@@ -113,7 +113,7 @@ async fn of_many_cancels_one_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_and_a_report_have_an_order() {
+async fn a_concurrent_cancel_and_batch_have_one_order() {
     for cancel_first in [true, false] {
         let scene = Scene::new().await;
         let run = scene.start().await;
@@ -146,7 +146,7 @@ async fn a_cancel_closes_what_is_open() {
             "assistant.tool_call_proposed",
             r#"{"turn_index":0,"tool_call_id":"c1","tool_name":"shell","input":{}}"#,
         ),
-        crate::scene::ASK,
+        crate::scene::APPROVAL,
     ];
     scene.report(run, 1, &batch).await.unwrap();
     let command = Command::Cancel { by: CancelledBy::Policy, reason: "no".into() };
@@ -161,7 +161,7 @@ async fn a_cancel_closes_what_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commands_that_wait_together_share_an_append() {
+async fn waiting_commands_share_an_append() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let before = scene.store.appends();
@@ -176,7 +176,7 @@ async fn commands_that_wait_together_share_an_append() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn positions_and_sequences_of_a_receipt_are_those_of_the_store() {
+async fn a_receipt_has_the_positions_and_sequences_of_the_store() {
     let scene = Scene::new().await;
     let (a, b) = (scene.start().await, scene.start().await);
     for seq in 1..20 {
@@ -204,13 +204,13 @@ async fn the_head_is_the_chain_over_the_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_has_nothing_to_do_sleeps_and_wakes() {
+async fn an_idle_writer_stops_and_starts_again() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     assert_eq!(scene.engine.admin().awake(), 1);
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await;
     assert_eq!(scene.engine.admin().awake(), 0);
-    // Some come in the very moment in which it falls asleep.
+    // Some arrive at the moment in which the writer stops.
     for _ in 0..20 {
         scene.note(run, "early").await.unwrap();
         tokio::time::sleep(recount_engine::limits::WRITER_IDLE).await;
@@ -220,40 +220,40 @@ async fn a_writer_that_has_nothing_to_do_sleeps_and_wakes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_of_a_run_that_has_ended_sleeps_soon() {
+async fn the_writer_of_an_ended_run_stops_early() {
     let scene = Scene::new().await;
-    let (over, goes_on) = (scene.start().await, scene.start().await);
-    scene.cancel(over).await.unwrap();
+    let (ended, active) = (scene.start().await, scene.start().await);
+    scene.cancel(ended).await.unwrap();
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE_ENDED * 2).await;
     assert_eq!(scene.engine.admin().awake(), 1);
-    scene.note(goes_on, "still-here").await.unwrap();
+    scene.note(active, "still-here").await.unwrap();
     scene.check().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_answers_what_was_accepted_and_refuses_what_comes() {
+async fn shutdown_completes_accepted_commands_and_refuses_new_ones() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let (go, held) = tokio::sync::oneshot::channel();
     scene.store.next_appends([recount_faulty_store::AppendFault::Hold(held)]);
     let first = scene.note(run, "first");
     let second = async {
-        // The first is in the store's hands by now.
+        // By then the first append is held by the store.
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         scene.note(run, "second").await
     };
     let end = async {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        let left = scene.engine.shutdown();
+        let unfinished = scene.engine.shutdown();
         let release = async {
             tokio::time::sleep(std::time::Duration::from_millis(3)).await;
             go.send(()).unwrap();
         };
-        tokio::join!(left, release).0
+        tokio::join!(unfinished, release).0
     };
-    let (first, second, left) = tokio::join!(first, second, end);
-    assert_eq!(left, 0);
-    let landed = first.expect("it was in the store's hands").last_sequence;
+    let (first, second, unfinished) = tokio::join!(first, second, end);
+    assert_eq!(unfinished, 0);
+    let landed = first.expect("the store had the append").last_sequence;
     assert_eq!(code(second), Code::ShuttingDown);
     assert_eq!(code(scene.note(run, "third").await), Code::ShuttingDown);
     assert_eq!(code(scene.queue_for(None).await), Code::ShuttingDown);
@@ -261,7 +261,7 @@ async fn shutdown_answers_what_was_accepted_and_refuses_what_comes() {
     scene.reopen().await;
     assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(landed + 1));
     let receipt =
-        scene.engine.write().ingest(run, triple("second", 0, 0), drafts(&[("ext.test.note", "{}")]));
+        scene.engine.write().ingest(run, batch_id("second", 0, 0), drafts(&[("ext.test.note", "{}")]));
     assert_eq!(receipt.await.unwrap().last_sequence, landed + 1);
     scene.check().await;
 }

@@ -1,4 +1,4 @@
-//! An engine on a store with hands on it, and short words for what tests do all the time.
+//! Test fixture: an engine on a store with fault injection, and helpers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use recount_engine::{
-    Delivery, Engine, Error, Framing, NewRun, Receipt, Redactor, SEAL_KEY_BYTES, Subscription, Triple,
+    BatchId, Delivery, Engine, Error, Framing, NewRun, Receipt, Redactor, SEAL_KEY_BYTES, Subscription,
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, ForeignId, RunId, SessionId, TaskId, codec, door};
@@ -16,7 +16,7 @@ use recount_world::{Clock, RuntimeClock, World};
 
 pub(crate) const START_MS: u64 = 1_777_803_825_000;
 
-/// Frames that are the envelopes alone.
+/// Frames without additional bytes.
 pub(crate) struct Bare;
 
 impl Framing for Bare {
@@ -25,7 +25,7 @@ impl Framing for Bare {
     }
 }
 
-/// The cursor, the lengths of what follows, the envelope, and as much padding as a test wants.
+/// Frames with cursor, lengths, envelope and padding.
 struct Padded {
     padding: usize,
 }
@@ -40,7 +40,7 @@ impl Framing for Padded {
     }
 }
 
-/// The cursors and envelopes of what a reader was given at once.
+/// The cursors and envelopes in a delivery.
 pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -61,8 +61,8 @@ pub(crate) struct Scene {
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) disk: Arc<Disk>,
     padding: usize,
-    lives: u64,
-    /// What originals are sealed with by the next engine, and those after it.
+    opened: u64,
+    /// The seal key of the next engines.
     pub(crate) key: u8,
 }
 
@@ -71,27 +71,27 @@ impl Scene {
         Scene::padded(0).await
     }
 
-    /// With frames so large that few fit a live list.
+    /// With frames so large that only a few fit a live list.
     pub(crate) async fn padded(padding: usize) -> Self {
         let disk = Disk::new();
         let store = FaultyStore::new(&disk);
         let engine = open(&store, 0, START_MS, padding, 7).await;
-        Scene { engine, store, disk, padding, lives: 1, key: 7 }
+        Scene { engine, store, disk, padding, opened: 1, key: 7 }
     }
 
-    /// Kills the engine and opens another one on what was durable, at a clock that shows `now_ms`.
+    /// Stops the engine like a crash, and opens another one on the durable state, with a clock at `now_ms`.
     pub(crate) async fn reopen_at(&mut self, now_ms: u64) {
         self.cut().await;
-        self.engine = open(&self.store, self.lives, now_ms, self.padding, self.key).await;
+        self.engine = open(&self.store, self.opened, now_ms, self.padding, self.key).await;
     }
 
-    /// The same, at a clock that is set back by a minute when it has first shown `at_ms`.
+    /// The same with a clock that is set back by a minute after it has first shown `at_ms`.
     pub(crate) async fn reopen_with_a_step_back(&mut self, at_ms: u64) {
         let now_ms = self.engine.world().clock.now_ms();
         let clock = RuntimeClock::starting_at(now_ms);
         let world = World {
             clock: Arc::new(StepsBack { clock, at_ms, stepped: AtomicBool::new(false) }),
-            ..World::seeded(self.lives, now_ms)
+            ..World::seeded(self.opened, now_ms)
         };
         self.cut().await;
         let framing = Arc::new(Padded { padding: self.padding });
@@ -102,7 +102,7 @@ impl Scene {
         self.store.cut();
         self.engine.world().tasks.end_all(Duration::ZERO).await;
         self.store = FaultyStore::new(&self.disk);
-        self.lives += 1;
+        self.opened += 1;
     }
 
     pub(crate) async fn reopen(&mut self) {
@@ -129,26 +129,26 @@ impl Scene {
         self.engine.write().create_run(new).await.map(|(run, _)| run)
     }
 
-    /// An external run that has started: two events.
+    /// An external run that has started; it has two events.
     pub(crate) async fn start(&self) -> RunId {
         let run = self.queue().await;
         self.report(run, 0, &[("run.started", "{}")]).await.unwrap();
         run
     }
 
-    /// Batch `seq` of producer `p` in epoch 0.
+    /// Sends batch `seq` of producer `p` in epoch 0.
     pub(crate) async fn report(
         &self,
         run: RunId,
         seq: u64,
         events: &[(&str, &str)],
     ) -> Result<Receipt, Error> {
-        self.engine.write().ingest(run, triple("p", 0, seq), drafts(events)).await
+        self.engine.write().ingest(run, batch_id("p", 0, seq), drafts(events)).await
     }
 
-    /// One event that means nothing, from a producer of its own, so that order does not matter.
+    /// Sends one event from a new producer, so that the order does not matter.
     pub(crate) async fn note(&self, run: RunId, name: &str) -> Result<Receipt, Error> {
-        self.engine.write().ingest(run, triple(name, 0, 0), drafts(&[("ext.test.note", "{}")])).await
+        self.engine.write().ingest(run, batch_id(name, 0, 0), drafts(&[("ext.test.note", "{}")])).await
     }
 
     pub(crate) async fn cancel(&self, run: RunId) -> Result<Option<Receipt>, Error> {
@@ -189,7 +189,7 @@ impl Scene {
         self.events(run).await.iter().map(|event| event.type_name().to_owned()).collect()
     }
 
-    /// What must hold of a store at rest: legal runs, and a catalogue that says what they say.
+    /// Checks an idle store: all runs are legal, and the catalogue matches them.
     pub(crate) async fn check(&self) {
         assert_eq!(self.disk.catalogue().await, self.engine.admin().fold_again().await.unwrap());
         let query = recount_engine::ListQuery { limit: 1000, ..Default::default() };
@@ -225,13 +225,13 @@ async fn open(store: &Arc<FaultyStore>, life: u64, now_ms: u64, padding: usize, 
     let (framing, redactor) = (Arc::new(Padded { padding }), Arc::new(Redactor::shapes()));
     let key = Some([key; SEAL_KEY_BYTES]);
     let engine = Engine::open_with_key(store.clone(), world, framing, redactor, key).await.unwrap();
-    // What is counted is what comes of requests.
+    // Only appends after startup are counted.
     store.count_appends_from_here();
     engine
 }
 
-pub(crate) fn triple(producer: &str, epoch: u64, seq: u64) -> Triple {
-    Triple { producer: ForeignId::parse(producer).unwrap(), epoch, seq }
+pub(crate) fn batch_id(producer: &str, epoch: u64, seq: u64) -> BatchId {
+    BatchId { producer: ForeignId::parse(producer).unwrap(), epoch, seq }
 }
 
 pub(crate) fn drafts(events: &[(&str, &str)]) -> Vec<Draft> {
@@ -242,17 +242,17 @@ pub(crate) fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
     answer.expect_err("this should be refused").code()
 }
 
-/// The request that most tests make: answered with yes when nobody answers.
-pub(crate) const ASK: (&str, &str) = (
+/// The approval request of most tests; approved by default.
+pub(crate) const APPROVAL: (&str, &str) = (
     "approval.requested",
     r#"{"approval_id":"a1","tool_call_id":"c1","kind":"shell","summary":"list files","timeout_seconds":30,"default_decision":"approve"}"#,
 );
 
-/// Everything a reader gets in one go, and what came then.
-pub(crate) struct Reading {
+/// Everything a reader gets at once, and how it ended.
+pub(crate) struct ReadResult {
     pub(crate) cursors: Vec<u64>,
     pub(crate) bytes: Vec<Vec<u8>>,
-    /// What was said to be gone.
+    /// The reported gaps.
     pub(crate) gaps: Vec<(u64, u64)>,
     pub(crate) end: End,
 }
@@ -261,13 +261,14 @@ pub(crate) struct Reading {
 pub(crate) enum End {
     CaughtUp,
     Closed,
-    /// Nothing came for a minute.
+    /// Nothing arrived for a minute.
     Quiet,
 }
 
-/// Reads until something other than events comes, or nothing for a minute.
-pub(crate) async fn read(subscription: &mut Subscription) -> Reading {
-    let mut reading = Reading { cursors: Vec::new(), bytes: Vec::new(), gaps: Vec::new(), end: End::Quiet };
+/// Reads until an item without events arrives, or nothing for a minute.
+pub(crate) async fn read(subscription: &mut Subscription) -> ReadResult {
+    let mut reading =
+        ReadResult { cursors: Vec::new(), bytes: Vec::new(), gaps: Vec::new(), end: End::Quiet };
     loop {
         let next = tokio::time::timeout(Duration::from_secs(60), subscription.next());
         match next.await.map(Result::unwrap) {

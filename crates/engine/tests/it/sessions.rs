@@ -1,4 +1,4 @@
-//! Sessions: runs are made in those that are there, listed by them, and erased with them.
+//! Sessions: runs are created in existing sessions, listed by session, and erased with it.
 
 use recount_engine::{ListQuery, NewRun};
 use recount_event::family::run::{Queued, RunKind};
@@ -7,9 +7,9 @@ use recount_faulty_store::AppendFault;
 use recount_log::{FaultKind, RowRange};
 
 use crate::prompts::QUESTION;
-use crate::scene::{ASK, Scene, code};
+use crate::scene::{APPROVAL, Scene, code};
 
-async fn begin(scene: &Scene, title: &str) -> SessionId {
+async fn create_session(scene: &Scene, title: &str) -> SessionId {
     scene.engine.write().create_session(Some(title.into())).await.unwrap().id
 }
 
@@ -26,12 +26,12 @@ async fn runs(scene: &Scene, session: SessionId) -> Vec<String> {
     }
 }
 
-/// A session with a run that has ended and one that goes on and has a task, and a run of another session.
+/// A session with an ended run and an active run that has a task, and a run of another session.
 async fn scene() -> (Scene, SessionId, [RunId; 3]) {
     let scene = Scene::new().await;
-    let (session, other) = (begin(&scene, "a").await, begin(&scene, "b").await);
+    let (session, other) = (create_session(&scene, "a").await, create_session(&scene, "b").await);
     let ended = scene.queue_in(session).await.unwrap();
-    scene.report(ended, 0, &[("run.started", "{}"), ASK, QUESTION]).await.unwrap();
+    scene.report(ended, 0, &[("run.started", "{}"), APPROVAL, QUESTION]).await.unwrap();
     scene.cancel(ended).await.unwrap();
     let neighbour = scene.queue_in(other).await.unwrap();
     let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id;
@@ -58,7 +58,7 @@ async fn erasing(scene: &Scene) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_are_listed_from_the_newest_and_know_their_runs() {
+async fn sessions_are_listed_newest_first_with_their_runs() {
     let (scene, session, [ended, active, neighbour]) = scene().await;
     assert_eq!(runs(&scene, session).await, [active.to_string(), ended.to_string()]);
     assert_eq!(scene.engine.catalogue().count_session_runs(session).await.unwrap(), 2);
@@ -68,13 +68,13 @@ async fn sessions_are_listed_from_the_newest_and_know_their_runs() {
     assert_eq!(titles, [Some("b"), Some("a")]);
     let of_other = listed[0].id;
     assert_eq!(runs(&scene, of_other).await, [neighbour.to_string()]);
-    let nobody: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.queue_in(nobody).await), Code::SessionNotFound);
-    assert_eq!(code(scene.engine.admin().delete_session(nobody, "ann").await), Code::SessionNotFound);
+    let unknown: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.queue_in(unknown).await), Code::SessionNotFound);
+    assert_eq!(code(scene.engine.admin().delete_session(unknown, "ann").await), Code::SessionNotFound);
     scene.check().await;
 }
 
-async fn it_is_gone(scene: &Scene, session: SessionId, [ended, active, neighbour]: [RunId; 3]) {
+async fn check_deleted(scene: &Scene, session: SessionId, [ended, active, neighbour]: [RunId; 3]) {
     assert_eq!(scene.engine.catalogue().session(session).await.unwrap(), None);
     assert_eq!(scene.engine.catalogue().missing_session(session).await.code(), Code::SessionErased);
     assert_eq!(code(scene.queue_in(session).await), Code::SessionErased);
@@ -87,10 +87,10 @@ async fn it_is_gone(scene: &Scene, session: SessionId, [ended, active, neighbour
     }
     assert_eq!(runs(scene, session).await, [""; 0]);
     let query = ListQuery { limit: 9, ..ListQuery::default() };
-    let left = scene.engine.catalogue().list_runs(&query).await.unwrap().items;
-    assert_eq!(left.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), [neighbour.to_string()]);
+    let remaining = scene.engine.catalogue().list_runs(&query).await.unwrap().items;
+    assert_eq!(remaining.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), [neighbour.to_string()]);
     assert!(scene.engine.read().list_clarifications(&query).await.unwrap().items.is_empty());
-    // The task of a run that went is there, and free.
+    // The task of an erased run still exists, without an active run.
     let task: TaskId = scene.engine.catalogue().list_tasks(&query).await.unwrap().items[0].id;
     assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);
     assert_eq!(scene.engine.catalogue().count_task_runs(task).await.unwrap(), 0);
@@ -99,25 +99,25 @@ async fn it_is_gone(scene: &Scene, session: SessionId, [ended, active, neighbour
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_session_takes_its_runs_along() {
+async fn a_deleted_session_erases_its_runs() {
     let (mut scene, session, of) = scene().await;
     assert_eq!(scene.engine.admin().delete_session(session, "ann").await.unwrap(), 2);
-    it_is_gone(&scene, session, of).await;
+    check_deleted(&scene, session, of).await;
     scene.reopen().await;
-    it_is_gone(&scene, session, of).await;
+    check_deleted(&scene, session, of).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
+async fn an_interrupted_deletion_is_finished_at_the_next_start() {
     for passes in 0..14 {
         let (mut scene, session, of) = scene().await;
-        let fates = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
-        scene.store.next_appends(fates);
+        let faults = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
+        scene.store.next_appends(faults);
         let deleted = scene.engine.admin().delete_session(session, "ann").await;
-        let meant = scene.engine.catalogue().session(session).await.unwrap().is_none();
-        assert_eq!(meant, deleted.is_ok() || passes > 0, "{passes}");
+        let is_recorded = scene.engine.catalogue().session(session).await.unwrap().is_none();
+        assert_eq!(is_recorded, deleted.is_ok() || passes > 0, "{passes}");
         scene.reopen().await;
-        if !meant {
+        if !is_recorded {
             scene.engine.admin().delete_session(session, "ann").await.unwrap();
         }
         let finished = async {
@@ -126,12 +126,12 @@ async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
             }
         };
         tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
-        it_is_gone(&scene, session, of).await;
+        check_deleted(&scene, session, of).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_imported_run_brings_its_session_unless_it_was_deleted_here() {
+async fn an_import_creates_the_session_of_its_run_unless_it_was_deleted() {
     let (there, session, [ended, ..]) = scene().await;
     let digest = there.engine.read().digest(ended).await.unwrap();
     let (records, _) = there.engine.read().read_run(ended, None, 100).await.unwrap();

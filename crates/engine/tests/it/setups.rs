@@ -1,28 +1,28 @@
-//! Sessions that applications set up: what is kept of them, what of it goes when they go, and what they add up to.
+//! Session setups: what is stored, what is deleted with the session, and the totals of a session.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use recount_engine::{NewFork, NewSetup, Profile, Profiles, Saying, Setup, limits};
+use recount_engine::{NewFork, NewSetup, Profile, Profiles, Setup, UserMessage, limits};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Json, SessionId};
 use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
 use recount_run::view::Line;
 
-use crate::say::{begin, message, progress, say, speaking, waiting};
 use crate::scene::{Scene, code};
+use crate::user_messages::{create_session, new_run, overrides_with, progress, send, waiting};
 
-/// In the shape of a secret.
+/// Has the shape of a secret.
 const SECRET: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
 
-/// The same as it is kept: what kind of secret it is may be told.
+/// The masked form; it shows the kind of secret.
 fn masked() -> String {
     format!("ghp_{}", "*".repeat(SECRET.len() - 4))
 }
 
-fn said(words: &str) -> Json {
-    Json::parse(&format!(r#"{{"role":"user","content":{}}}"#, serde_json::to_string(words).unwrap())).unwrap()
+fn seed_message(text: &str) -> Json {
+    Json::parse(&format!(r#"{{"role":"user","content":{}}}"#, serde_json::to_string(text).unwrap())).unwrap()
 }
 
 async fn seeded(scene: &Scene, seed: Vec<Json>) -> Result<SessionId, recount_engine::Error> {
@@ -32,8 +32,8 @@ async fn seeded(scene: &Scene, seed: Vec<Json>) -> Result<SessionId, recount_eng
     Ok(scene.engine.write().create_setup(new, None).await?.id)
 }
 
-/// All that is kept of sessions beside the log.
-async fn kept(scene: &Scene) -> Vec<String> {
+/// All records of sessions.
+async fn stored_rows(scene: &Scene) -> Vec<String> {
     let mut found = Vec::new();
     for space in [
         "record.sessions",
@@ -48,52 +48,59 @@ async fn kept(scene: &Scene) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_comes_back_as_it_came_but_for_secrets() {
+async fn seed_messages_are_returned_unchanged_except_for_secrets() {
     let mut scene = Scene::new().await;
-    let seed = vec![said("hello"), said(&format!("my key is {SECRET}, keep it")), said("é and ✓")];
+    let seed = vec![
+        seed_message("hello"),
+        seed_message(&format!("my key is {SECRET}, keep it")),
+        seed_message("é and ✓"),
+    ];
     let new = NewSetup { title: Some(format!("about {SECRET}")), seed: seed.clone(), ..NewSetup::default() };
     let row = scene.engine.write().create_setup(new, None).await.unwrap();
     let session: SessionId = row.id;
     scene.reopen().await;
     let back = scene.engine.catalogue().seed(session).await.unwrap();
     let stars = masked();
-    assert_eq!(back, [seed[0].clone(), said(&format!("my key is {stars}, keep it")), seed[2].clone()]);
+    assert_eq!(
+        back,
+        [seed[0].clone(), seed_message(&format!("my key is {stars}, keep it")), seed[2].clone()]
+    );
     let title = scene.engine.catalogue().session(session).await.unwrap().unwrap().title;
     assert_eq!(title, Some(format!("about {stars}")));
     let renamed = scene.engine.write().set_title(session, Some(format!("{SECRET}!"))).await.unwrap();
     assert_eq!(renamed.title, Some(format!("{stars}!")));
     assert_eq!(scene.engine.catalogue().session(session).await.unwrap(), Some(renamed));
     assert_eq!(scene.engine.write().set_title(session, None).await.unwrap().title, None);
-    assert!(kept(&scene).await.iter().all(|row| !row.contains(SECRET)));
+    assert!(stored_rows(&scene).await.iter().all(|row| !row.contains(SECRET)));
     let setup = scene.engine.catalogue().setup(session).await.unwrap().unwrap();
     assert_eq!(setup.seeded, 3);
-    let nobody: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.write().set_title(nobody, None).await), Code::SessionNotFound);
+    let unknown: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.engine.write().set_title(unknown, None).await), Code::SessionNotFound);
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_much_may_have_been_said_as_a_request_can_hold_and_more_is_refused() {
+async fn large_seeds_and_setups_are_accepted_up_to_their_limits() {
     let scene = Scene::new().await;
-    // A picture, as data.
-    let large = said(&"QUJD".repeat(limits::SEED_ROW_BYTES));
-    let seed = vec![large.clone(), said("ü"), large.clone(), large.clone()];
+    // An image as data.
+    let large = seed_message(&"QUJD".repeat(limits::SEED_ROW_BYTES));
+    let seed = vec![large.clone(), seed_message("ü"), large.clone(), large.clone()];
     assert!(seed.iter().map(|message| message.text().len()).sum::<usize>() > 12 << 20);
     let session = seeded(&scene, seed.clone()).await.unwrap();
     assert_eq!(scene.engine.catalogue().seed(session).await.unwrap(), seed);
     let too_much = vec![large; 7];
-    let position = kept(&scene).await.len();
+    let position = stored_rows(&scene).await.len();
     assert_eq!(code(seeded(&scene, too_much).await), Code::LimitReached);
-    assert_eq!(kept(&scene).await.len(), position);
+    assert_eq!(stored_rows(&scene).await.len(), position);
     let options = BTreeMap::from([("language".to_owned(), "x".repeat(limits::SETUP_BYTES_MAX))]);
     let setup = Setup { agent: "clerk".into(), options, ..Setup::default() };
     let chosen = scene.engine.write().create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
     assert_eq!(code(chosen), Code::LimitReached);
     let before = scene.engine.catalogue().setup(session).await.unwrap();
     let large = "x".repeat(limits::SETUP_BYTES_MAX + 1);
-    for overrides in [speaking(&large, "key"), speaking("Dutch", &large)] {
-        let (new, before) = (message("hello"), before.clone());
-        let saying = Saying { session, new, before, overrides, supersedes: None };
-        assert_eq!(code(scene.engine.write().say(saying, None).await), Code::LimitReached);
+    for overrides in [overrides_with(&large, "key"), overrides_with("Dutch", &large)] {
+        let (new, before) = (new_run("hello"), before.clone());
+        let user_message = UserMessage { session, new, before, overrides, supersedes: None };
+        assert_eq!(code(scene.engine.write().send_message(user_message, None).await), Code::LimitReached);
     }
     assert_eq!(scene.engine.catalogue().setup(session).await.unwrap(), before);
 }
@@ -106,7 +113,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_words_come_back_with_their_lengths(words in seeds(), secret_at in 0_usize..6) {
+    fn any_seed_text_is_returned_with_its_length(words in seeds(), secret_at in 0_usize..6) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let scene = Scene::new().await;
@@ -114,7 +121,7 @@ proptest! {
             if let Some(words) = words.get_mut(secret_at) {
                 *words = format!("{words} {SECRET} {words}");
             }
-            let seed: Vec<Json> = words.iter().map(|words| said(words)).collect();
+            let seed: Vec<Json> = words.iter().map(|words| seed_message(words)).collect();
             let session = seeded(&scene, seed.clone()).await.unwrap();
             let back = scene.engine.catalogue().seed(session).await.unwrap();
             assert_eq!(back.len(), seed.len());
@@ -129,17 +136,18 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_session_leaves_nothing_of_its_setup_whatever_dies() {
+async fn a_deleted_session_leaves_nothing_of_its_setup_after_any_crash() {
     for passes in 0..14 {
         let mut scene = Scene::new().await;
-        let session = seeded(&scene, vec![said("a word nobody else says"), said("another")]).await.unwrap();
-        let neighbour = begin(&scene).await;
+        let session =
+            seeded(&scene, vec![seed_message("a unique text"), seed_message("another")]).await.unwrap();
+        let neighbour = create_session(&scene).await;
         let run = waiting(&scene, session).await;
-        let fates = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
-        scene.store.next_appends(fates);
+        let faults = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
+        scene.store.next_appends(faults);
         let deleted = scene.engine.admin().delete_session(session, "ann").await;
         if passes > 0 {
-            // From the first append on nothing is told any more.
+            // From the first append on nothing is returned.
             assert_eq!(scene.engine.catalogue().setup(session).await.unwrap(), None);
             assert!(scene.engine.catalogue().seed(session).await.unwrap().is_empty());
             assert_eq!(scene.engine.write().secret_option(session, "key").await.unwrap(), None);
@@ -156,9 +164,9 @@ async fn a_deleted_session_leaves_nothing_of_its_setup_whatever_dies() {
             }
         };
         tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
-        let left = kept(&scene).await;
-        assert!(left.iter().all(|row| !row.contains(&session.to_string())), "{left:?}");
-        assert!(left.iter().all(|row| !row.contains("a word nobody else says")), "{left:?}");
+        let remaining = stored_rows(&scene).await;
+        assert!(remaining.iter().all(|row| !row.contains(&session.to_string())), "{remaining:?}");
+        assert!(remaining.iter().all(|row| !row.contains("a unique text")), "{remaining:?}");
         assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), None);
         assert_eq!(code(scene.engine.read().read_run(run, None, 9).await), Code::RunErased);
         assert_eq!(
@@ -166,7 +174,7 @@ async fn a_deleted_session_leaves_nothing_of_its_setup_whatever_dies() {
             Code::SessionErased
         );
         assert_eq!(code(scene.engine.write().set_title(session, None).await), Code::SessionErased);
-        // The one beside it keeps what it has.
+        // The other session keeps its data.
         assert_eq!(
             scene.engine.write().secret_option(neighbour, "key").await.unwrap().as_deref(),
             Some("first")
@@ -175,39 +183,45 @@ async fn a_deleted_session_leaves_nothing_of_its_setup_whatever_dies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_comes_while_its_session_is_deleted_goes_too() {
+async fn a_secret_set_while_its_session_is_deleted_is_deleted_too() {
     let scene = Scene::new().await;
     let session = seeded(&scene, Vec::new()).await.unwrap();
     let before = scene.engine.catalogue().setup(session).await.unwrap();
-    let mut overrides = speaking("Dutch", "second");
+    let mut overrides = overrides_with("Dutch", "second");
     overrides.secrets.insert("other".into(), "third".into());
-    // The deletion has looked at the setup, and is held up before it writes.
+    // The deletion has read the setup, and is held before its append.
     let (go, held) = tokio::sync::oneshot::channel();
     scene.store.next_appends([AppendFault::Hold(held)]);
-    let says = async {
+    let send_message = async {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        let new = message("hello");
-        let saying = Saying { session, new, before, overrides, supersedes: None };
-        scene.engine.write().say(saying, None).await.unwrap();
+        let new = new_run("hello");
+        let user_message = UserMessage { session, new, before, overrides, supersedes: None };
+        scene.engine.write().send_message(user_message, None).await.unwrap();
         go.send(()).unwrap();
     };
-    let (deleted, ()) = tokio::join!(scene.engine.admin().delete_session(session, "ann"), says);
+    let (deleted, ()) = tokio::join!(scene.engine.admin().delete_session(session, "ann"), send_message);
     assert_eq!(deleted.unwrap(), 1);
-    assert_eq!(kept(&scene).await, [""; 0]);
+    assert_eq!(stored_rows(&scene).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fork_has_the_same_setup_and_its_own_secrets() {
     let mut scene = Scene::new().await;
-    let session = seeded(&scene, vec![said("before")]).await.unwrap();
-    let new = NewFork { title: Some("another way".into()), seed: vec![said("before"), said(SECRET)] };
+    let session = seeded(&scene, vec![seed_message("before")]).await.unwrap();
+    let new = NewFork {
+        title: Some("another way".into()),
+        seed: vec![seed_message("before"), seed_message(SECRET)],
+    };
     let fork = scene.engine.write().fork(session, new, None).await.unwrap();
     assert_eq!(fork.title.as_deref(), Some("another way"));
     let fork: SessionId = fork.id;
     assert_ne!(fork, session);
     let setup_of = async |session| scene.engine.catalogue().setup(session).await.unwrap().unwrap().setup;
     assert_eq!(setup_of(fork).await, setup_of(session).await);
-    assert_eq!(scene.engine.catalogue().seed(fork).await.unwrap(), [said("before"), said(&masked())]);
+    assert_eq!(
+        scene.engine.catalogue().seed(fork).await.unwrap(),
+        [seed_message("before"), seed_message(&masked())]
+    );
     scene.engine.admin().delete_session(session, "ann").await.unwrap();
     scene.reopen().await;
     assert_eq!(
@@ -218,7 +232,7 @@ async fn a_fork_has_the_same_setup_and_its_own_secrets() {
     assert_eq!(code(scene.engine.write().fork(plain, NewFork::default(), None).await), Code::SessionNotFound);
 }
 
-/// A turn that uses ten tokens, three and seven millionths; so much `times` over by then.
+/// A turn that uses ten input tokens, three output tokens and seven millionths, with totals for `times` turns.
 async fn work(scene: &Scene, run: recount_event::RunId, times: u64) {
     let tick = format!(
         r#"{{"cumulative_input_tokens":{},"cumulative_output_tokens":{},"cumulative_cost_micros_usd":{}}}"#,
@@ -237,53 +251,54 @@ async fn work(scene: &Scene, run: recount_event::RunId, times: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_stands_as_its_latest_run_does_and_counts_what_each_has_used() {
+async fn session_totals_have_the_status_of_the_latest_run_and_the_usage_of_all() {
     let scene = Scene::new().await;
-    let session = begin(&scene).await;
-    let standing = async || scene.engine.read().session_standing(session).await.unwrap();
-    assert_eq!((standing().await.status(), standing().await.runs), ("idle", 0));
-    let run = say(&scene, session, "hello").await;
+    let session = create_session(&scene).await;
+    let totals = async || scene.engine.read().session_totals(session).await.unwrap();
+    assert_eq!((totals().await.status(), totals().await.runs), ("idle", 0));
+    let run = send(&scene, session, "hello").await;
     work(&scene, run, 1).await;
-    assert_eq!((standing().await.status(), standing().await.input_tokens), ("running", 10));
+    assert_eq!((totals().await.status(), totals().await.input_tokens), ("running", 10));
     scene.cancel(run).await.unwrap();
-    assert_eq!(standing().await.status(), "idle");
-    // One that goes on from it counts what was used before, too.
-    let past = scene.engine.write().past(run).await.unwrap();
+    assert_eq!(totals().await.status(), "idle");
+    // A run that continues another one includes its usage.
+    let ended = scene.engine.write().ended_run(run).await.unwrap();
     let mut queued = Queued::new(RunKind::AgentLoop);
-    past.precede(&mut queued);
-    let mut new = message("more");
+    ended.set_predecessor(&mut queued);
+    let mut new = new_run("more");
     new.queued = queued;
-    let saying = Saying { session, new, before: None, overrides: Default::default(), supersedes: None };
-    let (next, _) = scene.engine.write().say(saying, None).await.unwrap();
+    let user_message =
+        UserMessage { session, new, before: None, overrides: Default::default(), supersedes: None };
+    let (next, _) = scene.engine.write().send_message(user_message, None).await.unwrap();
     work(&scene, next, 2).await;
     assert_eq!(
         scene.engine.catalogue().run(next).await.unwrap().unwrap().input_tokens,
         20,
-        "as the row counts"
+        "equal to the count in the row"
     );
     scene.cancel(next).await.unwrap();
     let third = waiting(&scene, session).await;
-    let all = standing().await;
+    let all = totals().await;
     assert_eq!((all.runs, all.input_tokens, all.output_tokens, all.cost_micros_usd), (3, 20, 6, 14));
     assert_eq!((all.status(), all.latest.unwrap().id), ("waiting", third));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_history_tells_all_runs_in_order_and_leaves_out_work_on_files() {
+async fn the_history_has_all_runs_in_order_without_file_runs() {
     let scene = Scene::new().await;
-    let session = begin(&scene).await;
+    let session = create_session(&scene).await;
     let mut expected = Vec::new();
     for words in ["one", "two", "three"] {
-        let run = say(&scene, session, words).await;
-        let told = format!(r#"{{"text":{words:?}}}"#);
-        progress(&scene, run, &[("run.started", "{}"), ("user.message", &told)]).await;
+        let run = send(&scene, session, words).await;
+        let data = format!(r#"{{"text":{words:?}}}"#);
+        progress(&scene, run, &[("run.started", "{}"), ("user.message", &data)]).await;
         scene.cancel(run).await.unwrap();
         expected.push((run, words.to_owned()));
-        let mut file = message("a file");
+        let mut file = new_run("a file");
         file.queued = Queued::new(RunKind::File);
         let file =
-            Saying { session, new: file, before: None, overrides: Default::default(), supersedes: None };
-        let (file, _) = scene.engine.write().say(file, None).await.unwrap();
+            UserMessage { session, new: file, before: None, overrides: Default::default(), supersedes: None };
+        let (file, _) = scene.engine.write().send_message(file, None).await.unwrap();
         progress(&scene, file, &[("run.started", "{}"), ("user.message", r#"{"text":"no"}"#)]).await;
         scene.cancel(file).await.unwrap();
     }
@@ -296,12 +311,12 @@ async fn the_history_tells_all_runs_in_order_and_leaves_out_work_on_files() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn agents_are_introduced_once() {
+async fn profiles_are_registered_once() {
     let scene = Scene::new().await;
     assert_eq!(scene.engine.catalogue().profiles().iter().count(), 0);
     let named = |name: &str| Profiles::new([Profile { name: name.into(), ..Profile::default() }]);
-    scene.engine.catalogue().introduce(named("clerk").into());
-    scene.engine.catalogue().introduce(named("other").into());
+    scene.engine.catalogue().register_profiles(named("clerk").into());
+    scene.engine.catalogue().register_profiles(named("other").into());
     assert!(
         scene.engine.catalogue().profiles().get("clerk").is_ok()
             && scene.engine.catalogue().profiles().get("other").is_err()

@@ -1,4 +1,4 @@
-//! A task is busy with one run at a time, until that one has ended.
+//! A task has one active run at a time, until it ends.
 
 use futures_util::future::join_all;
 use recount_event::Code;
@@ -14,7 +14,7 @@ async fn task(scene: &Scene) -> recount_event::TaskId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_has_one_active_run_and_is_free_at_its_ending() {
+async fn a_task_has_one_active_run_until_it_ends() {
     let mut scene = Scene::new().await;
     let task = task(&scene).await;
     assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);
@@ -26,7 +26,7 @@ async fn a_task_has_one_active_run_and_is_free_at_its_ending() {
     scene.cancel(first).await.unwrap();
     assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);
     let second = scene.queue_for(Some(task)).await.unwrap();
-    // The ending of the first, told again, does not free the task of the second.
+    // A second cancel of the first run does not release the task.
     assert_eq!(code(scene.cancel(first).await), Code::RunEnded);
     assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), Some(second));
     assert_eq!(scene.engine.catalogue().count_task_runs(task).await.unwrap(), 2);
@@ -34,7 +34,7 @@ async fn a_task_has_one_active_run_and_is_free_at_its_ending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_runs_at_once_one_begins() {
+async fn of_many_concurrent_runs_one_starts() {
     let scene = Scene::new().await;
     let task = task(&scene).await;
     let runs = join_all((0..30).map(|_| scene.queue_for(Some(task)))).await;
@@ -44,7 +44,7 @@ async fn of_many_runs_at_once_one_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_and_its_first_run_come_together_or_not_at_all() {
+async fn a_task_and_its_first_run_are_created_together_or_not_at_all() {
     let scene = Scene::new().await;
     scene.store.next_appends([AppendFault::Refuse(recount_log::FaultKind::Busy)]);
     let queued = || Some(Queued::new(RunKind::External));

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use recount_aaep::Message;
-use recount_aaep::negotiate::{self, Answer, Offer, Terms};
+use recount_aaep::negotiate::{self, HandshakeOutcome, Offer, Terms};
 use recount_aaep::wire::SubscriptionId;
 use recount_aaep_host::{Problem, Reply, response};
 use recount_engine::{Caller, Engine, Error, Scope};
@@ -41,7 +41,7 @@ pub(crate) async fn receive(from: RoomCaller<'_>, text: &str) -> Reply {
     let word = |name: &str| sent.get(name).and_then(Value::as_str).unwrap_or_default();
     match (word("type"), word("kind")) {
         (kind, _) if compat::is_reply(kind) => reply(&from, &sent),
-        ("subscription.request", _) => handshake(&from, |offer, _| negotiate::answer_text(offer, text)),
+        ("subscription.request", _) => handshake(&from, |offer, _| negotiate::evaluate_text(offer, text)),
         ("subscription.renegotiate", _) => match Message::parse(text) {
             Ok(Message::SubscriptionRenegotiate(wish)) => {
                 handshake(&from, |offer, terms| negotiate::renegotiate(offer, terms, &wish.capabilities))
@@ -52,7 +52,7 @@ pub(crate) async fn receive(from: RoomCaller<'_>, text: &str) -> Reply {
             if let Some(reader) = &from.on {
                 from.subscriptions.close(&reader.subscription);
             }
-            Reply::Taken
+            Reply::Accepted
         }
         (_, "user_input") => begin(&from, word("text")).await,
         _ => Reply::Refused(Problem::Malformed),
@@ -88,7 +88,7 @@ impl RoomCaller<'_> {
 fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
     // Without readers no prompt was shown.
     let token = sent.get("reply_token").and_then(Value::as_str).unwrap_or_default();
-    let Some(reader) = from.reader(token) else { return Reply::Taken };
+    let Some(reader) = from.reader(token) else { return Reply::Accepted };
     let subscription = &reader.subscription;
     let now_ms = from.engine.world().clock.now_ms();
     let choices = reader.shown().map(|shown| shown.choices).unwrap_or_default();
@@ -101,31 +101,31 @@ fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
         }
         _ => tracing::debug!("a reply to a shared stream was ignored"),
     }
-    Reply::Taken
+    Reply::Accepted
 }
 
 /// Handles a handshake. Its terms apply to the whole room, also to later readers.
-fn handshake(from: &RoomCaller<'_>, answer: impl FnOnce(&Offer, &Terms) -> Answer) -> Reply {
+fn handshake(from: &RoomCaller<'_>, answer: impl FnOnce(&Offer, &Terms) -> HandshakeOutcome) -> Reply {
     let offer = manifest::offer();
-    let Some(room) = from.room() else { return Reply::Taken };
+    let Some(room) = from.room() else { return Reply::Accepted };
     let agreed = room.terms().unwrap_or_else(|| Terms::implied(&offer));
     let answer = answer(&offer, &agreed);
-    if let Answer::Accepted(terms) = &answer {
+    if let HandshakeOutcome::Accepted(terms) = &answer {
         room.change_terms(terms);
     }
     let text = |id: &SubscriptionId| {
         let text = match &answer {
-            Answer::Accepted(terms) => serde_json::to_string(&terms.to_message(&offer, id.clone())),
-            Answer::Rejected(refusal) => serde_json::to_string(&refusal.to_message()),
+            HandshakeOutcome::Accepted(terms) => serde_json::to_string(&terms.to_message(&offer, id.clone())),
+            HandshakeOutcome::Rejected(refusal) => serde_json::to_string(&refusal.to_message()),
         };
         text.unwrap_or_default()
     };
     // The response is sent to the requesting WebSocket, otherwise to every stream of the room.
     if let Some(reader) = &from.on {
-        return Reply::Answer(text(reader.subscription.id()));
+        return Reply::Message(text(reader.subscription.id()));
     }
     room.readers().iter().for_each(|reader| reader.send(text(reader.subscription.id())));
-    Reply::Taken
+    Reply::Accepted
 }
 
 /// Starts a run of the room's agent.

@@ -177,7 +177,7 @@ impl Task {
             let page = self
                 .engine
                 .catalogue()
-                .list_runs_of_interest(&query, &RunFilter::default(), &Default::default())
+                .list_matching_runs(&query, &RunFilter::default(), &Default::default())
                 .await?;
             looked_at += page.items.len();
             rows.extend(page.items.into_iter().filter(|row| !row.has_ended()));

@@ -101,7 +101,7 @@ impl Stream {
     fn apply_control(&mut self) -> Option<Close> {
         let control = *self.control.borrow_and_update();
         if control.closed {
-            return Some(Close::Asked);
+            return Some(Close::Requested);
         }
         if control.stream != self.attached.number {
             return Some(Close::Unavailable);

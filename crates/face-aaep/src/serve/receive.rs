@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use recount_aaep::Message;
-use recount_aaep::negotiate::{self, Answer};
+use recount_aaep::negotiate::{self, HandshakeOutcome};
 use recount_aaep::wire::{SubscriptionId, SubscriptionRenegotiate};
 use recount_aaep_host::{Problem, Reply, Source};
 use recount_world::Kind;
@@ -39,7 +39,7 @@ pub(super) fn receive(
         } else {
             record_foreign(state, requester, id, &reply);
         }
-        Reply::Taken
+        Reply::Accepted
     };
     if let Some(own) = own {
         return match own {
@@ -62,13 +62,13 @@ pub(super) fn receive(
         }
         Message::SubscriptionRenegotiate(request) => match find(&request.subscription_id) {
             Some(subscription) => renegotiate(state, &subscription, &request),
-            None => Reply::Taken,
+            None => Reply::Accepted,
         },
         Message::SubscriptionClose(close) => {
             if let Some(subscription) = find(&close.subscription_id) {
                 state.subscriptions.close(&subscription);
             }
-            Reply::Taken
+            Reply::Accepted
         }
         _ => Reply::Refused(Problem::Malformed),
     }
@@ -104,18 +104,18 @@ fn renegotiate(
 ) -> Reply {
     let offer = manifest::offer();
     let text = match negotiate::renegotiate(&offer, &subscription.terms(), &request.capabilities) {
-        Answer::Accepted(terms) => {
+        HandshakeOutcome::Accepted(terms) => {
             let mut message = terms.to_message(&offer, subscription.id().clone());
             message.correlation_id.clone_from(&request.correlation_id);
             subscription.change_terms(*terms);
             serde_json::to_string(&message)
         }
-        Answer::Rejected(refusal) => {
+        HandshakeOutcome::Rejected(refusal) => {
             state.subscriptions.close(subscription);
             let mut message = refusal.to_message();
             message.correlation_id.clone_from(&request.correlation_id);
             serde_json::to_string(&message)
         }
     };
-    text.map_or(Reply::Taken, Reply::Answer)
+    text.map_or(Reply::Accepted, Reply::Message)
 }

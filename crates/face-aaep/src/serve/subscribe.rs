@@ -1,7 +1,7 @@
 //! Handles a `subscription.request`: resolves its scope, negotiates the terms, and adds a subscription.
 
 use http::StatusCode;
-use recount_aaep::negotiate::{self, Answer, Reason, Refusal};
+use recount_aaep::negotiate::{self, HandshakeOutcome, Reason, Refusal};
 use recount_aaep::shaping::EXTENSION_PREFIX;
 use recount_aaep::wire::SubscriptionId;
 use recount_aaep_host::{Handshake, Rejected};
@@ -53,9 +53,9 @@ async fn accepted(
     if place.is_none() {
         offer.full = Some(limits::SUBSCRIPTIONS_RETRY_SECONDS);
     }
-    let terms = match negotiate::answer_text(&offer, request) {
-        Answer::Accepted(terms) => *terms,
-        Answer::Rejected(refusal) => return Err(refused(refusal)),
+    let terms = match negotiate::evaluate_text(&offer, request) {
+        HandshakeOutcome::Accepted(terms) => *terms,
+        HandshakeOutcome::Rejected(refusal) => return Err(refused(refusal)),
     };
     let options = SubscriptionOptions::read(request).map_err(refused)?;
     if let Some(run) = options.run {

@@ -1,7 +1,7 @@
 //! Validates the content of a message: a text, or blocks of text and pictures. Pure.
 
 use bytes::Bytes;
-use recount_engine::{Attached, Capabilities};
+use recount_engine::{Attachment, Capabilities};
 use recount_event::{Code, Json};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ impl MessageContent {
     }
 
     /// The content as blocks of a request; pictures that were sent as data are artifacts by now.
-    pub(crate) fn blocks(&self, kept: &[Attached]) -> Vec<Json> {
+    pub(crate) fn blocks(&self, kept: &[Attachment]) -> Vec<Json> {
         let mut kept = kept.iter();
         self.blocks_with(|_, _| {
             kept.next()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recount_engine::{
-    Choice, ChosenWorkspace, ClientTool, NewSetup, OptionKind, OrderChange, Overrides, Profile, Profiles,
+    Choice, ChosenWorkspace, ClientTool, NewSetup, OptionKind, Overrides, Profile, Profiles, RunConfigChange,
     Setup, ToolRef,
 };
 use recount_event::{Code, Json};
@@ -100,8 +100,8 @@ pub(crate) fn config(change: &Change, profile: &Profile) -> Accepted<Option<Json
     if change.overrides.is_empty() {
         return Ok(None);
     }
-    let (queued, order) = profile.order(&change.setup.choice())?;
-    Ok(Some(OrderChange::to(queued.model, &order).written()))
+    let (queued, order) = profile.run_config(&change.setup.choice())?;
+    Ok(Some(RunConfigChange::from_config(queued.model, &order).written()))
 }
 
 /// The folder of a session. Only the performer knows whether runs may use it.
@@ -388,7 +388,7 @@ mod tests {
         profile.tools.clear();
         profile.options.clear();
         let same = change(&new.setup, &profile, None, None).unwrap();
-        assert!(profile.order(&same.setup.choice()).is_ok());
+        assert!(profile.run_config(&same.setup.choice()).is_ok());
         assert!(same.overrides.is_empty());
     }
 }

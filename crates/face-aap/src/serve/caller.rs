@@ -1,11 +1,11 @@
 //! The client of a request, and the engine and sessions it may use.
 //!
-//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A request without one
+//! The guard admits clients before the routes; its result is a [`RequestContext`] in the request. A request without one
 //! reaches only `/meta`.
 
 use ::http::request::Parts;
 use axum::extract::FromRequestParts;
-use recount_engine::{Caller, Engine, Profile, Scope, SessionRow, SetupRow, ToolRef, Visitor};
+use recount_engine::{Caller, Engine, Profile, RequestContext, Scope, SessionRow, SetupRow, ToolRef};
 use recount_event::{Code, SessionId};
 
 use super::{FaceState, StreamPermit};
@@ -24,8 +24,8 @@ impl FromRequestParts<FaceState> for Face {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, places: &FaceState) -> Result<Self, Refusal> {
-        match parts.extensions.get::<Visitor>() {
-            Some(Visitor { engine, caller }) => {
+        match parts.extensions.get::<RequestContext>() {
+            Some(RequestContext { engine, caller }) => {
                 Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
             }
             None => {

@@ -4,7 +4,7 @@
 
 use ::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
-use recount_engine::{Made, Once, Standing, UnderWay};
+use recount_engine::{IdempotencyKey, InFlight, RequestResult, RequestState};
 use recount_event::Code;
 
 use super::caller::Face;
@@ -17,11 +17,11 @@ const REPLAYED: &str = "idempotency-replayed";
 /// A request that may have been executed before.
 #[derive(Default)]
 pub(super) struct IdempotentRequest {
-    pub(super) idempotency: Option<Once>,
+    pub(super) idempotency: Option<IdempotencyKey>,
     /// The item that it created then.
-    pub(super) created: Option<Made>,
+    pub(super) created: Option<RequestResult>,
     /// Blocks the same request while this is held.
-    _under_way: Option<UnderWay>,
+    _under_way: Option<InFlight>,
 }
 
 impl IdempotentRequest {
@@ -33,19 +33,19 @@ impl IdempotentRequest {
     ) -> Result<Self, Refusal> {
         let Some(key) = accept::idempotency_key(headers)? else { return Ok(IdempotentRequest::default()) };
         let path = uri.path().trim_end_matches('/');
-        let idempotency = Once {
+        let idempotency = IdempotencyKey {
             key: named(&["aap", &face.caller.id, path, key]),
             body: blake3::hash(bytes).to_hex().to_string(),
         };
-        let (under_way, created) = match face.engine.write().take_up(&idempotency).await? {
-            Standing::New(under_way) => (Some(under_way), None),
-            Standing::Made(under_way, created) => (Some(under_way), Some(created)),
-            Standing::Answered(answer) => (None, answer.location.as_deref().and_then(turn_of)),
-            Standing::Other => {
+        let (under_way, created) = match face.engine.write().claim_request(&idempotency).await? {
+            RequestState::New(under_way) => (Some(under_way), None),
+            RequestState::Unanswered(under_way, created) => (Some(under_way), Some(created)),
+            RequestState::Answered(answer) => (None, answer.location.as_deref().and_then(turn_of)),
+            RequestState::KeyReused => {
                 let detail = format!("the key {key:?} was already used with another body; send a new key");
                 return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
             }
-            Standing::Busy => {
+            RequestState::InProgress => {
                 let detail = format!("a request with the key {key:?} is in progress; try again shortly");
                 return Err(Refusal::new(Code::IdempotencyInProgress, detail));
             }
@@ -55,9 +55,9 @@ impl IdempotentRequest {
 }
 
 /// The turn of a late answer, as [`TurnSetup::remember`](super::turn_setup::TurnSetup::remember) stores it.
-fn turn_of(location: &str) -> Option<Made> {
+fn turn_of(location: &str) -> Option<RequestResult> {
     let turn: TurnId = location.parse().ok()?;
-    Some(Made::At(turn.run, turn.opening))
+    Some(RequestResult::ChangedAt(turn.run, turn.opening))
 }
 
 /// Marks a response as a replay.

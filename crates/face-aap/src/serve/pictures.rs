@@ -19,7 +19,7 @@ pub(super) async fn of(
         if pictures.has(&artifact_id) {
             continue;
         }
-        let rows = engine.read().artifacts_called(&artifact_id).await?;
+        let rows = engine.read().find_artifacts(&artifact_id).await?;
         // An upload belongs to no run until the run that uses it has started.
         let is_ours = |found: &&FoundArtifact| match found {
             FoundArtifact::OfRun(row) => row.session_id == Some(session),

@@ -46,7 +46,7 @@ fn may_work_there(face: &Face, new: &NewSetup) -> Result<(), Refusal> {
     if new.setup.workspace.is_none() {
         return Ok(());
     }
-    let (mut queued, order) = face.profile(&new.setup.agent)?.order(&new.setup.choice())?;
+    let (mut queued, order) = face.profile(&new.setup.agent)?.run_config(&new.setup.choice())?;
     queued.config = Some(order.written());
     Ok(face.engine.work().check_workspace(NewRun {
         queued,
@@ -148,7 +148,7 @@ async fn last_activity_at(face: &Face, session: SessionId) -> Result<Option<Stri
 
 /// The total usage of its runs.
 async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
-    let standing = face.engine.read().session_standing(session).await?;
+    let standing = face.engine.read().session_totals(session).await?;
     Ok(Usage {
         input_tokens: standing.input_tokens,
         output_tokens: standing.output_tokens,

@@ -1,6 +1,6 @@
 //! The parameters of a new turn. Start with [`TurnSetup`].
 
-use recount_engine::{Answering, KeptAnswer, Profile, Receipt, SetupRow};
+use recount_engine::{Profile, Receipt, RunReply, SetupRow, StoredResponse};
 use recount_event::{RunId, SessionId};
 use recount_run::Command;
 
@@ -24,22 +24,22 @@ pub(super) struct TurnSetup<'a> {
 impl TurnSetup<'_> {
     /// Submits an answer to a waiting run, with the changes of this turn. `None`: there was nothing to write.
     pub(super) async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Refusal> {
-        let answering = Answering {
+        let answering = RunReply {
             session: self.session,
             run,
             command,
             before: Some(self.row.clone()),
             overrides: self.change.overrides.clone(),
         };
-        Ok(self.face.engine.write().answer(answering, self.idempotent.idempotency.as_ref()).await?)
+        Ok(self.face.engine.write().reply(answering, self.idempotent.idempotency.as_ref()).await?)
     }
 
     /// Records the turn of a late answer, which appends nothing that could record it. If this fails, the turn is
     /// looked up again.
     pub(super) async fn remember(&self, turn: TurnId) {
         let Some(idempotency) = &self.idempotent.idempotency else { return };
-        let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
-        if let Err(why) = self.face.engine.write().keep_answer(idempotency, answer).await {
+        let answer = StoredResponse { status: 200, location: Some(turn.to_string()), body: String::new() };
+        if let Err(why) = self.face.engine.write().store_response(idempotency, answer).await {
             tracing::warn!(
                 %turn,
                 %why,

@@ -4,7 +4,7 @@ use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
 use axum::response::Response;
-use recount_engine::{Made, Scope};
+use recount_engine::{RequestResult, Scope};
 use recount_event::{Code, RunId, SessionId};
 use recount_run::{CancelledBy, Command};
 use serde::Serialize;
@@ -80,11 +80,14 @@ async fn respond(face: &Face, request: TurnStreamRequest, mode: StreamMode) -> R
 }
 
 /// The turn that an earlier request started: its run, or the event at which its answer continued a run.
-fn earlier_turn(created: &Made) -> Option<TurnId> {
+fn earlier_turn(created: &RequestResult) -> Option<TurnId> {
     match created {
-        Made::Run(run) => Some(TurnId { run: *run, opening: 0 }),
-        Made::At(run, opening) => Some(TurnId { run: *run, opening: *opening }),
-        Made::Task(_) | Made::Session(_) | Made::Artifact(_) | Made::Pruned { .. } => None,
+        RequestResult::Run(run) => Some(TurnId { run: *run, opening: 0 }),
+        RequestResult::ChangedAt(run, opening) => Some(TurnId { run: *run, opening: *opening }),
+        RequestResult::Task(_)
+        | RequestResult::Session(_)
+        | RequestResult::Artifact(_)
+        | RequestResult::Pruned { .. } => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Handles a user message: starts a run, or answers the open question of a run. Start with [`message`].
 
-use recount_engine::{Attached, NewRun, Order, Saying, Superseded, Upload};
+use recount_engine::{Attachment, NewRun, RunConfig, SupersededRun, Upload, UserMessage};
 use recount_event::family::run::Queued;
 use recount_event::{Code, ForeignId, Json, RunId};
 use recount_run::{Command, Status};
@@ -42,19 +42,19 @@ pub(super) async fn message(turn_setup: TurnSetup<'_>, content: MessageContent) 
                     answered => return answered,
                 }
             }
-            Active::Waiting(run) => Some(Superseded { run, reason: SUPERSEDED.into() }),
+            Active::Waiting(run) => Some(SupersededRun { run, reason: SUPERSEDED.into() }),
         };
         if attachments.is_none() {
             attachments = Some(store_pictures(&turn_setup, &content).await?);
         }
-        let saying = Saying {
+        let saying = UserMessage {
             session: turn_setup.session,
             new: new_run(&turn_setup, &content, attachments.clone().unwrap_or_default())?,
             before: Some(turn_setup.row.clone()),
             overrides: turn_setup.change.overrides.clone(),
             supersedes,
         };
-        return match engine.write().say(saying, turn_setup.idempotent.idempotency.as_ref()).await {
+        return match engine.write().send_message(saying, turn_setup.idempotent.idempotency.as_ref()).await {
             Ok((run, _)) => Ok(TurnId { run, opening: 0 }),
             Err(error) if error.code() == Code::SessionBusy => Err(busy(&turn_setup).await),
             Err(error) => Err(error.into()),
@@ -129,7 +129,7 @@ async fn answer_question(
 async fn store_pictures(
     turn_setup: &TurnSetup<'_>,
     content: &MessageContent,
-) -> Result<Vec<Attached>, Refusal> {
+) -> Result<Vec<Attachment>, Refusal> {
     let mut attachments = Vec::new();
     for (mime, bytes) in content.data() {
         let upload = Upload {
@@ -140,7 +140,7 @@ async fn store_pictures(
             by: turn_setup.face.caller.id.clone(),
         };
         let row = turn_setup.face.engine.write().upload(upload).await?;
-        attachments.push(Attached { artifact_id: row.id, mime: mime.to_owned(), name: None });
+        attachments.push(Attachment { artifact_id: row.id, mime: mime.to_owned(), name: None });
     }
     Ok(attachments)
 }
@@ -148,10 +148,10 @@ async fn store_pictures(
 fn new_run(
     turn_setup: &TurnSetup<'_>,
     content: &MessageContent,
-    attachments: Vec<Attached>,
+    attachments: Vec<Attachment>,
 ) -> Result<NewRun, Refusal> {
-    let (mut queued, mut order): (Queued, Order) =
-        turn_setup.profile.order(&turn_setup.change.setup.choice())?;
+    let (mut queued, mut order): (Queued, RunConfig) =
+        turn_setup.profile.run_config(&turn_setup.change.setup.choice())?;
     let text = content.text();
     queued.title = accept::run_title(&text);
     queued.request_text = Some(text);

@@ -3,7 +3,7 @@
 //! Must not check whether a model, tool or folder exists: the performer does. Start with [`order`].
 
 use recount_api::request::{self, Attachment};
-use recount_engine::{FileOrder, Order};
+use recount_engine::{FileCall, RunConfig};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, Json, door};
 
@@ -24,7 +24,7 @@ const OWN: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git, RunK
 /// The options of a requested run. Missing options are `None`.
 #[derive(Debug, Default)]
 pub(crate) struct RunOptions {
-    pub(crate) order: Order,
+    pub(crate) order: RunConfig,
     pub(crate) model: Option<String>,
     pub(crate) workspace_mode: Option<String>,
     /// The artifacts to look up.
@@ -37,7 +37,7 @@ pub(crate) struct RunOptions {
 
 impl RunOptions {
     /// Fills in the options that the request does not set from the configuration of an agent.
-    pub(crate) fn apply_template(&mut self, queued: &mut Queued, template: (Queued, Order)) {
+    pub(crate) fn apply_template(&mut self, queued: &mut Queued, template: (Queued, RunConfig)) {
         let (by, then) = template;
         queued.agent = by.agent;
         if self.model.is_none() {
@@ -155,7 +155,7 @@ fn parse_fields(config: request::RunConfig) -> Accepted<RunOptions> {
             "workspace_mode in_place requires workspace; send the path of the folder".to_owned(),
         ));
     }
-    let order = Order {
+    let order = RunConfig {
         system: text("system", config.system)?,
         workspace_instructions: config.workspace_instructions,
         tools: config
@@ -176,7 +176,7 @@ fn parse_fields(config: request::RunConfig) -> Accepted<RunOptions> {
             .map(|args| list("args", args, limits::ARGS_MAX, limits::ARG_BYTES_MAX))
             .transpose()?,
         file: config.file.map(file).transpose()?,
-        ..Order::default()
+        ..RunConfig::default()
     };
     let attachments = attachments(config.attachments)?;
     Ok(RunOptions {
@@ -221,14 +221,14 @@ fn folder(path: String) -> Accepted<String> {
     Ok(path)
 }
 
-fn file(order: request::FileOrder) -> Accepted<FileOrder> {
+fn file(order: request::FileOrder) -> Accepted<FileCall> {
     let malformed = |why: String| refused(format!("file.input is not valid: {why}"));
     let compact = door::compact(order.input.get()).map_err(|why| malformed(why.to_string()))?;
     if !compact.starts_with('{') {
         return Err(malformed("it is not an object".to_owned()));
     }
     let input = Json::parse(&compact).map_err(|why| malformed(why.to_string()))?;
-    Ok(FileOrder { tool: one_of("file.tool", order.tool, &FILE_TOOLS)?, input })
+    Ok(FileCall { tool: one_of("file.tool", order.tool, &FILE_TOOLS)?, input })
 }
 
 fn one_of(name: &str, word: String, known: &[&str]) -> Accepted<String> {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use recount_api::request::AgentName;
-use recount_engine::{Choice, OptionKind, Order, Profile, ToolRef, Unacceptable};
+use recount_engine::{Choice, OptionKind, Profile, RunConfig, ToolRef, Unacceptable};
 use recount_event::Code;
 use recount_event::family::run::Queued;
 
@@ -49,7 +49,7 @@ pub(crate) fn picked(agent: AgentName) -> Accepted<Picked> {
 
 /// The configuration of an agent with the given choices. Without chosen tools it has all its tools, and only the policy
 /// decides which calls need approval: a client that starts a run could approve them itself.
-pub(crate) fn template(profile: &Profile, picked: &Picked) -> Accepted<(Queued, Order)> {
+pub(crate) fn template(profile: &Profile, picked: &Picked) -> Accepted<(Queued, RunConfig)> {
     let is_secret =
         |name: &&String| profile.option(name).is_some_and(|option| option.kind == OptionKind::Secret);
     if let Some(secret) = picked.options.keys().find(is_secret) {
@@ -71,7 +71,7 @@ pub(crate) fn template(profile: &Profile, picked: &Picked) -> Accepted<(Queued, 
         options: picked.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         ..Choice::default()
     };
-    Ok(profile.order(&choice)?)
+    Ok(profile.run_config(&choice)?)
 }
 
 #[cfg(test)]
@@ -138,11 +138,11 @@ mod tests {
             model: Some("b".into()),
             workspace_mode: Some("clone".into()),
             network: Some(false),
-            order: Order {
+            order: RunConfig {
                 system: Some("No.".into()),
                 tools: Some(vec!["grep".into()]),
                 max_turns: Some(1),
-                ..Order::default()
+                ..RunConfig::default()
             },
             ..RunOptions::default()
         };

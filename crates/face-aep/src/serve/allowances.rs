@@ -45,6 +45,6 @@ pub(super) async fn take_back_allowance(face: Face, Ids(id): Ids<String>) -> Han
     if !is_seen || !reaches(&face, row.session_id, row.scope) {
         return Err(missing());
     }
-    let row = face.engine.write().take_back(&allowance).await?;
+    let row = face.engine.write().revoke_allowance(&allowance).await?;
     Ok(json(StatusCode::OK, &One::new("allowance", project::allowance(row))))
 }

@@ -60,7 +60,7 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> HandlerResu
 
 /// The first artifact with this id that the caller may see.
 pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<FoundArtifact, Refusal> {
-    for found in face.engine.read().artifacts_called(id).await? {
+    for found in face.engine.read().find_artifacts(id).await? {
         let seen = match &found {
             FoundArtifact::OfRun(row) => face.caller.narrowing.admits(row.task_id, row.session_id),
             FoundArtifact::Upload(upload) => face.sees_upload(upload),
@@ -71,7 +71,7 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<FoundArtifact, 
     }
     // An artifact deleted with its run is reported only to clients that could see the run; narrowed tokens cannot see
     // an erased one.
-    match face.engine.read().run_of_gone_artifact(id).await? {
+    match face.engine.read().run_of_removed_artifact(id).await? {
         Some(run) if !face.sees_run(run).await? => Err(accept::no_artifact(id.as_str())),
         Some(_) => Err(face.engine.read().missing_artifact(id).await.into()),
         // An upload that no run used is visible to all tokens that are not narrowed, even after it was deleted.

@@ -1,6 +1,6 @@
 //! The client of a request, and the engine and runs it may use.
 //!
-//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A request without one is
+//! The guard admits clients before the routes; its result is a [`RequestContext`] in the request. A request without one is
 //! refused.
 
 use std::fmt::Debug;
@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
-use recount_engine::{Caller, Visitor};
+use recount_engine::{Caller, RequestContext};
 use recount_event::{Code, RunId, SessionId, TaskId};
 
 use super::Face;
@@ -22,8 +22,8 @@ impl FromRequestParts<FaceState> for Face {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, face_state: &FaceState) -> Result<Self, Refusal> {
-        match parts.extensions.get::<Visitor>() {
-            Some(Visitor { engine, caller }) => {
+        match parts.extensions.get::<RequestContext>() {
+            Some(RequestContext { engine, caller }) => {
                 Ok(Face { engine: engine.clone(), caller: caller.clone(), face_state: face_state.clone() })
             }
             None => Err(token_missing()),
@@ -41,7 +41,9 @@ pub(super) async fn allow<Name: Debug>(
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(visitor) = request.extensions().get::<Visitor>() else { return token_missing().into_response() };
+    let Some(visitor) = request.extensions().get::<RequestContext>() else {
+        return token_missing().into_response();
+    };
     let caller = &visitor.caller;
     if route.scopes.iter().any(|scope| caller.may(accept::scope(*scope))) {
         let response = next.run(request).await;

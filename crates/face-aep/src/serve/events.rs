@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use recount_api::query;
 use recount_api::reply::{One, Receipt};
 use recount_api::request::AppendEvents;
-use recount_engine::Sieve;
+use recount_engine::EventFilter;
 use recount_event::{Code, RunId};
 use recount_transport::media::{self, ResponseFormat};
 use recount_transport::{RequestId, sse};
@@ -188,13 +188,13 @@ pub(super) async fn read_feed(
 }
 
 /// The filter of the feed, restricted to what the caller may see.
-fn sieve(face: &Face, raw: Option<&str>) -> Result<Sieve, Refusal> {
+fn sieve(face: &Face, raw: Option<&str>) -> Result<EventFilter, Refusal> {
     let query = Query::parse(raw);
     let sieve = accept::sieve(|name| query.get(name))?;
-    Ok(Sieve { within: face.caller.narrowing.clone(), ..sieve })
+    Ok(EventFilter { within: face.caller.narrowing.clone(), ..sieve })
 }
 
-async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &RequestId) -> HandlerResult {
+async fn follow_feed(face: &Face, after: Option<u64>, sieve: EventFilter, id: &RequestId) -> HandlerResult {
     let subscription = match sieve.is_open() {
         true => face.engine.read().follow_feed(after).await?,
         false => face.engine.read().follow_feed_of(after, sieve).await?,

@@ -5,7 +5,7 @@
 use axum::extract::Request;
 use bytes::Bytes;
 use recount_api::request::{ContinueRun, ResumeRun, RetryRun, RetryRunFromTurn};
-use recount_engine::{Order, Past, ResumeFrom};
+use recount_engine::{EndedRun, ResumeFrom, RunConfig};
 use recount_event::family::run::RunKind;
 use recount_event::{Code, ForeignId, RunId};
 
@@ -54,7 +54,7 @@ pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Reques
     }
     let (ended, bytes) = EndedRunRequest::read(&face, &run, idempotent, request).await?;
     let request: RetryRun = accept::body_or_default(&bytes)?;
-    let past = face.engine.write().past(ended.run).await?;
+    let past = face.engine.write().ended_run(ended.run).await?;
     face.check_may_start(past.queued.kind)?;
     let mut new = past.again()?;
     if let Some(model) = accept::bounded("model", request.model, limits::NAME_BYTES_MAX)? {
@@ -135,14 +135,14 @@ async fn create_resumed_run(
     from: ResumeFrom,
     changes: Changes,
 ) -> HandlerResult {
-    let past: Past = face.engine.write().past(ended.run).await?;
+    let past: EndedRun = face.engine.write().ended_run(ended.run).await?;
     if past.queued.kind != RunKind::AgentLoop {
         let (run, kind) = (ended.run, past.queued.kind.as_str());
         let detail = format!("{run} is of kind {kind}, which cannot be resumed; retry it");
         return Err(Refusal::new(Code::OrderRefused, detail));
     }
     face.check_may_start(past.queued.kind)?;
-    let place = face.engine.write().resume_place(&past, &from).await?;
+    let place = face.engine.write().resume_point(&past, &from).await?;
     let mut new = past.resumed(place)?;
     if let Some(model) = accept::bounded("model", changes.model, limits::NAME_BYTES_MAX)? {
         (new.queued.model, new.queued.provider) = (Some(model), None);
@@ -150,9 +150,9 @@ async fn create_resumed_run(
     new.queued.request_text = changes.request_text;
     // Earlier attachments are in the conversation already.
     let attachments = face.resolve_attachments(changes.attachments).await?;
-    let order = past.order()?;
+    let order = past.run_config()?;
     let max_turns = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)?.or(order.max_turns);
-    let order = Order { attachments, max_turns, branch: from.branch(), ..order };
+    let order = RunConfig { attachments, max_turns, branch: from.branch(), ..order };
     new.queued.config = Some(order.written());
     new.queued.requested_by = Some(face.caller.name.clone());
     new.queued.traceparent = ended.trace;

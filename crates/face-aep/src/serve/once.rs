@@ -12,7 +12,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
 use recount_engine::{
-    Caller, CommandOutcome, Engine, KeptAnswer, KeyedReply, Made, Once, Standing, UnderWay, Visitor,
+    Caller, CommandOutcome, Engine, IdempotencyKey, InFlight, KeyedReply, RequestContext, RequestResult,
+    RequestState, StoredResponse,
 };
 use recount_event::{Code, RunId};
 use recount_run::Command;
@@ -29,9 +30,9 @@ pub const REPLAYED: &str = "idempotency-replayed";
 /// The idempotency key of a request and its earlier result; in the extensions of the request.
 #[derive(Clone, Default)]
 pub(super) struct IdempotentRequest {
-    pub(super) once: Option<Once>,
+    pub(super) once: Option<IdempotencyKey>,
     /// The item that the request created before.
-    pub(super) created: Option<Made>,
+    pub(super) created: Option<RequestResult>,
 }
 
 impl IdempotentRequest {
@@ -56,8 +57,11 @@ impl IdempotentRequest {
             }
             IdempotentRequest { once: Some(once), .. } => {
                 let word = Box::new(|outcome: &CommandOutcome| stored_response(word(outcome)?));
-                let answer =
-                    face.engine.write().submit_keyed(run, command, KeyedReply { once, word }).await?;
+                let answer = face
+                    .engine
+                    .write()
+                    .submit_keyed(run, command, KeyedReply { idempotency: once, render: word })
+                    .await?;
                 Ok(answer.map(answered))
             }
         }
@@ -69,13 +73,13 @@ impl IdempotentRequest {
 struct ResponseStored;
 
 /// A response that is small enough to store.
-pub(super) fn stored_response(body: Vec<u8>) -> Option<KeptAnswer> {
+pub(super) fn stored_response(body: Vec<u8>) -> Option<StoredResponse> {
     let body = String::from_utf8(body).ok().filter(|body| body.len() <= limits::KEPT_ANSWER_BYTES_MAX)?;
-    Some(KeptAnswer { status: StatusCode::OK.as_u16(), location: None, body })
+    Some(StoredResponse { status: StatusCode::OK.as_u16(), location: None, body })
 }
 
 /// The stored response of a request, from the append that executed it.
-fn answered(answer: KeptAnswer) -> Response {
+fn answered(answer: StoredResponse) -> Response {
     let mut response = response_of(answer);
     response.extensions_mut().insert(ResponseStored);
     response
@@ -93,10 +97,10 @@ pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Reques
 
 /// A request with a key that has to be executed, or was executed without a stored response.
 pub(super) struct KeyedRequest {
-    pub(super) once: Once,
-    pub(super) created: Option<Made>,
+    pub(super) once: IdempotencyKey,
+    pub(super) created: Option<RequestResult>,
     /// Blocks the same request while this is held.
-    _under_way: UnderWay,
+    _under_way: InFlight,
 }
 
 /// The state of a key.
@@ -113,16 +117,16 @@ pub(super) async fn look_up(
     digest: String,
 ) -> Result<KeyFound, Refusal> {
     let key = accept::idempotency_key(key)?;
-    let once = Once { key: named(&[&caller.id, method, path, key]), body: digest };
-    let (under_way, created) = match engine.write().take_up(&once).await? {
-        Standing::New(under_way) => (under_way, None),
-        Standing::Made(under_way, created) => (under_way, Some(created)),
-        Standing::Answered(answer) => return Ok(KeyFound::Answered(replayed(answer))),
-        Standing::Other => {
+    let once = IdempotencyKey { key: named(&[&caller.id, method, path, key]), body: digest };
+    let (under_way, created) = match engine.write().claim_request(&once).await? {
+        RequestState::New(under_way) => (under_way, None),
+        RequestState::Unanswered(under_way, created) => (under_way, Some(created)),
+        RequestState::Answered(answer) => return Ok(KeyFound::Answered(replayed(answer))),
+        RequestState::KeyReused => {
             let detail = format!("the key {key:?} was already used with another body; send a new key");
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
         }
-        Standing::Busy => {
+        RequestState::InProgress => {
             let detail = format!("a request with the key {key:?} is in progress; try again shortly");
             return Err(Refusal::new(Code::IdempotencyInProgress, detail));
         }
@@ -139,12 +143,12 @@ impl KeyedRequest {
         let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
         if done && body.len() <= limits::KEPT_ANSWER_BYTES_MAX {
             let location = parts.headers.get(header::LOCATION).and_then(|at| at.to_str().ok());
-            let answer = KeptAnswer {
+            let answer = StoredResponse {
                 status: parts.status.as_u16(),
                 location: location.map(str::to_owned),
                 body: String::from_utf8_lossy(&body).into_owned(),
             };
-            engine.write().keep_answer(&self.once, answer).await?;
+            engine.write().store_response(&self.once, answer).await?;
         }
         let mut response = Response::from_parts(parts, Body::from(body));
         if self.created.is_some() {
@@ -156,7 +160,8 @@ impl KeyedRequest {
 
 async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) -> Result<Response, Refusal> {
     accept::idempotency_key(key)?;
-    let Some(Visitor { engine, caller }) = request.extensions().get::<Visitor>().cloned() else {
+    let Some(RequestContext { engine, caller }) = request.extensions().get::<RequestContext>().cloned()
+    else {
         return Err(Refusal::new(Code::TokenMissing, "the request has no token"));
     };
     let path = request.uri().path().to_owned();
@@ -187,13 +192,13 @@ pub(super) fn named(texts: &[&str]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-fn replayed(answer: KeptAnswer) -> Response {
+fn replayed(answer: StoredResponse) -> Response {
     let mut response = response_of(answer);
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     response
 }
 
-fn response_of(answer: KeptAnswer) -> Response {
+fn response_of(answer: StoredResponse) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     let mut response = json_bytes(status, answer.body.into());
     let headers: &mut HeaderMap = response.headers_mut();

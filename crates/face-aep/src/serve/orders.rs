@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query as words;
 use recount_api::reply::Page;
 use recount_api::request::SendMessage;
-use recount_engine::{Attached, ListQuery, NewRun, Order, Scope};
+use recount_engine::{Attachment, ListQuery, NewRun, RunConfig, Scope};
 use recount_event::family::run::{Driver, RunKind};
 use recount_event::{Code, ForeignId, SessionId};
 
@@ -46,7 +46,7 @@ impl Face {
         }
         self.check_may_start(new.queued.kind)?;
         if let Some((run, from_sequence)) = resume {
-            let past = self.engine.write().past(self.run_id(&run.to_string()).await?).await?;
+            let past = self.engine.write().ended_run(self.run_id(&run.to_string()).await?).await?;
             if past.queued.kind != RunKind::AgentLoop || (past.task, past.session) != (new.task, new.session)
             {
                 let detail = format!(
@@ -54,9 +54,9 @@ impl Face {
                 );
                 return Err(Refusal::new(Code::OrderRefused, detail));
             }
-            new.resumed_from = Some(past.place(from_sequence)?);
+            new.resumed_from = Some(past.resume_point(from_sequence)?);
             new.queued.workspace_path = past.queued.workspace_path.clone();
-            past.precede(&mut new.queued);
+            past.set_predecessor(&mut new.queued);
         }
         if let Some(picked) = options.agent.take() {
             let template = accept::template(self.engine.catalogue().profiles().get(&picked.name)?, &picked)?;
@@ -74,13 +74,13 @@ impl Face {
     pub(super) async fn resolve_attachments(
         &self,
         named: Vec<(ForeignId, Option<String>)>,
-    ) -> Result<Vec<Attached>, Refusal> {
+    ) -> Result<Vec<Attachment>, Refusal> {
         let mut attached = Vec::new();
         for (artifact_id, name) in named {
             let row = found(self, &artifact_id).await?;
             let mime = row.mime().unwrap_or("application/octet-stream").to_owned();
             let name = name.or_else(|| row.name().map(str::to_owned));
-            attached.push(Attached { artifact_id, mime, name });
+            attached.push(Attachment { artifact_id, mime, name });
         }
         Ok(attached)
     }
@@ -98,7 +98,7 @@ impl Face {
             |kind: &str, driver: &str| kind == RunKind::AgentLoop.as_str() && driver == Driver::Own.as_str();
         let Some(last) = runs.iter().find(|row| is_ours(&row.kind, &row.driver)) else { return Ok(()) };
         let Some(before) = self.engine.read().queued(last.id).await? else { return Ok(()) };
-        let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
+        let Ok(then) = RunConfig::from_json(before.config.as_ref()) else { return Ok(()) };
         request.new.queued.prior_run_id = Some(last.id.to_string());
         if request.new.queued.agent.is_some() {
             // The configuration of the session applies.
@@ -136,7 +136,7 @@ pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request:
     let mut run = accept::message(request, session, &face.caller.name)?;
     if let Some(row) = face.engine.catalogue().setup(session).await? {
         let profile = face.engine.catalogue().profiles().get(&row.setup.agent)?;
-        run.options.apply_template(&mut run.new.queued, profile.order(&row.setup.choice())?);
+        run.options.apply_template(&mut run.new.queued, profile.run_config(&row.setup.choice())?);
     }
     face.inherit_from_last_run(session, &mut run).await?;
     let mut new = face.prepare_run(run).await?;
@@ -163,6 +163,6 @@ pub(super) async fn list_messages(
     let limit = accept::limit(query.get(words::LIMIT), words::LIST_LIMIT_DEFAULT, words::LIST_LIMIT_MAX)?;
     let page = face.engine.read().messages(session, after, limit).await?;
     let next = page.next.map(|(run, sequence)| serde_json::Value::String(format!("{run}:{sequence}")));
-    let messages = page.told.into_iter().map(project::message).collect();
+    let messages = page.messages.into_iter().map(project::message).collect();
     Ok(json(StatusCode::OK, &Page::new(messages, next, page.has_more)))
 }

@@ -40,13 +40,14 @@ async fn change(face: &Face, artifact: &str, action: PatchAction, request: Reque
     found(face, &id).await?;
     let requested_by = face.caller.name.clone();
     let patch = PatchRequest { action, artifact: id.clone(), requested_by, reason, traceparent };
-    let run = face.engine.work().order_patch(patch, &face.caller.narrowing, idempotent.once.as_ref()).await?;
+    let run =
+        face.engine.work().start_patch_run(patch, &face.caller.narrowing, idempotent.once.as_ref()).await?;
     outcome(face, &id, run).await
 }
 
 /// The outcome of the patch after the run has ended.
 async fn outcome(face: &Face, id: &ForeignId, run: RunId) -> HandlerResult {
-    let row = face.engine.work().patch_run(run).await?;
+    let row = face.engine.work().wait_for_patch_run(run).await?;
     if row.has_ended() && row.status != "finished" {
         return Err(failure(row));
     }

@@ -257,7 +257,7 @@ fn one_handoff(row: HandoffRow, packed: Option<Json>) -> One<reply::Handoff> {
 
 async fn shown_handoff(face: &Face, id: &ForeignId) -> HandlerResult {
     let row = handoff_row(face, id).await?;
-    let packed = face.engine.read().packed_for(&row).await?;
+    let packed = face.engine.read().handoff_context(&row).await?;
     Ok(json(StatusCode::OK, &one_handoff(row, packed)))
 }
 
@@ -269,7 +269,7 @@ async fn settle_handoff(
     command: Command,
 ) -> HandlerResult {
     let row = handoff_row(face, id).await?;
-    let (run, packed) = (row.run_id, face.engine.read().packed_for(&row).await?);
+    let (run, packed) = (row.run_id, face.engine.read().handoff_context(&row).await?);
     let settled = id.clone();
     let word = move |left: &CommandOutcome| {
         left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))

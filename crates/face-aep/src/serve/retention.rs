@@ -4,7 +4,7 @@ use ::http::StatusCode;
 use axum::extract::Request;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
-use recount_engine::{KeyedReply, Policy, Pruned, Swept};
+use recount_engine::{KeyedReply, Policy, Pruned, SweepReport};
 use recount_event::RunId;
 
 use super::Face;
@@ -45,7 +45,10 @@ pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Reques
         None => face.engine.admin().prune(run, before, PRUNED_BY_REQUEST).await?,
         Some(once) => {
             let word = Box::new(move |pruned: &Pruned| stored_response(written(&one_pruned(run, pruned))));
-            face.engine.admin().prune_keyed(run, before, PRUNED_BY_REQUEST, KeyedReply { once, word }).await?
+            face.engine
+                .admin()
+                .prune_keyed(run, before, PRUNED_BY_REQUEST, KeyedReply { idempotency: once, render: word })
+                .await?
         }
     };
     Ok(json(StatusCode::OK, &one_pruned(run, &pruned)))
@@ -64,9 +67,9 @@ pub(super) async fn prune(face: Face, request: Request) -> HandlerResult {
     let swept = face
         .engine
         .admin()
-        .sweep_once(&policy, idempotent.once.as_ref(), idempotent.created.as_ref())
+        .sweep_keyed(&policy, idempotent.once.as_ref(), idempotent.created.as_ref())
         .await?;
-    let Swept { runs, events, has_more, damaged } = swept;
+    let SweepReport { runs, events, has_more, damaged } = swept;
     let reply = reply::Swept { runs, events, has_more, damaged };
     Ok(json(StatusCode::OK, &One::new("swept", reply)))
 }

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
-use recount_engine::{CommandOutcome, ListQuery, Listed, Made, NewRun, RunFilter, RunRow};
+use recount_engine::{CommandOutcome, ListPage, ListQuery, NewRun, RequestResult, RunFilter, RunRow};
 use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_run::{CancelledBy, Command};
 
@@ -45,12 +45,12 @@ pub(super) async fn create_run_response(
     idempotent: IdempotentRequest,
 ) -> HandlerResult {
     face.check_may_create_in(new.task, new.session)?;
-    let run = face.engine.write().create_run_once(new, idempotent.once.as_ref()).await?.0;
+    let run = face.engine.write().create_run_keyed(new, idempotent.once.as_ref()).await?.0;
     created_run(face, run).await
 }
 
 /// Responds with the run that the same request created before. Checks nothing that may have changed since.
-pub(super) async fn show_created_run(face: &Face, created: &Made) -> HandlerResult {
+pub(super) async fn show_created_run(face: &Face, created: &RequestResult) -> HandlerResult {
     created_run(face, created.run()?).await
 }
 
@@ -85,7 +85,7 @@ async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
 }
 
 /// A page of runs.
-async fn shown_page(face: &Face, listed: Listed<RunRow>) -> HandlerResult {
+async fn shown_page(face: &Face, listed: ListPage<RunRow>) -> HandlerResult {
     let mut runs = Vec::with_capacity(listed.items.len());
     for row in listed.items {
         runs.push(shown(face, row).await?);
@@ -108,7 +108,7 @@ pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> HandlerRes
         }
     }
     let within = &face.caller.narrowing;
-    let listed = face.engine.catalogue().list_runs_of_interest(&page_of, &filter, within).await?;
+    let listed = face.engine.catalogue().list_matching_runs(&page_of, &filter, within).await?;
     shown_page(&face, listed).await
 }
 
@@ -132,7 +132,7 @@ async fn runs_of_session(
 
 /// The index of the runs of a task or session does not hold their status, so a filter shortens pages; the cursor
 /// still advances.
-async fn filtered_page(face: &Face, mut listed: Listed<RunRow>, filter: RunFilter) -> HandlerResult {
+async fn filtered_page(face: &Face, mut listed: ListPage<RunRow>, filter: RunFilter) -> HandlerResult {
     listed.items.retain(|row| filter.takes(row));
     shown_page(face, listed).await
 }

@@ -26,7 +26,7 @@ pub(super) async fn create_session(face: Face, request: Request) -> HandlerResul
     let request: CreateSession = accept::body_or_default(&bytes)?;
     face.check_may_create_in(None, None)?;
     let title = accept::text("title", request.title)?;
-    let row = face.engine.write().create_session_once(title, idempotent.once.as_ref()).await?;
+    let row = face.engine.write().create_session_keyed(title, idempotent.once.as_ref()).await?;
     created_session(&face, row).await
 }
 

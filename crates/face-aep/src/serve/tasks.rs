@@ -6,7 +6,7 @@ use recount_api::query;
 use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::{ChangeTask, CreateTask};
-use recount_engine::{CommandOutcome, ListQuery, NewTask, Raise};
+use recount_engine::{CommandOutcome, ListQuery, NewTask, TaskChange};
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
@@ -43,7 +43,7 @@ pub(super) async fn create_task(face: Face, request: Request) -> HandlerResult {
             Some(queued)
         }
     };
-    let row = face.engine.write().create_task_once(new, first_run, idempotent.once.as_ref()).await?.0;
+    let row = face.engine.write().create_task_keyed(new, first_run, idempotent.once.as_ref()).await?.0;
     created_task(&face, row).await
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> HandlerRe
                 continue;
             }
             let task = show_task(&face, row).await?;
-            if filter.takes_what(&task.status, None, task.needs_attention, &[&task.title]) {
+            if filter.takes_fields(&task.status, None, task.needs_attention, &[&task.title]) {
                 tasks.push(task);
             }
         }
@@ -104,12 +104,12 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
     let task = face.task_id(&task)?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ChangeTask = accept::body(&bytes)?;
-    let raise = Raise {
+    let raise = TaskChange {
         title: accept::text("title", request.title)?,
         budget_micros_usd: accept::number(request.budget_micros_usd)?,
         budget_tokens: accept::number(request.budget_tokens)?,
     };
-    if raise == Raise::default() {
+    if raise == TaskChange::default() {
         let nothing = "no change was sent; send title, budget_micros_usd or budget_tokens";
         return Err(Refusal::new(Code::BodyMalformed, nothing));
     }

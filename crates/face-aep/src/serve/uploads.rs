@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use recount_api::query::{self, UPLOAD_KINDS};
 use recount_api::reply::One;
-use recount_engine::{Once, Upload};
+use recount_engine::{IdempotencyKey, Upload};
 use recount_event::{Code, ForeignId};
 
 use super::Face;
@@ -92,8 +92,8 @@ fn digest(upload: &Upload) -> String {
     named(&[&upload.kind, &upload.mime, upload.name.as_deref().unwrap_or_default(), &bytes])
 }
 
-async fn keep(face: &Face, upload: Upload, once: Option<&Once>) -> HandlerResult {
-    let row = face.engine.write().upload_once(upload, once).await?;
+async fn keep(face: &Face, upload: Upload, once: Option<&IdempotencyKey>) -> HandlerResult {
+    let row = face.engine.write().upload_keyed(upload, once).await?;
     shown(face, &row.id).await
 }
 

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Body;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
-use recount_engine::{Caller, Engine, Visitor};
+use recount_engine::{Caller, Engine, RequestContext};
 use recount_face_aep::{FaceState, SseFraming};
 use recount_faulty_store::{AppendFault, Disk, FaultyStore};
 use recount_world::World;
@@ -47,7 +47,7 @@ impl Process {
     async fn start(disk: &Arc<Disk>, life: u64, now_ms: u64) -> Process {
         let (store, world) = (FaultyStore::new(disk), World::seeded(life, now_ms));
         let engine = Engine::open(store.clone(), world.clone(), Arc::new(SseFraming)).await.unwrap();
-        let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
+        let visitor = RequestContext { engine: engine.clone(), caller: Caller::operator() };
         let places = FaceState::new(recount_face_aep::limits::STREAMS_MAX);
         let router = recount_face_aep::router(places).layer(axum::Extension(visitor));
         let router = recount_face_aep::identified(router, world, engine.write().redactor().clone());
@@ -247,7 +247,7 @@ async fn keys_expire_after_a_day() {
     let kept = server.disk.rows_of("record.once").await.len();
     assert!(kept >= 4, "{kept}");
     assert_eq!(server.disk.rows_of("record.once_due").await.len(), kept);
-    let day = u64::try_from(recount_engine::limits::ONCE_LIFE.as_millis()).unwrap();
+    let day = u64::try_from(recount_engine::limits::IDEMPOTENCY_KEY_LIFE.as_millis()).unwrap();
     server.crash_until(START_MS + day + 1).await;
     let reply = server.post("/v1/sessions", Some("next"), "{}").await;
     assert_eq!(reply.status, 201);

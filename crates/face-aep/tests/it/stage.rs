@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::response::Response;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
-use recount_engine::Visitor;
+use recount_engine::RequestContext;
 use recount_engine::{Caller, Engine};
 use recount_face_aep::{FaceState, SseFraming};
 use recount_log::MemoryStore;
@@ -32,7 +32,7 @@ impl Stage {
         let store = Arc::new(MemoryStore::new());
         let engine = Engine::open(store.clone(), world.clone(), Arc::new(SseFraming)).await.unwrap();
         let router = {
-            let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
+            let visitor = RequestContext { engine: engine.clone(), caller: Caller::operator() };
             let router = router().layer(axum::Extension(visitor));
             recount_face_aep::identified(router, world, engine.write().redactor().clone())
         };

@@ -5,12 +5,12 @@
 
 #[path = "../../../server/tests/it/hooks/agent.rs"]
 mod agent;
-#[path = "../../../server/tests/it/hooks/asking.rs"]
-mod asking;
-#[path = "../../../server/tests/it/hooks/bad_days.rs"]
-mod bad_days;
 mod held;
-mod house;
+#[path = "../../../server/tests/it/hooks/irregular.rs"]
+mod irregular;
+#[path = "../../../server/tests/it/hooks/permissions.rs"]
+mod permissions;
 #[path = "../../../server/tests/it/hooks/recording.rs"]
 mod recording;
+mod test_context;
 mod wire;

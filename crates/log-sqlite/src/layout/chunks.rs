@@ -1,6 +1,6 @@
 //! The table `chunks`: the sealed part, rows of records of one stream each.
 //!
-//! It must not know the order of commits. Look at [`StoredChunk`] and [`NewChunk`].
+//! It must not know the order of commits. Start at [`StoredChunk`] and [`NewChunk`].
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(crate) struct StoredChunk<'r> {
     first_position: u64,
     positions: &'r [u8],
     joined: &'r [u8],
-    /// Chunks of before schema 5 have no sum.
+    /// Whether the chunk has a sum; chunks from before schema 5 have none.
     has_sum: bool,
 }
 
@@ -47,7 +47,7 @@ impl StoredChunk<'_> {
         self.first_sequence + self.ranges.len() as u64
     }
 
-    /// Of a chunk that has no sum: whether its records lead from the chain value before them to the one after.
+    /// Checks a chunk without a sum: its records must lead from the chain value before them to the one after.
     fn check_chain(&self, connection: &Connection, tail: &StreamTail) -> Result<(), Fault> {
         if self.has_sum {
             return Ok(());
@@ -77,7 +77,7 @@ impl StoredChunk<'_> {
         Some((packing::position(self.first_position, self.positions, place)?, &self.joined[range.clone()]))
     }
 
-    /// Bytes of the chunk from a sequence on; what joins the records is counted with them.
+    /// Bytes of the chunk from a sequence on, including separators.
     pub(crate) fn bytes_from(&self, sequence: u64) -> usize {
         let place = usize::try_from(sequence.saturating_sub(self.first_sequence)).unwrap_or(usize::MAX);
         self.ranges.get(place).map_or(0, |range| self.joined.len() - range.start)
@@ -97,11 +97,11 @@ pub(crate) struct NewChunk<'b> {
     pub(crate) start: ChainValue,
     /// Position and bytes of each.
     pub(crate) records: &'b [(u64, &'b [u8])],
-    /// The records were damaged before they were sealed: the chunk gets a sum that does not fit, so that they stay so.
+    /// The records were damaged before sealing: the chunk gets a wrong sum, so that they stay damaged.
     pub(crate) damaged: bool,
 }
 
-/// A chunk as its row will be.
+/// The columns of a packed chunk.
 pub(crate) struct PackedChunk {
     stream: i64,
     first_sequence: u64,
@@ -150,7 +150,7 @@ impl NewChunk<'_> {
     }
 }
 
-/// What the checksum of a chunk covers.
+/// The columns that the checksum of a chunk covers.
 struct ChunkColumns<'c> {
     stream: i64,
     first_sequence: u64,
@@ -245,12 +245,12 @@ pub(crate) fn chunk_at<T>(
     look(chunk_of(connection, tail, row)?)
 }
 
-/// The place that a damaged chunk claims: stream, first sequence, how many records.
+/// The unverified columns of a damaged chunk: stream, first sequence, number of records.
 pub(crate) fn claimed_chunk(row: &rusqlite::Row<'_>) -> Result<(i64, u64, u64)> {
     Ok((row.get(1)?, number(row, 2)?, number(row, 3)?))
 }
 
-/// A chunk of a stream, if it is what was written.
+/// A chunk of a stream, if its checksum or chain fits.
 fn chunk_of<'r>(
     connection: &Connection,
     tail: &StreamTail,
@@ -267,12 +267,12 @@ fn chunk_of<'r>(
     Ok(chunk)
 }
 
-/// `false`: it was not there.
+/// Deletes a chunk; returns whether it existed.
 pub(crate) fn delete_chunk(connection: &Connection, id: i64) -> Result<bool> {
     Ok(connection.prepare_cached("DELETE FROM chunks WHERE id = ?1")?.execute([id])? == 1)
 }
 
-/// Takes a chunk out and shows it as it was.
+/// Reads a chunk, passes it to a closure, and deletes it.
 pub(crate) fn take_chunk<T>(
     connection: &Connection,
     tail: &StreamTail,
@@ -284,7 +284,7 @@ pub(crate) fn take_chunk<T>(
     Ok(seen)
 }
 
-/// The chunk of a stream that has a sequence, by number.
+/// The number of the chunk with a sequence.
 pub(crate) fn chunk_with(connection: &Connection, stream: i64, sequence: u64) -> Result<Option<i64>> {
     let sql = "SELECT id FROM chunks WHERE stream = ?1 AND first_sequence <= ?2 ORDER BY first_sequence DESC LIMIT 1";
     connection.prepare_cached(sql)?.query_row(params![stream, int(sequence)], |row| row.get(0)).optional()
@@ -295,10 +295,10 @@ pub(crate) fn delete_chunks(connection: &Connection, stream: i64, before: u64) -
     let sql = "SELECT coalesce(sum(records), 0), coalesce(sum(bytes), 0) FROM chunks
         WHERE stream = ?1 AND first_sequence < ?2";
     let totals = |row: &rusqlite::Row<'_>| Ok(Totals { records: number(row, 0)?, bytes: number(row, 1)? });
-    let gone = connection.prepare_cached(sql)?.query_row(params![stream, int(before)], totals)?;
+    let removed = connection.prepare_cached(sql)?.query_row(params![stream, int(before)], totals)?;
     let sql = "DELETE FROM chunks WHERE stream = ?1 AND first_sequence < ?2";
     connection.prepare_cached(sql)?.execute(params![stream, int(before)])?;
-    Ok(gone)
+    Ok(removed)
 }
 
 /// Passes each chunk of a stream to a closure, from the one with a sequence on, until it returns `false`.
@@ -324,7 +324,7 @@ pub(crate) fn chunks_from(
     Ok(())
 }
 
-/// Where the first chunk of a stream begins that begins after a sequence.
+/// The first sequence of the next chunk of a stream after a sequence.
 pub(crate) fn chunk_after(connection: &Connection, stream: i64, sequence: u64) -> Result<Option<u64>> {
     let sql = "SELECT first_sequence FROM chunks WHERE stream = ?1 AND first_sequence > ?2
         ORDER BY first_sequence LIMIT 1";

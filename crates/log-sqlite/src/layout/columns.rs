@@ -32,7 +32,7 @@ pub(crate) fn bytes(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes> {
     Ok(Bytes::copy_from_slice(bytes))
 }
 
-/// Numbers above SQLite's largest are beyond every record there can be, as the largest itself is.
+/// Numbers above SQLite's maximum become the maximum, which is also larger than every real record.
 pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -30,7 +30,7 @@ pub(crate) fn feed_sum(first: u64, last: u64, spans: &[u8]) -> i64 {
     Sum::of("feed").number(first).number(last).bytes(spans).column()
 }
 
-/// The same, to be written, with its spans packed.
+/// A row of the feed to be written, with packed spans.
 pub(crate) struct NewFeed {
     pub(crate) first: u64,
     pub(crate) last: u64,
@@ -84,7 +84,7 @@ pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
     )))
 }
 
-/// Where the first row of the feed begins that begins after a position.
+/// The first position of the next row of the feed after a position.
 pub(crate) fn feed_after(connection: &Connection, position: u64) -> Result<Option<u64>> {
     let sql = "SELECT first_position FROM feed WHERE first_position > ?1 ORDER BY first_position LIMIT 1";
     connection.prepare_cached(sql)?.query_row([int(position)], |row| number(row, 0)).optional()

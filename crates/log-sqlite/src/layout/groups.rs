@@ -1,6 +1,6 @@
 //! The table `groups`: the hot part, one row per commit.
 //!
-//! It must not know where a stream ends. Look at [`StoredGroup`].
+//! It must not know where a stream ends. Start at [`StoredGroup`].
 
 use recount_log::Fault;
 use rusqlite::types::ValueRef;
@@ -23,7 +23,7 @@ impl StoredGroup<'_> {
         &self.joined[slot.range.clone()]
     }
 
-    /// Of all records, with what joins them.
+    /// The joined bytes of all records.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.joined
     }
@@ -34,7 +34,7 @@ impl StoredGroup<'_> {
 
     /// Every record that was not removed, with its position.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u64, &Slot, &[u8])> {
-        let slots = (self.first_position..).zip(&self.slots).filter(|(_, slot)| !slot.is_gone());
+        let slots = (self.first_position..).zip(&self.slots).filter(|(_, slot)| !slot.is_removed());
         slots.map(|(position, slot)| (position, slot, self.record(slot)))
     }
 

@@ -1,6 +1,6 @@
 //! The table `streams`: one row per stream, with the end of its sealed part.
 //!
-//! It must not know records. Look at [`StreamTail`] and [`Names`].
+//! It must not know records. Start at [`StreamTail`] and [`Names`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::columns::{int, limit, number, one};
 use crate::fault::{FaultContext as _, altered, corrupt};
 use crate::sum::Sum;
 
-/// The end of a stream, the beginning of what is left of it, and the number that its name maps to.
+/// The number of a stream, its end, and the beginning of its remaining records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamTail {
     pub(crate) id: i64,
@@ -26,7 +26,7 @@ pub(crate) struct StreamTail {
 }
 
 impl StreamTail {
-    /// Of a stream that has nothing yet.
+    /// The tail of a stream without records.
     pub(crate) fn empty(id: i64, key: &str) -> Self {
         let start = ChainValue::start(key);
         StreamTail {
@@ -64,7 +64,7 @@ impl StreamTail {
         }
     }
 
-    pub(crate) fn told(self) -> Tail {
+    pub(crate) fn to_tail(self) -> Tail {
         Tail {
             next_sequence: self.next_sequence,
             last_position: self.last_position,
@@ -76,11 +76,11 @@ impl StreamTail {
     }
 }
 
-/// What must be known of a stream to add to it: where it ends, but not what its records add up to. Its
-/// chain is worked out when the records are sealed, or when it is read, and not for each append.
+/// The part of a tail that appends need: where the stream ends, without its chain value. The chain is computed when
+/// records are sealed or the tail is read, and not for each append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct KnownTail {
-    /// 0 for a stream that has no name yet.
+    /// 0 for a stream that does not exist yet.
     pub(crate) id: i64,
     pub(crate) next_sequence: u64,
     pub(crate) last_position: u64,
@@ -109,7 +109,7 @@ pub(crate) fn insert_stream(connection: &Connection, key: &str, id: i64) -> Resu
     connection.prepare_cached(sql)?.execute(params![id, key, &empty.head.0[..], empty.sum(key)]).map(drop)
 }
 
-/// Updates what is sealed of a stream, or was removed from it.
+/// Updates the row of a stream after sealing or a removal.
 pub(crate) fn update_stream(connection: &Connection, key: &str, tail: &StreamTail) -> Result<()> {
     let sql = "UPDATE streams SET next_sequence = ?2, last_position = ?3, head = ?4, first_sequence = ?5,
         start = ?6, erased = ?7, sum = ?8 WHERE id = ?1";
@@ -138,8 +138,8 @@ pub(crate) fn stream_tail(connection: &Connection, key: &str) -> Result<Option<S
     Ok(tail.map(|(_, tail)| tail))
 }
 
-/// The same for a caller that reports a missing stream. A row that was not found may exist under a name that was
-/// changed on the disk: it is then next to the place where it was searched.
+/// Like [`stream_tail`], for a caller that reports a missing stream. A missing row may exist under a name that damage
+/// changed: then a neighbour in the index is damaged, which this reports.
 pub(crate) fn stream_tail_for_sure(connection: &Connection, key: &str) -> Result<Option<StreamTail>> {
     let tail = stream_tail(connection, key)?;
     if tail.is_none() {
@@ -153,13 +153,13 @@ pub(crate) fn stream_tail_for_sure(connection: &Connection, key: &str) -> Result
     Ok(tail)
 }
 
-/// The same, by number, with the name.
+/// The row of a stream by number, with its name.
 pub(crate) fn stream_of(connection: &Connection, id: i64) -> Result<Option<(StreamKey, StreamTail)>> {
     let sql = stream_columns!("WHERE id = ?1");
     connection.prepare_cached(sql)?.query_row([id], stored_tail).optional()
 }
 
-/// The name of a stream and its row, if it is what was written.
+/// The name of a stream and its row, if the checksum fits.
 pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
     let (key, tail) = claimed_tail(row)?;
     if row.get::<_, Option<i64>>(8)? != Some(tail.sum(&key)) {
@@ -168,7 +168,7 @@ pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamT
     Ok((key, tail))
 }
 
-/// The same without a look at the checksum: for rows that have none yet.
+/// The name and row without a check of the checksum, for rows that have none yet.
 pub(crate) fn claimed_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
     let key: Arc<str> = row.get(7)?;
     let start = row.get::<_, Option<[u8; 32]>>(5)?.map_or_else(|| ChainValue::start(&key), ChainValue);
@@ -205,10 +205,10 @@ impl<'c> Names<'c> {
             })?;
             self.known.insert(id, found);
         }
-        Ok(self.known.get_mut(&id).expect("it was put there a moment ago"))
+        Ok(self.known.get_mut(&id).expect("inserted above"))
     }
 
-    /// The name of one that was looked up, or can be.
+    /// The name of a stream, looked up if necessary.
     pub(crate) fn name(&self, id: i64) -> Option<StreamKey> {
         self.known.get(&id).map(|(key, _)| key.clone())
     }
@@ -224,7 +224,7 @@ pub(crate) fn list_streams(
     after: Option<&str>,
     max: usize,
 ) -> Result<Vec<StreamKey>> {
-    // A name lies in an index and in its row. Where both agree it is right, whatever else of the row is damaged.
+    // A name is in an index and in its row. If both agree, it is right, even if the rest of the row is damaged.
     let sql = match after {
         Some(_) => "SELECT key, id FROM streams WHERE key > ?1 ORDER BY key LIMIT ?2",
         None => "SELECT key, id FROM streams WHERE ?1 IS NULL ORDER BY key LIMIT ?2",

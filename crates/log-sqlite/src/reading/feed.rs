@@ -9,7 +9,7 @@ use recount_log::{Damage, Fault, FeedRecord, Meter, ReadBound, Record, StreamKey
 use rusqlite::Connection;
 
 use super::snapshot;
-use crate::fault::{FaultContext as _, about, corrupt};
+use crate::fault::{FaultContext as _, corrupt, with_damage};
 use crate::layout::{self, FeedRow, Names, StoredGroup, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
 use crate::packing::{FeedSpan, Slot};
@@ -24,24 +24,24 @@ pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Resu
         meter: bound.meter(),
         full: false,
         names: Names::new(&snapshot),
-        chunks: Chunks::default(),
+        chunks: ChunkCache::default(),
         records: Vec::new(),
     };
     match feed.fill(&snapshot, first_hot) {
         // Records before damage are returned; a read that begins at the damage fails.
-        Err(fault) if feed.records.is_empty() => Err(feed.about(&snapshot, first_hot, fault)),
+        Err(fault) if feed.records.is_empty() => Err(feed.with_damage(&snapshot, first_hot, fault)),
         _ => Ok(feed.records),
     }
 }
 
-/// A page of the feed as it fills.
+/// A page of the feed that is being filled.
 struct Feed<'c> {
-    /// The position that is to come.
+    /// The next expected position.
     next: u64,
     meter: Meter,
     full: bool,
     names: Names<'c>,
-    chunks: Chunks,
+    chunks: ChunkCache,
     records: Vec<FeedRecord>,
 }
 
@@ -57,8 +57,8 @@ impl Feed<'_> {
         self.hot(connection)
     }
 
-    /// Adds to damage how far it goes, where that is not known yet: to where the feed begins again.
-    fn about(&self, connection: &Connection, first_hot: Option<u64>, fault: Fault) -> Fault {
+    /// Adds the range to a fault of damage, if it is not known yet: up to where the feed continues.
+    fn with_damage(&self, connection: &Connection, first_hot: Option<u64>, fault: Fault) -> Fault {
         if fault.damage.as_ref().is_some_and(|damage| damage.positions.is_some()) {
             return fault;
         }
@@ -68,11 +68,11 @@ impl Feed<'_> {
         };
         let last = next.map(|next| next - 1).or_else(|| layout::last_position(connection).ok());
         let positions = last.filter(|last| *last >= self.next).map(|last| self.next..=last);
-        about(fault, || Damage { positions, ..Damage::default() })
+        with_damage(fault, || Damage { positions, ..Damage::default() })
     }
 
     /// Adds the stream to damage of sealed records of one span.
-    fn about_span(
+    fn with_span_damage(
         &self,
         connection: &Connection,
         position: u64,
@@ -81,14 +81,14 @@ impl Feed<'_> {
         fault: Fault,
     ) -> Fault {
         let sequence = span.first_sequence + done;
-        let left = span.count - done;
+        let remaining = span.count - done;
         let stream = self.names.name(span.stream);
         let end = match layout::chunk_after(connection, span.stream, sequence) {
-            Ok(Some(end)) if stream.is_some() => left.min(end - sequence),
-            _ => left,
+            Ok(Some(end)) if stream.is_some() => remaining.min(end - sequence),
+            _ => remaining,
         };
         let fault = Fault { damage: None, ..fault };
-        about(fault, || Damage {
+        with_damage(fault, || Damage {
             sequences: stream.is_some().then_some(sequence..=sequence + end - 1),
             stream,
             positions: Some(position..=position + end - 1),
@@ -109,8 +109,9 @@ impl Feed<'_> {
                     if position >= self.next {
                         let sequence = span.first_sequence + done;
                         let taken = self.sealed_one(connection, position, span.stream, sequence);
-                        let taken = taken
-                            .map_err(|fault| self.about_span(connection, position, span, done, fault))?;
+                        let taken = taken.map_err(|fault| {
+                            self.with_span_damage(connection, position, span, done, fault)
+                        })?;
                         if !taken {
                             self.full = true;
                             return Ok(false);
@@ -124,7 +125,7 @@ impl Feed<'_> {
         })
     }
 
-    /// `false`: the page is full.
+    /// Returns `false` when the page is full.
     fn sealed_one(
         &mut self,
         connection: &Connection,
@@ -132,7 +133,7 @@ impl Feed<'_> {
         stream: i64,
         sequence: u64,
     ) -> Result<bool, Fault> {
-        if stream == crate::packing::NOBODY {
+        if stream == crate::packing::NO_STREAM {
             return Ok(true);
         }
         let (key, tail) = self.names.get(stream, position)?;
@@ -167,14 +168,14 @@ impl Feed<'_> {
                 }
                 let sealed = self.names.get(slot.stream, position)?.1.next_sequence;
                 if let (Err(_), true) = (&sound, slot.sequence < sealed) {
-                    // It is in a chunk as well.
+                    // It is in a chunk too, and already read there.
                     if !self.sealed_one(connection, position, slot.stream, slot.sequence)? {
                         return Ok(false);
                     }
                     continue;
                 }
                 if let Err(fault) = &sound {
-                    return Err(self.about_slot(&group, position, slot, fault.clone()));
+                    return Err(self.with_slot_damage(&group, position, slot, fault.clone()));
                 }
                 let key = self.names.get(slot.stream, position)?.0.clone();
                 if !self.take(key, position, slot.sequence, Bytes::copy_from_slice(bytes)) {
@@ -187,7 +188,13 @@ impl Feed<'_> {
     }
 
     /// Adds the stream to damage of hot records: those of one stream that follow each other.
-    fn about_slot(&mut self, group: &StoredGroup<'_>, position: u64, slot: &Slot, fault: Fault) -> Fault {
+    fn with_slot_damage(
+        &mut self,
+        group: &StoredGroup<'_>,
+        position: u64,
+        slot: &Slot,
+        fault: Fault,
+    ) -> Fault {
         let following = (position..).zip(slot.sequence..);
         let mut records = group.records().skip_while(|(there, ..)| *there < position).zip(following);
         let same = |((there, other, _), (position, sequence)): &((u64, &Slot, &[u8]), (u64, u64))| {
@@ -195,7 +202,7 @@ impl Feed<'_> {
         };
         let more = records.by_ref().take_while(same).count().saturating_sub(1) as u64;
         let stream = self.names.get(slot.stream, position).ok().map(|(key, _)| key.clone());
-        about(fault, || Damage {
+        with_damage(fault, || Damage {
             sequences: stream.is_some().then_some(slot.sequence..=slot.sequence + more),
             stream,
             positions: Some(position..=position + more),
@@ -218,19 +225,19 @@ impl Feed<'_> {
     }
 }
 
-/// Chunks that one page of the feed returns to: the last one of each stream.
+/// The chunks that one page of the feed needs again: the last one of each stream.
 #[derive(Default)]
-struct Chunks {
-    kept: HashMap<i64, KeptChunk>,
+struct ChunkCache {
+    chunks: HashMap<i64, CachedChunk>,
     bytes: usize,
 }
 
-struct KeptChunk {
+struct CachedChunk {
     first_sequence: u64,
     records: Vec<(u64, Bytes)>,
 }
 
-impl Chunks {
+impl ChunkCache {
     fn find(
         &mut self,
         connection: &Connection,
@@ -238,36 +245,36 @@ impl Chunks {
         sequence: u64,
     ) -> Result<Option<(u64, Bytes)>, Fault> {
         let stream = tail.id;
-        if let Some(found) = self.kept.get(&stream).and_then(|kept| kept.get(sequence)) {
+        if let Some(found) = self.chunks.get(&stream).and_then(|kept| kept.get(sequence)) {
             return Ok(Some(found));
         }
         let mut found = None;
         layout::chunks_from(connection, tail, sequence, &mut |chunk| {
-            // Only from here on: a feed goes forward.
+            // Only records from here on are needed, because the feed goes forward.
             let records: Vec<(u64, Bytes)> = chunk
                 .records()
                 .filter(|(there, ..)| *there >= sequence)
                 .map(|(_, position, bytes)| (position, Bytes::copy_from_slice(bytes)))
                 .collect();
             if chunk.first_sequence <= sequence {
-                found = Some(KeptChunk { first_sequence: sequence, records });
+                found = Some(CachedChunk { first_sequence: sequence, records });
             }
             Ok(false)
         })?;
         let Some(chunk) = found else { return Ok(None) };
         let bytes: usize = chunk.records.iter().map(|(_, bytes)| bytes.len()).sum();
         if self.bytes + bytes > FEED_CHUNKS_BYTES_MAX {
-            self.kept.clear();
+            self.chunks.clear();
             self.bytes = 0;
         }
         self.bytes += bytes;
         let record = chunk.get(sequence);
-        self.kept.insert(stream, chunk);
+        self.chunks.insert(stream, chunk);
         Ok(record)
     }
 }
 
-impl KeptChunk {
+impl CachedChunk {
     fn get(&self, sequence: u64) -> Option<(u64, Bytes)> {
         let place = usize::try_from(sequence.checked_sub(self.first_sequence)?).ok()?;
         self.records.get(place).cloned()

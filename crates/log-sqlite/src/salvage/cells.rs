@@ -14,7 +14,7 @@ const INDEX_INTERIOR: u8 = 0x02;
 /// Bytes of the file's own header, before the header of the first page.
 const FILE_HEADER_BYTES: usize = 100;
 
-/// No row is larger than a record with its neighbours can be; a length beyond it is damage.
+/// No row is larger than this; a larger length is damage.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Value {
     Bytes(Vec<u8>),
 }
 
-/// Where a row is.
+/// The page and cell of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellPlace {
     pub(super) page: u32,
@@ -39,17 +39,17 @@ pub(super) struct StoredRow {
     pub(super) values: Vec<Value>,
 }
 
-/// What one page holds.
+/// The rows and children of one page.
 #[derive(Default)]
 pub(super) struct PageRows {
     pub(super) rows: Vec<StoredRow>,
-    /// Rows that exist and cannot be read, by number as far as it is readable.
+    /// Unreadable rows, by number if that is readable.
     pub(super) broken: Vec<Option<i64>>,
-    /// Pages that this one names as part of the same tree.
+    /// Child pages in the same tree.
     pub(super) children: Vec<u32>,
-    /// Of them the one with the last rows of a table.
+    /// The child with the last rows of a table.
     pub(super) last_child: Option<u32>,
-    /// Whether it is part of a tree at all.
+    /// Whether the page is part of a tree.
     pub(super) in_tree: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn rows_of(image: &mut Image, number: u32) -> PageRows {
     found
 }
 
-/// One row again; `None` when it cannot be read any more.
+/// Reads one row again; `None` if it is no longer readable.
 pub(super) fn row_at(image: &mut Image, place: CellPlace) -> Option<StoredRow> {
     let mut bytes = [0; PAGE_BYTES];
     image.read(place.page, &mut bytes).then_some(())?;
@@ -107,7 +107,7 @@ impl<'b> BtreePage<'b> {
         matches!(self.kind, TABLE_INTERIOR | INDEX_INTERIOR)
     }
 
-    /// Where the places of cells are listed.
+    /// The offset of the cell pointers.
     fn pointers(&self) -> usize {
         self.header + if self.is_interior() { 12 } else { 8 }
     }
@@ -145,7 +145,7 @@ impl<'b> BtreePage<'b> {
     }
 }
 
-/// The bytes of a row: those on its page, then those on pages of its own, each naming the next.
+/// The bytes of a row: those on its page, then those on its chain of overflow pages.
 fn payload(image: &mut Image, rest: &[u8], length: usize, in_table: bool) -> Option<Vec<u8>> {
     let least = (PAGE_BYTES - 12) * 32 / 255 - 23;
     let most = if in_table { PAGE_BYTES - 35 } else { (PAGE_BYTES - 12) * 64 / 255 - 23 };
@@ -185,8 +185,8 @@ fn values(payload: &[u8]) -> Option<Vec<Value>> {
             9 => Value::Number(1),
             _ => {
                 let length = usize::try_from(kind.checked_sub(12).filter(|length| *length >= 0)? / 2).ok()?;
-                let (value, left) = body.split_at_checked(length)?;
-                body = left;
+                let (value, rest) = body.split_at_checked(length)?;
+                body = rest;
                 if kind % 2 == 0 { Value::Bytes(value.to_vec()) } else { Value::Text(value.to_vec()) }
             }
         });

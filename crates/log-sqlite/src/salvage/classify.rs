@@ -1,8 +1,8 @@
-//! Classifies a row by its shape: which table it is from, and what it holds.
+//! Classifies a row by its shape: which table it is from, and its content.
 //!
-//! A table that is missing from the schema is recognised like any other, as long as its pages exist. Columns that a later
-//! schema adds at the end are ignored. This file must not know pages or how streams fit together.
-//! Entry point: [`classify`].
+//! A table that is missing from the schema is recognised like any other, as long as its pages exist. Columns that a
+//! later schema adds at the end are ignored. This file must not know pages or how streams fit together. Entry point:
+//! [`classify`].
 
 use recount_log::chain::ChainValue;
 
@@ -10,7 +10,7 @@ use super::cells::{CellPlace, StoredRow, Value};
 use crate::packing::{self, Change, FeedSpan, Slot};
 use crate::rows;
 
-/// A row of one of our tables.
+/// A row of one of the store's tables.
 pub(super) enum ClassifiedRow {
     Stream(StreamRow),
     /// The index of stream names.
@@ -29,11 +29,11 @@ pub(super) enum ClassifiedRow {
         rows: Vec<NewRow>,
     },
     Row(NewRow),
-    /// Where the tree of a table begins.
+    /// The root page of a table.
     Root(u32),
-    /// It has the shape of one of ours, but its content is invalid.
+    /// A row of this store with invalid content.
     Damaged,
-    /// None of ours.
+    /// A row of another kind.
     Foreign,
 }
 
@@ -62,9 +62,9 @@ pub(super) struct GroupRow {
     pub(super) first_position: u64,
     pub(super) slots: Vec<Slot>,
     pub(super) joined: Vec<u8>,
-    /// Whether the index and the bytes are those that were written.
+    /// Whether the index and the bytes fit their sums.
     pub(super) sound: bool,
-    /// Whether the index is: then it is known whose records are lost, where the bytes are damaged.
+    /// Whether the index fits its sum: then the streams of damaged records are known.
     pub(super) index_sound: bool,
 }
 
@@ -246,7 +246,7 @@ mod tests {
         assert!(is_row(3, b"{\"scopes\":[\"read\"]}", fits));
         assert!(!is_row(3, b"{\"scopes\":[\"admin\"]}", fits), "it is still JSON");
         assert!(!is_row(2, b"{\"scopes\":[\"read\"]}", fits), "the version is covered");
-        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Value::Null]), "the sum is gone");
+        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Value::Null]), "the sum is missing");
         assert!(is_row(3, b"anything", &[]), "rows of before schema 5 have none");
     }
 }

@@ -16,7 +16,7 @@ use crate::fault::FaultContext as _;
 /// Bytes of a page: every store uses SQLite's default, and a damaged header may be wrong.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Where the database's header has the number of pages.
+/// The offset of the number of pages in the header of the database.
 const PAGES_AT: usize = 28;
 
 const HEADER_BYTES: usize = 32;
@@ -28,20 +28,20 @@ const BIG_ENDIAN: u32 = 1;
 pub(super) struct Image {
     database: Option<File>,
     log: Option<File>,
-    /// Where in the log the newest committed content of a page is.
+    /// The log offset of the newest committed content of each page.
     newest: HashMap<u32, u64>,
     pages: u32,
     pub(super) log_state: LogState,
 }
 
-/// What was found in the write-ahead log.
+/// The state of the write-ahead log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LogState {
-    /// Frames that belong to commits and are as they were written.
+    /// Intact frames of commits.
     pub(super) sound: u64,
     /// Frames that were changed or cannot be read.
     pub(super) damaged: u64,
-    /// Whether content is missing for good: a damaged frame that no later one replaces.
+    /// Whether content is lost: a damaged frame that no later one replaces.
     pub(super) lost: bool,
 }
 
@@ -67,7 +67,7 @@ impl Image {
         self.pages
     }
 
-    /// Fills `page` with a page's content, with zeros where it cannot be read. Answers whether it was read.
+    /// Fills `page` with a page's content, or with zeros if it is unreadable. Returns whether it was read.
     pub(super) fn read(&mut self, number: u32, page: &mut [u8; PAGE_BYTES]) -> bool {
         page.fill(0);
         let (file, offset) = match self.newest.get(&number) {
@@ -75,11 +75,11 @@ impl Image {
             None => (&mut self.database, u64::from(number.saturating_sub(1)) * PAGE_BYTES as u64),
         };
         let Some(file) = file else { return false };
-        // The last page of a file that was cut short is what is left of it.
+        // The last page of a truncated file may be partial.
         number > 0 && fill(file, offset, page).is_ok_and(|filled| filled > 0)
     }
 
-    /// How many pages there should be, by the database's own header.
+    /// The number of pages in the header of the database.
     pub(super) fn pages_noted(&mut self) -> u32 {
         let mut page = [0; PAGE_BYTES];
         let is_header = self.read(1, &mut page) && page.starts_with(b"SQLite format 3\0");
@@ -118,14 +118,14 @@ impl Image {
                 let head = sum(big_endian, seed, &frame[..8]);
                 sum(big_endian, head, &frame[FRAME_HEADER_BYTES..])
             });
-            let ours = [word(&frame, 8), word(&frame, 12)] == salts;
-            // Frames of an earlier round of the log have other salts; they follow one another, but not one of ours.
-            let sound = computed.contains(&stored) && (ours || follows_sound);
+            let is_current = [word(&frame, 8), word(&frame, 12)] == salts;
+            // Frames of an earlier round of the log have other salts, so they never follow a current frame.
+            let sound = computed.contains(&stored) && (is_current || follows_sound);
             let (page, commits) = (word(&frame, 0), word(&frame, 4) > 0);
             frames.push(FrameEntry {
                 page,
                 commits,
-                ours,
+                is_current,
                 sound,
                 content: offset + FRAME_HEADER_BYTES as u64,
             });
@@ -137,10 +137,10 @@ impl Image {
 
     /// Takes the frames of all commits.
     fn take(&mut self, frames: &[FrameEntry]) {
-        let commits = frames.iter().rposition(|frame| frame.commits && (frame.sound || frame.ours));
+        let commits = frames.iter().rposition(|frame| frame.commits && (frame.sound || frame.is_current));
         let Some(last) = commits else { return };
         let mut missing = BTreeSet::new();
-        let last_ours = frames.iter().rposition(|frame| frame.sound || frame.ours).unwrap_or(last);
+        let last_ours = frames.iter().rposition(|frame| frame.sound || frame.is_current).unwrap_or(last);
         for frame in &frames[..=last] {
             if !frame.sound {
                 self.log_state.damaged += 1;
@@ -152,7 +152,7 @@ impl Image {
             self.newest.insert(frame.page, frame.content);
             self.pages = self.pages.max(frame.page);
         }
-        // What follows the last commit was never acknowledged, unless the commit itself is what was damaged.
+        // Frames after the last commit were never acknowledged, unless their commit frame is damaged.
         self.log_state.lost =
             !missing.is_empty() || frames[last..=last_ours].iter().any(|frame| !frame.sound);
     }
@@ -162,7 +162,7 @@ struct FrameEntry {
     page: u32,
     commits: bool,
     /// It has the salts of this round of the log.
-    ours: bool,
+    is_current: bool,
     sound: bool,
     content: u64,
 }
@@ -181,7 +181,7 @@ fn open(path: &Path) -> Result<Option<File>, Fault> {
     }
 }
 
-/// Reads as much as there is, up to the length of `into`.
+/// Reads up to the length of `into`, or to the end of the file.
 fn fill(file: &mut File, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     file.seek(SeekFrom::Start(offset))?;
     let mut filled = 0;
@@ -200,7 +200,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_be_bytes(*word))
 }
 
-/// SQLite's checksum of the log: over pairs of words, from where the one before ended.
+/// SQLite's checksum of the log: over pairs of words, continuing the previous sum.
 fn sum(big_endian: bool, [mut first, mut second]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     let number = |word: &[u8]| {
         let word = word.first_chunk().copied().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Reassembles one stream from the pieces found: what is proven, where it breaks off, what else is readable.
+//! Reassembles one stream from the pieces found: the proven records, where they end, and the other readable ones.
 //!
-//! A piece of the hot part is proven by its group's sum; a chunk by the chain, which leads from its start over its bytes
-//! to the start of the next chunk or to the stream's head. Pieces may overlap. This file must not know pages or files.
-//! Entry point: [`reassemble`].
+//! A piece of the hot part is proven by its group's sum; a chunk by the chain, which leads from its start over its
+//! bytes to the start of the next chunk or to the stream's head. Pieces may overlap. This file must not know pages or
+//! files. Entry point: [`reassemble`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,16 +26,16 @@ pub(super) struct FoundRecords {
     pub(super) proof: Soundness,
 }
 
-/// Whether bytes are those that were written.
+/// Whether bytes are proven to be unaltered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Soundness {
     Sound,
-    /// What they would have to agree with is lost.
+    /// The value to compare with is lost.
     Unknown,
     Changed,
 }
 
-/// What was found of one stream.
+/// The pieces found of one stream.
 #[derive(Default)]
 pub(super) struct StreamPieces {
     pub(super) row: Option<StreamRow>,
@@ -44,21 +44,21 @@ pub(super) struct StreamPieces {
     pub(super) known_end: u64,
 }
 
-/// A stream as it can be kept.
+/// The salvageable records of a stream.
 #[derive(Debug, Clone)]
 pub(super) struct RebuiltStream {
     /// Where it begins, and the chain before that.
     pub(super) first_sequence: u64,
     pub(super) start: ChainValue,
-    /// The parts of pieces that follow one another from there, in order.
+    /// The contiguous parts of pieces from there on, in order.
     pub(super) kept: Vec<(FoundRecords, Range<u64>)>,
-    /// The end of what is kept, and of what of it is proven.
+    /// The end of the kept records, and of the proven ones among them.
     pub(super) end: u64,
     pub(super) proven_end: u64,
     pub(super) known_end: u64,
     /// Whether records before the first are missing although nothing shows that they were removed.
     pub(super) lost_beginning: bool,
-    /// Proven, and not connected to what is kept.
+    /// Proven pieces after a gap.
     pub(super) beyond: Vec<(FoundRecords, Range<u64>)>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn reassemble(key: &str, found: &StreamPieces) -> RebuiltStream {
     prove(&mut pieces, found.row.as_ref());
     pieces.sort_by_key(|piece| (piece.first_sequence, piece.end));
     let (first_sequence, start) = beginning(key, &pieces, found.row.as_ref());
-    let mut woven = RebuiltStream {
+    let mut rebuilt = RebuiltStream {
         first_sequence,
         start,
         kept: Vec::new(),
@@ -80,19 +80,19 @@ pub(super) fn reassemble(key: &str, found: &StreamPieces) -> RebuiltStream {
         beyond: Vec::new(),
     };
     if let Some(row) = found.row.as_ref().filter(|row| row.first_sequence < first_sequence) {
-        // Kept from the middle on it would look like a stream whose beginning was removed.
-        woven.first_sequence = row.first_sequence;
-        woven.start = row.start.unwrap_or(ChainValue::start(key));
-        (woven.end, woven.proven_end) = (row.first_sequence, row.first_sequence);
-        woven.beyond = beyond(&pieces, row.first_sequence);
-        return woven;
+        // Kept from the middle on, it would look like a stream with a removed beginning.
+        rebuilt.first_sequence = row.first_sequence;
+        rebuilt.start = row.start.unwrap_or(ChainValue::start(key));
+        (rebuilt.end, rebuilt.proven_end) = (row.first_sequence, row.first_sequence);
+        rebuilt.beyond = beyond(&pieces, row.first_sequence);
+        return rebuilt;
     }
-    woven.proven_end = woven.follow(&pieces, |piece| piece.proof == Soundness::Sound);
+    rebuilt.proven_end = rebuilt.follow(&pieces, |piece| piece.proof == Soundness::Sound);
     // Without a head to compare with, records are kept and reported as unproven.
-    woven.follow(&pieces, |piece| piece.proof != Soundness::Changed);
-    woven.known_end = woven.known_end.max(woven.end);
-    woven.beyond = beyond(&pieces, woven.end);
-    woven
+    rebuilt.follow(&pieces, |piece| piece.proof != Soundness::Changed);
+    rebuilt.known_end = rebuilt.known_end.max(rebuilt.end);
+    rebuilt.beyond = beyond(&pieces, rebuilt.end);
+    rebuilt
 }
 
 /// Marks chunks that the chain leads over.
@@ -117,7 +117,7 @@ fn prove(pieces: &mut [FoundRecords], row: Option<&StreamRow>) {
     }
 }
 
-/// Where the first piece begins that can be built on, and the chain before it.
+/// The start of the first usable piece, and the chain value before it.
 fn beginning(key: &str, pieces: &[FoundRecords], row: Option<&StreamRow>) -> (u64, ChainValue) {
     let from_zero = ChainValue::start(key);
     let begins = |piece: &&FoundRecords| {
@@ -143,7 +143,7 @@ fn beginning(key: &str, pieces: &[FoundRecords], row: Option<&StreamRow>) -> (u6
 }
 
 impl RebuiltStream {
-    /// Goes on with pieces that continue what is kept, those in order of their first record. Answers the new end.
+    /// Adds pieces that continue the kept records; `pieces` are in order of their first record. Returns the new end.
     fn follow(&mut self, pieces: &[FoundRecords], takes: impl Fn(&FoundRecords) -> bool) -> u64 {
         let mut longest: Option<&FoundRecords> = None;
         for piece in pieces.iter().filter(|piece| takes(piece)) {

@@ -1,8 +1,9 @@
-//! Builds a new store from what was found: streams with their places, rows with their versions, and nothing else.
+//! Builds a new store from the salvaged content: streams with their positions, rows with their versions, and nothing
+//! else.
 //!
 //! Records are staged in a file of their own and written in the order of their positions, as in a schema upgrade;
-//! positions without a record are marked as removed. In the end each stream must lead to the
-//! head of its records. This file must not know how anything was found. Entry point: [`rebuild`].
+//! positions without a record are marked as removed. At the end each stream must lead to the head of its records. This
+//! file must not know how the content was found. Entry point: [`rebuild`].
 
 use std::path::Path;
 
@@ -14,18 +15,18 @@ use super::classify::StreamRow;
 use super::{Salvage, SalvagedRow, Stream, show};
 use crate::connection::{DatabaseFile, Role};
 use crate::fault::{FaultContext as _, corrupt};
-use crate::folder::{Folder, make_database_at, sync_folder};
+use crate::folder::{Folder, create_database_at, sync_folder};
 use crate::gather::Window;
 use crate::layout::{self, NewFeed, StreamTail, Totals, int};
 use crate::limits::{MIGRATION_BATCH_BYTES, SALVAGE_BATCH_RECORDS};
 use crate::options::SqliteOptions;
-use crate::packing::{self, FeedSpan, NOBODY};
+use crate::packing::{self, FeedSpan, NO_STREAM};
 use crate::{rows, schema, seal};
 
-/// Where records wait for their turn.
+/// The staging database for records.
 const STAGE: &str = "salvage-stage.db";
 
-/// What is left of an erased stream.
+/// The remains of an erased stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tombstone {
     next_sequence: u64,
@@ -41,7 +42,7 @@ impl Tombstone {
     }
 }
 
-/// Makes a store in a folder that holds none.
+/// Creates a store in a folder without one.
 pub(super) fn rebuild(
     salvage: &mut Salvage,
     to: &Path,
@@ -53,7 +54,7 @@ pub(super) fn rebuild(
         let message = format!("{} already contains a store; choose a new folder", to.display());
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
-    folder.make_database()?;
+    folder.create_database()?;
     let options = SqliteOptions::new(to);
     let place =
         DatabaseFile { database: folder.database(), durability: options.durability, vfs: options.vfs };
@@ -64,7 +65,7 @@ pub(super) fn rebuild(
         | schema::Refusal::Failed(fault) => fault,
     })?;
     let stage = to.join(STAGE);
-    make_database_at(&stage)?;
+    create_database_at(&stage)?;
     stage_records(salvage, &connection, &stage, streams)?;
     let written = write(salvage, &connection, streams, choose);
     connection.execute_batch("DETACH stage").context("closing the staged records")?;
@@ -83,7 +84,7 @@ fn stage_records(
 ) -> Result<(), Fault> {
     let context = "staging records";
     connection.execute("ATTACH ?1 AS stage", [stage.to_string_lossy()]).context(context)?;
-    // It is thrown away whatever happens.
+    // The staging file is deleted in any case.
     connection
         .execute_batch(
             "PRAGMA stage.journal_mode = OFF; PRAGMA stage.synchronous = OFF;
@@ -96,7 +97,7 @@ fn stage_records(
         let mut insert =
             connection.prepare("INSERT INTO stage.records VALUES (?1, ?2, ?3, ?4)").context(context)?;
         for (number, stream) in (1_i64..).zip(streams).filter(|(_, stream)| !stream.erased) {
-            show(&mut salvage.image, stream.id, &stream.woven.kept, &mut |sequence, position, bytes| {
+            show(&mut salvage.image, stream.id, &stream.rebuilt.kept, &mut |sequence, position, bytes| {
                 let values = params![int(position), number, int(sequence), bytes];
                 insert
                     .execute(values)
@@ -158,9 +159,9 @@ fn first_tail(id: i64, stream: &Stream) -> StreamTail {
 fn write_records(connection: &Connection) -> Result<(), Fault> {
     let context = "writing the salvaged records";
     let mut all = Totals::default();
-    let mut land = |mut window: Window<'_>| -> Result<(), Fault> {
+    let mut write_window = |mut window: Window<'_>| -> Result<(), Fault> {
         window.pieces(&mut |piece| {
-            seal::land_one(connection, &piece)?;
+            seal::write_piece(connection, &piece)?;
             all.more(piece.new);
             Ok(true)
         })?;
@@ -175,12 +176,12 @@ fn write_records(connection: &Connection) -> Result<(), Fault> {
         let position = layout::number(row, 0).context(context)?;
         if position > next || window.bytes() >= MIGRATION_BATCH_BYTES || records >= SALVAGE_BATCH_RECORDS {
             if records > 0 {
-                land(std::mem::replace(&mut window, Window::new(connection)))?;
+                write_window(std::mem::replace(&mut window, Window::new(connection)))?;
             }
             records = 0;
         }
         if position > next {
-            layout::insert_feed(connection, &nobodys(next, position - 1)).context(context)?;
+            layout::insert_feed(connection, &removed_positions_row(next, position - 1)).context(context)?;
         }
         let bytes = layout::bytes(row, 3).context(context)?;
         let sequence = layout::number(row, 2).context(context)?;
@@ -188,13 +189,13 @@ fn write_records(connection: &Connection) -> Result<(), Fault> {
         (records, next) = (records + 1, position + 1);
     }
     if records > 0 {
-        land(window)?;
+        write_window(window)?;
     }
     layout::set_totals(connection, all).context(context)
 }
 
 /// Positions of removed records.
-fn nobodys(first: u64, last: u64) -> NewFeed {
-    let span = FeedSpan { stream: NOBODY, first_sequence: 0, count: last - first + 1 };
+fn removed_positions_row(first: u64, last: u64) -> NewFeed {
+    let span = FeedSpan { stream: NO_STREAM, first_sequence: 0, count: last - first + 1 };
     NewFeed { first, last, spans: packing::feed_spans(&[span]) }
 }

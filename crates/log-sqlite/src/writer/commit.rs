@@ -1,6 +1,6 @@
 //! The end of a transaction: finds out the outcome of a failed commit, and rolls back.
 //!
-//! It must not know what was written. Entry point: [`settle`].
+//! It must not know the written content. Entry point: [`settle`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,12 +12,11 @@ use crate::fault::FaultContext as _;
 use crate::group::CommitProof;
 use crate::layout;
 
-/// Finds out the outcome of a commit that failed. `Ok`: it was committed after all, and is durable. `Err`: it was
-/// not; the message says so if a doubt is left.
+/// Finds out the outcome of a failed commit. `Ok`: it was committed after all, and is durable. `Err`: it was not; the
+/// message shows a remaining uncertainty.
 ///
-/// SQLite undoes a failed commit for every reader, but its pages may be in the file, complete though
-/// not counted; after a power cut the next start could find them. A further commit
-/// overwrites them, and its sync is the proof.
+/// SQLite undoes a failed commit for every reader, but its pages may be in the file, complete though not counted; after
+/// a power cut the next start could find them. A further commit overwrites them, and its sync is the proof.
 pub(super) fn settle(
     connection: &Connection,
     error: &rusqlite::Error,
@@ -26,7 +25,7 @@ pub(super) fn settle(
     let mut fault = crate::fault::of_sqlite("committing", error);
     let sound = rolled_back(connection);
     let landed = sound && proof.holds(connection).unwrap_or(false);
-    let buried = sound && bury(connection).is_ok();
+    let buried = sound && overwrite_failed_commit(connection).is_ok();
     if landed && buried {
         tracing::warn!(%error, "a commit was reported as failed but is durable");
         return Ok(());
@@ -42,13 +41,13 @@ pub(super) fn settle(
     Err(fault)
 }
 
-fn bury(connection: &Connection) -> rusqlite::Result<()> {
+fn overwrite_failed_commit(connection: &Connection) -> rusqlite::Result<()> {
     execute(connection, "BEGIN IMMEDIATE")?;
     layout::raise_fence(connection)?;
     execute(connection, "COMMIT")
 }
 
-/// Rolls back what is open. `false`: the connection is in doubt and must not be used again.
+/// Rolls back an open transaction. `false`: the connection must not be used again.
 pub(super) fn rolled_back(connection: &Connection) -> bool {
     if !connection.is_autocommit()
         && let Err(error) = execute(connection, "ROLLBACK")
@@ -62,7 +61,7 @@ pub(super) fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-/// Has SQLite note, after each commit, how many pages the write-ahead log holds.
+/// Makes SQLite report, after each commit, how many pages the write-ahead log holds.
 pub(super) fn watch_wal(connection: &mut Connection, pages: &Arc<AtomicU32>) -> Result<(), Fault> {
     let pages = pages.clone();
     let note = move |_: &mut rusqlite::hooks::Wal, count| {

@@ -1,6 +1,6 @@
-//! When the writer seals, and how much.
+//! Decides when the writer seals, and how much.
 //!
-//! It must not know how records are sealed. Look at [`Sealing`].
+//! It must not know how records are sealed. Start at [`Sealing`].
 
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::sealer::SealRequest;
 /// When and how much is sealed.
 pub(super) struct Sealing {
     pub(super) age: Duration,
-    /// What may be hot.
+    /// The bound of the hot part.
     pub(super) most: Totals,
     pub(super) plan: SealPlan,
-    /// What has come of age is sealed up to this position.
+    /// Records up to this position are old enough to be sealed.
     pub(super) due: u64,
-    /// What was appended while much is hot, somewhat increased, minus what was sealed since.
+    /// The appended amount while much is hot, increased, minus the amount sealed since.
     pub(super) come_in: Totals,
-    /// After a failure: not before this.
+    /// The time of the next attempt after a failure.
     pub(super) not_before: Option<Instant>,
 }
 
-/// What became of a step of sealing.
+/// The outcome of a step of sealing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SealStep {
     Done,
@@ -36,9 +36,9 @@ pub(super) enum SealStep {
 }
 
 impl Sealing {
-    pub(super) fn new(options: &SqliteOptions, asks: SyncSender<SealRequest>) -> Self {
+    pub(super) fn new(options: &SqliteOptions, requests: SyncSender<SealRequest>) -> Self {
         let (age, records_max) = (options.seal_age, options.hot_records_max);
-        // Where little may be hot, windows and portions are small too.
+        // With a small hot part, windows and portions are small too.
         let level = (records_max / limits::HOT_LEVEL_DIVISOR).max(1);
         let portion = Totals {
             records: limits::SEAL_BATCH_RECORDS.min(level.div_ceil(limits::SEAL_MORE_DIVISOR)),
@@ -51,7 +51,7 @@ impl Sealing {
         Sealing {
             age,
             most: Totals { records: records_max, bytes: options.hot_bytes_max },
-            plan: SealPlan::new(asks, portion, window),
+            plan: SealPlan::new(requests, portion, window),
             due: 0,
             come_in: Totals::default(),
             not_before: None,
@@ -71,7 +71,7 @@ impl Sealing {
         }
     }
 
-    /// Whether enough was appended that a portion is to be sealed.
+    /// Whether enough was appended to seal a portion.
     pub(super) fn lags(&self) -> bool {
         let portion = self.plan.portion();
         self.come_in.bytes >= portion.bytes || self.come_in.records >= portion.records

@@ -1,4 +1,4 @@
-//! Copies: half of one is never taken for a store, and a damaged store is never copied as if it were sound.
+//! Backups: an incomplete copy is never used as a store, and a damaged store is never copied as sound.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn refused(folder: &Path, words: &str) {
 }
 
 #[test]
-fn a_backup_that_broke_off_is_refused_wherever_it_broke_off() {
+fn an_interrupted_backup_is_refused_at_every_step() {
     let (place, to) = backed_up();
     let all = files(&to);
     assert_eq!(all.len(), 6, "marker, database and four blobs: {all:?}");
@@ -92,7 +92,7 @@ fn a_backup_that_lost_a_file_is_refused() {
     refused(&to, "but it has 0");
 }
 
-/// What a restored store does with its blobs is its own affair.
+/// A restored store may remove blobs like any other.
 #[test]
 fn a_restored_backup_may_lose_blobs_that_it_removes() {
     let (_place, to) = backed_up();
@@ -107,13 +107,13 @@ fn a_restored_backup_may_lose_blobs_that_it_removes() {
 }
 
 #[test]
-fn what_is_no_whole_store_is_refused() {
+fn an_incomplete_store_is_refused() {
     let (place, _) = backed_up();
     let data = place.path().join("data");
     std::fs::rename(data.join("blobs"), place.path().join("blobs")).unwrap();
     let fault = SqliteStore::open(SqliteOptions::new(&data)).err().unwrap();
     assert!(fault.message.contains("is not a complete store"), "{fault}");
-    assert!(!data.join("blobs").exists(), "nothing was made");
+    assert!(!data.join("blobs").exists(), "nothing was created");
     std::fs::remove_file(data.join("recount.db")).unwrap();
     let fault = SqliteStore::open(SqliteOptions::new(&data)).err().unwrap();
     assert!(fault.message.contains("is missing or empty"), "{fault}");
@@ -129,5 +129,5 @@ fn a_damaged_store_is_not_copied() {
     std::fs::write(data.join("recount.db"), bytes).unwrap();
     let fault = copy(&data, &to).unwrap_err();
     assert!(fault.message.starts_with("the store is damaged, so no backup was created: "), "{fault}");
-    assert!(!to.exists(), "nothing is left of it");
+    assert!(!to.exists(), "no copy remains");
 }

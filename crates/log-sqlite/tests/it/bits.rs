@@ -1,5 +1,5 @@
-//! Flipped bits: whatever bit of the database is not what it was, nothing altered is ever returned. Every record and
-//! every row is what was written, or the answer says that it is damaged, or the store refuses to open.
+//! Flipped bits: the store never returns altered data. Every record and row is unaltered, or its read reports damage,
+//! or the store refuses to open.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,13 @@ use recount_log_conformance::block_on;
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_tier::times;
 
-use super::work::{Dice, Whole, all_rows, close, land, open, records, row, scratch, whole};
+use super::work::{Dice, Whole, all_rows, append_ok, close, open, records, row, scratch, whole};
 
 /// The seed of this run's flips; another one is as good.
 const SEED: u64 = 20;
 const FLIPS: u64 = 120;
 
-/// What became of the flips.
+/// The outcomes of the flips.
 #[derive(Debug, Default)]
 struct Counts {
     refused: u32,
@@ -23,7 +23,7 @@ struct Counts {
     harmless: u32,
 }
 
-/// Runs with records as the engine writes them, rows beside them, most of it sealed and some of it hot.
+/// Fills a store with records like those of the engine, and rows; most records are sealed and some are hot.
 fn filled(folder: &Path) -> Whole {
     let store = open(folder);
     let event = |run: u64, n: u64| {
@@ -40,10 +40,10 @@ fn filled(folder: &Path) -> Whole {
             let (one, other) = (event(run, 2 * n), event(run, 2 * n + 1));
             let append = records(&format!("run_{run:02}"), 2 * n, &[one.as_bytes(), other.as_bytes()]);
             let row = row(&format!("row_{:03}", (n * 8 + run) % 200), one.as_bytes());
-            land(&store, recount_log_conformance::both(append, row));
+            append_ok(&store, recount_log_conformance::both(append, row));
         }
     }
-    land(&store, recount_log_conformance::cut("run_07", 30));
+    append_ok(&store, recount_log_conformance::cut("run_07", 30));
     let whole = whole(&store);
     close(store);
     whole
@@ -54,7 +54,7 @@ fn corrupt(fault: &Fault, place: &str) -> Damage {
     fault.damage.as_deref().unwrap_or_else(|| panic!("{place}: {fault}, and not which records")).clone()
 }
 
-/// Reads everything. Answers whether any damage was reported.
+/// Reads everything. Returns whether any damage was reported.
 fn read_all(store: &SqliteStore, written: &Whole, place: &str) -> bool {
     let mut reported = streams(store, written, place);
     reported |= feed(store, written, place);
@@ -79,7 +79,7 @@ fn streams(store: &SqliteStore, written: &Whole, place: &str) -> bool {
         match block_on(store.end(key)) {
             Ok(end) => assert_eq!(end, Some(tail.end()), "{place}: {key}"),
             Err(fault) => {
-                // Where the row of the stream is damaged, all of it is.
+                // A damaged row of a stream damages the whole stream.
                 assert_eq!(corrupt(&fault, place).stream.as_ref(), Some(key), "{place}");
                 reported = true;
                 continue;
@@ -198,7 +198,7 @@ fn flip(folder: &Path, bytes: &[u8], bit: usize, written: &Whole, counts: &mut C
     let found = block_on(store.integrity()).unwrap();
     assert!(
         !reported || !found.problems.is_empty(),
-        "{place}: reads report damage and a look at everything none"
+        "{place}: reads report damage, but the full check does not"
     );
     if reported {
         counts.reported += 1;

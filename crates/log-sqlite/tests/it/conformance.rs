@@ -1,13 +1,13 @@
-//! The contract of every store.
+//! The conformance suite of every store, with several settings.
 
 use recount_log_conformance::Subject;
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 fn subject(durability: Durability) -> Subject {
-    made(|options| SqliteOptions { durability, ..options })
+    subject_with(|options| SqliteOptions { durability, ..options })
 }
 
-fn made(choose: impl FnOnce(SqliteOptions) -> SqliteOptions) -> Subject {
+fn subject_with(choose: impl FnOnce(SqliteOptions) -> SqliteOptions) -> Subject {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(choose(SqliteOptions::new(folder.path()))).unwrap();
     let blobs = folder.path().join("blobs");
@@ -28,27 +28,27 @@ mod relaxed {
     recount_log_conformance::conformance_suite!(super::subject(super::Durability::Relaxed));
 }
 
-/// The border between what is hot and what is sealed goes through everything.
+/// The border between hot and sealed records crosses every stream.
 mod sealing {
-    recount_log_conformance::conformance_suite!(super::made(|options| super::SqliteOptions {
+    recount_log_conformance::conformance_suite!(super::subject_with(|options| super::SqliteOptions {
         durability: super::Durability::Relaxed,
         hot_records_max: 3,
         ..options
     }));
 }
 
-/// Hardly anything stays hot, and sealing goes on while the rest is read.
+/// Hardly any record stays hot, and sealing runs during reads.
 mod sealing_at_once {
-    recount_log_conformance::conformance_suite!(super::made(|options| super::SqliteOptions {
+    recount_log_conformance::conformance_suite!(super::subject_with(|options| super::SqliteOptions {
         durability: super::Durability::Relaxed,
         seal_age: std::time::Duration::ZERO,
         ..options
     }));
 }
 
-/// Rows are brought to their table all the time, though never the newest.
+/// Rows are written to their table constantly, except the newest.
 mod folding {
-    recount_log_conformance::conformance_suite!(super::made(|options| super::SqliteOptions {
+    recount_log_conformance::conformance_suite!(super::subject_with(|options| super::SqliteOptions {
         durability: super::Durability::Relaxed,
         fresh_rows_max: 2,
         ..options

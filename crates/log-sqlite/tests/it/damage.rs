@@ -1,4 +1,4 @@
-//! Damage: it is told, what is left can be read, and nothing panics or is passed off as whole.
+//! Damage: it is reported, the rest can be read, and nothing panics or counts as whole.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use recount_log_conformance::{ALL, block_on, both, erase};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::work::{
-    Dice, Whole, close, count_in_files, fill, is_half_sealed, land, open, open_sealing, records, scratch,
-    whole,
+    Dice, Whole, append_ok, close, count_in_files, fill, is_half_sealed, open, open_sealing, records,
+    scratch, whole,
 };
 
 const PAGE: usize = 4096;
@@ -20,21 +20,21 @@ struct Victim {
 }
 
 fn victim() -> Victim {
-    made(|_| ())
+    create(|_| ())
 }
 
 /// The same, with all records in chunks.
 fn sealed_victim() -> Victim {
-    made(|store| block_on(store.seal_now()).unwrap())
+    create(|store| block_on(store.seal_now()).unwrap())
 }
 
-/// And with some in chunks and in their groups too.
+/// The same, with some records in chunks and in their groups.
 fn half_sealed_victim() -> Victim {
     let victim = victim();
     let store = open_sealing(victim.folder.path());
     let mut n = 300;
     while !is_half_sealed(victim.folder.path()) {
-        land(&store, records("long", n, &[b"one more"]));
+        append_ok(&store, records("long", n, &[b"one more"]));
         n += 1;
         assert!(n < 1000, "sealing goes on");
     }
@@ -44,12 +44,12 @@ fn half_sealed_victim() -> Victim {
     Victim { whole, ..victim }
 }
 
-fn made(sealing: impl FnOnce(&SqliteStore)) -> Victim {
+fn create(sealing: impl FnOnce(&SqliteStore)) -> Victim {
     let folder = scratch();
     let store = open(folder.path());
     fill(&store);
     for n in 0..300 {
-        land(
+        append_ok(
             &store,
             records("long", n, &[format!("record {n} {}", "of the long stream ".repeat(20)).as_bytes()]),
         );
@@ -82,8 +82,8 @@ fn try_open(folder: &Path) -> Result<SqliteStore, recount_log::Fault> {
     SqliteStore::open(SqliteOptions::new(folder))
 }
 
-/// Opens, which has to be refused as corrupt, and answers what the message says is left.
-fn told(folder: &Path) -> (u64, u64) {
+/// Opens a store that must be refused as corrupt; returns the readable streams and records in the message.
+fn readable_in_refusal(folder: &Path) -> (u64, u64) {
     let fault = try_open(folder).err().expect("a refusal");
     assert_eq!(fault.kind, FaultKind::Corrupt, "{fault}");
     let numbers = fault.message.split(": ").last().unwrap().split_whitespace();
@@ -112,7 +112,7 @@ fn a_damaged_stream_can_be_erased() {
         let store = open(victim.folder.path());
         let before = block_on(store.integrity()).unwrap();
         assert_eq!(before.problems.len(), 1, "{before:?}");
-        land(&store, erase("long"));
+        append_ok(&store, erase("long"));
         assert!(block_on(store.end(&"long".into())).unwrap().unwrap().erased);
         assert_eq!(block_on(store.read(&"long".into(), 0, ALL)).unwrap(), []);
         let found = block_on(store.integrity()).unwrap();
@@ -125,16 +125,16 @@ fn a_damaged_stream_can_be_erased() {
     }
 }
 
-/// The bytes of one commit have one sum, so which of its streams is damaged is not known.
+/// The bytes of one commit have one sum, so the damaged stream among its streams is unknown.
 #[test]
-fn what_is_left_of_a_damaged_commit_stays_damaged_when_one_stream_of_it_is_erased() {
-    let victim = made(|store| {
+fn the_rest_of_a_damaged_commit_stays_damaged_when_one_stream_is_erased() {
+    let victim = create(|store| {
         let long = records("long", 300, &[b"record 300 of the long stream"]);
-        land(store, both(long, records("beside", 0, &[b"beside"])));
+        append_ok(store, both(long, records("beside", 0, &[b"beside"])));
     });
     change_record(&victim, 300);
     let store = open(victim.folder.path());
-    land(&store, erase("long"));
+    append_ok(&store, erase("long"));
     for restarted in [false, true] {
         let store = if restarted { &open(victim.folder.path()) } else { &store };
         let problems = block_on(store.integrity()).unwrap().problems;
@@ -146,7 +146,7 @@ fn what_is_left_of_a_damaged_commit_stays_damaged_when_one_stream_of_it_is_erase
         assert_eq!(count_in_files(victim.folder.path(), "of the long stream"), 0);
     }
     let store = open(victim.folder.path());
-    land(&store, erase("beside"));
+    append_ok(&store, erase("beside"));
     assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0]);
 }
 
@@ -160,18 +160,18 @@ fn a_changed_record_is_named_with_its_stream_and_its_range() {
     assert!(found.problems[0].contains("stream long is damaged from sequence 0 to 299"), "{found:?}");
     assert_eq!(found.readable_records, victim.records() - 300);
     assert_eq!(found.readable_streams, victim.whole.tails.len() as u64 - 1);
-    // It is not written anew with what follows it, which would make it pass for whole.
-    land(&store, records("long", 300, &[b"x"]));
+    // It is not rewritten with the records after it, which would make it look whole.
+    append_ok(&store, records("long", 300, &[b"x"]));
     block_on(store.seal_now()).unwrap();
     let found = block_on(store.integrity()).unwrap();
     assert!(found.problems[0].contains("stream long is damaged from sequence 0 to 299"), "{found:?}");
     assert_eq!(block_on(store.read(&"long".into(), 300, ALL)).unwrap().len(), 1);
 }
 
-/// The store opens beside it: that stream takes nothing more, and everything else goes on. So it stays when the
-/// records are sealed, and when the store is opened again.
+/// The store opens; the damaged stream takes no appends, and everything else works. This stays so after sealing and
+/// after another open.
 #[test]
-fn a_changed_record_that_is_hot_costs_its_stream_and_nothing_else() {
+fn a_changed_hot_record_affects_only_its_stream() {
     let victim = victim();
     change_record_150(&victim);
     let long: recount_log::StreamKey = "long".into();
@@ -194,7 +194,7 @@ fn a_changed_record_that_is_hot_costs_its_stream_and_nothing_else() {
     };
     let store = open(victim.folder.path());
     check(&store, true);
-    land(&store, records("another", 0, &[b"goes on"]));
+    append_ok(&store, records("another", 0, &[b"goes on"]));
     block_on(store.seal_now()).unwrap();
     check(&store, true);
     close(store);
@@ -204,8 +204,8 @@ fn a_changed_record_that_is_hot_costs_its_stream_and_nothing_else() {
 }
 
 #[test]
-fn destroyed_pages_are_told_with_what_is_left() {
-    // A page lost costs the group or the chunk it belongs to.
+fn destroyed_pages_are_reported_with_the_readable_rest() {
+    // A lost page damages its group or chunk.
     for (victim, most) in [(victim(), 20), (sealed_victim(), 300)] {
         let whole = victim.bytes();
         let needle = b"record 150 of the long stream";
@@ -214,20 +214,20 @@ fn destroyed_pages_are_told_with_what_is_left() {
             let mut bytes = whole.clone();
             bytes[page * PAGE..(page + 1) * PAGE].fill(damage);
             victim.put(&bytes);
-            let (streams, records) = told(victim.folder.path());
+            let (streams, records) = readable_in_refusal(victim.folder.path());
             assert_eq!(streams, victim.whole.tails.len() as u64 - 1, "{what}: all but the long one");
             let lost = victim.records() - records;
             assert!((1..=most).contains(&lost), "{what}: {lost} records on one page");
             let found = inspect(victim.folder.path()).unwrap();
             assert_eq!((found.readable_streams, found.readable_records), (streams, records));
             assert!(!found.problems.is_empty(), "{found:?}");
-            assert_eq!(victim.bytes(), bytes, "looking changes nothing");
+            assert_eq!(victim.bytes(), bytes, "the check changes nothing");
         }
     }
 }
 
 #[test]
-fn cut_files_are_told_with_what_is_left() {
+fn truncated_files_are_reported_with_the_readable_rest() {
     let victim = victim();
     let whole = victim.bytes();
     let pages = whole.len() / PAGE;
@@ -250,10 +250,10 @@ fn cut_files_are_told_with_what_is_left() {
     assert_eq!(try_open(victim.folder.path()).err().unwrap().kind, FaultKind::Corrupt);
 }
 
-/// A chunk or a group that is only one of the two, and a stream that claims more than it has.
+/// A record in only one of chunk and group, and a stream row with a wrong end.
 #[test]
 fn a_record_in_a_chunk_and_in_its_group_has_to_be_in_both() {
-    for (change, told) in [
+    for (change, words) in [
         ("DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)", "is sealed up to"),
         (
             "UPDATE chunks SET first_position = first_position - 1 WHERE id = (SELECT max(id) FROM chunks)",
@@ -266,7 +266,7 @@ fn a_record_in_a_chunk_and_in_its_group_has_to_be_in_both() {
         drop(tool);
         let store = open(victim.folder.path());
         let Integrity { problems, .. } = block_on(store.integrity()).unwrap();
-        assert!(problems.iter().any(|problem| problem.contains(told)), "{change}: {problems:?}");
+        assert!(problems.iter().any(|problem| problem.contains(words)), "{change}: {problems:?}");
     }
     for change in [
         "UPDATE streams SET next_sequence = next_sequence + 1000 WHERE key = 'long'",
@@ -281,7 +281,7 @@ fn a_record_in_a_chunk_and_in_its_group_has_to_be_in_both() {
     }
 }
 
-/// Whatever is flipped: either it is told, or every record is still what it was.
+/// After any flip, damage is reported or every record is unaltered.
 #[test]
 fn no_damage_passes_for_whole() {
     let (refused, _) = flip(&victim());
@@ -291,7 +291,7 @@ fn no_damage_passes_for_whole() {
     assert!(refused_half > 0 && found_out_half > 0);
 }
 
-/// Answers how many flips were refused at open and how many found by the look at everything.
+/// Returns how many flips were refused at open and how many the full check found.
 fn flip(victim: &Victim) -> (u32, u32) {
     let whole_bytes = victim.bytes();
     let (mut refused, mut found_out, mut harmless) = (0, 0, 0);
@@ -310,7 +310,7 @@ fn flip(victim: &Victim) -> (u32, u32) {
         for leftover in ["-wal", "-shm"] {
             drop(std::fs::remove_file(victim.folder.path().join(format!("recount.db{leftover}"))));
         }
-        // Only that it does not panic and does not hang.
+        // It must not panic or hang.
         drop(inspect(victim.folder.path()));
         match try_open(victim.folder.path()) {
             Err(_) => refused += 1,
@@ -327,7 +327,7 @@ fn flip(victim: &Victim) -> (u32, u32) {
                 } else {
                     found_out += 1;
                 }
-                // Reading goes on as far as it can, and says what it cannot.
+                // Reads continue as far as possible, and report damage.
                 for (key, _) in &victim.whole.tails {
                     drop(block_on(store.read(key, 0, recount_log_conformance::ALL)));
                 }
@@ -335,19 +335,17 @@ fn flip(victim: &Victim) -> (u32, u32) {
             }
         }
     }
-    println!(
-        "flips: {refused} refused at open, {found_out} found by the look at everything, {harmless} harmless"
-    );
+    println!("flips: {refused} refused at open, {found_out} found by the full check, {harmless} harmless");
     (refused, found_out)
 }
 
 #[test]
 fn a_missing_record_is_never_passed_over() {
-    // Records of some length, so that there are several chunks.
+    // Records long enough for several chunks.
     let folder = scratch();
     let store = open(folder.path());
     for n in 0..24_u64 {
-        land(&store, records("long", n, &[&vec![n as u8; 90_000]]));
+        append_ok(&store, records("long", n, &[&vec![n as u8; 90_000]]));
     }
     block_on(store.seal_now()).unwrap();
     let last = block_on(store.last_position()).unwrap();
@@ -359,48 +357,52 @@ fn a_missing_record_is_never_passed_over() {
         .unwrap()
         .collect::<Result<_, _>>()
         .unwrap();
-    let (gone, next) = *sequences.iter().find(|(first, next)| *first < 9 && *next > 6).unwrap();
-    assert!(gone > 0 && next < 24, "{sequences:?}");
-    tool.execute("DELETE FROM chunks WHERE first_sequence = ?1", [gone as i64]).unwrap();
+    let (missing, next) = *sequences.iter().find(|(first, next)| *first < 9 && *next > 6).unwrap();
+    assert!(missing > 0 && next < 24, "{sequences:?}");
+    tool.execute("DELETE FROM chunks WHERE first_sequence = ?1", [missing as i64]).unwrap();
     let long = "long".into();
     let read =
         |from, count| block_on(store.read(&long, from, recount_log::ReadBound { count, bytes: usize::MAX }));
-    assert_eq!(read(0, gone as usize).unwrap().len() as u64, gone, "what is before it can be read");
-    assert_eq!(read(next, 3).unwrap().len(), 3, "and what is after it");
-    assert_eq!(read(0, 20).unwrap().len() as u64, gone, "what is before it is given, however much was asked");
-    for (from, count) in [(gone, 1), (gone, 5)] {
+    assert_eq!(read(0, missing as usize).unwrap().len() as u64, missing, "records before it can be read");
+    assert_eq!(read(next, 3).unwrap().len(), 3, "and records after it");
+    assert_eq!(
+        read(0, 20).unwrap().len() as u64,
+        missing,
+        "records before it are returned, for any requested count"
+    );
+    for (from, count) in [(missing, 1), (missing, 5)] {
         let fault = read(from, count).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Corrupt);
         assert!(
-            fault.message.contains(&format!("stream long has sequence {next}, expected sequence {gone}")),
+            fault.message.contains(&format!("stream long has sequence {next}, expected sequence {missing}")),
             "{fault}"
         );
     }
     let before = block_on(store.read_feed(1, ALL)).unwrap();
-    assert_eq!(before.len() as u64, gone, "the feed gives what is before it, too");
-    let fault = block_on(store.read_feed(gone + 1, ALL)).unwrap_err();
-    assert!(fault.message.contains(&format!("no sequence {gone} for position")), "{fault}");
+    assert_eq!(before.len() as u64, missing, "the feed returns records before it too");
+    let fault = block_on(store.read_feed(missing + 1, ALL)).unwrap_err();
+    assert!(fault.message.contains(&format!("no sequence {missing} for position")), "{fault}");
     let positions = fault.damage.unwrap().positions.unwrap();
-    assert_eq!(positions, gone + 1..=next);
+    assert_eq!(positions, missing + 1..=next);
     assert_eq!(block_on(store.read_feed(next + 1, ALL)).unwrap().len() as u64, 24 - next);
     let problems = block_on(store.integrity()).unwrap().problems;
     assert!(
-        problems.iter().any(|problem| problem.contains(&format!("expected sequence {gone}"))),
+        problems.iter().any(|problem| problem.contains(&format!("expected sequence {missing}"))),
         "{problems:?}"
     );
 
-    // And of the hot part.
+    // The same for the hot part.
     for n in 24..27_u64 {
-        land(&store, records("long", n, &[&[n as u8; 90]]));
+        append_ok(&store, records("long", n, &[&[n as u8; 90]]));
     }
-    let gone = last + 2;
-    tool.execute("DELETE FROM groups WHERE first_position = ?1", [gone as i64]).unwrap();
+    let missing = last + 2;
+    tool.execute("DELETE FROM groups WHERE first_position = ?1", [missing as i64]).unwrap();
     assert_eq!(read(24, 3).unwrap().len(), 1);
     let fault = read(25, 2).unwrap_err();
-    assert!(fault.message.contains(&format!("from position {gone} on are missing")), "{fault}");
+    assert!(fault.message.contains(&format!("from position {missing} on are missing")), "{fault}");
     assert_eq!(block_on(store.read_feed(last, ALL)).unwrap().len(), 2);
-    let fault = block_on(store.read_feed(gone, ALL)).unwrap_err();
-    assert!(fault.message.contains(&format!("positions {gone} to {gone} are missing")), "{fault}");
+    let fault = block_on(store.read_feed(missing, ALL)).unwrap_err();
+    assert!(fault.message.contains(&format!("positions {missing} to {missing} are missing")), "{fault}");
     let refused = block_on(store.append(records("long", 27, &[b"x"]))).unwrap_err();
     assert!(refused.to_string().contains("expected 26"), "{refused}");
 }
@@ -417,18 +419,18 @@ fn an_emptied_database_is_damage_and_no_new_store() {
         let fault = SqliteStore::open(SqliteOptions::new(victim.folder.path())).err().expect("refused");
         assert_eq!(fault.kind, FaultKind::Corrupt);
         assert!(fault.message.contains("missing or empty"), "{fault}");
-        let left = std::fs::metadata(victim.path()).map(|database| database.len()).unwrap_or(0);
-        assert_eq!(left, 0, "nothing is written over it");
+        let bytes = std::fs::metadata(victim.path()).map(|database| database.len()).unwrap_or(0);
+        assert_eq!(bytes, 0, "nothing is written over it");
     }
 }
 
 #[test]
-fn a_folder_without_a_store_is_told() {
+fn a_folder_without_a_store_is_reported() {
     let folder = scratch();
     let missing = inspect(&folder.path().join("nothing")).unwrap_err();
     assert!(missing.message.contains("nothing"), "{missing}");
     assert!(inspect(folder.path()).is_err());
-    assert!(!folder.path().join("recount.db").exists(), "looking makes nothing");
+    assert!(!folder.path().join("recount.db").exists(), "the check creates nothing");
 }
 
 fn all_of(space: &str, backwards: bool) -> recount_log::RowRange {
@@ -436,10 +438,9 @@ fn all_of(space: &str, backwards: bool) -> recount_log::RowRange {
     recount_log::RowRange { space: space.into(), prefix: "".into(), after: None, backwards, limit }
 }
 
-/// Whatever part of a row is damaged, the others are read, it is named, other rows are written, and it can be written
-/// anew as it was.
+/// With any part of a row damaged, other rows are read and written, the damaged one is named, and it can be rewritten.
 #[test]
-fn a_damaged_row_hides_no_other_and_can_be_written_anew() {
+fn a_damaged_row_hides_no_other_and_can_be_rewritten() {
     let victim = victim();
     let sound = victim.bytes();
     let needle = b"spacerun_04";
@@ -450,19 +451,19 @@ fn a_damaged_row_hides_no_other_and_can_be_written_anew() {
         bytes[place] ^= bit;
         victim.put(&bytes);
         let store = open(victim.folder.path());
-        let told = format!("byte {place}, bit {bit}");
+        let flip = format!("byte {place}, bit {bit}");
         let strict = block_on(store.rows(all_of("space", false))).unwrap_err();
-        assert_eq!(strict.kind, FaultKind::Corrupt, "{told}: {strict}");
+        assert_eq!(strict.kind, FaultKind::Corrupt, "{flip}: {strict}");
         let damaged = block_on(store.damaged_rows()).unwrap();
-        assert_eq!(damaged.len(), 1, "{told}: {damaged:?}");
+        assert_eq!(damaged.len(), 1, "{flip}: {damaged:?}");
         for backwards in [false, true] {
             let found = block_on(store.whole_rows(all_of("space", backwards))).unwrap();
-            assert_eq!(found.damaged, damaged, "{told}");
+            assert_eq!(found.damaged, damaged, "{flip}");
             let mut keys: Vec<&str> = found.rows.iter().map(|row| &*row.key).collect();
             keys.sort_unstable();
-            assert_eq!(keys, ["run_00", "run_01", "run_02", "run_03"], "{told}");
+            assert_eq!(keys, ["run_00", "run_01", "run_02", "run_03"], "{flip}");
         }
-        land(&store, super::work::row("run_01", b"other"));
+        append_ok(&store, super::work::row("run_01", b"other"));
 
         let lost = victim.whole.rows.iter().find(|row| &*row.key == "run_04").unwrap();
         let (space, key, value) = ("space".into(), lost.key.clone(), lost.value.clone());
@@ -471,11 +472,11 @@ fn a_damaged_row_hides_no_other_and_can_be_written_anew() {
         assert!(!block_on(store.repair_rows(repair.clone())).unwrap(), "the stream ends elsewhere");
         let mut repair = repair;
         repair.rows[0].expected_tail = 2;
-        assert!(block_on(store.repair_rows(repair)).unwrap(), "{told}");
+        assert!(block_on(store.repair_rows(repair)).unwrap(), "{flip}");
         let found = block_on(store.rows(all_of("space", false))).unwrap();
-        assert_eq!(found.len(), 5, "{told}");
-        assert_eq!((&found[1].value[..], &found[4].value), (&b"other"[..], &lost.value), "{told}");
-        assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0], "{told}");
+        assert_eq!(found.len(), 5, "{flip}");
+        assert_eq!((&found[1].value[..], &found[4].value), (&b"other"[..], &lost.value), "{flip}");
+        assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0], "{flip}");
         close(store);
     }
 }
@@ -488,15 +489,14 @@ fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
     found
 }
 
-/// A row that is not found may be the damaged one beside its place, with another name. What certainly has a name of its
-/// own is not.
+/// A missing row may be a damaged neighbour with another name, unless that name is certainly another one.
 #[test]
-fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
+fn a_missing_row_is_uncertain_only_next_to_matching_damage() {
     let folder = scratch();
     let store = open(folder.path());
     let names = [("record.aaa", "a"), ("record.pins", "run_1"), ("record.tasks", "default/task_1")];
     for (space, key) in names {
-        land(&store, recount_log_conformance::row(space, key, Guard::Any, Some(b"a value")));
+        append_ok(&store, recount_log_conformance::row(space, key, Guard::Any, Some(b"a value")));
     }
     close(store);
     let database = folder.path().join("recount.db");
@@ -506,7 +506,7 @@ fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
         if let Some(key) = more {
             std::fs::write(&database, &bytes).unwrap();
             let store = open(folder.path());
-            land(&store, recount_log_conformance::row("record.pins", key, Guard::Any, Some(b"more")));
+            append_ok(&store, recount_log_conformance::row("record.pins", key, Guard::Any, Some(b"more")));
             close(store);
             bytes = std::fs::read(&database).unwrap();
         }
@@ -526,11 +526,11 @@ fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
     let corrupt = Err(FaultKind::Corrupt);
     let (pin, task) = (&b"record.pinsrun_1"[..], &b"record.tasksdefault/task_1"[..]);
 
-    // A record alone in its space is no missing record of another.
+    // A record alone in its space is not a missing record of another space.
     assert_eq!(read(&value(task), None, ("record.pins", "run_2")), Ok(false));
     assert_eq!(read(&value(pin), None, ("record.other", "default/task_2")), Ok(false));
     assert_eq!(read(&value(task), None, ("record.tasks", "default/task_1")), corrupt);
-    // One of the same space is not either if its name is quite another.
+    // A record of the same space with a very different name is not either.
     assert_eq!(read(&value(task), None, ("record.tasks", "default/task_2")), corrupt);
     assert_eq!(read(&value(task), None, ("record.tasks", "default/task_01M8F7TV8")), Ok(false));
     assert_eq!(read(&value(task), None, ("record.tasks", "customary/task_1")), Ok(false));
@@ -548,7 +548,7 @@ fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
     let far = "run_0AAAAAAAAAAA";
     assert_eq!(read(&|_| (), Some(far), ("record.pins", far)), Ok(true));
     assert_eq!(read(&hides, Some(far), ("record.pins", "run_1")), corrupt);
-    // Between two that are damaged it may still be the one that lies further away.
+    // Between two damaged rows, it may be the more distant one.
     let both = |bytes: &mut [u8]| {
         value(task)(bytes);
         flip(pin, 7, 1)(bytes);

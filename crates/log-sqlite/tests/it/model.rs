@@ -1,10 +1,10 @@
-//! The SQLite store beside the store in memory: whatever is done to both, they tell the same.
+//! Compares the SQLite store with the store in memory under random operations.
 
 use recount_log::{Append, MemoryStore, ReadBound, Store};
 use recount_log_conformance::{block_on, both, cut, erase};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
-use super::work::{Dice, close, land_alike, row, scratch};
+use super::work::{Dice, append_to_both, close, row, scratch};
 
 const SEEDS: u64 = 24;
 const TURNS: usize = 160;
@@ -50,27 +50,27 @@ fn draw(dice: &mut Dice, model: &MemoryStore) -> Append {
     append
 }
 
-/// Asks both stores the same about a place.
+/// Compares reads of both stores at a random place.
 fn compare(store: &SqliteStore, model: &MemoryStore, dice: &mut Dice, what: &str) {
     let bound = ReadBound { count: 1 + dice.below(30), bytes: 1 << dice.below(18) };
     let last = block_on(model.last_position()).unwrap();
     assert_eq!(block_on(store.last_position()), Ok(last), "{what}");
     let from = dice.below(last as usize + 2) as u64;
-    let (told, expected) = (block_on(store.read_feed(from, bound)), block_on(model.read_feed(from, bound)));
-    assert!(told == expected, "{what}: the feed from {from} with {bound:?}");
+    let (found, expected) = (block_on(store.read_feed(from, bound)), block_on(model.read_feed(from, bound)));
+    assert!(found == expected, "{what}: the feed from {from} with {bound:?}");
     for stream in 0..STREAMS {
         let key = name(stream).as_str().into();
         let tail = block_on(model.tail(&key)).unwrap();
         assert_eq!(block_on(store.tail(&key)), Ok(tail), "{what}: {key}");
         let from = dice.below(tail.map_or(0, |tail| tail.next_sequence) as usize + 2) as u64;
-        let (told, expected) =
+        let (found, expected) =
             (block_on(store.read(&key, from, bound)), block_on(model.read(&key, from, bound)));
-        assert!(told == expected, "{what}: {key} from {from} with {bound:?}");
+        assert!(found == expected, "{what}: {key} from {from} with {bound:?}");
     }
 }
 
 #[test]
-fn whatever_is_done_both_stores_tell_the_same() {
+fn both_stores_return_the_same() {
     let (mut sealed, mut reopened, mut refused) = (0, 0, 0);
     for seed in 0..SEEDS {
         let mut dice = Dice(seed);
@@ -94,7 +94,7 @@ fn whatever_is_done_both_stores_tell_the_same() {
                 1 | 2 => block_on(store.seal_now()).unwrap(),
                 _ => {
                     let append = draw(&mut dice, &model);
-                    refused += u32::from(!land_alike(&store, &model, append, &what));
+                    refused += u32::from(!append_to_both(&store, &model, append, &what));
                 }
             }
             compare(&store, &model, &mut dice, &what);

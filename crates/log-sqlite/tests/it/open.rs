@@ -1,4 +1,4 @@
-//! Opening: what comes back, who is let in, and what is refused.
+//! Opening: persistence, the lock, and refused stores.
 
 use std::process::Command;
 
@@ -7,29 +7,29 @@ use recount_log::{Fault, FaultKind, Store};
 use recount_log_conformance::block_on;
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
-use super::work::{Whole, close, fill, land, open, records, whole};
+use super::work::{Whole, append_ok, close, fill, open, records, whole};
 
 fn refusal(folder: &std::path::Path) -> Fault {
     SqliteStore::open(SqliteOptions::new(folder)).err().expect("a refusal")
 }
 
 #[test]
-fn a_store_comes_back_as_it_was_left() {
+fn a_reopened_store_is_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let filled = |store: SqliteStore| -> (Whole, String) {
         fill(&store);
         let blob = block_on(store.put_blob(Bytes::from_static(b"a blob"))).unwrap();
-        let left = whole(&store);
+        let before = whole(&store);
         close(store);
-        (left, blob)
+        (before, blob)
     };
-    let (left, blob) = filled(open(folder.path()));
-    assert_eq!(left.feed.len(), 82);
-    assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+    let (before, blob) = filled(open(folder.path()));
+    assert_eq!(before.feed.len(), 82);
+    assert!(before.integrity.problems.is_empty(), "{:?}", before.integrity);
     for durability in [Durability::Strict, Durability::Relaxed] {
         let store =
             SqliteStore::open(SqliteOptions { durability, ..SqliteOptions::new(folder.path()) }).unwrap();
-        assert_eq!(whole(&store), left);
+        assert_eq!(whole(&store), before);
         assert_eq!(block_on(store.blob(&blob)), Ok(Some(Bytes::from_static(b"a blob"))));
         close(store);
     }
@@ -62,12 +62,12 @@ fn a_closed_store_is_one_database_file() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_made_is_for_its_owner_only() {
+fn created_files_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let store = open(&path);
-    land(&store, records("a", 0, &[b"x"]));
+    append_ok(&store, records("a", 0, &[b"x"]));
     let hash = block_on(store.put_blob(Bytes::from_static(b"x"))).unwrap();
     let mode = |name: &str| path.join(name).metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(""), mode("blobs"), mode(&format!("blobs/{}", &hash[..2]))), (0o700, 0o700, 0o700));
@@ -79,7 +79,7 @@ fn what_is_made_is_for_its_owner_only() {
 }
 
 #[test]
-fn a_second_open_is_refused_until_the_first_is_gone() {
+fn a_second_open_is_refused_until_the_first_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let fault = refusal(folder.path());
@@ -89,7 +89,7 @@ fn a_second_open_is_refused_until_the_first_is_gone() {
     let inspected = recount_log_sqlite::inspect(folder.path()).unwrap_err();
     assert_eq!(inspected.kind, FaultKind::Locked);
     block_on(store.close()).unwrap();
-    // Closed is enough: it need not be dropped.
+    // A closed store need not be dropped.
     drop(open(folder.path()));
     drop(store);
     drop(open(folder.path()));
@@ -97,7 +97,7 @@ fn a_second_open_is_refused_until_the_first_is_gone() {
 
 const CHILD: &str = "RECOUNT_TEST_STORE_TO_OPEN";
 
-/// Not a test of its own: what the second process of the next one does.
+/// Not a test of its own: the second process of the next test.
 #[test]
 fn second_process() {
     if let Some(folder) = std::env::var_os(CHILD) {
@@ -116,8 +116,8 @@ fn a_second_process_is_refused() {
         .env(CHILD, folder.path())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&child.stdout);
-    assert!(child.status.success() && told.contains("refused: the data folder"), "{child:?}");
+    let stdout = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success() && stdout.contains("refused: the data folder"), "{child:?}");
 }
 
 /// Changes a closed store with SQLite itself.
@@ -127,7 +127,7 @@ fn with_tool(folder: &std::path::Path, sql: &str) {
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_left_alone() {
+fn a_newer_schema_is_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     close(open(folder.path()));
     with_tool(folder.path(), "PRAGMA user_version = 1000");
@@ -139,7 +139,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_database_of_another_program_is_refused_and_left_alone() {
+fn a_database_of_another_program_is_refused_and_unchanged() {
     let foreign = [
         "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)",
         "PRAGMA application_id = 77",
@@ -157,7 +157,7 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_is_no_database_is_refused_and_left_alone() {
+fn a_file_that_is_no_database_is_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recount.db");
     std::fs::write(&path, "dear diary, ".repeat(1000)).unwrap();
@@ -168,7 +168,7 @@ fn what_is_no_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_told() {
+fn a_folder_that_cannot_be_created_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -178,7 +178,7 @@ fn a_folder_that_cannot_be_made_is_told() {
 }
 
 #[test]
-fn unfinished_blobs_are_cleared_away() {
+fn unfinished_blobs_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     close(open(folder.path()));
     let unfinished = folder.path().join("blobs").join("unfinished-7");

@@ -1,10 +1,9 @@
-//! Power cuts: whatever the disk had not been told to keep may be gone, torn or out of order, and still
-//! every acknowledged append is there, whole, in order, and nothing else is broken. In half of the runs the
-//! store appends, takes records away and seals, all three in turn, and many cuts come after chunks were
-//! written and before their groups were taken away.
+//! Power cuts: writes without a sync may be lost, torn or reordered, and still every acknowledged append exists, whole
+//! and in order, and nothing else is damaged. In half of the runs the store appends, removes records and seals in turn,
+//! and many cuts come after chunks were written and before their groups were removed.
 //!
-//! One run of the store is noted write by write; then the power is cut at many places of it, and the store
-//! is opened from what the disk would hold. The same check must find a loss when the syncs are left out.
+//! A run of the store is recorded write by write; then the power is cut at many points, and the store is opened from
+//! the resulting disk. The same check must find a loss when syncs are ignored.
 
 use std::path::Path;
 
@@ -15,13 +14,13 @@ use recount_log_conformance::{ALL, block_on, both, cut, erase};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 use recount_tier::times;
 
-use super::work::{Dice, is_half_sealed, land, open, records, scratch};
+use super::work::{Dice, append_ok, is_half_sealed, open, records, scratch};
 
 const SEEDS: u64 = 16;
 const CUTS_A_SEED: usize = 16;
 const APPENDS: usize = 60;
 
-/// Marks that are not numbers of appends.
+/// Marks besides the numbers of appends.
 const OPENED: u64 = u64::MAX;
 const CLOSED: u64 = u64::MAX - 1;
 
@@ -35,14 +34,14 @@ struct Run {
 }
 
 impl Run {
-    /// How many appends took away what came before.
-    fn takings(&self) -> usize {
+    /// How many appends removed earlier records.
+    fn removals(&self) -> usize {
         self.appends.iter().filter(|append| !append.cuts.is_empty() || !append.erased.is_empty()).count()
     }
 }
 
-/// Each append brings records to one or two of three streams, and rows that say what must be there with it:
-/// how many appends there were, and where each stream ends. Some take away what came before.
+/// Each append adds records to one or two of three streams, and rows with the expected state: the number of appends,
+/// and the end of each stream. Some appends remove earlier records.
 fn draw(dice: &mut Dice) -> Vec<Append> {
     let mut tails = [0_u64; 3];
     let mut appends = Vec::new();
@@ -64,7 +63,7 @@ fn draw(dice: &mut Dice) -> Vec<Append> {
             tails[stream] += payloads.len() as u64;
             append.rows.push(put(&name, tails[stream]));
         }
-        // What is taken away was there before this append.
+        // Only records from before this append are removed.
         let other = (first + 2) % 3;
         let (name, before) = (format!("s{other}"), tails[other]);
         if before > 0 && dice.below(8) == 0 {
@@ -84,7 +83,7 @@ fn draw(dice: &mut Dice) -> Vec<Append> {
 
 fn put(key: &str, value: u64) -> RowPut {
     let value = Some(Bytes::from(value.to_string()));
-    RowPut { space: "told".into(), key: key.into(), guard: Guard::Any, value }
+    RowPut { space: "tail".into(), key: key.into(), guard: Guard::Any, value }
 }
 
 fn run(seed: u64, durability: Durability) -> Run {
@@ -95,9 +94,9 @@ fn run(seed: u64, durability: Durability) -> Run {
     let options = SqliteOptions {
         durability,
         vfs: Some(shim.name.clone()),
-        // So small that logs are copied and restarted several times.
+        // So small that the log is copied and restarted several times.
         checkpoint_pages: 8 + dice.below(24) as u32,
-        // So little that sealing goes on between commits, in half of the runs.
+        // So small that sealing runs between commits, in half of the runs.
         hot_records_max: if seed.is_multiple_of(2) { 4 + dice.below(20) as u64 } else { u64::MAX },
         ..SqliteOptions::new(folder.path())
     };
@@ -127,26 +126,26 @@ fn run(seed: u64, durability: Durability) -> Run {
     Run { durability, appends, log: shim.notes(), sealings }
 }
 
-/// What a cut is to be survived with.
+/// What must survive a cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Demand {
     /// Everything that was acknowledged.
     Acknowledged,
-    /// Whatever is left is a beginning of what was appended.
+    /// The remaining appends are a prefix of all appends.
     Beginning,
 }
 
-/// What was found after a cut.
+/// The result of opening after a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found {
-    /// So many appends.
+    /// The number of acknowledged appends.
     acknowledged: usize,
     there: usize,
     /// Some records were in a chunk and in their group still.
     half_sealed: bool,
 }
 
-/// Cuts the power after `cut` notes and opens what is left. Answers what is there, or what is wrong.
+/// Cuts the power after `cut` writes and opens the store. Returns the found appends, or the problem.
 fn survive(
     run: &Run,
     cut: usize,
@@ -169,7 +168,7 @@ fn survive(
     let folder = scratch();
     disk.write_after_cut(folder.path(), || dice.roll()).unwrap();
     if opened {
-        // Made, and its name synced, before the first append.
+        // Created and synced before the first append.
         std::fs::create_dir(folder.path().join("blobs")).unwrap();
     }
     let in_full = |wrong| format!("{acknowledged} appends were acknowledged, and {wrong}");
@@ -180,22 +179,22 @@ fn survive(
     Ok(Found { acknowledged, there, half_sealed })
 }
 
-/// Opens a store and answers how many of these appends are there, and whether sealing was under way; anything
-/// but a whole beginning of them is wrong.
+/// Opens a store and returns how many of these appends it has, and whether sealing was in progress. Only a whole prefix
+/// of them is right.
 fn check(folder: &Path, run: &Run) -> Result<(usize, bool), String> {
     let (durability, reserve_bytes) = (run.durability, 4096);
     let options = SqliteOptions { durability, reserve_bytes, ..SqliteOptions::new(folder) };
     let store = SqliteStore::open(options).map_err(|fault| fault.to_string())?;
     let appends = &run.appends;
     let half_sealed = is_half_sealed(folder);
-    let told = |key: &str| -> Result<u64, String> {
-        let row = block_on(store.row("told", key)).map_err(|fault| fault.to_string())?;
+    let stored = |key: &str| -> Result<u64, String> {
+        let row = block_on(store.row("tail", key)).map_err(|fault| fault.to_string())?;
         Ok(row.map_or(0, |row| str::from_utf8(&row.value).unwrap().parse().unwrap()))
     };
-    let count = told("count")? as usize;
+    let count = stored("count")? as usize;
     let model = MemoryStore::new();
-    for append in appends.get(..count).ok_or("more appends are told of than there were")? {
-        land(&model, append.clone());
+    for append in appends.get(..count).ok_or("the rows count more appends than there were")? {
+        append_ok(&model, append.clone());
     }
     let feed = block_on(store.read_feed(1, ALL)).map_err(|fault| fault.to_string())?;
     let expected = block_on(model.read_feed(1, ALL)).unwrap();
@@ -210,21 +209,21 @@ fn check(folder: &Path, run: &Run) -> Result<(usize, bool), String> {
     for key in block_on(model.streams(None, usize::MAX)).unwrap() {
         let tail = block_on(store.tail(&key)).map_err(|fault| fault.to_string())?;
         let expected = block_on(model.tail(&key)).unwrap().unwrap();
-        let rows_agree = !key.starts_with('s') || told(&key)? == expected.next_sequence;
+        let rows_agree = !key.starts_with('s') || stored(&key)? == expected.next_sequence;
         if tail != Some(expected) || !rows_agree {
             return Err(format!("stream {key} ends at {tail:?}, not at {expected:?}"));
         }
         let records = block_on(store.read(&key, 0, ALL)).map_err(|fault| fault.to_string())?;
         if records != block_on(model.read(&key, 0, ALL)).unwrap() {
-            return Err(format!("stream {key} tells something else than the feed"));
+            return Err(format!("stream {key} differs from the feed"));
         }
     }
     let found = block_on(store.integrity()).map_err(|fault| fault.to_string())?;
     if !found.problems.is_empty() {
         return Err(found.problems.join("; "));
     }
-    // And it goes on from there.
-    land(&store, records("after", 0, &[b"x"]));
+    // The store continues from there.
+    append_ok(&store, records("after", 0, &[b"x"]));
     block_on(store.close()).unwrap();
     Ok((count, half_sealed))
 }
@@ -270,15 +269,15 @@ fn cuts(
 #[ignore = "full: power cuts by chance"]
 fn every_acknowledged_append_survives_a_power_cut() {
     let outcomes = cuts(Durability::Strict, 0..times(SEEDS), Demand::Acknowledged, |_, _| true);
-    let (mut acknowledged, mut unasked, mut half_sealed) = (0, 0, 0);
+    let (mut acknowledged, mut unacknowledged, mut half_sealed) = (0, 0, 0);
     for outcome in &outcomes {
         let found = outcome.as_ref().unwrap();
         acknowledged += found.acknowledged;
-        unasked += found.there - found.acknowledged;
+        unacknowledged += found.there - found.acknowledged;
         half_sealed += usize::from(found.half_sealed);
     }
-    tell(format_args!(
-        "{} power cuts of {} seeds from 0 on: {acknowledged} acknowledged appends, all there; {unasked} more were there unanswered; {half_sealed} came between chunks and their groups",
+    report(format_args!(
+        "{} power cuts of {} seeds from 0 on: {acknowledged} acknowledged appends, all there; {unacknowledged} more existed without an acknowledgement; {half_sealed} came between chunks and their groups",
         outcomes.len(),
         times(SEEDS),
     ));
@@ -289,16 +288,16 @@ fn every_acknowledged_append_survives_a_power_cut() {
 
 #[test]
 #[ignore = "full: power cuts by chance"]
-fn the_runs_copy_and_begin_the_log_again_and_half_of_them_seal_and_take_away() {
+fn the_runs_restart_the_log_and_half_of_them_seal_and_remove() {
     let runs: Vec<Run> = (0..SEEDS).map(|seed| run(seed, Durability::Strict)).collect();
     let restarts: usize = runs.iter().map(restarts).sum();
-    tell(format_args!("{restarts} restarts of the log in {SEEDS} runs"));
+    report(format_args!("{restarts} restarts of the log in {SEEDS} runs"));
     assert!(restarts as u64 > SEEDS, "cuts around a copy are among those tried");
-    let all_three: Vec<&Run> = runs.iter().filter(|run| run.sealings > 0 && run.takings() > 0).collect();
+    let all_three: Vec<&Run> = runs.iter().filter(|run| run.sealings > 0 && run.removals() > 0).collect();
     let sum = |count: fn(&Run) -> usize| all_three.iter().map(|run| count(run)).sum::<usize>();
     let (appends, takings, sealings) =
-        (sum(|run| run.appends.len()), sum(Run::takings), sum(|run| run.sealings));
-    tell(format_args!(
+        (sum(|run| run.appends.len()), sum(Run::removals), sum(|run| run.sealings));
+    report(format_args!(
         "{} of these runs have it all: {appends} appends, {takings} that take records away, {sealings} groups after which more was sealed",
         all_three.len()
     ));
@@ -306,9 +305,9 @@ fn the_runs_copy_and_begin_the_log_again_and_half_of_them_seal_and_take_away() {
     assert!(sealings > all_three.len() * 4, "sealing goes on among the appends, not only at one place");
 }
 
-/// Every page that the log held is in the database by then, whatever stands on it.
+/// By then, every page of the log is in the database.
 #[test]
-fn a_cut_that_tears_the_header_of_a_restarted_log_costs_nothing() {
+fn a_cut_that_tears_the_header_of_a_restarted_log_loses_nothing() {
     // After the size of a page, in the count, in the salts, and in the sum.
     let mut lengths = [13, 17, 22, 30].into_iter().cycle();
     let mut torn = 0;
@@ -326,12 +325,12 @@ fn a_cut_that_tears_the_header_of_a_restarted_log_costs_nothing() {
             torn += 1;
         }
     }
-    tell(format_args!("{torn} headers of restarted logs torn"));
+    report(format_args!("{torn} headers of restarted logs torn"));
     assert!(torn > SEEDS);
 }
 
 #[test]
-fn a_cut_while_the_store_is_made_leaves_one_that_opens() {
+fn a_cut_while_the_store_is_created_leaves_one_that_opens() {
     let run = run(99, Durability::Strict);
     let mut dice = Dice(99);
     let end = opened_at(&run);
@@ -342,24 +341,24 @@ fn a_cut_while_the_store_is_made_leaves_one_that_opens() {
             assert_eq!(outcome, Ok(nothing), "cut after {cut}");
         }
     }
-    tell(format_args!("{} cuts while the store was made", (end + 1) * 3));
+    report(format_args!("{} cuts while the store was created", (end + 1) * 3));
 }
 
 #[test]
 fn without_syncs_the_same_check_finds_losses() {
-    // The disk lies about every sync after the store was made.
+    // The disk ignores every sync after the store was created.
     let outcomes = cuts(Durability::Strict, 0..4, Demand::Acknowledged, |_, opened| !opened);
     let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-    tell(format_args!("syncs ignored: {lost} of {} cuts found out", outcomes.len()));
+    report(format_args!("syncs ignored: {lost} of {} cuts found out", outcomes.len()));
     assert!(lost > outcomes.len() / 4);
     assert!(
         outcomes.iter().any(|outcome| matches!(outcome, Err(wrong) if wrong.contains("were acknowledged")))
     );
 
-    // Only the syncs of the write-ahead log are lies.
+    // Only syncs of the write-ahead log are ignored.
     let outcomes = cuts(Durability::Strict, 4..8, Demand::Acknowledged, |file, _| !file.ends_with("-wal"));
     let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-    tell(format_args!("syncs of the log ignored: {lost} of {} cuts found out", outcomes.len()));
+    report(format_args!("syncs of the log ignored: {lost} of {} cuts found out", outcomes.len()));
     assert!(lost > outcomes.len() / 4);
 }
 
@@ -371,7 +370,7 @@ fn relaxed_loses_the_last_appends_and_nothing_else() {
         let found = outcome.as_ref().unwrap();
         shorter += usize::from(found.there < found.acknowledged);
     }
-    tell(format_args!(
+    report(format_args!(
         "relaxed: {shorter} of {} cuts lost acknowledged appends, none left a part of one",
         outcomes.len()
     ));
@@ -385,12 +384,12 @@ fn an_append_whose_sync_failed_does_not_come_back() {
         let folder = scratch();
         let options = SqliteOptions { vfs: Some(shim.name.clone()), ..SqliteOptions::new(folder.path()) };
         let store = SqliteStore::open(options).unwrap();
-        land(&store, records("s0", 0, &[b"kept"]));
+        append_ok(&store, records("s0", 0, &[b"kept"]));
         shim.fail_wal_syncs(1);
         let refused = block_on(store.append(records("s0", 1, &[b"refused"])));
         assert!(refused.is_err(), "{refused:?}");
         let answered = shim.notes().len();
-        assert_eq!(block_on(store.last_position()), Ok(1), "nobody sees it");
+        assert_eq!(block_on(store.last_position()), Ok(1), "it is not visible");
 
         // Every write up to the answer may have reached the disk, synced or not.
         let mut disk = DiskImage::default();
@@ -407,14 +406,14 @@ fn an_append_whose_sync_failed_does_not_come_back() {
         let feed = block_on(reopened.read_feed(1, ALL)).unwrap();
         assert_eq!(feed.iter().map(|feed| &feed.record.bytes[..]).collect::<Vec<_>>(), [b"kept"]);
 
-        land(&store, records("s0", 1, &[b"next"]));
+        append_ok(&store, records("s0", 1, &[b"next"]));
         assert_eq!(block_on(store.last_position()), Ok(2));
         block_on(store.close()).unwrap();
     }
 }
 
-/// Said past the runner's capture: these counts are what the run is for.
-fn tell(counts: std::fmt::Arguments<'_>) {
+/// Prints counts past the capture of the test runner.
+fn report(counts: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
-    writeln!(std::io::stderr(), "{counts}").expect("standard error takes a line");
+    writeln!(std::io::stderr(), "{counts}").expect("standard error is writable");
 }

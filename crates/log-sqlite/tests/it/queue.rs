@@ -1,4 +1,4 @@
-//! The line in front of the writer: bounded, in order, and stopped by a bug rather than lying on.
+//! The queue of the writer: bounded, in order, and closed after a panic of the writer.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -7,9 +7,9 @@ use recount_log::{AppendError, Fault, FaultKind, FeedRecord, Guard, Observer, St
 use recount_log_conformance::{ALL, block_on};
 use recount_log_sqlite::SqliteStore;
 
-use super::work::{close, land, open, records, row, whole};
+use super::work::{append_ok, close, open, records, row, whole};
 
-/// Tells that the writer has come to it, once, and holds the writer until nobody holds the other end.
+/// An observer that signals its first commit and blocks the writer until the other end is dropped.
 struct Gate(Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
 
 impl Observer for Gate {
@@ -21,14 +21,14 @@ impl Observer for Gate {
     }
 }
 
-/// A store whose writer is in its first commit until what comes with it is dropped.
-fn standing(folder: &std::path::Path) -> (SqliteStore, mpsc::Sender<()>) {
+/// A store whose writer is blocked in its first commit until the returned sender is dropped.
+fn blocked_writer(folder: &std::path::Path) -> (SqliteStore, mpsc::Sender<()>) {
     let store = open(folder);
-    let (reached, standing) = mpsc::channel();
+    let (reached, blocked) = mpsc::channel();
     let (go, gate) = mpsc::channel();
     store.observe(Arc::new(Gate(Mutex::new(Some((reached, gate))))));
     drop(store.append(records("first", 0, &[b"x"])));
-    standing.recv().unwrap();
+    blocked.recv().unwrap();
     (store, go)
 }
 
@@ -40,32 +40,32 @@ fn kind(answer: Result<recount_log::Committed, AppendError>) -> FaultKind {
 }
 
 #[test]
-fn a_full_line_is_busy_and_what_is_in_it_is_done() {
+fn a_full_queue_is_busy_and_queued_appends_finish() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, go) = standing(folder.path());
+    let (store, go) = blocked_writer(folder.path());
     let waiting: Vec<_> =
         (0..APPENDS_WAITING_MAX as u64).map(|n| store.append(records("a", n, &[b"x"]))).collect();
     assert_eq!(kind(block_on(store.append(records("b", 0, &[b"x"])))), FaultKind::Busy);
     drop(go);
     assert!(waiting.into_iter().map(block_on).all(|answer| answer.is_ok()));
-    land(&store, records("b", 0, &[b"x"]));
+    append_ok(&store, records("b", 0, &[b"x"]));
     close(store);
 }
 
 #[test]
-fn bytes_in_the_line_are_bounded() {
+fn queued_bytes_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, go) = standing(folder.path());
+    let (store, go) = blocked_writer(folder.path());
     let megabytes = bytes::Bytes::from(vec![0; 8 << 20]);
     let large = |n: u64| {
         let mut append = records("a", n, &[b""]);
         append.streams[0].records[0] = megabytes.clone();
         append
     };
-    let room = APPENDS_WAITING_BYTES_MAX / (8 << 20);
-    // The names weigh something too, so one less than would fit.
-    let waiting: Vec<_> = (0..room as u64 - 1).map(|n| store.append(large(n))).collect();
-    assert_eq!(kind(block_on(store.append(large(room as u64 - 1)))), FaultKind::Busy);
+    let capacity = APPENDS_WAITING_BYTES_MAX / (8 << 20);
+    // Names count too, so one less than would fit.
+    let waiting: Vec<_> = (0..capacity as u64 - 1).map(|n| store.append(large(n))).collect();
+    assert_eq!(kind(block_on(store.append(large(capacity as u64 - 1)))), FaultKind::Busy);
     let small = store.append(records("b", 0, &[b"small ones still fit"]));
     drop(go);
     drop(waiting);
@@ -73,9 +73,9 @@ fn bytes_in_the_line_are_bounded() {
 }
 
 #[test]
-fn one_commit_takes_what_waits_and_refusals_disturb_nobody() {
+fn one_commit_takes_all_queued_appends_and_refusals_affect_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, go) = standing(folder.path());
+    let (store, go) = blocked_writer(folder.path());
     let mut waiting = Vec::new();
     for n in 0..100_u64 {
         waiting.push((true, store.append(records("a", n, &[b"x"]))));
@@ -99,7 +99,7 @@ fn an_observer_that_panics_stops_the_writer_but_not_the_readers() {
     struct Panics;
     impl Observer for Panics {
         fn committed(&self, _: &[FeedRecord]) {
-            panic!("as the test wants it");
+            panic!("intended by the test");
         }
     }
     let folder = tempfile::tempdir().unwrap();
@@ -107,23 +107,27 @@ fn an_observer_that_panics_stops_the_writer_but_not_the_readers() {
     store.observe(Arc::new(Panics));
     assert_eq!(kind(block_on(store.append(records("a", 0, &[b"x"])))), FaultKind::Closed);
     assert_eq!(kind(block_on(store.append(records("a", 1, &[b"x"])))), FaultKind::Closed);
-    assert_eq!(block_on(store.read_feed(1, ALL)).unwrap().len(), 1, "it was durable before it was told");
+    assert_eq!(
+        block_on(store.read_feed(1, ALL)).unwrap().len(),
+        1,
+        "it was durable before the observer was called"
+    );
     close(store);
     let store = open(folder.path());
-    land(&store, records("a", 1, &[b"x"]));
+    append_ok(&store, records("a", 1, &[b"x"]));
 }
 
 #[test]
 fn changes_by_another_program_are_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
-    land(&store, records("a", 0, &[b"0", b"1"]));
-    land(&store, records("b", 0, &[b"0"]));
+    append_ok(&store, records("a", 0, &[b"0", b"1"]));
+    append_ok(&store, records("b", 0, &[b"0"]));
     let tool = rusqlite::Connection::open(folder.path().join("recount.db")).unwrap();
     tool.execute_batch("DELETE FROM groups WHERE first_position = 3; DELETE FROM streams WHERE key = 'b'")
         .unwrap();
-    land(&store, records("b", 0, &[b"anew"]));
-    land(&store, records("a", 2, &[b"2"]));
+    append_ok(&store, records("b", 0, &[b"again"]));
+    append_ok(&store, records("a", 2, &[b"2"]));
     let whole = whole(&store);
     assert_eq!(whole.feed.len(), 4);
     assert!(whole.integrity.problems.is_empty(), "{:?}", whole.integrity);

@@ -1,7 +1,6 @@
-//! One small store of every released schema: each build opens a copy of each and finds what was written.
+//! Opens a copy of one small store of every released schema and checks its content.
 //!
-//! A released store is never written again. `RECOUNT_BLESS=1` makes the one of the present schema if it is
-//! not there yet.
+//! A released store is never rewritten. `RECOUNT_BLESS=1` creates the one of the present schema if it is missing.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use recount_log::Store;
 use recount_log_conformance::{block_on, both, cut, erase};
 
-use super::work::{close, fill, land, open, records, row, whole};
+use super::work::{append_ok, close, fill, open, records, row, whole};
 
 const PRESENT: &str = "v5";
 const BLOB: &[u8] = b"a blob that is kept";
@@ -19,8 +18,8 @@ fn stores() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/stores")
 }
 
-/// Everything a store tells, as text: what `expected.txt` beside each released store holds.
-fn told(store: &dyn Store) -> String {
+/// The whole content of a store as text, as in `expected.txt` next to each released store.
+fn content(store: &dyn Store) -> String {
     let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let whole = whole(store);
     let mut text = String::new();
@@ -63,17 +62,23 @@ fn bless(path: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     fill(&store);
-    land(&store, row("gone", b"soon"));
-    land(&store, recount_log_conformance::row("space", "gone", recount_log::Guard::Version(1), None));
-    land(&store, records("\u{e9}/odd name", 0, &[b"", b"\0\xff", "{\"text\":\"\u{1f600}\"}".as_bytes()]));
+    append_ok(&store, row("gone", b"soon"));
+    append_ok(&store, recount_log_conformance::row("space", "gone", recount_log::Guard::Version(1), None));
+    append_ok(
+        &store,
+        records("\u{e9}/odd name", 0, &[b"", b"\0\xff", "{\"text\":\"\u{1f600}\"}".as_bytes()]),
+    );
     block_on(store.put_blob(Bytes::from_static(BLOB))).unwrap();
-    // Some of it sealed, some taken away from there, some hot, some taken away from there too.
+    // Sealed and hot records, with some of both removed.
     block_on(store.seal_now()).unwrap();
-    land(&store, cut("run_01", 3));
-    land(&store, both(erase("run_04"), records("run_02", 16, &[b"{\"n\":40}", b"{\"n\":41}"])));
-    land(&store, both(records("run_03", 16, &[b"{\"n\":42}"]), records("brief", 0, &[b"{}", b"{\"n\":1}"])));
-    land(&store, both(cut("run_02", 17), cut("brief", 1)));
-    let text = told(&store);
+    append_ok(&store, cut("run_01", 3));
+    append_ok(&store, both(erase("run_04"), records("run_02", 16, &[b"{\"n\":40}", b"{\"n\":41}"])));
+    append_ok(
+        &store,
+        both(records("run_03", 16, &[b"{\"n\":42}"]), records("brief", 0, &[b"{}", b"{\"n\":1}"])),
+    );
+    append_ok(&store, both(cut("run_02", 17), cut("brief", 1)));
+    let text = content(&store);
     close(store);
     std::fs::remove_file(folder.path().join("lock")).unwrap();
     copy(folder.path(), path);
@@ -81,7 +86,7 @@ fn bless(path: &Path) {
 }
 
 #[test]
-fn every_released_store_opens_and_tells_what_was_written() {
+fn every_released_store_opens_with_its_content() {
     let present = stores().join(PRESENT);
     if std::env::var_os("RECOUNT_BLESS").is_some() && !present.exists() {
         bless(&present);
@@ -96,13 +101,13 @@ fn every_released_store_opens_and_tells_what_was_written() {
         let path = folder.path().join("store");
         copy(&released, &path);
         let expected = std::fs::read_to_string(released.join("expected.txt")).unwrap();
-        // Twice: as it was released, and as this release has left it.
+        // Twice: as released, and as opened by this release.
         for turn in 0..2 {
             let store = open(&path);
-            assert_eq!(told(&store), expected, "{}, turn {turn}", released.display());
+            assert_eq!(content(&store), expected, "{}, turn {turn}", released.display());
             close(store);
         }
         let store = open(&path);
-        land(&store, records("after", 0, &[b"it can still be written"]));
+        append_ok(&store, records("after", 0, &[b"it can still be written"]));
     }
 }

@@ -1,4 +1,4 @@
-//! Salvage: what is said to be saved is byte for byte what was written, whatever was damaged, and what is lost is named.
+//! Salvage: saved records are byte for byte as written after any damage, and every loss is named.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use recount_log_sqlite::salvage::{Salvage, Stream};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, high_water};
 use recount_tier::times;
 
-use super::work::{Dice, close, land, open, records, row, scratch};
+use super::work::{Dice, append_ok, close, open, records, row, scratch};
 
 const PAGE: usize = 4096;
 const STREAMS: u64 = 24;
@@ -26,7 +26,7 @@ struct Original {
     blob: String,
 }
 
-/// Records say whose they are and where they stand.
+/// A record that names its stream and sequence.
 fn record(stream: &str, sequence: u64, filler: usize) -> Vec<u8> {
     format!(r#"{{"of":"{stream}","at":{sequence},"text":"{}"}}"#, "words ".repeat(filler)).into_bytes()
 }
@@ -45,7 +45,7 @@ fn fill(store: &SqliteStore, rounds: std::ops::Range<u64>) {
             let filler = (number as usize * 37 + round as usize * 11) % 300;
             let (one, two) = (record(&stream, first, filler), record(&stream, first + 1, 1));
             let append = records(&stream, first, &[&one, &two]);
-            land(store, both(append, row(&format!("{stream}/{round:03}"), b"a value of a row")));
+            append_ok(store, both(append, row(&format!("{stream}/{round:03}"), b"a value of a row")));
         }
     }
 }
@@ -57,7 +57,7 @@ fn original(logged: bool) -> Original {
     let store = open(folder.path());
     fill(&store, 0..8);
     let cut = Cut { stream: "run_03".into(), keep_from: 5 };
-    land(&store, Append { cuts: vec![cut], erased: vec!["run_04".into()], ..Append::default() });
+    append_ok(&store, Append { cuts: vec![cut], erased: vec!["run_04".into()], ..Append::default() });
     let blob = block_on(store.put_blob(Bytes::from_static(b"a blob"))).unwrap();
     block_on(store.seal_now()).unwrap();
     close(store);
@@ -67,7 +67,7 @@ fn original(logged: bool) -> Original {
             let stream = format!("run_{number:02}");
             let first = round * 2;
             let (one, two) = (record(&stream, first, 90), record(&stream, first + 1, 0));
-            land(
+            append_ok(
                 &store,
                 both(records(&stream, first, &[&one, &two]), row(&format!("{stream}/{round:03}"), b"newer")),
             );
@@ -83,7 +83,7 @@ fn original(logged: bool) -> Original {
     let rows = super::work::whole(&store).rows.len();
     let copy = scratch();
     if logged {
-        // The mark lags behind; the copy is of a store whose mark has caught up.
+        // The mark lags; the copy needs one that has caught up.
         let last = block_on(store.last_position()).unwrap();
         while high_water(folder.path()).unwrap() != Some(last) {
             std::thread::yield_now();
@@ -110,7 +110,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// What the files of a folder are, by name.
+/// The files of a folder by name.
 fn files(folder: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     names.filter(|path| path.is_file()).map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
@@ -123,7 +123,7 @@ struct Count {
     lost: usize,
 }
 
-/// Salvages, opens what comes of it with the real store, and compares all of it with what there was.
+/// Salvages, opens the result with the real store, and compares all of it with the original.
 fn check(original: &Original, what: &str) -> Option<Count> {
     let before = files(original.folder.path());
     let place = scratch();
@@ -154,7 +154,7 @@ fn check(original: &Original, what: &str) -> Option<Count> {
         }
         assert!(
             stream.first_sequence <= tail.first_sequence,
-            "{what}: {key} is kept from {} on, as if what was before it had been pruned",
+            "{what}: {key} is kept from {} on, as if the records before had been pruned",
             stream.first_sequence
         );
         let found = block_on(store.read(&stream.key, 0, ALL)).unwrap();
@@ -166,11 +166,11 @@ fn check(original: &Original, what: &str) -> Option<Count> {
                 "{what}: {key}"
             );
         }
-        let told = block_on(store.tail(&stream.key)).unwrap().unwrap();
-        let whole = stream.is_whole() && !stream.may_have_gone_on;
+        let stored = block_on(store.tail(&stream.key)).unwrap().unwrap();
+        let whole = stream.is_whole() && !stream.may_continue;
         match whole {
             true => {
-                assert_eq!(told, *tail, "{what}: {key} is said to be whole");
+                assert_eq!(stored, *tail, "{what}: {key} is reported as whole");
                 assert_eq!(found.len(), all.len(), "{what}: {key}");
                 count.whole += 1;
             }
@@ -182,7 +182,7 @@ fn check(original: &Original, what: &str) -> Option<Count> {
 }
 
 #[test]
-fn a_sound_store_is_salvaged_whole_with_places_heads_rows_and_blobs() {
+fn a_sound_store_is_salvaged_whole_with_positions_heads_rows_and_blobs() {
     for logged in [false, true] {
         let original = original(logged);
         let count = check(&original, "nothing was damaged").unwrap();
@@ -197,13 +197,13 @@ fn a_sound_store_is_salvaged_whole_with_places_heads_rows_and_blobs() {
         assert_eq!(super::work::whole(&store).rows.len(), original.rows);
         assert_eq!(block_on(store.blob(&original.blob)).unwrap().as_deref(), Some(&b"a blob"[..]));
         let (tail, _) = &original.streams["run_07"];
-        land(&store, records("run_07", tail.next_sequence, &[&record("run_07", tail.next_sequence, 1)]));
+        append_ok(&store, records("run_07", tail.next_sequence, &[&record("run_07", tail.next_sequence, 1)]));
         close(store);
     }
 }
 
 #[test]
-fn flipped_bits_cost_what_they_hit_and_nothing_else() {
+fn flipped_bits_affect_only_what_they_hit() {
     let (mut kept, seeds) = (0, times(18));
     for seed in 0..seeds {
         let original = original(seed % 3 == 0);
@@ -215,16 +215,16 @@ fn flipped_bits_cost_what_they_hit_and_nothing_else() {
         bytes[place] ^= 1 << bit;
         std::fs::write(&path, bytes).unwrap();
         let count = check(&original, &format!("seed {seed}: bit {bit} of byte {place} of {name}")).unwrap();
-        // A page of names is the most that one bit costs.
+        // One bit can damage at most a page of names.
         kept += count.whole;
     }
     let all = usize::try_from(seeds * STREAMS).unwrap();
     assert!(kept > all / 2, "{kept} whole streams of {all}");
 }
 
-/// Whose records were in a damaged group, its index says; no other stream may have lost any there, also at the end.
+/// The index of a damaged group names its streams; no other stream is reported as damaged, also at the end.
 #[test]
-fn a_changed_record_costs_its_own_stream_alone() {
+fn a_changed_record_affects_only_its_stream_in_salvage() {
     let original = original(false);
     let path = original.folder.path().join("recount.db");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -239,7 +239,7 @@ fn a_changed_record_costs_its_own_stream_alone() {
     assert!(stream.proven_end <= 23 && !stream.is_lost(), "{stream:?}");
 }
 
-/// What is kept of a stream begins where the stream began, or nothing of it is kept.
+/// A stream is kept from its beginning, or not at all.
 #[test]
 fn a_stream_whose_beginning_is_lost_is_lost() {
     for name in ["run_05", "run_11"] {
@@ -263,7 +263,7 @@ fn a_stream_whose_beginning_is_lost_is_lost() {
 }
 
 #[test]
-fn pages_that_are_gone_tables_that_are_missing_and_short_files() {
+fn lost_pages_missing_tables_and_short_files_are_salvaged() {
     let mut dice = Dice(7);
     for (what, fill_with) in [("zeros", Some(0)), ("ones", Some(0xff)), ("noise", None)] {
         for _ in 0..8 {
@@ -284,7 +284,7 @@ fn pages_that_are_gone_tables_that_are_missing_and_short_files() {
         tool.execute_batch(&format!("DROP VIEW events; DROP VIEW log; DROP TABLE \"{table}\"")).unwrap();
         drop(tool);
         let count = check(&original, &format!("the table {table} was dropped")).unwrap();
-        // With the heads nothing is left to compare chunks with; what was erased is not even known to have been.
+        // Without the heads, chunks cannot be compared, and erased streams are unknown.
         let proven = if table == "streams" { 0 } else { STREAMS as usize };
         let lost = usize::from(table == "streams");
         assert!(count.whole >= proven && count.lost == lost, "{table}: {count:?}");
@@ -294,13 +294,13 @@ fn pages_that_are_gone_tables_that_are_missing_and_short_files() {
         let path = original.folder.path().join("recount.db");
         let length = std::fs::metadata(&path).unwrap().len();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length * part / 5).unwrap();
-        check(&original, &format!("{part} fifths of the file are left"));
+        check(&original, &format!("{part} fifths of the file remain"));
     }
 }
 
-/// SQLite stops at the first damaged frame; what follows is there all the same.
+/// SQLite stops at the first damaged frame; salvage reads the frames after it.
 #[test]
-fn frames_behind_a_damaged_one_are_read() {
+fn frames_after_a_damaged_one_are_read() {
     for (place, most_lost) in
         [(32 + 30, STREAMS as usize), (32 + 24 + PAGE * 2, STREAMS as usize), (3, 0), (20, 0)]
     {
@@ -314,7 +314,7 @@ fn frames_behind_a_damaged_one_are_read() {
         let salvage = Salvage::read(original.folder.path(), &claim).unwrap();
         assert!(salvage.damage.frames > 0, "{place}: {:?}", salvage.damage);
         let last = salvage.streams().iter().map(|stream| stream.known_end).max();
-        assert_eq!(last, Some(24), "{place}: the newest records lie far behind the damage");
+        assert_eq!(last, Some(24), "{place}: the newest records are far after the damage");
     }
 }
 
@@ -329,7 +329,7 @@ fn a_log_that_was_cut_between_commits_or_removed_is_reported() {
     let mark = original.folder.path().join("high-water");
     let marked = std::fs::read(&mark).unwrap();
     let frames = bytes[HEADER..].chunks_exact(FRAME);
-    // A frame that ends a commit says how many pages the database has from then on.
+    // A frame that ends a commit has the new number of pages of the database.
     let commits: Vec<usize> = frames
         .enumerate()
         .filter(|(_, frame)| frame[4..8] != [0; 4])
@@ -341,7 +341,7 @@ fn a_log_that_was_cut_between_commits_or_removed_is_reported() {
             Some(length) => std::fs::write(&path, &bytes[..length]).unwrap(),
             None => std::fs::remove_file(&path).unwrap(),
         }
-        let what = format!("{length:?} bytes of the log are left");
+        let what = format!("{length:?} bytes of the log remain");
         let count = check(&original, &what).unwrap();
         let salvage = Salvage::read(original.folder.path(), &claim).unwrap();
         assert!(salvage.damage.commits, "{what}: {:?}", salvage.damage);

@@ -1,4 +1,4 @@
-//! Sealing: when it happens, what it leaves, reading meanwhile, and taking away what was sealed.
+//! Sealing: when it runs, its chunks, concurrent reads, and removals of sealed records.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use recount_log_conformance::{ALL, block_on, both, cut, erase};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::work::{
-    close, count_in_files, fill, is_half_sealed, land, open, open_sealing, records, row, scratch, whole,
+    append_ok, close, count_in_files, fill, is_half_sealed, open, open_sealing, records, row, scratch, whole,
 };
 
 fn stats(store: &SqliteStore) -> Stats {
@@ -30,25 +30,25 @@ fn chunk_sizes(folder: &std::path::Path, stream: &str) -> Vec<usize> {
 }
 
 #[test]
-fn what_has_come_of_age_is_sealed_when_nothing_waits() {
+fn old_records_are_sealed_when_the_queue_is_empty() {
     let folder = scratch();
     let options = SqliteOptions { seal_age: Duration::ZERO, ..SqliteOptions::new(folder.path()) };
     let store = SqliteStore::open(options).unwrap();
     fill(&store);
-    // It is sealed by itself; reading meanwhile tells the same all the time.
+    // Sealing runs by itself; concurrent reads return the same.
     let expected = block_on(store.read_feed(1, ALL)).unwrap();
     while stats(&store).hot_records > 0 {
         assert_eq!(block_on(store.read_feed(1, ALL)).unwrap(), expected);
     }
     assert_eq!(stats(&store).sealed_records, expected.len() as u64);
-    let left = whole(&store);
-    assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+    let content = whole(&store);
+    assert!(content.integrity.problems.is_empty(), "{:?}", content.integrity);
     close(store);
-    assert_eq!(whole(&open(folder.path())), left);
+    assert_eq!(whole(&open(folder.path())), content);
 }
 
 #[test]
-fn too_much_is_never_hot() {
+fn the_hot_part_is_bounded() {
     let folder = scratch();
     let options = SqliteOptions {
         hot_records_max: 50,
@@ -57,7 +57,7 @@ fn too_much_is_never_hot() {
     };
     let store = SqliteStore::open(options).unwrap();
     for n in 0..200 {
-        land(&store, records("a", n * 4, &[&event(n)[..]; 4]));
+        append_ok(&store, records("a", n * 4, &[&event(n)[..]; 4]));
         let hot = stats(&store).hot_records;
         assert!(hot <= 54, "{hot} records are hot");
     }
@@ -65,11 +65,14 @@ fn too_much_is_never_hot() {
 }
 
 #[test]
-fn chunks_have_a_good_size_however_little_comes_at_once() {
+fn chunks_have_a_good_size_for_small_appends() {
     let folder = scratch();
     let store = open(folder.path());
     for n in 0..1500 {
-        land(&store, both(records("often", n, &[&event(n)]), records("seldom", n / 8, &[])).only_filled(n));
+        append_ok(
+            &store,
+            both(records("often", n, &[&event(n)]), records("seldom", n / 8, &[])).only_filled(n),
+        );
         if n % 7 == 0 {
             block_on(store.seal_now()).unwrap();
         }
@@ -82,7 +85,7 @@ fn chunks_have_a_good_size_however_little_comes_at_once() {
     assert!(whole(&store).integrity.problems.is_empty());
 }
 
-/// Many runs in turns, each with more than a chunk of good size: nothing is written twice.
+/// Interleaved runs, each larger than a chunk of good size: no chunk is written twice.
 #[test]
 fn a_chunk_is_written_once_when_there_is_enough_for_it() {
     let folder = scratch();
@@ -91,7 +94,7 @@ fn a_chunk_is_written_once_when_there_is_enough_for_it() {
     let names: Vec<String> = (0..40).map(|n| format!("run_{n:02}")).collect();
     for n in 0..60 {
         let turn = names.iter().map(|name| records(name, 4 * n, &[&event(n)[..]; 4]));
-        land(&store, turn.reduce(both).unwrap());
+        append_ok(&store, turn.reduce(both).unwrap());
     }
     block_on(store.seal_now()).unwrap();
     for name in &names {
@@ -100,26 +103,26 @@ fn a_chunk_is_written_once_when_there_is_enough_for_it() {
     }
     let tool = rusqlite::Connection::open(folder.path().join("recount.db")).unwrap();
     let count = |sql: &str| tool.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-    // Their numbers go up with each that is written.
+    // Each written chunk has the next number.
     assert_eq!(count("SELECT max(id) FROM chunks"), count("SELECT count(*) FROM chunks"));
     assert_eq!(count("SELECT count(*) FROM groups"), 0);
     assert!(whole(&store).integrity.problems.is_empty());
 }
 
-/// The files of a running store as a killed process would leave them, copied between any two appends of which
-/// many come while chunks are written and their groups are there still.
+/// Copies the files of a running store between appends, as a killed process would leave them. Many copies are from the
+/// time when chunks are written and their groups still exist.
 #[test]
 fn a_store_killed_between_chunks_and_their_groups_is_whole() {
     let folder = scratch();
     let store = open_sealing(folder.path());
     let mut half = 0;
     for n in 0..100 {
-        land(&store, both(records("a", n, &[&event(n)]), records("b", 2 * n, &[b"{}", &event(n)])));
+        append_ok(&store, both(records("a", n, &[&event(n)]), records("b", 2 * n, &[b"{}", &event(n)])));
         if n % 3 == 0 {
-            land(&store, records(&format!("short_{n}"), 0, &[b"{\"only\":1}"]));
+            append_ok(&store, records(&format!("short_{n}"), 0, &[b"{\"only\":1}"]));
         }
         if n == 70 {
-            land(&store, both(cut("a", 66), cut("b", 40)));
+            append_ok(&store, both(cut("a", 66), cut("b", 40)));
         }
         let killed = scratch();
         std::fs::create_dir(killed.path().join("blobs")).unwrap();
@@ -130,16 +133,20 @@ fn a_store_killed_between_chunks_and_their_groups_is_whole() {
             continue;
         }
         half += 1;
-        let left = whole(&store);
-        assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
-        let told = stats(&store);
-        assert_eq!(told.hot_records + told.sealed_records, left.feed.len() as u64, "each is counted once");
+        let content = whole(&store);
+        assert!(content.integrity.problems.is_empty(), "{:?}", content.integrity);
+        let counts = stats(&store);
+        assert_eq!(
+            counts.hot_records + counts.sealed_records,
+            content.feed.len() as u64,
+            "each record counts once"
+        );
         let again = open(killed.path());
-        assert_eq!(whole(&again), left);
+        assert_eq!(whole(&again), content);
         let after = stats(&again);
-        assert_eq!(after.hot_records + after.sealed_records, left.feed.len() as u64);
-        // It can be cut, and sealed to the end.
-        land(&again, both(cut("b", 2 * n), records("a", n + 1, &[b"{}"])));
+        assert_eq!(after.hot_records + after.sealed_records, content.feed.len() as u64);
+        // The copy can be cut and sealed completely.
+        append_ok(&again, both(cut("b", 2 * n), records("a", n + 1, &[b"{}"])));
         let cut = whole(&again);
         assert!(cut.integrity.problems.is_empty(), "{:?}", cut.integrity);
         block_on(again.seal_now()).unwrap();
@@ -147,10 +154,10 @@ fn a_store_killed_between_chunks_and_their_groups_is_whole() {
         let after = stats(&again);
         assert_eq!((after.hot_records, after.sealed_records), (0, cut.feed.len() as u64));
     }
-    assert!(half > 20, "{half} of the copies were made while sealing was under way");
+    assert!(half > 20, "{half} copies are from the middle of a sealing");
 }
 
-/// Leaves out parts without records.
+/// Omits parts without records.
 trait OnlyFilled {
     fn only_filled(self, n: u64) -> Self;
 }
@@ -168,7 +175,7 @@ impl OnlyFilled for recount_log::Append {
     }
 }
 
-/// Readers of both kinds go over the border all the time while it moves.
+/// Readers of streams and of the feed cross the border while it moves.
 #[test]
 fn reads_cross_the_border_while_it_moves() {
     let folder = scratch();
@@ -215,8 +222,8 @@ fn reads_cross_the_border_while_it_moves() {
         });
         for n in 0..1200 {
             let (a, b) = (event(2 * n), event(2 * n + 1));
-            land(&store, records("a", 2 * n, &[&a, &b]));
-            land(&store, records("b", 2 * n, &[&a, &b]));
+            append_ok(&store, records("a", 2 * n, &[&a, &b]));
+            append_ok(&store, records("b", 2 * n, &[&a, &b]));
         }
         over.store(true, Ordering::Relaxed);
         let pages: Vec<u64> =
@@ -227,7 +234,7 @@ fn reads_cross_the_border_while_it_moves() {
     assert!(whole(&store).integrity.problems.is_empty());
 }
 
-const SECRET: &str = "the words that have to go";
+const SECRET: &str = "the words to be erased";
 
 fn secrets(n: u64) -> Vec<u8> {
     format!("{{\"n\":{n},\"text\":\"{SECRET} {}\"}}", "and more".repeat(400)).into_bytes()
@@ -238,32 +245,32 @@ fn found(folder: &std::path::Path) -> usize {
 }
 
 #[test]
-fn what_was_erased_is_in_no_file_any_more() {
+fn erased_records_are_in_no_file() {
     let folder = scratch();
     let store = open(folder.path());
     for n in 0..120 {
-        land(&store, both(records("secret", n, &[&secrets(n)]), records("other", n, &[&event(n)])));
+        append_ok(&store, both(records("secret", n, &[&secrets(n)]), records("other", n, &[&event(n)])));
         if n % 13 == 0 && n < 100 {
             block_on(store.seal_now()).unwrap();
         }
     }
     assert!(found(folder.path()) > 100);
-    land(&store, both(cut("secret", 60), row("k", b"v")));
+    append_ok(&store, both(cut("secret", 60), row("k", b"v")));
     assert_eq!(block_on(store.read(&"secret".into(), 0, ALL)).unwrap().len(), 60);
-    assert_eq!(found(folder.path()), 60, "each of those that are left, once");
-    land(&store, erase("secret"));
+    assert_eq!(found(folder.path()), 60, "each remaining record, once");
+    append_ok(&store, erase("secret"));
     assert_eq!(found(folder.path()), 0);
-    let left = whole(&store);
-    assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
-    assert_eq!(left.feed.len(), 120);
+    let content = whole(&store);
+    assert!(content.integrity.problems.is_empty(), "{:?}", content.integrity);
+    assert_eq!(content.feed.len(), 120);
     close(store);
     assert_eq!(found(folder.path()), 0);
-    assert_eq!(whole(&open(folder.path())), left);
+    assert_eq!(whole(&open(folder.path())), content);
 }
 
-/// The same where some of it is in a chunk and in its group too.
+/// The same for records that are in a chunk and in their group.
 #[test]
-fn what_was_erased_while_sealing_goes_on_is_in_no_file_any_more() {
+fn records_erased_during_sealing_are_in_no_file() {
     let folder = scratch();
     let store = open_sealing(folder.path());
     let mut half = 0;
@@ -273,25 +280,25 @@ fn what_was_erased_while_sealing_goes_on_is_in_no_file_any_more() {
         let until = n + 9 + turn % 7;
         let mut next = 0;
         while n < until {
-            land(&store, both(records(&name, next, &[&secrets(n)]), records("other", n, &[&event(n)])));
+            append_ok(&store, both(records(&name, next, &[&secrets(n)]), records("other", n, &[&event(n)])));
             (n, next) = (n + 1, next + 1);
         }
         let was_half = is_half_sealed(folder.path());
-        land(&store, cut(&name, next - 2));
+        append_ok(&store, cut(&name, next - 2));
         half += u64::from(was_half && is_half_sealed(folder.path()));
-        let left = whole(&store);
-        assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+        let content = whole(&store);
+        assert!(content.integrity.problems.is_empty(), "{:?}", content.integrity);
         assert!((2..=4).contains(&found(folder.path())), "two, in a chunk or a group or both");
-        land(&store, erase(&name));
+        append_ok(&store, erase(&name));
         assert_eq!(found(folder.path()), 0, "turn {turn}");
-        let told = stats(&store);
+        let counts = stats(&store);
         let records = whole(&store).feed.len() as u64;
-        assert_eq!((records, told.hot_records + told.sealed_records), (n, n));
+        assert_eq!((records, counts.hot_records + counts.sealed_records), (n, n));
     }
-    assert!(half > 5, "{half} times sealing was under way");
-    let left = whole(&store);
+    assert!(half > 5, "sealing was in progress {half} times");
+    let content = whole(&store);
     close(store);
-    assert_eq!(whole(&open(folder.path())), left);
+    assert_eq!(whole(&open(folder.path())), content);
 }
 
 #[test]
@@ -301,7 +308,7 @@ fn a_backup_is_a_store_as_it_was_at_one_moment() {
     fill(&store);
     let blob = block_on(store.put_blob(Bytes::from_static(b"a blob"))).unwrap();
     block_on(store.seal_now()).unwrap();
-    land(&store, both(cut("run_02", 5), row("k", b"v")));
+    append_ok(&store, both(cut("run_02", 5), row("k", b"v")));
     let before = whole(&store);
     let to = folder.path().join("copies").join("first");
     block_on(store.backup(to.clone())).unwrap();
@@ -312,13 +319,13 @@ fn a_backup_is_a_store_as_it_was_at_one_moment() {
     assert_eq!(block_on(copy.blob(&blob)), Ok(Some(Bytes::from_static(b"a blob"))));
     close(copy);
 
-    // And while appends go on: a beginning of them, whole.
+    // During appends, a backup has a whole prefix of them.
     let second = folder.path().join("second");
     std::thread::scope(|scope| {
         let copying = scope.spawn(|| block_on(store.backup(second.clone())));
         let mut n = 0;
         while !copying.is_finished() {
-            land(&store, both(records("on", 2 * n, &[b"x", b"y"]), row("on", b"v")));
+            append_ok(&store, both(records("on", 2 * n, &[b"x", b"y"]), row("on", b"v")));
             n += 1;
         }
         copying.join().unwrap().unwrap();

@@ -1,14 +1,14 @@
-//! Any SQLite tool can read what happened, beside the running store: a separate connection always, and the
-//! program `sqlite3` of the machine.
+//! Any SQLite tool can read the running store: tests use a separate connection and, if installed, the program
+//! `sqlite3`.
 
 use recount_log_conformance::{block_on, both, cut};
 use std::path::Path;
 use std::process::Command;
 
-use super::work::{close, is_half_sealed, land, open, open_sealing, records, scratch};
+use super::work::{append_ok, close, is_half_sealed, open, open_sealing, records, scratch};
 
 fn envelope(run: &str, sequence: u64, kind: &str) -> String {
-    // Everything that a parser might be tempted to write in another way.
+    // Values that a parser could write in another form.
     format!(
         r#"{{"schema_version":"1","run_id":"{run}","sequence":{sequence},"occurred_at":"2026-01-02T03:04:05.{sequence:03}Z","type":"{kind}","data":{{"a":1.0e5,"b":-0.0,"c":"\u00e9\/é😀\n\"","d":[],"e":{{}},"f":null,"g":12345678901234567890,"h":0.1000}}}}"#
     )
@@ -26,7 +26,7 @@ fn events() -> Vec<(&'static str, u64, String)> {
     events
 }
 
-fn ask(folder: &Path, sql: &str) -> Vec<String> {
+fn query(folder: &Path, sql: &str) -> Vec<String> {
     let database = folder.join("recount.db");
     let tool = rusqlite::Connection::open(&database).unwrap();
     let mut statement = tool.prepare(sql).unwrap();
@@ -41,10 +41,10 @@ fn ask(folder: &Path, sql: &str) -> Vec<String> {
     };
     let lines: Vec<String> = statement.query_map([], line).unwrap().collect::<Result<_, _>>().unwrap();
     match Command::new("sqlite3").arg("-readonly").arg(&database).arg(sql).output() {
-        Ok(told) => {
-            assert!(told.status.success(), "{told:?}");
-            let told = String::from_utf8(told.stdout).unwrap();
-            assert_eq!(told.lines().collect::<Vec<_>>(), lines, "sqlite3 tells the same");
+        Ok(output) => {
+            assert!(output.status.success(), "{output:?}");
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(text.lines().collect::<Vec<_>>(), lines, "sqlite3 returns the same");
         }
         Err(error) => panic!("sqlite3 cannot be run ({error}); install the package sqlite3"),
     }
@@ -52,13 +52,13 @@ fn ask(folder: &Path, sql: &str) -> Vec<String> {
 }
 
 fn check(folder: &Path, events: &[(&str, u64, String)], position_of_first: u64) {
-    let told = ask(folder, "SELECT run_id, sequence, position, envelope FROM log ORDER BY position");
+    let found = query(folder, "SELECT run_id, sequence, position, envelope FROM log ORDER BY position");
     let expected = events.iter().zip(position_of_first..);
     let expected: Vec<String> = expected
         .map(|((run, sequence, text), position)| format!("{run}|{sequence}|{position}|{text}"))
         .collect();
-    assert_eq!(told, expected);
-    let told = ask(
+    assert_eq!(found, expected);
+    let found = query(
         folder,
         "SELECT sequence, occurred_at, envelope FROM events
             WHERE type = 'tool.shell.exited' AND run_id = 'run_2' ORDER BY sequence",
@@ -68,16 +68,16 @@ fn check(folder: &Path, events: &[(&str, u64, String)], position_of_first: u64) 
         .filter(|(run, sequence, _)| *run == "run_2" && sequence % 2 == 1)
         .map(|(_, sequence, text)| format!("{sequence}|2026-01-02T03:04:05.{sequence:03}Z|{text}"))
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }
 
 #[test]
-fn any_tool_can_ask_the_running_store() {
+fn any_tool_can_query_the_running_store() {
     let folder = scratch();
     let store = open(folder.path());
     let events = events();
     for (place, (run, sequence, text)) in events.iter().enumerate() {
-        land(&store, records(run, *sequence, &[text.as_bytes()]));
+        append_ok(&store, records(run, *sequence, &[text.as_bytes()]));
         check(folder.path(), &events[..=place], 1);
         if place == 3 || place == 5 {
             block_on(store.seal_now()).unwrap();
@@ -88,9 +88,9 @@ fn any_tool_can_ask_the_running_store() {
     check(folder.path(), &events, 1);
 }
 
-/// What is in a chunk and in its group still is told once.
+/// A record in a chunk and in its group appears once.
 #[test]
-fn any_tool_can_ask_while_sealing_goes_on() {
+fn any_tool_can_query_during_sealing() {
     let folder = scratch();
     let store = open_sealing(folder.path());
     let mut all = Vec::new();
@@ -98,47 +98,53 @@ fn any_tool_can_ask_while_sealing_goes_on() {
     for sequence in 0..60 {
         for run in ["run_1", "run_2"] {
             let text = envelope(run, sequence, "turn.started");
-            land(&store, records(run, sequence, &[text.as_bytes()]));
+            append_ok(&store, records(run, sequence, &[text.as_bytes()]));
             all.push((run, sequence, text));
         }
         if is_half_sealed(folder.path()) {
             half += 1;
-            let told = ask(folder.path(), "SELECT run_id, sequence, position FROM log ORDER BY position");
+            let found = query(folder.path(), "SELECT run_id, sequence, position FROM log ORDER BY position");
             let expected = all.iter().zip(1..);
             let expected: Vec<String> = expected
                 .map(|((run, sequence, _), position)| format!("{run}|{sequence}|{position}"))
                 .collect();
-            assert_eq!(told, expected);
+            assert_eq!(found, expected);
         }
     }
     assert!(half > 5, "sealing was under way {half} times");
 }
 
 #[test]
-fn what_is_no_event_is_not_shown_and_disturbs_nothing() {
+fn records_that_are_no_events_are_hidden_and_harmless() {
     let folder = scratch();
     let store = open(folder.path());
     let one = envelope("run_1", 0, "turn.started");
-    land(&store, records("odd", 0, &[b"\xff", b"{", b"{}, {}", b""]));
-    land(&store, records("odd", 4, &[b"{}, {}"]));
-    land(&store, records("run_1", 0, &[one.as_bytes()]));
+    append_ok(&store, records("odd", 0, &[b"\xff", b"{", b"{}, {}", b""]));
+    append_ok(&store, records("odd", 4, &[b"{}, {}"]));
+    append_ok(&store, records("run_1", 0, &[one.as_bytes()]));
     check(folder.path(), &[("run_1", 0, one.clone())], 6);
     block_on(store.seal_now()).unwrap();
     check(folder.path(), &[("run_1", 0, one)], 6);
 }
 
 #[test]
-fn what_was_taken_away_is_not_shown() {
+fn removed_records_are_not_shown() {
     let folder = scratch();
     let store = open(folder.path());
     let texts = [0, 1, 2].map(|sequence| envelope("run_1", sequence, "turn.started"));
-    land(&store, records("run_1", 0, &texts.each_ref().map(|text| text.as_bytes())));
-    land(
+    append_ok(&store, records("run_1", 0, &texts.each_ref().map(|text| text.as_bytes())));
+    append_ok(
         &store,
         both(cut("run_1", 1), records("run_2", 0, &[envelope("run_2", 0, "turn.started").as_bytes()])),
     );
     let expected = ["run_1|1|2", "run_1|2|3", "run_2|0|4"];
-    assert_eq!(ask(folder.path(), "SELECT run_id, sequence, position FROM log ORDER BY position"), expected);
+    assert_eq!(
+        query(folder.path(), "SELECT run_id, sequence, position FROM log ORDER BY position"),
+        expected
+    );
     block_on(store.seal_now()).unwrap();
-    assert_eq!(ask(folder.path(), "SELECT run_id, sequence, position FROM log ORDER BY position"), expected);
+    assert_eq!(
+        query(folder.path(), "SELECT run_id, sequence, position FROM log ORDER BY position"),
+        expected
+    );
 }

@@ -1,7 +1,7 @@
-//! Damage to the write-ahead log, and files that were cut, removed or replaced by older ones: what was acknowledged
-//! is there, or its loss is named before anything is overwritten.
+//! Damage to the write-ahead log, and truncated, removed or outdated files: acknowledged commits exist, or their loss
+//! is named before anything is overwritten.
 //!
-//! A store is copied while it works, as a killed process leaves it; then one thing is changed in the copy.
+//! A store is copied while it works, as a killed process leaves it; then each test changes one thing in the copy.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use recount_log::{Fault, FaultKind, FeedRecord, Store};
 use recount_log_conformance::{ALL, block_on};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore, glance, high_water, inspect, kept_logs};
 
-use super::work::{Dice, close, land, records, scratch};
+use super::work::{Dice, append_ok, close, records, scratch};
 
 const FLIPS: u64 = 300;
 const CUTS: u64 = 60;
@@ -34,11 +34,11 @@ fn killed(seed: u64, options: SqliteOptions) -> Killed {
         let run = dice.below(RUNS);
         let padding = "x".repeat(dice.below(900));
         let event = format!(r#"{{"run":{run},"n":{},"padding":"{padding}"}}"#, tails[run]);
-        land(&store, records(&format!("run_{run:02}"), tails[run], &[event.as_bytes()]));
+        append_ok(&store, records(&format!("run_{run:02}"), tails[run], &[event.as_bytes()]));
         tails[run] += 1;
     }
     let feed = block_on(store.read_feed(1, ALL)).unwrap();
-    // The mark lags behind; what follows is about a mark that has caught up.
+    // The mark lags; the tests need one that has caught up.
     while high_water(source.path()).unwrap() != Some(feed.len() as u64) {
         std::thread::yield_now();
     }
@@ -85,16 +85,16 @@ fn change_log(folder: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     std::fs::write(log_of(folder), bytes).unwrap();
 }
 
-/// What an open came to.
+/// The outcome of an open.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Whole,
     Named,
 }
 
-/// Opens a damaged store: all is there, or the refusal names the loss and nothing was overwritten.
+/// Opens a damaged store: it is whole, or the refusal names the loss and nothing was overwritten.
 fn outcome(folder: &Path, feed: &[FeedRecord], what: &str) -> Outcome {
-    // SQLite makes an empty log where there is none.
+    // SQLite creates a missing log.
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
     let (log, database) = (read("recount.db-wal"), read("recount.db"));
     match try_open(folder) {
@@ -109,7 +109,7 @@ fn outcome(folder: &Path, feed: &[FeedRecord], what: &str) -> Outcome {
             let now = (read("recount.db-wal"), read("recount.db"));
             assert!(now == (log, database), "{what}: nothing was changed");
             let again = try_open(folder).err().unwrap();
-            assert_eq!(again.message, fault.message, "{what}: the same again");
+            assert_eq!(again.message, fault.message, "{what}: the same refusal again");
             Outcome::Named
         }
     }
@@ -141,7 +141,7 @@ fn a_flipped_bit_in_the_log_loses_nothing_unnamed() {
 }
 
 #[test]
-fn a_log_that_was_cut_loses_nothing_unnamed() {
+fn a_truncated_log_loses_nothing_unnamed() {
     let killed = with_one_log(2);
     let length = std::fs::metadata(log_of(killed.folder.path())).unwrap().len() as usize;
     let mut dice = Dice(2);
@@ -161,7 +161,7 @@ fn a_log_that_was_cut_loses_nothing_unnamed() {
 }
 
 #[test]
-fn what_is_missing_is_told_and_kept() {
+fn missing_commits_are_reported_and_the_log_is_kept() {
     let killed = with_one_log(3);
     let copy = killed.copy();
     let length = std::fs::metadata(log_of(copy.path())).unwrap().len() as usize;
@@ -196,7 +196,7 @@ fn last_of(fault: &Fault) -> u64 {
 }
 
 #[test]
-fn what_is_missing_can_be_given_up_by_its_number() {
+fn a_loss_can_be_accepted_by_its_position() {
     let killed = with_one_log(4);
     let copy = killed.copy();
     change_log(copy.path(), |bytes| bytes[HEADER + 100 * FRAME + 2000] ^= 4);
@@ -209,8 +209,8 @@ fn what_is_missing_can_be_given_up_by_its_number() {
     assert_eq!(open(last + 1).err().unwrap().message, fault.message, "another loss was accepted");
     let store = open(last).unwrap();
     assert!(block_on(store.read_feed(1, ALL)).unwrap() == killed.feed[..last as usize]);
-    land(&store, records("run_new", 0, &[b"{}"]));
-    // The process is killed; what the log holds of the lost commits is no damage to the next one.
+    append_ok(&store, records("run_new", 0, &[b"{}"]));
+    // The process is killed. Frames of the lost commits in the log are no damage for the next start.
     let after = scratch();
     copy_store(copy.path(), after.path());
     close(store);
@@ -229,7 +229,7 @@ fn a_database_from_an_older_copy_is_refused() {
     close(try_open(copy.path()).unwrap());
     copy_store(copy.path(), older.path());
     let store = try_open(copy.path()).unwrap();
-    land(&store, records("run_new", 0, &[b"{}", b"{}"]));
+    append_ok(&store, records("run_new", 0, &[b"{}", b"{}"]));
     close(store);
     std::fs::copy(older.path().join("recount.db"), copy.path().join("recount.db")).unwrap();
     let fault = try_open(copy.path()).err().unwrap();
@@ -241,7 +241,7 @@ fn a_database_from_an_older_copy_is_refused() {
     );
 }
 
-/// What no synced commit follows may be what a power cut left of a commit that was under way.
+/// A torn frame without a later synced commit may come from a power cut during a commit.
 #[test]
 fn a_torn_last_commit_is_no_loss() {
     let killed = with_one_log(6);
@@ -254,8 +254,8 @@ fn a_torn_last_commit_is_no_loss() {
     let store = try_open(copy.path()).unwrap();
     let feed = block_on(store.read_feed(1, ALL)).unwrap();
     assert!(feed == killed.feed[..killed.feed.len() - 1]);
-    // Smaller than what was torn; and the process is killed.
-    land(&store, records("run_new", 0, &[b"{}"]));
+    // Smaller than the torn commit; then the process is killed.
+    append_ok(&store, records("run_new", 0, &[b"{}"]));
     let after = scratch();
     copy_store(copy.path(), after.path());
     close(store);
@@ -272,6 +272,6 @@ fn relaxed_reports_what_a_power_cut_may_take_and_opens() {
     let store = try_open(copy.path()).unwrap();
     let feed = block_on(store.read_feed(1, ALL)).unwrap();
     assert!(feed.len() < killed.feed.len() && feed == killed.feed[..feed.len()]);
-    assert_eq!(kept_logs(copy.path()).unwrap().len(), 1, "what was there is kept");
+    assert_eq!(kept_logs(copy.path()).unwrap().len(), 1, "the damaged log is kept");
     close(store);
 }

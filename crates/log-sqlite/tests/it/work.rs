@@ -1,4 +1,4 @@
-//! Small shorthands the tests share: opening, appending, and comparing whole stores.
+//! Shared helpers of the tests: opening, appending, and comparing whole stores.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use recount_log::{Append, FeedRecord, Guard, Integrity, Row, RowRange, Store, St
 use recount_log_conformance::{ALL, block_on};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
-/// A folder in memory where there is one: for stores that are looked at hundreds of times, and whose
-/// syncs are not what is tested.
+/// A folder in memory if the system has one: for stores that are opened hundreds of times, in tests that do not depend
+/// on syncs.
 pub(crate) fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
@@ -21,15 +21,15 @@ pub(crate) fn close(store: SqliteStore) {
     block_on(store.close()).unwrap();
 }
 
-pub(crate) fn land(store: &dyn Store, append: Append) {
+pub(crate) fn append_ok(store: &dyn Store, append: Append) {
     block_on(store.append(append)).unwrap();
 }
 
-/// Appends to both stores, which must answer alike. Whether it happened.
-pub(crate) fn land_alike(store: &dyn Store, model: &dyn Store, append: Append, what: &str) -> bool {
-    let told = block_on(store.append(append.clone()));
-    assert_eq!(told, block_on(model.append(append)), "{what}");
-    told.is_ok()
+/// Appends to both stores, which must have the same outcome. Returns whether it succeeded.
+pub(crate) fn append_to_both(store: &dyn Store, model: &dyn Store, append: Append, what: &str) -> bool {
+    let outcome = block_on(store.append(append.clone()));
+    assert_eq!(outcome, block_on(model.append(append)), "{what}");
+    outcome.is_ok()
 }
 
 pub(crate) fn records(stream: &str, expected_tail: u64, records: &[&[u8]]) -> Append {
@@ -40,7 +40,7 @@ pub(crate) fn row(key: &str, value: &[u8]) -> Append {
     recount_log_conformance::row("space", key, Guard::Any, Some(value))
 }
 
-/// Everything a store tells.
+/// The whole content of a store.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Whole {
     pub(crate) feed: Vec<FeedRecord>,
@@ -65,7 +65,7 @@ pub(crate) fn whole(store: &dyn Store) -> Whole {
     }
 }
 
-/// How often a text is in the files of a store.
+/// The number of occurrences of a text in the files of a store.
 pub(crate) fn count_in_files(folder: &Path, text: &str) -> usize {
     let count = |name: &str| {
         let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
@@ -74,18 +74,18 @@ pub(crate) fn count_in_files(folder: &Path, text: &str) -> usize {
     count("recount.db") + count("recount.db-wal")
 }
 
-/// A store with several streams, odd bytes, rows and large records, the same each time.
+/// Fills a store with several streams, odd bytes, rows and large records, always the same.
 pub(crate) fn fill(store: &dyn Store) {
     for n in 0..40_u64 {
         let stream = format!("run_{:02}", n % 5);
         let bytes: Vec<u8> = (0..100 + n * 7).map(|place| (place * (n + 3)) as u8).collect();
         let append = records(&stream, n / 5 * 2, &[&bytes, format!(r#"{{"n":{n}}}"#).as_bytes()]);
-        land(store, recount_log_conformance::both(append, row(&stream, &bytes[..50])));
+        append_ok(store, recount_log_conformance::both(append, row(&stream, &bytes[..50])));
     }
-    land(store, records("large", 0, &[&vec![b'x'; 100_000], b""]));
+    append_ok(store, records("large", 0, &[&vec![b'x'; 100_000], b""]));
 }
 
-/// SplitMix64: the same numbers for the same seed.
+/// The random numbers of SplitMix64, which depend only on the seed.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -107,12 +107,12 @@ impl Dice {
     }
 }
 
-/// A store in which so little may be hot that sealing goes on between appends, some records at a time.
+/// Opens a store with a small hot part, so that it seals between appends.
 pub(crate) fn open_sealing(folder: &Path) -> SqliteStore {
     SqliteStore::open(SqliteOptions { hot_records_max: 48, ..SqliteOptions::new(folder) }).unwrap()
 }
 
-/// Whether some chunk holds records whose groups are there still.
+/// Whether some chunk holds records whose groups still exist.
 pub(crate) fn is_half_sealed(folder: &Path) -> bool {
     let tool = rusqlite::Connection::open(folder.join("recount.db")).unwrap();
     let sql = "SELECT EXISTS (SELECT 1 FROM chunks WHERE first_position >= (SELECT min(first_position) FROM groups))";

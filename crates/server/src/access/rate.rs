@@ -8,27 +8,27 @@ use tokio::time::Instant;
 pub(super) struct Bucket(Mutex<Level>);
 
 struct Level {
-    left: f64,
+    available: f64,
     at: Instant,
 }
 
 impl Bucket {
-    /// A full one.
+    /// Creates a full bucket.
     pub(super) fn new(now: Instant) -> Self {
-        Bucket(Mutex::new(Level { left: f64::INFINITY, at: now }))
+        Bucket(Mutex::new(Level { available: f64::INFINITY, at: now }))
     }
 
-    /// Takes one, or answers how long it takes until there is one.
+    /// Takes one request, or returns how long it takes until one is available.
     pub(super) fn take(&self, per_second: u32, now: Instant) -> Result<(), Duration> {
         let rate = f64::from(per_second.max(1));
         let mut level = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let filled = level.left + now.saturating_duration_since(level.at).as_secs_f64() * rate;
-        level.left = filled.min(rate);
+        let filled = level.available + now.saturating_duration_since(level.at).as_secs_f64() * rate;
+        level.available = filled.min(rate);
         level.at = now;
-        if level.left < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - level.left) / rate));
+        if level.available < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - level.available) / rate));
         }
-        level.left -= 1.0;
+        level.available -= 1.0;
         Ok(())
     }
 }

@@ -26,12 +26,12 @@ impl Secret {
         whole.then(|| Secret { id, text: text.to_owned() })
     }
 
-    /// What is kept of it. A secret of 256 random bits needs no slow hash.
+    /// The hash that is stored. A secret of 256 random bits needs no slow hash.
     pub(crate) fn hash(&self) -> blake3::Hash {
         blake3::hash(self.text.as_bytes())
     }
 
-    /// To be shown once, to the client that gets the token.
+    /// The whole text, to show once to the client that gets the token.
     pub(crate) fn reveal(&self) -> &str {
         &self.text
     }
@@ -43,7 +43,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A new token.
+/// Creates a new random token.
 pub(super) fn minted(world: &World) -> Secret {
     let ulid = ulid::Ulid::from_parts(world.clock.now_ms(), world.entropy.draw());
     let text = format!("{PREFIX}{ulid}_{}", random(world));
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_minted_can_be_read_and_is_never_the_same() {
+    fn minted_tokens_parse_and_are_unique() {
         let world = World::real();
         let (one, other) = (minted(&world), minted(&world));
         assert_ne!(one.reveal(), other.reveal());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token() {
+    fn malformed_tokens_do_not_parse() {
         let good = minted(&World::real()).reveal().to_owned();
         let (short, other) = (&good[..good.len() - 1], good.replace("rct_", "tok_"));
         for bad in ["", "rct_", "rct__", short, &other, &format!("{good}0"), &good.to_lowercase(), "Ä"] {

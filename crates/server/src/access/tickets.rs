@@ -13,16 +13,16 @@ use recount_face_aep::Refusal;
 use recount_world::World;
 use tokio::time::Instant;
 
-use super::keys::Key;
+use super::active_tokens::ActiveToken;
 use super::secret;
 use crate::limits;
 
-/// The query parameter that carries one.
+/// The query parameter that carries a ticket.
 pub(super) const PARAMETER: &str = "ticket";
 
 const PREFIX: &str = "tick_";
 
-/// Identifies a reader as far as possible.
+/// Identifies the reader of a ticket, as far as headers and address allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TicketCaller {
     peer: Option<IpAddr>,
@@ -40,8 +40,8 @@ impl TicketCaller {
 
 struct Ticket {
     path: String,
-    /// The token that requested it; `None`: the operator at this machine.
-    key: Option<Arc<Key>>,
+    /// The token that requested it; `None` for the operator on this machine.
+    token: Option<Arc<ActiveToken>>,
     until: Instant,
     /// The reader that redeemed it.
     reader: Option<TicketCaller>,
@@ -57,8 +57,8 @@ impl Tickets {
         Tickets { tickets: Mutex::default(), world }
     }
 
-    /// A ticket for one path, to be redeemed soon.
-    pub(crate) fn issue(&self, path: &str, key: Option<Arc<Key>>) -> Result<String, Refusal> {
+    /// Creates a ticket for one path, valid for a short time.
+    pub(crate) fn issue(&self, path: &str, token: Option<Arc<ActiveToken>>) -> Result<String, Refusal> {
         let now = recount_world::moment();
         let text = format!("{PREFIX}{}", secret::random(&self.world));
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,18 +72,18 @@ impl Tickets {
             });
         }
         let until = now + limits::TICKET_WAIT;
-        let ticket = Ticket { path: path.to_owned(), key, until, reader: None };
+        let ticket = Ticket { path: path.to_owned(), token, until, reader: None };
         tickets.insert(blake3::hash(text.as_bytes()), ticket);
         Ok(text)
     }
 
-    /// The owner of a ticket, if it is valid for this path and this reader.
+    /// Returns the token of a ticket, if the ticket is valid for this path and this reader.
     pub(super) fn redeem(
         &self,
         text: &str,
         path: &str,
         from: &TicketCaller,
-    ) -> Result<Option<Arc<Key>>, Refusal> {
+    ) -> Result<Option<Arc<ActiveToken>>, Refusal> {
         let now = recount_world::moment();
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = blake3::hash(text.as_bytes());
@@ -97,7 +97,7 @@ impl Tickets {
             Some(reader) if reader == from => {}
             Some(_) => return Err(invalid()),
         }
-        Ok(ticket.key.clone())
+        Ok(ticket.token.clone())
     }
 }
 
@@ -108,7 +108,7 @@ fn invalid() -> Refusal {
     )
 }
 
-/// The ticket in an address.
+/// The ticket in the query of an address.
 pub(super) fn in_query(uri: &Uri) -> Option<String> {
     let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
     pairs.into_iter().find(|(name, _)| name == PARAMETER).map(|(_, value)| value.into_owned())
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn once_for_one_path_and_one_reader() {
+    async fn a_ticket_serves_one_path_and_one_reader() {
         let tickets = Tickets::new(World::real());
         let ticket = tickets.issue("/v1/events/stream", None).unwrap();
         let code = |text: &str, path, from: &TicketCaller| {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(code("tick_0", "/v1/events/stream", &here), Some(Code::TicketInvalid));
         assert_eq!(code(&ticket, "/v1/events", &here), Some(Code::TicketInvalid), "another path");
         assert_eq!(code(&ticket, "/v1/events/stream", &here), None);
-        assert_eq!(code(&ticket, "/v1/events/stream", &here), None, "a reader comes again");
+        assert_eq!(code(&ticket, "/v1/events/stream", &here), None, "the reader reconnects");
         assert_eq!(code(&ticket, "/v1/events/stream", &there), Some(Code::TicketInvalid), "another reader");
         tokio::time::advance(limits::TICKET_LIFE - Duration::from_secs(1)).await;
         assert_eq!(code(&ticket, "/v1/events/stream", &here), None);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn soon_or_not_at_all() {
+    async fn an_unredeemed_ticket_expires() {
         let tickets = Tickets::new(World::real());
         let ticket = tickets.issue("/p", None).unwrap();
         tokio::time::advance(limits::TICKET_WAIT + Duration::from_secs(1)).await;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_taken_out_of_the_address() {
+    fn the_ticket_is_removed_from_the_address() {
         for (whole, rest) in [
             ("/p?ticket=x", Some("/p")),
             ("/p?a=1&ticket=x&b=2", Some("/p?a=1&b=2")),

@@ -1,4 +1,4 @@
-//! Tokens as the admin API has them: a request checked, a token shown, and what the audit trail records of it.
+//! Tokens of the admin API: checks a request, shows a token, and makes its audit record.
 //!
 //! It must not know HTTP or the store. Entry point: [`new_token`].
 
@@ -12,7 +12,7 @@ use recount_event::{Code, time};
 use recount_face_aep::Refusal;
 use serde_json::{Value, json};
 
-use super::keys::NewToken;
+use super::active_tokens::NewToken;
 use crate::tenant_folder::is_tenant_name;
 use crate::{audit, limits};
 
@@ -25,7 +25,7 @@ pub(crate) fn created(row: &TokenRow) -> Value {
     })
 }
 
-/// The requested token, if it is valid.
+/// Checks a request for a token and returns the token to create.
 pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Result<NewToken, Refusal> {
     let wrong = |detail: String| Refusal::new(Code::BodyMalformed, detail);
     if tenant == audit::TENANT {

@@ -1,4 +1,4 @@
-//! Refused requests, counted by peer and code until they are recorded. See [`Refusals`].
+//! Counts refused requests by peer and code until they are recorded. See [`Refusals`].
 //!
 //! A flood of wrong tokens must not become a flood of events, nor grow memory: beyond a bound of peers the rest is
 //! counted without them.
@@ -14,24 +14,24 @@ use crate::limits;
 
 #[derive(Default)]
 pub(super) struct Refusals {
-    counted: Mutex<Counted>,
+    counted: Mutex<RefusalCounts>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Counted {
+struct RefusalCounts {
     by_peer: BTreeMap<(Option<IpAddr>, &'static str), u64>,
-    /// Of peers that found no place, by code.
+    /// Counts of the peers beyond the bound, by code.
     of_others: BTreeMap<&'static str, u64>,
 }
 
 impl Refusals {
     pub(super) fn count(&self, code: &'static str, peer: Option<IpAddr>) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_place = counted.by_peer.len() < limits::AUDIT_PEERS_MAX;
+        let has_space = counted.by_peer.len() < limits::AUDIT_PEERS_MAX;
         match counted.by_peer.get_mut(&(peer, code)) {
             Some(times) => *times += 1,
-            None if has_place => drop(counted.by_peer.insert((peer, code), 1)),
+            None if has_space => drop(counted.by_peer.insert((peer, code), 1)),
             None => *counted.of_others.entry(code).or_default() += 1,
         }
         drop(counted);
@@ -39,11 +39,11 @@ impl Refusals {
     }
 
     /// Returns when there is something to record.
-    pub(super) async fn some(&self) {
+    pub(super) async fn wait_for_some(&self) {
         self.changed.notified().await;
     }
 
-    /// What was counted since the last time, as facts.
+    /// Takes the counts since the last call, as facts.
     pub(super) fn take(&self) -> Vec<Value> {
         let counted = std::mem::take(&mut *self.counted.lock().unwrap_or_else(PoisonError::into_inner));
         let of_peers = counted.by_peer.into_iter().map(|((peer, code), times)| {

@@ -1,7 +1,7 @@
 //! Unfinished backups: their temporary name, and removing those that were interrupted.
 //!
-//! A backup is made in `.unfinished-NAME` beside its place and renamed when everything in it is synced. If the process
-//! ends before, the place is empty. This module must not know what a store looks like.
+//! A backup is written to `.unfinished-NAME` next to its target and renamed when everything in it is synced. If the
+//! process ends before, the target does not exist. This module must not know what a store looks like.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,14 +14,14 @@ use super::FOLDER;
 
 const PREFIX: &str = ".unfinished-";
 
-/// Where a copy is made that will be at `to`.
+/// The temporary path of a copy whose target is `to`.
 pub fn unfinished(to: &Path) -> PathBuf {
     let mut name = OsStr::new(PREFIX).to_owned();
     name.push(to.file_name().unwrap_or_default());
     to.with_file_name(name)
 }
 
-/// Whether a folder has the name of a copy that is not whole.
+/// Whether a folder has the name of an unfinished copy.
 pub(crate) fn is_unfinished(folder: &Path) -> bool {
     let name = std::path::absolute(folder).ok();
     let name = name.as_deref().and_then(Path::file_name).unwrap_or_default();
@@ -35,7 +35,7 @@ pub fn finish(to: &Path) -> io::Result<()> {
     File::open(above.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes what a copy that failed has made.
+/// Removes the temporary folder of a failed copy.
 pub(crate) fn discard(to: &Path) {
     let unfinished = unfinished(to);
     match std::fs::remove_dir_all(&unfinished) {
@@ -46,8 +46,8 @@ pub(crate) fn discard(to: &Path) {
     }
 }
 
-/// What backups of a server that broke off left in its data folder: folders that only [`unfinished`] names so, and
-/// that hold the marker of a backup or nothing.
+/// Finds leftovers of interrupted backups in a data folder: folders with the name of [`unfinished`] that hold the
+/// marker of a backup or nothing.
 pub(crate) fn leftovers(data: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(data.join(FOLDER)) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -71,7 +71,7 @@ pub(crate) fn leftovers(data: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes leftovers. To be called by the process that holds the data folder, before it makes backups.
+/// Removes leftovers. The process that holds the data folder calls this before it makes backups.
 pub(crate) fn clear(data: &Path) {
     let found = leftovers(data).unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot list unfinished backups");
@@ -98,17 +98,17 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         clear(data.path());
         let backups = data.path().join(FOLDER);
-        let made = |name: &str, file: Option<&str>| {
+        let create = |name: &str, file: Option<&str>| {
             std::fs::create_dir_all(backups.join(name)).unwrap();
             if let Some(file) = file {
                 std::fs::write(backups.join(name).join(file), "x").unwrap();
             }
         };
-        made(".unfinished-a", Some("backup"));
-        made(".unfinished-b", None);
-        made(".unfinished-c", Some("backup.new"));
-        made(".unfinished-d", Some("notes"));
-        made("whole", Some("backup"));
+        create(".unfinished-a", Some("backup"));
+        create(".unfinished-b", None);
+        create(".unfinished-c", Some("backup.new"));
+        create(".unfinished-d", Some("notes"));
+        create("whole", Some("backup"));
         std::fs::write(backups.join(".unfinished-file"), "x").unwrap();
         clear(data.path());
         let mut left: Vec<_> =

@@ -4,7 +4,7 @@
 
 use super::rooms::Rooms;
 
-/// What was settled.
+/// The checked settings of the face.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aaep {
     /// Subscriptions at a time, of all tenants.

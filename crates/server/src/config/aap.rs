@@ -1,21 +1,21 @@
 //! Configuration of the face for applications (AAP): its base paths, and whether its `meta` is public.
 //!
-//! Look at [`Aap`]. It must never know the replies of the face.
+//! Start at [`Aap`]. It must never know the replies of the face.
 
 use crate::StartError;
 use crate::limits::BASE_PATHS_MAX;
 
-/// Where the face always is.
+/// The base path that always exists.
 pub(super) const BASE_PATH_DEFAULT: &str = "/aap";
 
-/// First parts of paths that are others', or will be.
+/// First path segments that are used or reserved by other routes.
 const TAKEN: [&str; 10] =
     ["v1", "hecate", "aaep", ".well-known", "healthz", "readyz", "metrics", "openapi.json", "docs", "speech"];
 
-/// What was settled.
+/// The checked settings of the face.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aap {
-    /// Without a slash at their ends; the usual one first.
+    /// Base paths without a slash at the end; the default one first.
     pub base_paths: Vec<String>,
     /// Whether clients without a token may list the agents.
     pub public_meta: bool,
@@ -28,14 +28,14 @@ impl Default for Aap {
 }
 
 impl Aap {
-    /// What follows a base path, where this is below one: it begins with a slash, or is empty.
+    /// The rest of a path below a base path: it begins with a slash, or is empty.
     pub(crate) fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
         let below = |base: &String| path.strip_prefix(base.as_str());
         self.base_paths.iter().filter_map(below).find(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
-/// Checks the paths that are wanted, and adds the usual one.
+/// Checks the configured paths, and adds the default one.
 pub(super) fn settle(base_paths: &[String], public_meta: bool) -> Result<Aap, StartError> {
     let mut settled = vec![BASE_PATH_DEFAULT.to_owned()];
     for path in base_paths {
@@ -79,13 +79,13 @@ fn check(path: &str, others: &[String]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn paths(said: &[&str]) -> Result<Vec<String>, String> {
-        let said: Vec<String> = said.iter().map(|path| (*path).to_owned()).collect();
-        settle(&said, false).map(|aap| aap.base_paths).map_err(|why| why.to_string())
+    fn paths(configured: &[&str]) -> Result<Vec<String>, String> {
+        let configured: Vec<String> = configured.iter().map(|path| (*path).to_owned()).collect();
+        settle(&configured, false).map(|aap| aap.base_paths).map_err(|why| why.to_string())
     }
 
     #[test]
-    fn where_the_face_may_be() {
+    fn only_valid_base_paths_are_accepted() {
         assert_eq!(paths(&[]).unwrap(), ["/aap"]);
         assert_eq!(paths(&["/aap/", "/acme/agents/", "/a"]).unwrap(), ["/aap", "/acme/agents", "/a"]);
         for bad in
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below() {
+    fn the_base_path_is_stripped() {
         let aap = Aap { base_paths: vec!["/aap".into(), "/acme/agents".into()], public_meta: true };
         assert_eq!(aap.below("/aap/meta"), Some("/meta"));
         assert_eq!(aap.below("/acme/agents/sessions/x"), Some("/sessions/x"));

@@ -1,6 +1,6 @@
-//! What a setting accepts: one function for each sort of value. An error says what is accepted.
+//! Parsers for the values of settings: one function for each type. An error names the accepted values.
 //!
-//! It must not know a key. [`wrong`] makes the message of it.
+//! It must not know a key. [`wrong`] builds the message.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::StartError;
 use crate::amounts;
 use crate::limits::SWEEP_EVERY_MIN;
 
-/// A setting that has a value it does not accept.
+/// The error for a setting with an invalid value.
 pub(super) fn wrong(key: &str, value: &str, accepted: &str) -> StartError {
     StartError::usage(format!("invalid value {value:?} for {key}; use {accepted}"))
 }
@@ -152,7 +152,7 @@ pub(super) fn private_hosts(text: &str) -> Result<Vec<PrivateHost>, String> {
     list(text)?.iter().map(|host| host.parse().map_err(|why: InvalidPrivateHost| why.to_string())).collect()
 }
 
-/// Origins exactly as browsers name them.
+/// Origins exactly as browsers send them.
 pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
     let origins = match text {
         "none" | "" => Vec::new(),
@@ -166,7 +166,7 @@ pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether a browser could name an origin so: a scheme, a host in lower case, a port unless it is the usual one.
+/// Whether a browser could send this origin: a scheme, a host in lower case, a port unless it is the default one.
 fn is_origin(text: &str) -> bool {
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let plain =

@@ -1,8 +1,8 @@
 //! Configuration of access: tokens, origins of pages, and the rate of requests.
 //!
-//! It must not know how a request is checked. Look at [`Access`].
+//! It must not know how a request is checked. Start at [`Access`].
 
-/// What can be configured about it.
+/// The configured rules of access.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// Whether requests over loopback need a token, too.

@@ -1,6 +1,6 @@
 //! Configuration of agents: the keys of `[agents.NAME]`, and the profiles made of them.
 //!
-//! Look at [`Agents`]. What is invalid is refused here, before anything listens. The tools of this machine are known
+//! Start at [`Agents`]. Invalid keys are refused here, before anything listens. The tools of this machine are known
 //! later, so [`Agents::profiles`] gets them. It must never know a wire format.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +12,14 @@ use recount_agent::model::{ModelName, ModelsSettings, Secret};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_agent::web::WEB_TOOLS;
 use recount_api::spelling;
-use recount_engine::{AgentOption, Capabilities, OptionKind, Profile, Profiles, Sets, ToolInfo};
+use recount_engine::{AgentOption, Capabilities, OptionKind, OptionTarget, Profile, Profiles, ToolInfo};
 use recount_event::Json;
 use serde::{Deserialize, Deserializer};
 
 use super::runs::Runs;
 use crate::StartError;
 use crate::limits::{AGENT_NAME_MAX, SYSTEM_FILE_BYTES_MAX};
-use crate::settings::{Lookup, in_words};
+use crate::settings::{Lookup, join_names};
 
 /// The default agent: it exists if none is configured and there is a default model.
 pub(crate) const AGENT_DEFAULT: &str = "assistant";
@@ -55,20 +55,20 @@ pub(super) const AGENT_KEYS: [&str; 27] = [
     "sets",
 ];
 
-/// Agents as they are configured. Its looks hold no secret.
+/// The configured agents. The debug form holds no secret.
 #[derive(Clone, Default)]
-pub struct Agents(Vec<Settled>);
+pub struct Agents(Vec<AgentDefinition>);
 
 #[derive(Clone)]
-struct Settled {
-    /// Complete but for the tools.
+struct AgentDefinition {
+    /// The profile without its tools.
     profile: Profile,
-    exposed: Exposed,
+    exposed: ToolSelection,
 }
 
 #[derive(Clone)]
-enum Exposed {
-    /// All there are here.
+enum ToolSelection {
+    /// All tools of this machine.
     All,
     These(Vec<String>),
 }
@@ -125,7 +125,7 @@ struct OptionSection {
     sets: Option<String>,
 }
 
-/// A text that may be secret: what is no text is not repeated.
+/// A text that may be secret: the error for another type does not repeat the value.
 fn quoted<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error> {
     match toml::Value::deserialize(from)? {
         toml::Value::String(text) => Ok(Some(Secret::new(text))),
@@ -136,41 +136,42 @@ fn quoted<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error
     }
 }
 
-/// What an agent is held against.
-struct Around<'a> {
+/// What the keys of an agent are checked against.
+struct AgentContext<'a> {
     models: &'a ModelsSettings,
     mcp: &'a McpServers,
-    /// Where files begin that the configuration names.
+    /// The folder that relative paths in the configuration start from.
     folder: &'a Path,
     home: Option<&'a Path>,
     environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// `said` is `None` if the file has no agents.
+/// `configured` is `None` if the file has no agents.
 pub(super) fn settle(
-    look: &mut Lookup<'_>,
-    said: Option<BTreeMap<String, AgentSection>>,
+    lookup: &mut Lookup<'_>,
+    configured: Option<BTreeMap<String, AgentSection>>,
     runs: &Runs,
     home: Option<&Path>,
 ) -> Result<Agents, StartError> {
-    let is_said = said.is_some();
-    let environment = |name: &str| look.variable(name);
+    let is_configured = configured.is_some();
+    let environment = |name: &str| lookup.variable(name);
     let Runs { models, mcp, folder, .. } = runs;
-    let around = Around { models, mcp, folder, home, environment: &environment };
-    let agents = match said {
+    let context = AgentContext { models, mcp, folder, home, environment: &environment };
+    let agents = match configured {
         Some(sections) => {
-            let settled = sections.into_iter().map(|(name, section)| Agent(&name).settled(section, &around));
+            let settled =
+                sections.into_iter().map(|(name, section)| AgentName(&name).settled(section, &context));
             settled.collect::<Result<Vec<_>, _>>()?
         }
         None if models.default.is_some() => vec![assistant()],
         None => Vec::new(),
     };
     let agents = Agents(agents);
-    look.note("models", "agents", in_words(&agents.names().collect::<Vec<_>>()), is_said);
+    lookup.note("models", "agents", join_names(&agents.names().collect::<Vec<_>>()), is_configured);
     Ok(agents)
 }
 
-fn assistant() -> Settled {
+fn assistant() -> AgentDefinition {
     let profile = Profile {
         name: AGENT_DEFAULT.into(),
         title: Some("Assistant".into()),
@@ -178,7 +179,7 @@ fn assistant() -> Settled {
         description: Some("Uses the tools of this server and requests approval before it uses one.".into()),
         ..Profile::default()
     };
-    Settled { profile, exposed: Exposed::All }
+    AgentDefinition { profile, exposed: ToolSelection::All }
 }
 
 const VERSION_DEFAULT: &str = "0.1.0";
@@ -195,11 +196,11 @@ impl Agents {
         secret.map(|option| Secret::new(option.default.clone())).collect()
     }
 
-    /// The agents with the tools there are here, and in words what they have to do without.
+    /// The agents with the tools of this machine, and a sentence for each agent that misses tools.
     pub(crate) fn profiles(&self, tools: &Tools) -> (Profiles, Vec<String>) {
         let mut without = Vec::new();
         let here: BTreeSet<&str> = tools.names().collect();
-        let profiles = self.0.iter().map(|Settled { profile, exposed }| {
+        let profiles = self.0.iter().map(|AgentDefinition { profile, exposed }| {
             let mut missing = Vec::new();
             let mut here = |names: &[String]| -> Vec<String> {
                 let (there, not): (Vec<_>, Vec<_>) = names
@@ -210,8 +211,8 @@ impl Agents {
                 there
             };
             let exposed = match exposed {
-                Exposed::All => tools.available().map(str::to_owned).collect(),
-                Exposed::These(names) => here(names),
+                ToolSelection::All => tools.available().map(str::to_owned).collect(),
+                ToolSelection::These(names) => here(names),
             };
             let hidden = here(&profile.hidden);
             if !missing.is_empty() {
@@ -223,28 +224,32 @@ impl Agents {
             }
             // All of them exist.
             let specs = tools.specs(&exposed).unwrap_or_default().into_iter();
-            let told = specs.map(|spec| ToolInfo {
+            let infos = specs.map(|spec| ToolInfo {
                 name: spec.name,
                 title: None,
                 description: spec.description,
                 parameters: Json::of(&spec.schema).expect("a schema is JSON"),
             });
-            Profile { tools: told.collect(), hidden, ..profile.clone() }
+            Profile { tools: infos.collect(), hidden, ..profile.clone() }
         });
         let profiles = Profiles::new(profiles.collect::<Vec<_>>());
         (profiles, without)
     }
 }
 
-/// An agent by its name, for error messages.
-struct Agent<'a>(&'a str);
+/// The name of an agent, for error messages.
+struct AgentName<'a>(&'a str);
 
-impl Agent<'_> {
+impl AgentName<'_> {
     fn wrong(&self, key: &str, why: impl fmt::Display) -> StartError {
         StartError::usage(format!("agents.{}.{key}: {why}", self.0))
     }
 
-    fn settled(&self, section: AgentSection, around: &Around<'_>) -> Result<Settled, StartError> {
+    fn settled(
+        &self,
+        section: AgentSection,
+        context: &AgentContext<'_>,
+    ) -> Result<AgentDefinition, StartError> {
         if !is_name(self.0) {
             return Err(StartError::usage(format!(
                 "agents: {:?} is not a valid agent name; use 1 to {AGENT_NAME_MAX} letters, digits, `.`, `_` and `-`",
@@ -256,12 +261,13 @@ impl Agent<'_> {
             return Err(self.wrong("version", format!("{version:?} is not a version; use one such as 1.2.0")));
         }
         if let Some(model) = &section.model {
-            self.model("model", model, around)?;
+            self.model("model", model, context)?;
         }
-        let options = self.options(section.options, around)?;
-        let says_model =
-            options.iter().any(|option| option.sets == Some(Sets::Model) && !option.default.is_empty());
-        if section.model.is_none() && around.models.default.is_none() && !says_model {
+        let options = self.options(section.options, context)?;
+        let has_model_option = options
+            .iter()
+            .any(|option| option.sets == Some(OptionTarget::Model) && !option.default.is_empty());
+        if section.model.is_none() && context.models.default.is_none() && !has_model_option {
             let why =
                 "no model is set and no default is configured; set PROVIDER/MODEL here or in models.default";
             return Err(self.wrong("model", why));
@@ -301,9 +307,9 @@ impl Agent<'_> {
             version,
             description: section.description,
             model: section.model,
-            system: self.system(section.system, section.system_file, around)?,
+            system: self.system(section.system, section.system_file, context)?,
             tools: Vec::new(),
-            hidden: [section.hidden_tools, self.servers(section.mcp_servers, around)?].concat(),
+            hidden: [section.hidden_tools, self.servers(section.mcp_servers, context)?].concat(),
             options,
             capabilities: Capabilities {
                 history_full: history.contains("full"),
@@ -316,21 +322,21 @@ impl Agent<'_> {
             max_turns: section.max_turns,
             max_output_tokens: section.max_output_tokens,
             compact_above: section.compact_above,
-            workspace_source: section.workspace.map(|path| self.folder(&path, around)).transpose()?,
+            workspace_source: section.workspace.map(|path| self.folder(&path, context)).transpose()?,
             workspace_mode: section.workspace_mode,
             network: section.network,
         };
-        Ok(Settled { profile, exposed: Exposed::These(section.tools) })
+        Ok(AgentDefinition { profile, exposed: ToolSelection::These(section.tools) })
     }
 
-    fn model(&self, key: &str, text: &str, around: &Around<'_>) -> Result<(), StartError> {
+    fn model(&self, key: &str, text: &str, context: &AgentContext<'_>) -> Result<(), StartError> {
         let Ok(ModelName { provider, .. }) = text.parse::<ModelName>() else {
             return Err(self.wrong(key, format!("{text:?} is not a model name; use PROVIDER/MODEL")));
         };
-        if around.models.providers.contains_key(&provider) {
+        if context.models.providers.contains_key(&provider) {
             return Ok(());
         }
-        let known: Vec<&str> = around.models.providers.keys().map(String::as_str).collect();
+        let known: Vec<&str> = context.models.providers.keys().map(String::as_str).collect();
         let known = match known.as_slice() {
             [] => "no providers are configured: see [models.providers]".to_owned(),
             known => format!("known providers: {}", known.join(", ")),
@@ -358,11 +364,11 @@ impl Agent<'_> {
     }
 
     /// All tools of the servers of these names.
-    fn servers(&self, names: Vec<String>, around: &Around<'_>) -> Result<Vec<String>, StartError> {
+    fn servers(&self, names: Vec<String>, context: &AgentContext<'_>) -> Result<Vec<String>, StartError> {
         let mut tools = Vec::new();
         for name in names {
-            if !around.mcp.names().any(|known| known == name) {
-                let known: Vec<&str> = around.mcp.names().collect();
+            if !context.mcp.names().any(|known| known == name) {
+                let known: Vec<&str> = context.mcp.names().collect();
                 let known = match known.as_slice() {
                     [] => "no MCP servers are configured: see [mcp.servers]".to_owned(),
                     known => format!("known servers: {}", known.join(", ")),
@@ -378,35 +384,35 @@ impl Agent<'_> {
         Ok(tools)
     }
 
-    /// The given words, if all of them are allowed.
+    /// The given values, if all of them are known.
     fn among(
         &self,
         key: &str,
-        said: Option<Vec<String>>,
+        configured: Option<Vec<String>>,
         known: &[&'static str],
         otherwise: &[&'static str],
     ) -> Result<BTreeSet<&'static str>, StartError> {
-        let Some(said) = said else { return Ok(otherwise.iter().copied().collect()) };
+        let Some(configured) = configured else { return Ok(otherwise.iter().copied().collect()) };
         let find = |word: String| {
             let found = known.iter().copied().find(|known| *known == word);
             found.ok_or_else(|| {
                 self.wrong(key, format!("invalid value {word:?}; known values: {}", known.join(", ")))
             })
         };
-        said.into_iter().map(find).collect()
+        configured.into_iter().map(find).collect()
     }
 
     fn system(
         &self,
         text: Option<String>,
         file: Option<PathBuf>,
-        around: &Around<'_>,
+        context: &AgentContext<'_>,
     ) -> Result<Option<String>, StartError> {
         let Some(file) = file else { return Ok(text) };
         if text.is_some() {
             return Err(self.wrong("system_file", "system is also set; set only one of the two"));
         }
-        let path = around.folder.join(file);
+        let path = context.folder.join(file);
         let wrong = |why: String| self.wrong("system_file", format!("{} {why}", path.display()));
         let cannot = |why: std::io::Error| wrong(format!("cannot be read: {why}"));
         let size = std::fs::metadata(&path).map_err(cannot)?.len();
@@ -418,8 +424,8 @@ impl Agent<'_> {
         Ok(Some(text.trim_end().to_owned()))
     }
 
-    fn folder(&self, path: &str, around: &Around<'_>) -> Result<String, StartError> {
-        let named = match (path.strip_prefix('~'), around.home) {
+    fn folder(&self, path: &str, context: &AgentContext<'_>) -> Result<String, StartError> {
+        let named = match (path.strip_prefix('~'), context.home) {
             (Some(""), Some(home)) => home.to_owned(),
             (Some(below), Some(home)) if below.starts_with('/') => home.join(&below[1..]),
             _ => PathBuf::from(path),
@@ -434,7 +440,7 @@ impl Agent<'_> {
     fn options(
         &self,
         sections: Vec<OptionSection>,
-        around: &Around<'_>,
+        context: &AgentContext<'_>,
     ) -> Result<Vec<AgentOption>, StartError> {
         let mut options: Vec<AgentOption> = Vec::with_capacity(sections.len());
         for section in sections {
@@ -442,7 +448,7 @@ impl Agent<'_> {
                 let why = format!("invalid name {:?}; use letters, digits, `.`, `_` and `-`", section.name);
                 return Err(self.wrong("options", why));
             }
-            let option = self.option(section, around)?;
+            let option = self.option(section, context)?;
             for other in &options {
                 if other.name == option.name {
                     return Err(self.wrong("options", format!("{:?} is used twice; rename one", option.name)));
@@ -457,7 +463,7 @@ impl Agent<'_> {
         Ok(options)
     }
 
-    fn option(&self, section: OptionSection, around: &Around<'_>) -> Result<AgentOption, StartError> {
+    fn option(&self, section: OptionSection, context: &AgentContext<'_>) -> Result<AgentOption, StartError> {
         let OptionSection { name, kind, title, description, default, default_env, values, sets } = section;
         let wrong = |key: &str, why: String| self.wrong(&format!("options.{name}.{key}"), why);
         let kind = match (kind.as_str(), values) {
@@ -476,10 +482,10 @@ impl Agent<'_> {
         };
         let sets = match sets.as_deref() {
             None => None,
-            Some("model") => Some(Sets::Model),
-            Some("max_turns") => Some(Sets::MaxTurns),
-            Some("max_output_tokens") => Some(Sets::MaxOutputTokens),
-            Some("api_key") => Some(Sets::ApiKey),
+            Some("model") => Some(OptionTarget::Model),
+            Some("max_turns") => Some(OptionTarget::MaxTurns),
+            Some("max_output_tokens") => Some(OptionTarget::MaxOutputTokens),
+            Some("api_key") => Some(OptionTarget::ApiKey),
             Some(other) => {
                 let why =
                     format!("invalid value {other:?}; use model, max_turns, max_output_tokens or api_key");
@@ -487,11 +493,11 @@ impl Agent<'_> {
             }
         };
         match (&kind, sets) {
-            (OptionKind::Secret, Some(Sets::ApiKey)) | (_, None) => {}
+            (OptionKind::Secret, Some(OptionTarget::ApiKey)) | (_, None) => {}
             (OptionKind::Secret, Some(_)) => {
                 return Err(wrong("sets", "a secret can only set api_key; use type = \"text\"".into()));
             }
-            (_, Some(Sets::ApiKey)) => {
+            (_, Some(OptionTarget::ApiKey)) => {
                 return Err(wrong("sets", "only a secret can set api_key; use type = \"secret\"".into()));
             }
             (_, Some(_)) => {}
@@ -501,7 +507,7 @@ impl Agent<'_> {
                 return Err(wrong("default_env", "default is also set; set only one of the two".into()));
             }
             (Some(default), None) => Some(default.reveal().to_owned()),
-            (None, Some(variable)) => match (around.environment)(&variable) {
+            (None, Some(variable)) => match (context.environment)(&variable) {
                 Some(value) => Some(value),
                 None => {
                     return Err(wrong(
@@ -530,8 +536,8 @@ impl Agent<'_> {
         let key = if matches!(kind, OptionKind::Select(_)) { "values" } else { "default" };
         for value in can_be {
             match sets {
-                Some(Sets::Model) => self.model(&format!("options.{name}.{key}"), value, around)?,
-                Some(Sets::MaxTurns | Sets::MaxOutputTokens)
+                Some(OptionTarget::Model) => self.model(&format!("options.{name}.{key}"), value, context)?,
+                Some(OptionTarget::MaxTurns | OptionTarget::MaxOutputTokens)
                     if !value.parse::<u32>().is_ok_and(|number| number > 0) =>
                 {
                     return Err(wrong(key, format!("{value:?} is not a whole number of at least 1")));
@@ -551,7 +557,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().any(|byte| byte != b'.')
 }
 
-/// Three numbers with dots between them, and what may follow them.
+/// Three numbers with dots between them, and an optional suffix.
 fn is_version(text: &str) -> bool {
     let (core, rest) = match text.find(['-', '+']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

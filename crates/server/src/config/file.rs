@@ -1,7 +1,7 @@
 //! The configuration file: TOML, checked key by key against the table of settings.
 //!
-//! It must not know what a setting accepts. Entry point: [`read`]. A key that is unknown is refused with the nearest known
-//! one; a line that is not TOML is not repeated, because it may have a secret.
+//! It must not know the values of a setting. Entry point: [`read`]. An unknown key is refused with the nearest known
+//! one; a line that is not TOML is not repeated, because it may contain a secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,7 +34,7 @@ pub(super) struct File {
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
 }
 
-/// Keys of structures, which the table does not have.
+/// Keys of structures, which are not in the table.
 const STRUCTURES: [&str; 7] = ["agents", "models", "environment", "mcp", "hooks", "hosts", "search"];
 
 /// Keys below `[models]`: `docs/models.md`.
@@ -86,7 +86,7 @@ const SEARCH_KEYS: [&str; 5] = ["body", "results", "title", "link", "snippet"];
 const HOOK_KEYS: [&str; 8] =
     ["event", "command", "matcher", "style", "on_failure", "timeout_ms", "env", "env_from"];
 
-/// Reads the file that is named, or the user's own if there is one. Returns its path, too.
+/// Reads the named file, or the user's own if it exists. Also returns its path.
 pub(super) fn read(
     named: Option<&Path>,
     environment: &Environment<'_>,
@@ -132,14 +132,14 @@ fn parse(text: &str) -> Result<File, String> {
     Ok(file)
 }
 
-/// Where something is no TOML, without the line itself: it may have a secret.
+/// The position of a TOML error, without the line itself: it may contain a secret.
 fn unparsed(why: &toml::de::Error, text: &str) -> String {
     let before = why.span().and_then(|span| text.get(..span.start));
     let line = before.map(|before| before.matches('\n').count() + 1);
     line.map_or_else(|| why.message().to_owned(), |line| format!("line {line}: {}", why.message()))
 }
 
-/// The known key whose spelling is nearest to this one, if any is near.
+/// The known key with the nearest spelling, if any is near.
 fn nearest(key: &str) -> Option<&'static str> {
     let settings = rows().into_iter().filter(|row| row.kind != SettingKind::Hidden);
     let settings = settings.flat_map(|row| row.key.split('.'));

@@ -1,23 +1,23 @@
-//! Configuration of the rooms of the accessibility face: who may reach them, and whether one has an agent.
+//! Configuration of the rooms of the accessibility face: which clients may reach them, and whether one has an agent.
 //!
-//! Look at [`Rooms`]. It must never know what is said in a room.
+//! Start at [`Rooms`]. It must never know the messages in a room.
 
 use std::net::SocketAddr;
 
 use crate::StartError;
 
-/// Who may reach `/aaep/legacy`.
+/// Which clients may reach `/aaep/legacy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RoomAccess {
     /// Clients on this machine.
     #[default]
     Loopback,
-    /// Everyone who may use the server.
+    /// All clients with access to the server.
     Everywhere,
     Off,
 }
 
-/// What was settled.
+/// The checked settings of rooms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rooms {
     pub access: RoomAccess,
@@ -35,8 +35,8 @@ impl Rooms {
         if self.agent { "conformance" } else { "all" }
     }
 
-    /// Refuses a further address at which rooms could not be reached, or could be reached by more clients than may.
-    pub(crate) fn check(self, lets_anybody_in: bool) -> Result<(), StartError> {
+    /// Refuses a further address where rooms would be unreachable, or reachable by clients without access.
+    pub(crate) fn check(self, allows_anonymous: bool) -> Result<(), StartError> {
         let Some(bind) = self.bind else { return Ok(()) };
         let is_near = bind.ip().to_canonical().is_loopback();
         let refused = |why: &str| Err(StartError::usage(format!("aaep.room_bind is {bind}, {why}")));
@@ -47,7 +47,7 @@ impl Rooms {
             RoomAccess::Loopback if !is_near => refused(
                 "which is not a loopback address; use a loopback address, or set aaep.rooms to everywhere",
             ),
-            RoomAccess::Everywhere if !is_near && lets_anybody_in => refused(
+            RoomAccess::Everywhere if !is_near && allows_anonymous => refused(
                 "which is not a loopback address, and no token is required; set access.require_token to \
                  true, or use a loopback address",
             ),

@@ -1,6 +1,6 @@
 //! Configuration of own runs: how many at once, in which folders, in which sandbox.
 //!
-//! Look at [`Runs`]. It must not know what models, sandbox and policy do with their settings.
+//! Start at [`Runs`]. It must not know what models, sandbox and policy do with their settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use recount_agent::web::{Web, WebSettings};
 use super::accepts::wrong;
 use super::table::Values;
 use crate::StartError;
-use crate::settings::{Lookup, in_words};
+use crate::settings::{Lookup, join_names};
 
-/// What was settled.
+/// The checked settings of own runs.
 #[derive(Debug, Clone)]
 pub struct Runs {
-    /// Runs that are worked at at a time, for each tenant.
+    /// Runs executed at a time, for each tenant.
     pub at_once: usize,
     /// Tools that run at a time, over all tenants.
     pub tools_at_once: usize,
-    /// Runs that have MCP servers which are commands at a time, for each tenant.
+    /// Runs with MCP servers that are commands, at a time, for each tenant.
     pub mcp_at_once: usize,
     /// Folders that runs may work in and copy, with all below them.
     pub workspaces: Vec<PathBuf>,
-    /// How long a copy is kept that is not worked in.
+    /// How long an unused copy is kept.
     pub keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     pub workspace_instructions: bool,
@@ -38,20 +38,20 @@ pub struct Runs {
     /// Which other experimental events runs may have.
     pub experimental: Experimental,
     pub sandbox: SandboxSettings,
-    /// Where the rules are that calls are judged by.
+    /// The file with the policy rules for calls.
     pub policy: Option<PathBuf>,
     pub models: ModelsSettings,
-    /// The MCP servers that runs may use, with nowhere to run commands yet.
+    /// The MCP servers that runs may use, without a sandbox for commands yet.
     pub mcp: McpServers,
     /// What web tools may reach, and the provider of searches.
     pub web: Web,
     /// Programs that run before and after tool calls.
     pub hooks: Hooks,
-    /// The folder of the configuration, where what it names begins.
+    /// The folder of the configuration file, where its relative paths start.
     pub folder: PathBuf,
 }
 
-/// Where folders are looked for that a setting names.
+/// The folders that paths in settings start from.
 pub(super) struct Folders<'a> {
     /// The home folder of the user that runs the server.
     pub(super) home: Option<PathBuf>,
@@ -59,43 +59,43 @@ pub(super) struct Folders<'a> {
     pub(super) beside: &'a Path,
 }
 
-/// What runs use that is not part of this server: programs of others, and hosts of the web.
-pub(super) struct Outside<'a> {
+/// Settings of external programs and web hosts that runs use.
+pub(super) struct ExternalSettings<'a> {
     pub(super) mcp: &'a McpSettings,
     pub(super) hooks: &'a BTreeMap<String, HookSettings>,
     pub(super) web: WebSettings,
 }
 
 pub(super) fn settle(
-    look: &mut Lookup<'_>,
+    lookup: &mut Lookup<'_>,
     values: &Values,
     environment: BTreeMap<String, String>,
     mut models: ModelsSettings,
-    outside: Outside<'_>,
+    external: ExternalSettings<'_>,
     folders: &Folders<'_>,
 ) -> Result<Runs, StartError> {
     let names: Vec<&str> = environment.keys().map(String::as_str).collect();
     // Not their values: they may be secret.
-    look.note("sandbox", "sandbox.environment", in_words(&names), !names.is_empty());
+    lookup.note("sandbox", "sandbox.environment", join_names(&names), !names.is_empty());
     models.default.clone_from(&values.model);
-    note_models(look, &models);
-    let variable = |name: &str| look.variable(name);
-    let hooks = Hooks::build(outside.hooks, &variable, folders.beside);
+    note_models(lookup, &models);
+    let variable = |name: &str| lookup.variable(name);
+    let hooks = Hooks::build(external.hooks, &variable, folders.beside);
     let hooks = hooks.map_err(|why| StartError::usage(why.to_string()))?;
-    let mcp = McpServers::build(outside.mcp, &variable, folders.beside);
+    let mcp = McpServers::build(external.mcp, &variable, folders.beside);
     let mcp = mcp.map_err(|why| StartError::usage(why.to_string()))?;
     // Neither variables nor headers: they may be secret.
-    look.note("mcp", "mcp.servers", in_words(&mcp.in_words()), mcp.names().next().is_some());
-    let hosts: Vec<&str> = outside.web.hosts.keys().map(String::as_str).collect();
+    lookup.note("mcp", "mcp.servers", join_names(&mcp.in_words()), mcp.names().next().is_some());
+    let hosts: Vec<&str> = external.web.hosts.keys().map(String::as_str).collect();
     // Not their headers: they may be secret.
-    look.note("web", "web.hosts", in_words(&hosts), !hosts.is_empty());
-    let web = WebSettings { private_hosts: values.private_hosts.clone(), ..outside.web };
-    let web = Web::build(&web, &|name| look.variable(name), folders.beside);
+    lookup.note("web", "web.hosts", join_names(&hosts), !hosts.is_empty());
+    let web = WebSettings { private_hosts: values.private_hosts.clone(), ..external.web };
+    let web = Web::build(&web, &|name| lookup.variable(name), folders.beside);
     let web = web.map_err(|why| StartError::usage(why.to_string()))?;
     let search = web.search_in_words();
-    look.note("web", "web.search", search.clone().unwrap_or_else(|| "none".to_owned()), search.is_some());
+    lookup.note("web", "web.search", search.clone().unwrap_or_else(|| "none".to_owned()), search.is_some());
     let configured = hooks.in_words();
-    look.note("hooks", "hooks", in_words(&configured), !configured.is_empty());
+    lookup.note("hooks", "hooks", join_names(&configured), !configured.is_empty());
     Ok(Runs {
         at_once: values.at_once,
         tools_at_once: values.tools_at_once,
@@ -131,7 +131,7 @@ pub(super) fn settle(
 }
 
 /// Records the settings of models that only the file can have, without secrets.
-fn note_models(look: &mut Lookup<'_>, models: &ModelsSettings) {
+fn note_models(lookup: &mut Lookup<'_>, models: &ModelsSettings) {
     let providers: Vec<String> = models
         .providers
         .iter()
@@ -140,11 +140,11 @@ fn note_models(look: &mut Lookup<'_>, models: &ModelsSettings) {
             None => format!("{name} ({})", provider.kind),
         })
         .collect();
-    look.note("models", "models.providers", in_words(&providers), !providers.is_empty());
+    lookup.note("models", "models.providers", join_names(&providers), !providers.is_empty());
     let prices = format!("{} known", models.prices.len());
-    look.note("models", "models.prices", prices, !models.prices.is_empty());
+    lookup.note("models", "models.prices", prices, !models.prices.is_empty());
     let rules = format!("{} rules", models.rewrite.len());
-    look.note("models", "models.rewrite", rules, !models.rewrite.is_empty());
+    lookup.note("models", "models.rewrite", rules, !models.rewrite.is_empty());
 }
 
 /// A folder that runs may work in.

@@ -1,8 +1,7 @@
-//! The settings, one row each: the key in the file, the flag, the type, the default, what is accepted, and how the
-//! reference in `docs/configuration.md` describes it.
+//! The table of settings, one row each: key, flag, type, default, parser, and the text for `docs/configuration.md`.
 //!
-//! It must not know what a setting is for. Entry points: [`Values::read`], [`rows`]. Only the file has the settings that
-//! are structures: agents, providers of models, variables of commands.
+//! It must not know the use of a setting. Entry points: [`Values::read`], [`rows`]. Settings that are structures
+//! (agents, providers of models, variables of commands) are only in the file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,14 +25,14 @@ use crate::limits::{
 };
 use crate::settings::Lookup;
 
-/// What a setting is in the file.
+/// The type of a setting in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SettingKind {
     Text,
     Number,
     Bool,
     List,
-    /// A path that begins in the folder of the file.
+    /// A path relative to the folder of the file.
     PathBeside,
     /// Not in the file and not documented: for tests and the bench.
     Hidden,
@@ -66,13 +65,13 @@ macro_rules! settings {
         impl Values {
             /// Takes each setting from the flag, the environment, the file or its default, in this order.
             pub(super) fn read(
-                look: &mut Lookup<'_>,
+                lookup: &mut Lookup<'_>,
                 options: &Options,
                 $place: &DefaultContext,
             ) -> Result<Values, StartError> {
                 $(
                     let flag = settings!(@flag_text options $field $($flag)?);
-                    let text = look.pick($key, flag, || $default.into());
+                    let text = lookup.pick($key, flag, || $default.into());
                     let accepts: fn(&str) -> Result<$type, String> = $accepts;
                     let $field = accepts(&text).map_err(|accepted| wrong($key, &text, &accepted))?;
                 )+
@@ -81,7 +80,7 @@ macro_rules! settings {
 
             /// The type of each value and what it was read as, for tests.
             #[cfg(test)]
-            pub(super) fn in_words(&self) -> Vec<String> {
+            pub(super) fn debug_texts(&self) -> Vec<String> {
                 vec![$(format!("{:?}", self.$field)),+]
             }
         }
@@ -108,7 +107,7 @@ macro_rules! settings {
     (@shown $default:expr) => { String::from($default) };
 }
 
-/// What a default may depend on, besides earlier settings.
+/// The values that a default may depend on, besides earlier settings.
 pub(super) struct DefaultContext {
     /// The data folder of this user; empty if none is known.
     pub(super) data: String,

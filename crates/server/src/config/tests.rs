@@ -1,4 +1,4 @@
-//! Where values come from, what is refused, and whether the page about configuration agrees with the table.
+//! Tests of configuration: sources of values, refusals, and the page `docs/configuration.md`.
 
 use recount_agent::sandbox::{Mode, SandboxSettings};
 
@@ -31,7 +31,7 @@ fn flag_over_environment_over_file_over_default() {
 }
 
 #[test]
-fn every_value_says_where_it_comes_from() {
+fn every_setting_has_its_source() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("c.toml");
     std::fs::write(&file, "bind = \"127.0.0.1:1\"\n[store]\ndurability = \"relaxed\"\n").unwrap();
@@ -39,21 +39,21 @@ fn every_value_says_where_it_comes_from() {
         Options { config: Some(file.clone()), bind: Some("127.0.0.1:2".into()), ..Options::default() };
     let environment = [("RECOUNT_LOG", "warn"), ("RECOUNT_BIND", "127.0.0.1:3"), ("RECOUNT_LOG__FORMAT", "")];
     let config = settle(Options { data: Some("/d".into()), ..options }, &environment).unwrap();
-    let told = |key: &str| {
+    let setting = |key: &str| {
         let setting = config.settings.iter().find(|setting| setting.key == key).unwrap();
         (setting.value.clone(), setting.source.to_string())
     };
-    let said = |value: &str, source: &str| (value.to_owned(), source.to_owned());
-    assert_eq!(told("bind"), said("127.0.0.1:2", "flag"));
-    assert_eq!(told("log.level"), said("warn", "environment RECOUNT_LOG"));
-    assert_eq!(told("store.durability"), said("relaxed", &format!("file {}", file.display())));
-    assert_eq!(told("log.format"), said("text", "default"));
-    assert_eq!(told("retention.sweep_every"), said("10m", "default"));
+    let expected = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+    assert_eq!(setting("bind"), expected("127.0.0.1:2", "flag"));
+    assert_eq!(setting("log.level"), expected("warn", "environment RECOUNT_LOG"));
+    assert_eq!(setting("store.durability"), expected("relaxed", &format!("file {}", file.display())));
+    assert_eq!(setting("log.format"), expected("text", "default"));
+    assert_eq!(setting("retention.sweep_every"), expected("10m", "default"));
     // No setting is left out, and none comes twice.
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 9, "what only the file can say");
+    assert_eq!(config.settings.len(), table::rows().len() + 9, "settings that only the file has");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn who_may_come_in() {
 }
 
 #[test]
-fn keys_of_the_web_are_never_told_and_what_is_wrong_is_named() {
+fn web_keys_are_never_shown_and_errors_name_the_setting() {
     let with = |text: &str, environment: &[(&str, &str)]| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.toml");
@@ -88,10 +88,11 @@ fn keys_of_the_web_are_never_told_and_what_is_wrong_is_named() {
                 [web.hosts.'api.example.com']\nheaders={X-Key='hidden-from-all'}\n\
                 [web.search]\nurl='https://s.example/?key=also-hidden&q={query}'\nheaders_env={X-Token='TOKEN'}\n";
     let config = with(text, &[("TOKEN", "hidden-in-a-variable")]).unwrap();
-    let told = |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
-    assert_eq!(told("web.private_hosts"), "wiki.corp, 10.1.0.0/16");
+    let setting =
+        |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
+    assert_eq!(setting("web.private_hosts"), "wiki.corp, 10.1.0.0/16");
     assert_eq!(
-        (told("web.hosts"), told("web.search")),
+        (setting("web.hosts"), setting("web.search")),
         ("api.example.com".to_owned(), "s.example".to_owned())
     );
     assert!(!format!("{config:?}").contains("hidden-"), "{config:?}");
@@ -118,7 +119,7 @@ fn keys_of_the_web_are_never_told_and_what_is_wrong_is_named() {
 }
 
 #[test]
-fn keys_of_providers_are_never_told() {
+fn provider_keys_are_never_shown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("c.toml");
     let text = "[models.providers.a]\nkind='openai'\napi_key='sk-hidden-from-all'\nbase_url='http://h/v1'\n\
@@ -126,8 +127,9 @@ fn keys_of_providers_are_never_told() {
     std::fs::write(&file, text).unwrap();
     let options = Options { config: Some(file), data: Some("/d".into()), ..Options::default() };
     let config = settle(options, &[]).unwrap();
-    let told = |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
-    assert_eq!(told("models.providers"), "a (openai at http://h/v1)");
+    let setting =
+        |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
+    assert_eq!(setting("models.providers"), "a (openai at http://h/v1)");
     let looked_at = format!("{config:?}");
     assert!(!looked_at.contains("sk-hidden") && !looked_at.contains("also-hidden"), "{looked_at}");
     let why = settle(Options::default(), &[("HOME", "/h"), ("RECOUNT_MODELS__DEFAULT", "x")]).unwrap_err();
@@ -135,7 +137,7 @@ fn keys_of_providers_are_never_told() {
 }
 
 #[test]
-fn where_runs_may_work() {
+fn allowed_workspaces_depend_on_access() {
     let home = ("HOME", "/h");
     let allowed = |options: Options, environment: &[(&str, &str)]| {
         let environment = [&[home], environment].concat();
@@ -175,9 +177,9 @@ fn values(config: Option<&Path>, environment: &[(&str, &str)]) -> Vec<String> {
     let lookup =
         |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let (file, path) = file::read(config, &lookup).unwrap();
-    let mut look = Lookup::new(&lookup, path, file.values);
+    let mut lookup = Lookup::new(&lookup, path, file.values);
     let place = DefaultContext { data: "/d".to_owned(), has_home: false };
-    Values::read(&mut look, &Options::default(), &place).unwrap().in_words()
+    Values::read(&mut lookup, &Options::default(), &place).unwrap().debug_texts()
 }
 
 /// The example of the page differs from the default of each setting, and a variable means the same as the file.
@@ -251,7 +253,7 @@ fn the_example_of_the_page_sets_every_setting() {
 
 /// The table of the page is made of the rows; `RECOUNT_BLESS=1` writes it again.
 #[test]
-fn the_page_about_configuration_says_what_is_so() {
+fn the_configuration_page_matches_the_settings() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let page = std::fs::read_to_string(path).unwrap();
     let code = |text: &str| format!("`{text}`");
@@ -278,16 +280,16 @@ fn the_page_about_configuration_says_what_is_so() {
 }
 
 #[test]
-fn hooks_are_checked_and_their_variables_never_told() {
+fn hooks_are_checked_and_their_variables_never_shown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("c.toml");
     let text = "[hooks.guard]\nevent='PreToolUse'\ncommand=['./guard']\nenv={KEY='hush-from-all-of-us'}\n";
     std::fs::write(&file, text).unwrap();
     let options = || Options { config: Some(file.clone()), data: Some("/d".into()), ..Options::default() };
     let config = settle(options(), &[]).unwrap();
-    let told = config.settings.iter().find(|setting| setting.key == "hooks").unwrap();
+    let setting = config.settings.iter().find(|setting| setting.key == "hooks").unwrap();
     let program = folder.path().join("guard");
-    assert_eq!(told.value, format!("guard (PreToolUse: {})", program.display()));
+    assert_eq!(setting.value, format!("guard (PreToolUse: {})", program.display()));
     let known: Vec<&str> = config.runs.hooks.secrets().iter().map(|secret| secret.reveal()).collect();
     assert_eq!(known, ["hush-from-all-of-us"]);
     assert!(!format!("{config:?}").contains("hush"));

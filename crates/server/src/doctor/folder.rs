@@ -10,13 +10,13 @@ use super::{bytes, clock_check, files, priority, versions};
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{Files, audit, backup, limits};
 
-/// What to do about damage.
+/// The advice about damage.
 pub(super) const DAMAGE: &str = "stop the server, copy the folder unchanged, check it with `recount verify --data`, and replace it by a backup";
 
-/// What to do about bytes of artifacts that are missing.
+/// The advice about missing bytes of artifacts.
 pub(super) const LOST: &str = "restore the file below blobs/ from a backup; without a backup the bytes are lost and requests for them fail";
 
-/// Looks at a data folder that no server holds, sound or not, and changes nothing. With `full` every byte is read.
+/// Checks a data folder that no server holds, damaged or not, and changes nothing. With `full` every byte is read.
 pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     versions(&mut checks);
@@ -31,7 +31,7 @@ pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     checks
 }
 
-/// Leftovers of an interrupted backup and of a damaged write-ahead log.
+/// Reports leftovers of an interrupted backup and of a damaged write-ahead log.
 pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     for folder in backup::leftovers(data).unwrap_or_default() {
         let value = format!("{} is unfinished", folder.display());
@@ -51,7 +51,7 @@ pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     }
 }
 
-/// The same look at the store of each tenant.
+/// Checks the store of each tenant in the same way.
 fn tenants(checks: &mut Vec<Check>, data: &Path, full: bool) {
     let folders = match tenant_folders(data) {
         Ok(folders) => folders,
@@ -135,7 +135,8 @@ fn integrity(checks: &mut Vec<Check>, data: &Path) {
             match crate::salvage::read(data) {
                 Ok(read) => {
                     let rows = read.rows().map(|row| (row.space, row.key, row.value));
-                    let missing = recount_engine::kept_blobs(rows).filter(|blob| !read.has_blob(&blob.hash));
+                    let missing =
+                        recount_engine::expected_blobs(rows).filter(|blob| !read.has_blob(&blob.hash));
                     checks.extend(missing.map(|blob| Check::problem(NAME, blob.to_string(), LOST)));
                 }
                 Err(fault) => checks.push(Check::problem(NAME, plain(&fault), advice_for(fault.kind))),
@@ -159,7 +160,7 @@ fn advice_for(kind: FaultKind) -> &'static str {
     }
 }
 
-/// How much can still be written.
+/// Reports the free space of the disk.
 pub(super) fn disk(checks: &mut Vec<Check>, data: &Path) {
     const NAME: &str = "disk";
     let there = data.ancestors().find(|above| above.is_dir());
@@ -178,7 +179,7 @@ pub(super) fn disk(checks: &mut Vec<Check>, data: &Path) {
     });
 }
 
-/// Whether others on this machine can read what is kept.
+/// Reports whether other users of this machine can read the data folder.
 pub(super) fn permissions(checks: &mut Vec<Check>, data: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     const NAME: &str = "permissions";

@@ -1,4 +1,4 @@
-//! Figures of this process from the operating system, where it reports them as Linux does.
+//! Figures of this process from the operating system, on systems that report them as Linux does.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -32,7 +32,7 @@ pub(super) fn write_to(page: &mut MetricsPage, started_ms: u64) {
         );
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        // One of them is the look itself.
+        // One of them is the directory that is being read.
         page.gauge(
             "process_open_fds",
             None,

@@ -1,4 +1,4 @@
-//! Requests by method, route and class of status: a fixed table, to which no request can add a row.
+//! Counts requests by method, route and status class, in a fixed table to which no request can add a row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::listeners::PATHS as LISTENERS;
 const METHODS: [&str; 6] = ["GET", "POST", "PATCH", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Where the console is.
+/// The path of the console.
 const CONSOLE: &str = "/";
 
 /// Requests to unknown routes.
@@ -29,8 +29,8 @@ type Counts = [[AtomicU64; CLASSES.len()]; METHODS.len()];
 pub(crate) struct Requests(HashMap<String, Counts>);
 
 impl Requests {
-    /// For the routes of the native face under both of its prefixes, of applications under all of theirs, of listeners, of
-    /// the server itself, and of the console.
+    /// Creates the table for the routes of all faces under all their prefixes, of the server itself, and of the
+    /// console.
     pub(crate) fn new(base_paths: &[String]) -> Arc<Self> {
         let ours = ["/v1", "/hecate/v1"].into_iter();
         let ours = ours.flat_map(|prefix| ROUTES.iter().map(move |route| format!("{prefix}{}", route.path)));
@@ -56,7 +56,7 @@ impl Requests {
         }
     }
 
-    /// Rows with a count, in order.
+    /// Writes the rows with a count, in order.
     pub(super) fn write_to(&self, page: &mut MetricsPage) {
         page.family("recount_requests", Kind::Counter, None, "Requests that were answered.");
         let mut routes: Vec<_> = self.0.iter().collect();
@@ -75,7 +75,7 @@ impl Requests {
     }
 }
 
-/// Counts every answer when its head is known; a stream counts when it begins.
+/// Counts every response when its head is known; a stream counts when it begins.
 pub(crate) async fn count(State(requests): State<Arc<Requests>>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();

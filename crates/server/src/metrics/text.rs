@@ -6,7 +6,7 @@ use recount_log::Histogram;
 
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Powers of two that bound the buckets of times: 64 µs to 16.8 s. What is outside is in the nearest.
+/// Powers of two that bound the buckets of times: 64 µs to 16.8 s. Values outside count in the nearest bucket.
 const TIMES: std::ops::RangeInclusive<usize> = 6..=24;
 
 /// The same of whole numbers: 1 to 8191.
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 pub(super) enum Scale {
     /// Microseconds, printed in seconds.
     Micros,
-    /// As they are.
+    /// Printed as they are.
     Whole,
 }
 
@@ -52,7 +52,7 @@ impl MetricsPage {
         self.line(format_args!("# HELP {name} {help}"));
     }
 
-    /// A sample of the open family. Values of labels are ours and need no escaping.
+    /// Adds a sample to the open family. Label values are constants and need no escaping.
     pub(super) fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
@@ -85,7 +85,7 @@ impl MetricsPage {
                 Scale::Micros => bound / 1e6,
                 Scale::Whole => bound - 1.0,
             };
-            // Always with a point and never with an exponent: one bound has one spelling.
+            // Always with a point and never with an exponent, so that each bound has one spelling.
             let point = if bound.fract() == 0.0 { ".0" } else { "" };
             self.sample("_bucket", &[("le", &format!("{bound}{point}"))], below as f64);
         }
@@ -104,7 +104,7 @@ impl MetricsPage {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.text, "{line}").expect("strings take what is written");
+        writeln!(self.text, "{line}").expect("writing to a string cannot fail");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Verification of a data folder that no server holds, damaged or not. See [`offline`].
+//! Verifies a data folder that no server holds, damaged or not. See [`offline`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,17 +11,17 @@ use crate::boxed;
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{StartError, audit, limits};
 
-/// What was found in a data folder.
+/// The result of checking a data folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
-    /// The store as a whole, if something is wrong with it, then one a run.
+    /// One report of the store as a whole, if it has problems, then one per run.
     pub reports: Vec<VerifyReport>,
-    /// Runs of which everything can be read and adds up, and events that can be read.
+    /// Runs that are whole, and events that can be read.
     pub readable_runs: u64,
     pub readable_events: u64,
 }
 
-/// Checks every run of a data folder that no server holds, those of all its tenants.
+/// Checks every run of all tenants of a data folder that no server holds.
 pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     let mut survey = one_store(data, noted)?;
     let folders = tenant_folders(data)
@@ -45,14 +45,14 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
 }
 
 impl Survey {
-    /// Leaves sound runs out: of the audit trail only damage is worth a line.
+    /// Omits runs without problems: of the audit trail only damage is reported.
     fn keep_problems(&mut self) {
         self.reports.retain(|report| !report.problems.is_empty());
         self.readable_runs = 0;
         self.readable_events = 0;
     }
 
-    /// Takes in what another store holds. What was noted is missing where no store has it.
+    /// Adds the result of another store. A recorded run is missing only if no store has it.
     fn join(&mut self, other: Survey, noted: &[Noted]) {
         let absent = |report: &VerifyReport| {
             let is_noted = |line: &Noted| *report == VerifyReport::missing(&line.run_id);
@@ -64,8 +64,8 @@ impl Survey {
         let other_reports = other.reports;
         self.reports.retain(|report| !absent(report) || !has(&other_reports, report));
         for report in other_reports {
-            let told = self.reports.iter().any(|there| there.run_id == report.run_id);
-            if !absent(&report) || !told {
+            let is_reported = self.reports.iter().any(|there| there.run_id == report.run_id);
+            if !absent(&report) || !is_reported {
                 self.reports.push(report);
             }
         }
@@ -74,16 +74,16 @@ impl Survey {
     }
 }
 
-/// Checks every run of one store that no server holds. The store stays as it is: a missing one is not
-/// created, and one that is damaged or of an older release is only read.
+/// Checks every run of one store that no server holds. The store is not changed: a missing one is not created, and a
+/// damaged or older one is only read.
 fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
         return Err(StartError::usage(format!("{} contains no store; name a data folder", data.display())));
     }
     let integrity = inspect(data).map_err(|fault| refused(&fault))?;
-    let mut found = Found::sorted(&integrity);
+    let mut found = ProblemsByRun::group(&integrity);
     let may_open = if data.join("blobs").is_dir() {
-        // Where no event can be read there may be no tables, and opening would make them.
+        // Without readable events there may be no tables, and opening would create them.
         integrity.problems.is_empty() || integrity.readable_records > 0
     } else {
         found
@@ -97,14 +97,14 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             Some(reports)
         }
         // Reported already.
-        Some(Err(Unread::Store(fault))) if fault.kind == FaultKind::Corrupt => {
+        Some(Err(ReadFailure::Store(fault))) if fault.kind == FaultKind::Corrupt => {
             if integrity.problems.is_empty() {
-                found.of_store.push(words(&fault.message));
+                found.of_store.push(without_advice(&fault.message));
             }
             None
         }
-        Some(Err(Unread::Store(fault))) => return Err(refused(&fault)),
-        Some(Err(Unread::Runtime(why))) => return Err(why),
+        Some(Err(ReadFailure::Store(fault))) => return Err(refused(&fault)),
+        Some(Err(ReadFailure::Runtime(why))) => return Err(why),
         None => None,
     };
     if opened.is_none() && !noted.is_empty() {
@@ -113,10 +113,11 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     let was_opened = opened.is_some();
     let mut reports = opened.unwrap_or_default();
     for report in &mut reports {
-        let told = report.run_id.as_ref().and_then(|run| found.of_runs.remove(run)).unwrap_or_default();
-        // Each fault once, in the more precise words.
+        let found_problems =
+            report.run_id.as_ref().and_then(|run| found.of_runs.remove(run)).unwrap_or_default();
+        // Each fault is reported once, by the more precise check.
         if report.problems.is_empty() {
-            report.problems = told;
+            report.problems = found_problems;
         }
     }
     let unread = |(run, problems)| {
@@ -146,7 +147,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     })
 }
 
-/// Seals all that a folder holds, without waiting for its age. For tests of damage to what is sealed.
+/// Seals all records of a folder at once. For tests of damage to sealed records.
 #[doc(hidden)]
 #[boxed]
 pub async fn seal(data: &Path) -> Result<(), StartError> {
@@ -155,26 +156,25 @@ pub async fn seal(data: &Path) -> Result<(), StartError> {
     store.close().await.map_err(|fault| refused(&fault))
 }
 
-/// Why runs were not read.
-enum Unread {
+/// Why runs could not be read.
+enum ReadFailure {
     Store(Fault),
     Runtime(StartError),
 }
 
-/// Opens the store, which refuses one that is damaged before it changes anything, and reads each run; then
-/// the catalogue, where the runs are sound.
-fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>), Unread> {
-    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(Unread::Store)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|why| Unread::Runtime(StartError::failed(format!("cannot start the runtime: {why}"))))?;
+/// Opens the store, which refuses a damaged one unchanged, and checks each run; then the catalogue, if the runs are
+/// sound.
+fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>), ReadFailure> {
+    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(ReadFailure::Store)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| {
+        ReadFailure::Runtime(StartError::failed(format!("cannot start the runtime: {why}")))
+    })?;
     runtime.block_on(async {
         let mut reports = Vec::new();
         let mut after = None;
         loop {
             let streams =
-                store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(Unread::Store)?;
+                store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(ReadFailure::Store)?;
             let Some(last) = streams.last() else {
                 missing_blobs(&store, &mut reports).await;
                 let sound = reports.iter().all(|report: &VerifyReport| report.problems.is_empty());
@@ -189,8 +189,7 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>)
     })
 }
 
-/// Adds to each run which blobs of its artifacts are missing; the store reports missing blobs that no
-/// run has used.
+/// Adds the missing blobs of artifacts to the reports of their runs; unused blobs go to the report of the store.
 async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     let missing = match recount_engine::missing_blobs(store).await {
         Ok(missing) => missing,
@@ -253,7 +252,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
             Ok(page) if page.is_empty() => break None,
             Ok(page) => {
                 for record in page {
-                    // What is wrong is kept in the report.
+                    // The checker keeps the problem for the report.
                     drop(checker.event(&record.bytes));
                 }
             }
@@ -264,9 +263,9 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
     };
     if let Some(fault) = unreadable {
         let from = checker.count();
-        // A check of its end and head would only report the same again.
+        // A check of its end and head would only repeat the problem.
         let mut report = checker.finish(None);
-        report.problems.extend(damages(store, stream, from, fault).await);
+        report.problems.extend(unreadable_ranges(store, stream, from, fault).await);
         return report;
     }
     match tail {
@@ -276,38 +275,40 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
         }
         Err(fault) => {
             let mut report = checker.finish(None);
-            report.problems.push(format!("cannot read the end of the run: {}", words(&fault.message)));
+            report
+                .problems
+                .push(format!("cannot read the end of the run: {}", without_advice(&fault.message)));
             report
         }
     }
 }
 
-/// Every stretch of a run that cannot be read, from the first on.
-async fn damages(store: &dyn Store, stream: &StreamKey, from: u64, first: Fault) -> Vec<String> {
+/// Describes every unreadable range of a run, from the first on.
+async fn unreadable_ranges(store: &dyn Store, stream: &StreamKey, from: u64, first: Fault) -> Vec<String> {
     let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
-    let (mut told, mut next) = (Vec::new(), from);
+    let (mut problems, mut next) = (Vec::new(), from);
     let mut found: Result<Vec<Record>, Fault> = Err(first);
     loop {
         next = match found {
             Ok(page) => match page.last() {
                 Some(last) => last.sequence + 1,
-                None => return told,
+                None => return problems,
             },
             Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.sequences.clone()) {
-                Some(range) if told.len() < limits::VERIFY_SENTENCES_MAX && *range.end() >= next => {
-                    told.push(format!("events {} to {} are damaged", range.start(), range.end()));
+                Some(range) if problems.len() < limits::VERIFY_SENTENCES_MAX && *range.end() >= next => {
+                    problems.push(format!("events {} to {} are damaged", range.start(), range.end()));
                     range.end() + 1
                 }
                 Some(_) => {
-                    told.push(format!("and more damage from event {next} on"));
-                    return told;
+                    problems.push(format!("and more damage from event {next} on"));
+                    return problems;
                 }
                 None => {
-                    told.push(format!(
+                    problems.push(format!(
                         "no events can be read from event {next} on: {}",
-                        words(&fault.message)
+                        without_advice(&fault.message)
                     ));
-                    return told;
+                    return problems;
                 }
             },
         };
@@ -315,17 +316,17 @@ async fn damages(store: &dyn Store, stream: &StreamKey, from: u64, first: Fault)
     }
 }
 
-/// What a look at the whole store found, by what it is about.
-struct Found {
+/// Problems of the store check, grouped by store and run.
+struct ProblemsByRun {
     of_store: Vec<String>,
     of_runs: BTreeMap<String, Vec<String>>,
 }
 
-impl Found {
-    fn sorted(integrity: &Integrity) -> Self {
-        let mut found = Found { of_store: Vec::new(), of_runs: BTreeMap::new() };
+impl ProblemsByRun {
+    fn group(integrity: &Integrity) -> Self {
+        let mut found = ProblemsByRun { of_store: Vec::new(), of_runs: BTreeMap::new() };
         for problem in &integrity.problems {
-            let problem = words(problem);
+            let problem = without_advice(problem);
             match problem.strip_prefix("stream ").and_then(|rest| rest.split_once(' ')) {
                 Some((run, rest)) if run.starts_with("run_") => {
                     found.of_runs.entry(run.to_owned()).or_default().push(rest.to_owned());
@@ -333,16 +334,16 @@ impl Found {
                 _ => found.of_store.push(problem),
             }
         }
-        // Numbers of events that cannot be read come up again as positions without a record.
+        // Unreadable events appear again as positions without a record.
         let unreadable: Vec<String> =
-            found.of_store.iter().filter_map(|problem| lost_numbers(problem)).collect();
+            found.of_store.iter().filter_map(|problem| missing_positions(problem)).collect();
         found.of_store.retain(|problem| !unreadable.contains(problem));
         found
     }
 }
 
-/// How the events that a sentence calls unreadable would be missed.
-fn lost_numbers(problem: &str) -> Option<String> {
+/// The problem about missing positions that follows from a problem about unreadable rows.
+fn missing_positions(problem: &str) -> Option<String> {
     let (numbers, _) = problem.strip_prefix("groups: numbers ")?.split_once(" cannot be read")?;
     Some(format!("positions {numbers} have no readable record"))
 }
@@ -352,10 +353,10 @@ fn refused(fault: &Fault) -> StartError {
         FaultKind::Io => "; the lock needs a writable folder: use a copy of the folder",
         _ => "",
     };
-    StartError::failed(format!("{}{advice}", words(&fault.message)))
+    StartError::failed(format!("{}{advice}", without_advice(&fault.message)))
 }
 
-/// A sentence of the store without its advice to do what is being done.
-fn words(message: &str) -> String {
+/// The message without the advice to run `recount verify`, which is running already.
+fn without_advice(message: &str) -> String {
     message.replace("; check the store with `recount verify --data`", "")
 }

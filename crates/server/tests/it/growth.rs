@@ -1,8 +1,8 @@
-//! What a long output costs: bytes on disk grow with what was said, not with its square.
+//! Disk use of a long output: it grows linearly with the output.
 
 use std::sync::Arc;
 
-use recount_engine::{Engine, Framing, NewRun, Triple};
+use recount_engine::{BatchId, Engine, Framing, NewRun};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Draft, ForeignId, RunId, door};
 use recount_log::{ReadBound, Store as _};
@@ -24,11 +24,11 @@ fn draft(type_name: &str, data: &str) -> Draft {
 }
 
 async fn append(engine: &Engine, run: RunId, seq: u64, drafts: Vec<Draft>) {
-    let triple = Triple { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq };
+    let triple = BatchId { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq };
     engine.write().ingest(run, triple, drafts).await.unwrap();
 }
 
-/// Tells a shell call with `chunks` pieces of output; answers what the folder weighs afterwards.
+/// Records a shell call with `chunks` pieces of output; returns the bytes of the folder afterwards.
 async fn folder_bytes_after(chunks: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(SqliteOptions::new(folder.path())).unwrap());

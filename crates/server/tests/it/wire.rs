@@ -1,4 +1,4 @@
-//! A client that hides nothing: it writes the bytes it is given and reads what comes back.
+//! A raw HTTP client: writes the given bytes and reads the response bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// How long a test waits for bytes that must come.
+/// How long a test waits for expected bytes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Wire {
@@ -16,11 +16,11 @@ pub(crate) struct Wire {
     held: BytesMut,
 }
 
-/// One response. `body` is what the framing says it is.
+/// One response. `body` is unframed.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// Names in lower case, in the order in which they came.
+    /// Names in lower case, in the order of arrival.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
@@ -29,7 +29,7 @@ impl Reply {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(there, _)| there == name);
         let value = found.next().map(|(_, value)| value.as_str());
-        assert!(found.next().is_none(), "{name} comes twice: {:?}", self.headers);
+        assert!(found.next().is_none(), "{name} is repeated: {:?}", self.headers);
         value
     }
 
@@ -65,12 +65,12 @@ impl Wire {
         self.socket.write_all(bytes).await.is_ok()
     }
 
-    /// Takes in what comes next; false at the end.
+    /// Reads more bytes; returns false at the end.
     pub(crate) async fn fill(&mut self) -> bool {
         let read = tokio::time::timeout(PATIENCE, self.socket.read_buf(&mut self.held)).await;
         match read {
             Ok(Ok(count)) => count > 0,
-            // Closed before it read all we sent: the end as well.
+            // The server closed before it read everything: this is the end as well.
             Ok(Err(_)) => false,
             Err(_) => panic!("nothing came within {PATIENCE:?}; held: {:?}", self.held),
         }
@@ -120,7 +120,7 @@ impl Wire {
         }
     }
 
-    /// A whole response to a request with this method.
+    /// Reads a whole response to a request with this method.
     pub(crate) async fn reply(&mut self, method: &str) -> Option<Reply> {
         let mut reply = self.head().await?;
         let bodiless = method == "HEAD" || matches!(reply.status, 100 | 204 | 304);
@@ -140,7 +140,7 @@ impl Wire {
         Some(reply)
     }
 
-    /// The next chunk of a body; the inner `None` is the good end, the outer one a bad end.
+    /// The next chunk of a body. The inner `None` is the regular end, the outer one a broken connection.
     pub(crate) async fn chunk(&mut self) -> Option<Option<Vec<u8>>> {
         let size = self.line().await?;
         let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("no chunk size: {size:?}"));
@@ -151,7 +151,7 @@ impl Wire {
     }
 }
 
-/// A request as bytes. A body brings its length and, unless said otherwise, its media type.
+/// A request as bytes. A body adds its length and the JSON media type, unless `headers` has them.
 pub(crate) fn request(
     address: SocketAddr,
     method: &str,
@@ -180,7 +180,7 @@ pub(crate) fn request(
     out
 }
 
-/// One frame of an event stream, in one of the shapes there are. Any other shape is a failure.
+/// One frame of an event stream in a known shape. Any other shape fails the test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     Retry(u64),
@@ -193,7 +193,7 @@ pub(crate) enum Frame {
         event: String,
         data: String,
     },
-    /// Moves the reader's place, and is no event.
+    /// Moves the reader's cursor without an event.
     Mark {
         event: String,
         id: u64,
@@ -204,7 +204,7 @@ pub(crate) enum Frame {
 impl Frame {
     fn parse(block: &str) -> Frame {
         let lines: Vec<&str> = block.split('\n').collect();
-        let broken = || panic!("no frame of ours: {block:?}");
+        let broken = || panic!("unknown frame: {block:?}");
         match lines.as_slice() {
             [one] if one.starts_with("retry: ") => Frame::Retry(one[7..].parse().expect("a number")),
             [one] if one.starts_with(':') => Frame::Comment(one[1..].trim_start().to_owned()),
@@ -251,7 +251,7 @@ impl Listener {
         let mut all = vec![("accept", "text/event-stream")];
         all.extend_from_slice(headers);
         wire.send(&request(address, "GET", target, &all, None)).await;
-        let head = wire.head().await.expect("a head comes");
+        let head = wire.head().await.expect("a response head");
         assert_eq!(head.status, 200, "{target}: {head:?}");
         assert_eq!(head.header("transfer-encoding"), Some("chunked"));
         Listener { wire, head, text: BytesMut::new() }
@@ -288,10 +288,11 @@ impl Listener {
     pub(crate) async fn until_caught_up(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         loop {
-            let frame = self.next().await.unwrap_or_else(|end| panic!("{end:?} before level: {frames:?}"));
-            let level = matches!(&frame, Frame::Named { event, .. } if event == "caught_up");
+            let frame =
+                self.next().await.unwrap_or_else(|end| panic!("{end:?} before caught_up: {frames:?}"));
+            let caught_up = matches!(&frame, Frame::Named { event, .. } if event == "caught_up");
             frames.push(frame);
-            if level {
+            if caught_up {
                 return frames;
             }
         }

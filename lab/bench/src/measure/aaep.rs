@@ -13,7 +13,7 @@ use recount_aaep::rule::Profile;
 use recount_aaep::session::{Checker, Options};
 use recount_aaep_kit::World;
 use recount_aaep_kit::trace::{self, Format};
-use recount_aaep_kit::validate::{Text, Validation, Verdict};
+use recount_aaep_kit::validate::{TextReport, Validation, Verdict};
 
 use super::Bench;
 use crate::clock::thread_seconds;
@@ -114,7 +114,7 @@ fn best(least: &mut f64, work: impl FnOnce() -> Result<()>) -> Result<()> {
 /// Validates a file, from its bytes to the verdict.
 fn validated(text: &str) -> Result<()> {
     let mut found = Vec::new();
-    let report = Text::new(|line: &str| {
+    let report = TextReport::new(|line: &str| {
         found.push(line.to_owned());
         Ok::<(), Infallible>(())
     });

@@ -15,7 +15,7 @@ use recount_agent::model::{Capability, Failure, Model, ModelName, Piece, Registr
 use recount_agent::tool::{Assessment, Job, Outcome, Tool};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
-use recount_engine::{Delivery, Engine, NewRun, Order};
+use recount_engine::{Delivery, Engine, NewRun, RunConfig};
 use recount_event::family::run::{Queued, RunKind};
 use recount_face_aep::SseFraming;
 use recount_log::{Answer, Append, AppendError, Committed, Store, forward_store};
@@ -64,11 +64,11 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
         let timed: Arc<dyn Store> = Arc::new(TimedStore { inner: store, call_times: call_times.clone() });
         let engine = Engine::open(timed, world.clone(), Arc::new(SseFraming)).await?;
         let settings = settings(scratch.path(), &call_times)?;
-        engine.work().employ(Arc::new(Agent::new(settings, world)), 1).await?;
+        engine.work().attach_performer(Arc::new(Agent::new(settings, world)), 1).await?;
         for _ in 0..runs {
             let mut queued = Queued::new(RunKind::AgentLoop);
             queued.request_text = Some("Go on.".into());
-            queued.config = Some(Order::default().written());
+            queued.config = Some(RunConfig::default().written());
             let new = NewRun { queued, task: None, session: None, resumed_from: None };
             let (run, _) = engine.write().create_run(new).await?;
             let mut follow = engine.read().follow_run(run, None).await?;

@@ -18,7 +18,7 @@ use recount_agent::model::{ModelsSettings, Registry};
 use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
-use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Order, Redactor};
+use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Redactor, RunConfig};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::shell::Stream;
 use recount_event::{Event, ForeignId, Json, Payload, RunId, codec};
@@ -232,7 +232,11 @@ async fn open_engine(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox
         workspace_instructions: false,
         ..Settings::new(models, tools, workspaces)
     };
-    engine.work().employ(Arc::new(Agent::new(settings, world)), WORKERS).await.map_err(of_engine)?;
+    engine
+        .work()
+        .attach_performer(Arc::new(Agent::new(settings, world)), WORKERS)
+        .await
+        .map_err(of_engine)?;
     Ok(engine)
 }
 
@@ -245,8 +249,10 @@ async fn run_story(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<B
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = Some("go".into());
     queued.workspace_mode = Some("clone".into());
-    let order =
-        Order { workspace_source: Some(place.join("work").display().to_string()), ..Order::default() };
+    let order = RunConfig {
+        workspace_source: Some(place.join("work").display().to_string()),
+        ..RunConfig::default()
+    };
     queued.config = Some(order.written());
     let new = NewRun { queued, task: None, session: None, resumed_from: None };
     let run = match engine.write().create_run(new).await {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer, ResolveApproval, Verdict};
 use recount_client::{ClientError, Source, TailItem, Until};
-use recount_server::export::Sum;
+use recount_server::export::ExportDigest;
 use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt as _;
 
@@ -280,7 +280,7 @@ async fn read_whole_runs(course: &SoakCourse) -> Result<()> {
 }
 
 async fn read_whole_run(course: &SoakCourse, run: &str, events: u64, head: &str) -> Option<String> {
-    let mut sum = Sum::new(run);
+    let mut sum = ExportDigest::new(run);
     let mut read = 0;
     while read < events {
         let page = insist(course, async || {

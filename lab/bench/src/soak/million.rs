@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use recount_client::{Client, Source, TailItem, Until};
-use recount_server::export::Sum;
+use recount_server::export::ExportDigest;
 
 use super::watch::page;
 use crate::client::{Plan, ingest};
@@ -201,12 +201,12 @@ async fn seal(walk: &Walk) -> Result<()> {
     bail!("events are hot still after {SEAL_SECONDS_MAX} s")
 }
 
-fn compare(sum: Sum, (events, head): &(u64, String)) -> Result<()> {
+fn compare(sum: ExportDigest, (events, head): &(u64, String)) -> Result<()> {
     sum.finish(*events, head).map_err(|why| anyhow!(why))
 }
 
 async fn read_pages(client: &Client, run: &str, digest: &(u64, String)) -> Result<()> {
-    let mut sum = Sum::new(run);
+    let mut sum = ExportDigest::new(run);
     let mut after = None;
     loop {
         let page = client.read_run_events(run, after, Some(1000)).await?;
@@ -221,7 +221,7 @@ async fn read_pages(client: &Client, run: &str, digest: &(u64, String)) -> Resul
 }
 
 async fn read_stream(client: &Client, run: &str, digest: &(u64, String)) -> Result<()> {
-    let mut sum = Sum::new(run);
+    let mut sum = ExportDigest::new(run);
     let mut tail = client.tail(Source::Run(run.to_owned()), None, Until::Ended);
     while let Some(message) = tail.next().await {
         match message? {
@@ -237,7 +237,8 @@ async fn read_stream(client: &Client, run: &str, digest: &(u64, String)) -> Resu
 
 /// Checks that the feed has every event once, with the exact bytes of each run in order.
 async fn read_feed(client: &Client, digests: &Digests, all: u64) -> Result<()> {
-    let mut sums: BTreeMap<&str, Sum> = digests.keys().map(|run| (run.as_str(), Sum::new(run))).collect();
+    let mut sums: BTreeMap<&str, ExportDigest> =
+        digests.keys().map(|run| (run.as_str(), ExportDigest::new(run))).collect();
     let mut tail = client.tail(Source::Feed, None, Until::CaughtUp);
     let mut count = 0;
     while let Some(message) = tail.next().await {

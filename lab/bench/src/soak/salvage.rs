@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
-use recount_engine::{Engine, Error, Framing, Keep, NewRun, Triple};
+use recount_engine::{ArtifactInput, BatchId, Engine, Error, Framing, NewRun};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{ForeignId, RunId, door};
 use recount_log::{ReadBound, Record, Store};
@@ -227,7 +227,7 @@ async fn report(engine: &Engine, run: RunId, seq: u64, dice: &Dice, ends: bool) 
         drafts.push(door::draft(name, &data).context("a run may end")?);
     }
     let producer = ForeignId::parse("soak").map_err(|why| anyhow!("{why}"))?;
-    engine.write().ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map_err(of_engine)?;
+    engine.write().ingest(run, BatchId { producer, epoch: 0, seq }, drafts).await.map_err(of_engine)?;
     Ok(())
 }
 
@@ -237,7 +237,7 @@ async fn run_of_own(engine: &Engine, dice: &Dice) -> Result<()> {
     let progress = |draft| engine.write().submit(run, Command::Progress { drafts: vec![draft] });
     progress(scene::started()?).await.map_err(of_engine)?;
     let bytes = format!("output {} of a command\n", dice.0.draw()).repeat(1 + dice.place(2_000));
-    let keep = Keep {
+    let keep = ArtifactInput {
         kind: "command_output".into(),
         mime: "text/plain".into(),
         summary: None,
@@ -247,7 +247,7 @@ async fn run_of_own(engine: &Engine, dice: &Dice) -> Result<()> {
         call: None,
         target: None,
     };
-    let kept = engine.write().keep(run, keep).await.map_err(of_engine)?;
+    let kept = engine.write().store_artifact(run, keep).await.map_err(of_engine)?;
     progress(kept.created).await.map_err(of_engine)?;
     Ok(())
 }

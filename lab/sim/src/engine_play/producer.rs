@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recount_engine::{Engine, NewRun, Receipt, Triple};
+use recount_engine::{BatchId, Engine, NewRun, Receipt};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, RunId, TaskId, codec, door};
 use recount_run::Command;
@@ -44,7 +44,7 @@ struct Producer {
     epoch: u64,
     seq: u64,
     /// The last batch that was acknowledged.
-    last: Option<(Triple, Vec<Draft>, Receipt)>,
+    last: Option<(BatchId, Vec<Draft>, Receipt)>,
 }
 
 /// What a producer knows of its run.
@@ -191,7 +191,7 @@ impl Producer {
         if drafts.is_empty() {
             return;
         }
-        let triple = Triple { producer: event_generator::id(&self.name), epoch: self.epoch, seq: self.seq };
+        let triple = BatchId { producer: event_generator::id(&self.name), epoch: self.epoch, seq: self.seq };
         // This event identifies the batch in the log.
         let mark = format!(r#"{{"p":"{}","e":{},"s":{}}}"#, self.name, self.epoch, self.seq);
         let mark = door::draft("ext.sim.batch", &mark).expect("a mark is legal");
@@ -244,7 +244,7 @@ impl Producer {
         self.engine_play.trace.wrong(Check::Live, format_args!("{run} takes no batch"));
     }
 
-    async fn send(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, CallFailure> {
+    async fn send(&self, run: RunId, triple: BatchId, drafts: Vec<Draft>) -> Result<Receipt, CallFailure> {
         self.engine_play
             .call("ingest", |engine: Engine| async move { engine.write().ingest(run, triple, drafts).await })
             .await
@@ -261,9 +261,9 @@ impl Producer {
         let (what, triple, drafts, expected) = match self.dice.below(4) {
             0 => ("again", triple, drafts, None),
             1 => ("reused", triple, note(), Some(Code::ProducerReused)),
-            2 => ("too far", Triple { seq: self.seq + 1, ..triple }, note(), Some(Code::ProducerGap)),
+            2 => ("too far", BatchId { seq: self.seq + 1, ..triple }, note(), Some(Code::ProducerGap)),
             _ if triple.epoch > 0 => {
-                let old = Triple { epoch: triple.epoch - 1, ..triple };
+                let old = BatchId { epoch: triple.epoch - 1, ..triple };
                 ("old", old, note(), Some(Code::ProducerFenced))
             }
             _ => return,

@@ -48,7 +48,7 @@ pub(super) struct Producer {
     #[arg(long, value_name = "COMMAND")]
     drive_command: Option<String>,
     /// Text that requests a scenario, such as irreversible="Transfer 500 dollars"; repeatable
-    #[arg(long = "say", value_name = "SCENARIO=TEXT", value_parser = sentence)]
+    #[arg(long = "say", value_name = "SCENARIO=TEXT", value_parser = parse_sentence)]
     sentences: Vec<(Scenario, String)>,
     /// Test only these requirements, such as; the report then claims no level
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
@@ -76,11 +76,11 @@ enum Surface {
     Versioned,
 }
 
-/// `brief=Say hello.`
-fn sentence(text: &str) -> Result<(Scenario, String), String> {
-    let known = || Scenario::ALL.map(name).join(", ");
+/// Parses `SCENARIO=TEXT`, such as `brief=Say hello.`
+fn parse_sentence(text: &str) -> Result<(Scenario, String), String> {
+    let known = || Scenario::ALL.map(scenario_name).join(", ");
     let (scenario, words) = text.split_once('=').ok_or("use SCENARIO=TEXT")?;
-    let found = Scenario::ALL.into_iter().find(|one| name(*one) == scenario);
+    let found = Scenario::ALL.into_iter().find(|one| scenario_name(*one) == scenario);
     let found =
         found.ok_or_else(|| format!("unknown scenario `{scenario}`; known scenarios: {}", known()))?;
     if words.trim().is_empty() {
@@ -89,7 +89,7 @@ fn sentence(text: &str) -> Result<(Scenario, String), String> {
     Ok((found, words.to_owned()))
 }
 
-fn name(scenario: Scenario) -> String {
+fn scenario_name(scenario: Scenario) -> String {
     let mut name = String::new();
     for c in format!("{scenario:?}").chars() {
         if c.is_ascii_uppercase() && !name.is_empty() {
@@ -102,7 +102,7 @@ fn name(scenario: Scenario) -> String {
 
 impl Producer {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        // What still listens at the end is dropped.
+        // Remaining listeners are dropped at the end.
         invocation::block_on_threads(self.check(invocation))
     }
 
@@ -158,11 +158,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenarios_are_named_as_they_are_written() {
-        assert_eq!(sentence("tool-timeout=Take long."), Ok((Scenario::ToolTimeout, "Take long.".to_owned())));
-        assert_eq!(sentence("brief=a=b"), Ok((Scenario::Brief, "a=b".to_owned())));
+    fn scenarios_are_parsed_by_name() {
+        assert_eq!(
+            parse_sentence("tool-timeout=Take long."),
+            Ok((Scenario::ToolTimeout, "Take long.".to_owned()))
+        );
+        assert_eq!(parse_sentence("brief=a=b"), Ok((Scenario::Brief, "a=b".to_owned())));
         for bad in ["brief", "brief=", "none=x"] {
-            assert!(sentence(bad).is_err(), "{bad}");
+            assert!(parse_sentence(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `aaep conformance subscriber`: serves a producer to test a subscriber with, and prints the report.
+//! `aaep conformance subscriber`: serves a test producer to a subscriber and prints the report.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use recount_aaep_kit::World;
 use recount_aaep_kit::conformance::Outcome;
 use recount_aaep_kit::conformance::subscriber::{
-    Answers, Question, Subject, Times, TrialError, TrialNotice, push, run,
+    Question, ReplyPolicy, Subject, TrialError, TrialNotice, TrialTimes, push, run,
 };
 use recount_aaep_kit::link;
 use recount_command_line::output::note;
@@ -58,7 +58,7 @@ pub(super) struct Subscriber {
 
 impl Subscriber {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        // A typed line may still be waited for at the end.
+        // A read of standard input may remain at the end.
         invocation::block_on_threads(self.check(invocation.json))
     }
 
@@ -76,10 +76,10 @@ impl Subscriber {
         } else {
             let (asks, questions) = mpsc::channel(1);
             let subject = self.subject(self.ask.then_some(asks))?;
-            // The questions end with the trial, which holds the other end of their channel.
+            // The trial holds the sender, so the questions end with it.
             let (report, ()) = tokio::join!(
                 async move { run(&world, &subject, self.level, &mut sink).await },
-                people(questions)
+                ask_person(questions)
             );
             report.map_err(failure)?
         };
@@ -87,40 +87,40 @@ impl Subscriber {
     }
 
     fn subject(&self, person: Option<mpsc::Sender<Question>>) -> Result<Subject, Failure> {
-        let address = address(&self.address)?;
+        let address = parse_address(&self.address)?;
         if !address.ip().is_loopback() && self.want_token.is_none() {
             let why = "is not a loopback address; use 127.0.0.1, or require a token with --want-token";
             return Err(Failure::Usage(format!("{} {why}", self.address)));
         }
         let answers = match (self.auto_accept, self.auto_reject, self.person) {
-            (true, _, _) => Answers::Accept,
-            (_, true, _) => Answers::Reject,
-            (_, _, true) => Answers::Person,
-            _ => Answers::Never,
+            (true, _, _) => ReplyPolicy::Accept,
+            (_, true, _) => ReplyPolicy::Reject,
+            (_, _, true) => ReplyPolicy::Person,
+            _ => ReplyPolicy::Never,
         };
         let command = self.command.as_deref().map(link::words).transpose();
         let mut subject = Subject::new(address, answers);
         subject.command = command.map_err(|why| Failure::Usage(why.to_string()))?;
         subject.token.clone_from(&self.want_token);
-        subject.times = Times { sustain: Duration::from_secs(self.sustain.into()), ..subject.times };
+        subject.times = TrialTimes { sustain: Duration::from_secs(self.sustain.into()), ..subject.times };
         subject.person = person;
         Ok(subject)
     }
 }
 
-/// Where to listen.
-fn address(url: &str) -> Result<SocketAddr, Failure> {
+/// The address to listen on.
+fn parse_address(url: &str) -> Result<SocketAddr, Failure> {
     let unusable =
         |why: &str| Failure::Usage(format!("`{url}` {why}; use an address such as http://127.0.0.1:8787"));
-    let place = url.strip_prefix("http://").ok_or_else(|| unusable("does not begin with http://"))?;
-    let place = place.strip_suffix('/').unwrap_or(place);
-    if place.contains('/') {
+    let host = url.strip_prefix("http://").ok_or_else(|| unusable("does not begin with http://"))?;
+    let host = host.strip_suffix('/').unwrap_or(host);
+    if host.contains('/') {
         return Err(unusable("has a path; omit the path, the subscriber adds its own"));
     }
-    let place = if place.contains(':') { place.to_owned() } else { format!("{place}:80") };
-    let mut places =
-        place.to_socket_addrs().map_err(|why| unusable(&format!("cannot be resolved ({why})")))?;
-    places.next().ok_or_else(|| unusable("resolves to no address"))
+    let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let mut addresses =
+        host.to_socket_addrs().map_err(|why| unusable(&format!("cannot be resolved ({why})")))?;
+    addresses.next().ok_or_else(|| unusable("resolves to no address"))
 }
 
 fn failure(why: TrialError) -> Failure {
@@ -131,9 +131,9 @@ fn failure(why: TrialError) -> Failure {
     }
 }
 
-/// Asks the person at the terminal, a question at a time, until no more come. What is neither yes nor no is told as
-/// such; without a terminal or behind the end of the input nothing can be told.
-async fn people(mut questions: mpsc::Receiver<Question>) {
+/// Asks the person at the terminal one question at a time until the channel closes. Input other than yes or no counts
+/// as no answer, and so does the end of the input.
+async fn ask_person(mut questions: mpsc::Receiver<Question>) {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(question) = questions.recv().await {
         note(&format!("Question: {} Type yes or no, or press Enter if you do not know.", question.text));
@@ -143,7 +143,7 @@ async fn people(mut questions: mpsc::Receiver<Question>) {
             Some("no" | "n") => Some(false),
             _ => None,
         };
-        // The trial may have gone on without it.
+        // The trial may have stopped waiting for it.
         question.answer.send(answer).ok();
     }
 }

@@ -5,15 +5,15 @@ use serde_json::json;
 use super::*;
 use crate::conformance::transcript::LineOrigin;
 
-fn heard(value: Value) -> Line {
-    Line::new(0, 0, LineOrigin::Heard, value.to_string())
+fn received(value: Value) -> Line {
+    Line::new(0, 0, LineOrigin::Received, value.to_string())
 }
 
 fn event(kind: &str, more: Value) -> Line {
     let mut value =
         json!({"type": format!("aaep:agent.{kind}"), "session_id": "sess_1", "event_id": "evt_1"});
     value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    heard(value)
+    received(value)
 }
 
 fn prompt() -> Line {
@@ -68,7 +68,7 @@ fn output_and_calls_under_an_open_prompt_sound_done() {
 
 ///
 #[test]
-fn calls_and_departures_are_counted_behind_the_prompt_only() {
+fn calls_and_departures_are_counted_after_the_prompt_only() {
     let lines = [
         call("call_1"),
         moved("awaiting_input", "thinking"),
@@ -111,7 +111,7 @@ fn the_busiest_second_slides() {
 
 ///
 #[test]
-fn hints_are_true_where_pieces_end_so() {
+fn hints_are_true_if_pieces_end_at_the_boundary() {
     let table = [
         ("One. ", "sentence", Some("Two."), true),
         ("He said \"no.\" ", "sentence", Some("Two."), true),
@@ -164,7 +164,7 @@ fn decomposed_letters_are_found_and_marks_without_a_composed_letter_are_not() {
 
 ///
 #[test]
-fn what_one_had_and_another_did_not_is_missing() {
+fn events_that_another_subscription_lacks_are_missing() {
     let (first, mut second) = (event("state.changed", json!({})), event("state.changed", json!({})));
     second.json["event_id"] = "evt_2".into();
     assert_eq!(missing([&first, &second], &[&first]).len(), 1);

@@ -1,5 +1,5 @@
 //! Checks whole conversations against the rules, with one check for each requirement that a rule cites. A requirement
-//! that no conversation showed is reported as not shown.
+//! without evidence in any conversation is reported as not shown.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use recount_aaep::Kind;
 use recount_aaep::rule::{self, Finding, Layer, Profile, Rule, Severity};
 use recount_aaep::session::{Checker, Options};
 
-use super::sessions::{Held, Sessions};
+use super::sessions::{RuleScope, Sessions};
 use crate::conformance::report::{Check, Outcome};
 use crate::conformance::requirements::{self, Requirement, Strength};
 use crate::conformance::transcript::{Line, LineOrigin, Scope, Transcript};
 
-/// What the rules on a requirement need to have seen.
+/// The evidence that the rules on a requirement need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum EvidenceKind {
     Event,
     Error,
     Call,
@@ -23,8 +23,8 @@ enum Need {
     Question,
     Handoff,
     Answer,
-    GravePrompt,
-    GraveCall,
+    HighRiskPrompt,
+    HighRiskCall,
     Critical,
     Rejection,
     Acceptance,
@@ -38,45 +38,51 @@ enum Need {
     Close,
 }
 
-impl Need {
-    /// Whether a producer may do without it: then the requirement does not concern it.
+impl EvidenceKind {
+    /// Whether a producer may lack it; then the requirement does not apply.
     fn is_optional(self) -> bool {
-        matches!(self, Need::Numbers | Need::Version | Need::Extension | Need::ExtensionEvent)
+        matches!(
+            self,
+            EvidenceKind::Numbers
+                | EvidenceKind::Version
+                | EvidenceKind::Extension
+                | EvidenceKind::ExtensionEvent
+        )
     }
 }
 
-/// Events of extensions are held to the rules on envelopes like all others; what is found there is told here as well.
+/// Events of extensions follow the same envelope rules; their findings are also reported under this requirement.
 const EXTENSION_EVENTS: &str = "R-202";
 
-fn need(requirement: &str) -> (Need, &'static str) {
+fn evidence_kind(requirement: &str) -> (EvidenceKind, &'static str) {
     match requirement {
-        "R-033" => (Need::Error, "no session ended in an error"),
-        "R-050" | "R-052" | "R-054" | "R-055" | "R-056" => (Need::Call, "no tool was called"),
-        "R-057" | "R-058" | "R-059" | "R-186" => (Need::Output, "no output came"),
-        "R-060" => (Need::Boundaries, "no output came to a subscription that asks for boundaries"),
-        "R-051" | "R-062" => (Need::GraveCall, "no grave action was done or requested"),
-        "R-070" | "R-073" | "R-075" | "R-078" | "R-096" => (Need::Prompt, "no prompt came"),
-        "R-071" | "R-088" => (Need::Rejection, "no prompt was rejected"),
-        "R-074" => (Need::Acceptance, "no prompt was accepted"),
-        "R-094" => (Need::Question, "no question was asked"),
-        "R-095" => (Need::Handoff, "no handoff came"),
-        "R-111" => (Need::Answer, "no request was answered"),
-        "R-082" | "R-210" => (Need::GravePrompt, "no prompt for something grave came"),
-        "R-083" => (Need::Critical, "no prompt and no handoff came"),
-        "R-015" => (Need::Numbers, "events are not numbered, which is allowed"),
-        "R-016" | "R-200" => (Need::Extension, "no extensions were used, which is allowed"),
-        "R-202" => (Need::ExtensionEvent, "no events of extensions came, which is allowed"),
-        "R-018" => (Need::Version, "no event has a version, which is allowed"),
-        "R-112" => (Need::Terms, "no request was accepted"),
-        "R-117" => (Need::Filters, "no subscription with filters was accepted"),
-        "R-122" => (Need::Close, "no subscription was closed"),
-        _ => (Need::Event, "no event came"),
+        "R-033" => (EvidenceKind::Error, "no session ended in an error"),
+        "R-050" | "R-052" | "R-054" | "R-055" | "R-056" => (EvidenceKind::Call, "no tool was called"),
+        "R-057" | "R-058" | "R-059" | "R-186" => (EvidenceKind::Output, "no output came"),
+        "R-060" => (EvidenceKind::Boundaries, "no output came to a subscription that asks for boundaries"),
+        "R-051" | "R-062" => (EvidenceKind::HighRiskCall, "no grave action was done or requested"),
+        "R-070" | "R-073" | "R-075" | "R-078" | "R-096" => (EvidenceKind::Prompt, "no prompt came"),
+        "R-071" | "R-088" => (EvidenceKind::Rejection, "no prompt was rejected"),
+        "R-074" => (EvidenceKind::Acceptance, "no prompt was accepted"),
+        "R-094" => (EvidenceKind::Question, "no question came"),
+        "R-095" => (EvidenceKind::Handoff, "no handoff came"),
+        "R-111" => (EvidenceKind::Answer, "no request was answered"),
+        "R-082" | "R-210" => (EvidenceKind::HighRiskPrompt, "no prompt for something grave came"),
+        "R-083" => (EvidenceKind::Critical, "no prompt and no handoff came"),
+        "R-015" => (EvidenceKind::Numbers, "events are not numbered, which is allowed"),
+        "R-016" | "R-200" => (EvidenceKind::Extension, "no extensions were used, which is allowed"),
+        "R-202" => (EvidenceKind::ExtensionEvent, "no events of extensions came, which is allowed"),
+        "R-018" => (EvidenceKind::Version, "no event has a version, which is allowed"),
+        "R-112" => (EvidenceKind::Terms, "no request was accepted"),
+        "R-117" => (EvidenceKind::Filters, "no subscription with filters was accepted"),
+        "R-122" => (EvidenceKind::Close, "no subscription was closed"),
+        _ => (EvidenceKind::Event, "no event came"),
     }
 }
 
-fn shows(line: &Line, need: Need) -> bool {
+fn is_evidence_of(line: &Line, evidence_kind: EvidenceKind) -> bool {
     let flag = |name: &str| line.json.get(name).and_then(serde_json::Value::as_bool) == Some(true);
-    let grave = || {
+    let is_high_risk = || {
         flag("irreversible")
             || line.str("reversibility") == "irreversible"
             || line.str("risk_level") == "high"
@@ -85,45 +91,51 @@ fn shows(line: &Line, need: Need) -> bool {
         line.type_name() == "subscription.accepted"
             && line.json.get("honored_capabilities").is_some_and(|honoured| honoured.get(name).is_some())
     };
-    match need {
-        Need::Event => line.is_event(),
-        Need::Error => line.is(Kind::SessionErrored),
-        Need::Call => line.is(Kind::ToolInvoked),
-        Need::Output => line.is(Kind::OutputStreaming),
-        Need::Prompt => line.is(Kind::AwaitingConfirmation),
-        Need::Question => line.is(Kind::AwaitingClarification),
-        Need::Handoff => line.is(Kind::HandoffRequested),
-        Need::Answer => line.origin == LineOrigin::Heard && line.type_name().starts_with("subscription."),
-        Need::GravePrompt => line.is(Kind::AwaitingConfirmation) && grave(),
-        Need::GraveCall => {
-            line.kind().is_some_and(|kind| matches!(kind, Kind::ToolInvoked | Kind::AwaitingConfirmation))
-                && grave()
+    match evidence_kind {
+        EvidenceKind::Event => line.is_event(),
+        EvidenceKind::Error => line.is(Kind::SessionErrored),
+        EvidenceKind::Call => line.is(Kind::ToolInvoked),
+        EvidenceKind::Output => line.is(Kind::OutputStreaming),
+        EvidenceKind::Prompt => line.is(Kind::AwaitingConfirmation),
+        EvidenceKind::Question => line.is(Kind::AwaitingClarification),
+        EvidenceKind::Handoff => line.is(Kind::HandoffRequested),
+        EvidenceKind::Answer => {
+            line.origin == LineOrigin::Received && line.type_name().starts_with("subscription.")
         }
-        Need::Critical => line.kind().is_some_and(|kind| kind.is_critical() && kind != Kind::SessionErrored),
-        Need::Rejection => line.origin == LineOrigin::Sent && line.str("decision") == "reject",
-        Need::Acceptance => line.origin == LineOrigin::Sent && line.str("decision") == "accept",
-        Need::Numbers => line.is_event() && line.json.get("sequence_number").is_some(),
-        Need::Extension => {
+        EvidenceKind::HighRiskPrompt => line.is(Kind::AwaitingConfirmation) && is_high_risk(),
+        EvidenceKind::HighRiskCall => {
+            line.kind().is_some_and(|kind| matches!(kind, Kind::ToolInvoked | Kind::AwaitingConfirmation))
+                && is_high_risk()
+        }
+        EvidenceKind::Critical => {
+            line.kind().is_some_and(|kind| kind.is_critical() && kind != Kind::SessionErrored)
+        }
+        EvidenceKind::Rejection => line.origin == LineOrigin::Sent && line.str("decision") == "reject",
+        EvidenceKind::Acceptance => line.origin == LineOrigin::Sent && line.str("decision") == "accept",
+        EvidenceKind::Numbers => line.is_event() && line.json.get("sequence_number").is_some(),
+        EvidenceKind::Extension => {
             line.is_event() && (line.json.get("extensions").is_some() || line.kind().is_none())
         }
-        Need::ExtensionEvent => line.is_event() && line.kind().is_none(),
-        Need::Version => line.is_event() && line.json.get("aaep_version").is_some(),
-        Need::Terms => line.origin == LineOrigin::Heard && line.type_name() == "subscription.accepted",
-        Need::Filters => honoured("event_filters"),
-        Need::Boundaries => honoured("coalesce_boundaries"),
-        Need::Close => line.type_name() == "subscription.close",
+        EvidenceKind::ExtensionEvent => line.is_event() && line.kind().is_none(),
+        EvidenceKind::Version => line.is_event() && line.json.get("aaep_version").is_some(),
+        EvidenceKind::Terms => {
+            line.origin == LineOrigin::Received && line.type_name() == "subscription.accepted"
+        }
+        EvidenceKind::Filters => honoured("event_filters"),
+        EvidenceKind::Boundaries => honoured("coalesce_boundaries"),
+        EvidenceKind::Close => line.type_name() == "subscription.close",
     }
 }
 
-/// The requirements that rules hold up to a level, as far as they concern producers.
-pub(crate) fn held(level: u8) -> impl Iterator<Item = &'static Requirement> {
+/// The requirements up to a level that rules check, as far as they concern producers.
+pub(crate) fn ruled_requirements(level: u8) -> impl Iterator<Item = &'static Requirement> {
     requirements::ALL.iter().filter(move |row| {
         let ruled = row.id == EXTENSION_EVENTS || row.rules().any(is_about_producers);
         row.level <= level && row.concerns_producers() && row.who != "V" && ruled
     })
 }
 
-/// What is found at the ending of a session, or because there is none.
+/// Rules whose findings appear at the end of a session, or because the end is missing.
 const AT_THE_ENDING: &[&Rule] = &[
     &rule::END_MISSING,
     &rule::TOOL_OPEN,
@@ -139,42 +151,42 @@ fn is_at_the_ending(rule: &Rule) -> bool {
     AT_THE_ENDING.iter().any(|other| other.id == rule.id)
 }
 
-/// Whether a rule is about events in the order of their session; the terms of a subscription are about single events.
+/// Whether a rule concerns events in the order of their session. The terms of a subscription concern single events.
 fn is_about_sessions(rule: &Rule) -> bool {
     rule.layer == Layer::Session && !rule.id.starts_with("handshake.")
 }
 
-/// Whether the rules on a requirement were applied to a session of which so much is held.
-fn is_evidence(requirement: &Requirement, held: Held) -> bool {
-    match held {
-        Held::All => true,
-        Held::AllButEnding => !requirement.rules().any(is_at_the_ending),
-        Held::Nothing => !requirement.rules().any(is_about_sessions),
+/// Whether the rules on a requirement were applied to a session with this scope.
+fn rules_apply(requirement: &Requirement, scope: RuleScope) -> bool {
+    match scope {
+        RuleScope::All => true,
+        RuleScope::AllButEnding => !requirement.rules().any(is_at_the_ending),
+        RuleScope::Nothing => !requirement.rules().any(is_about_sessions),
     }
 }
 
-/// Rules on replies are about the sender of the reply, which was this suite.
+/// Rules on replies concern the sender of the reply, which was this suite.
 fn is_about_producers(rule: &Rule) -> bool {
     !rule.id.starts_with("reply.") && rule.id != "handshake.unknown" && rule.id != "session.delivered_twice"
 }
 
-struct Found {
+struct RuleFinding {
     worst: Severity,
     times: usize,
     message: String,
     evidence: Vec<String>,
 }
 
-/// One check of each requirement that rules hold. `wanted` says which are looked at.
+/// One check for each requirement that rules cover. `wanted` selects requirements.
 pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str) -> bool) -> Vec<Check> {
-    let mut found: BTreeMap<&'static str, Found> = BTreeMap::new();
+    let mut found: BTreeMap<&'static str, RuleFinding> = BTreeMap::new();
     let sessions: Vec<Sessions<'_>> =
         transcripts.iter().map(|transcript| Sessions::of(transcript, transcripts)).collect();
     for (transcript, sessions) in transcripts.iter().zip(&sessions) {
-        for (line, finding) in hold(transcript, sessions) {
+        for (line, finding) in rule_findings(transcript, sessions) {
             for id in about(line, &finding) {
                 let shown = || format!("{}: {}", transcript.label, line.shown());
-                let entry = found.entry(id).or_insert_with(|| Found {
+                let entry = found.entry(id).or_insert_with(|| RuleFinding {
                     worst: finding.severity,
                     times: 0,
                     message: message_of(&finding),
@@ -191,17 +203,17 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
             }
         }
     }
-    let seen = |need: Need, requirement: &Requirement| {
+    let seen = |evidence_kind: EvidenceKind, requirement: &Requirement| {
         transcripts.iter().zip(&sessions).any(|(transcript, sessions)| {
-            let is_evidence = |line: &Line| {
-                transcript.scope == Scope::Part || is_evidence(requirement, sessions.held(line))
+            let is_ruled = |line: &Line| {
+                transcript.scope == Scope::Part || rules_apply(requirement, sessions.rule_scope(line))
             };
-            transcript.lines.iter().any(|line| shows(line, need) && is_evidence(line))
+            transcript.lines.iter().any(|line| is_evidence_of(line, evidence_kind) && is_ruled(line))
         })
     };
     let mut checks = Vec::new();
-    for requirement in held(level).filter(|row| wanted(row.id)) {
-        let (needed, lack) = need(requirement.id);
+    for requirement in ruled_requirements(level).filter(|row| wanted(row.id)) {
+        let (needed, lack) = evidence_kind(requirement.id);
         let check = |outcome, detail: String| {
             Check::new(requirement.id, requirement.text, requirement.level, outcome, detail)
         };
@@ -226,14 +238,14 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
     checks
 }
 
-/// The requirements that a finding is about.
+/// The requirements that a finding concerns.
 fn about(line: &Line, finding: &Finding) -> Vec<&'static str> {
     let mut about: Vec<&str> = requirements::cited(finding.rule).collect();
     let envelope = matches!(finding.rule.layer, Layer::Required | Layer::Form);
-    if envelope && shows(line, Need::ExtensionEvent) {
+    if envelope && is_evidence_of(line, EvidenceKind::ExtensionEvent) {
         about.push(EXTENSION_EVENTS);
     }
-    // Some forms are requirements of their own.
+    // Some formats have requirements of their own.
     match finding.path.as_str() {
         "reply_token" => about = vec!["R-075"],
         "language" => about = vec!["R-181"],
@@ -253,20 +265,20 @@ fn message_of(finding: &Finding) -> String {
     format!("rule {}: {}{at}. {}", finding.rule.id, finding.message, finding.rule.remedy)
 }
 
-/// What the rules find in a conversation, with the line it is about. Notes are left out, and so is what is said of our
-/// own messages, and what is found in sessions that the rules do not hold.
-fn hold<'t>(transcript: &'t Transcript, sessions: &Sessions<'_>) -> Vec<(&'t Line, Finding)> {
+/// The findings of the rules in a conversation, each with its line. Notes, findings on the suite's own messages, and
+/// findings in sessions outside the rules' scope are excluded.
+fn rule_findings<'t>(transcript: &'t Transcript, sessions: &Sessions<'_>) -> Vec<(&'t Line, Finding)> {
     let mut checker = Checker::new(Options { profile: Profile::Strict, ..Options::default() });
     let mut found = Vec::new();
-    let is_kept = |line: &Line, finding: &Finding| {
+    let is_relevant = |line: &Line, finding: &Finding| {
         if !is_about_sessions(finding.rule) {
             return true;
         }
         transcript.scope == Scope::Whole
-            && match sessions.held(line) {
-                Held::All => true,
-                Held::AllButEnding => !is_at_the_ending(finding.rule),
-                Held::Nothing => false,
+            && match sessions.rule_scope(line) {
+                RuleScope::All => true,
+                RuleScope::AllButEnding => !is_at_the_ending(finding.rule),
+                RuleScope::Nothing => false,
             }
     };
     for (number, line) in transcript.lines.iter().enumerate() {
@@ -277,21 +289,21 @@ fn hold<'t>(transcript: &'t Transcript, sessions: &Sessions<'_>) -> Vec<(&'t Lin
         }
         checker.text(number, &line.text);
         for finding in checker.take() {
-            if line.origin == LineOrigin::Heard && is_kept(line, &finding) {
+            if line.origin == LineOrigin::Received && is_relevant(line, &finding) {
                 found.push((line, finding));
             }
         }
     }
     checker.finish();
     for finding in checker.take() {
-        // What is found at last is about the events at which it stands.
-        if let Some(line) = transcript.lines.get(finding.line).filter(|line| is_kept(line, &finding)) {
+        // Findings at the end belong to the events at their line.
+        if let Some(line) = transcript.lines.get(finding.line).filter(|line| is_relevant(line, &finding)) {
             found.push((line, finding));
         }
     }
     found.retain(|(line, finding)| {
-        // A server's own word beside the protocol, such as the acknowledgement of a driver's input, is no event of a
-        // producer; the versioned surface has no place for it, and there it is told.
+        // A server's message outside the protocol, such as the acknowledgement of a driver's input, is not an event.
+        // The versioned surface does not allow it, so it is reported there.
         let aside = finding.rule.id == "message.type" && line.json.get("event_id").is_none();
         finding.severity != Severity::Note && is_about_producers(finding.rule) && !aside
     });
@@ -315,7 +327,7 @@ mod tests {
             "producer": {"agent_id": "planner"}, "localization_hints": {"primary_language": "en"}, "summary_normal": "So.",
         });
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Line::new(0, 0, LineOrigin::Heard, value.to_string())
+        Line::new(0, 0, LineOrigin::Received, value.to_string())
     }
 
     fn at(at_ms: u64, line: Line) -> Line {
@@ -364,7 +376,7 @@ mod tests {
         assert_eq!(outcome(cut, "R-031"), Outcome::Passed);
     }
 
-    /// A reply of ours that must have no effect allows nothing.
+    /// A reply of the suite that must have no effect permits nothing.
     #[test]
     fn ineffective_messages_are_ignored() {
         let reply = json!({
@@ -373,19 +385,19 @@ mod tests {
         });
         let call =
             event(3, "tool.invoked", json!({"tool": "pay", "irreversible": true, "risk_level": "high"}));
-        let talk = |origin| {
+        let conversation = |origin| {
             let reply = Line::new(0, 0, origin, reply.to_string());
             transcript(
                 Scope::Whole,
                 vec![event(1, "session.started", json!({})), prompt(), reply, call.clone()],
             )
         };
-        assert_eq!(outcome(talk(LineOrigin::Sent), "R-070"), Outcome::Passed);
-        assert_eq!(outcome(talk(LineOrigin::SentIneffective), "R-070"), Outcome::Failed);
+        assert_eq!(outcome(conversation(LineOrigin::Sent), "R-070"), Outcome::Passed);
+        assert_eq!(outcome(conversation(LineOrigin::SentIneffective), "R-070"), Outcome::Failed);
     }
 
     #[test]
-    fn what_did_not_come_up_is_not_shown() {
+    fn requirements_without_evidence_are_not_shown() {
         let brief = || {
             transcript(
                 Scope::Whole,
@@ -402,16 +414,16 @@ mod tests {
         matches!(outcome, Outcome::NotShown(_))
     }
 
-    /// A session that waits for an answer at the close excuses its own ending, and nothing else.
+    /// A session that waits for a reply at the close excuses its missing ending, and nothing else.
     #[test]
     fn a_session_with_an_open_prompt_excuses_its_ending_only() {
-        let asks = [event(1, "session.started", json!({})), prompt()];
-        let alone = || transcript(Scope::Whole, asks.to_vec());
+        let prompted = [event(1, "session.started", json!({})), prompt()];
+        let alone = || transcript(Scope::Whole, prompted.to_vec());
         assert!(is_not_shown(outcome(alone(), "R-031")));
         assert!(is_not_shown(outcome(alone(), "R-071")));
         assert_eq!(outcome(alone(), "R-030"), Outcome::Passed);
         let with = |lines: Vec<Line>| {
-            let lines = asks.iter().cloned().chain(lines.into_iter().map(|line| at(10, line))).collect();
+            let lines = prompted.iter().cloned().chain(lines.into_iter().map(|line| at(10, line))).collect();
             Transcript { requested_ms: vec![0, 10], ..transcript(Scope::Whole, lines) }
         };
         let other = |number, kind: &str, more| event_of("sess_2", number, kind, more);
@@ -442,7 +454,7 @@ mod tests {
         }
     }
 
-    /// What the cut session itself did stays found.
+    /// Findings on the events of a cut session are still reported.
     #[test]
     fn a_cut_session_is_held_to_all_but_its_ending() {
         let lines = vec![
@@ -463,7 +475,8 @@ mod tests {
         assert_eq!(outcome(transcript(Scope::Whole, lines.clone()), "R-031"), Outcome::Failed);
     }
 
-    /// Sessions of other clients are heard from the middle, and go on after the close.
+    /// Sessions of other clients are received from the middle and continue after the close (R-015, R-030, R-031,
+    ///
     #[test]
     fn unrequested_sessions_are_excluded() {
         let state = |session, number: usize, from: &str| {
@@ -474,7 +487,7 @@ mod tests {
         let end = |session, number: usize| {
             event_of(session, number, "session.completed", json!({"sequence_number": number}))
         };
-        // One is heard from the middle before anything is asked for, one after it, and one starts before and goes on.
+        // One is received from the middle before any request, one after it, and one starts before and continues.
         let lines = vec![
             at(1, state("sess_a", 4, "deciding")),
             at(2, start("sess_b")),
@@ -483,11 +496,12 @@ mod tests {
             at(13, state("sess_1", 1, "idle")),
             at(14, end("sess_1", 2)),
         ];
-        let talk = || Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
+        let conversation =
+            || Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
         for requirement in ["R-015", "R-030", "R-031", "R-036"] {
-            assert_eq!(outcome(talk(), requirement), Outcome::Passed, "{requirement}");
+            assert_eq!(outcome(conversation(), requirement), Outcome::Passed, "{requirement}");
         }
-        // One that starts while ours is asked for cannot be told from it; that one of both ends is enough.
+        // One that starts during the request cannot be distinguished from it; one ended session of both is enough.
         let mut lines = lines.clone();
         lines.insert(3, at(11, start("sess_d")));
         let both = Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
@@ -495,13 +509,13 @@ mod tests {
         lines.pop();
         let neither = Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, lines) };
         assert_eq!(outcome(neither, "R-031"), Outcome::Failed);
-        // The one that was asked for has no start: no other can be it.
+        // The requested session has no start: no other session can be it.
         let headless = vec![at(1, state("sess_a", 4, "deciding")), at(12, state("sess_1", 1, "idle"))];
         let headless = Transcript { requested_ms: vec![10], ..transcript(Scope::Whole, headless) };
         assert_eq!(outcome(headless, "R-030"), Outcome::Failed);
     }
 
-    /// A session that an earlier subscription left with its prompt open goes on in the next one.
+    /// A session that an earlier subscription left with an open prompt continues in the next one.
     #[test]
     fn a_session_of_an_earlier_subscription_is_left_out() {
         let first = transcript(Scope::Whole, vec![event(1, "session.started", json!({})), prompt()]);
@@ -515,7 +529,7 @@ mod tests {
         assert_eq!(outcome_of(&[next(rest)], "R-030"), Outcome::Failed);
     }
 
-    /// Others' replies are not heard: what follows their prompts tells nothing.
+    /// Replies of other clients are not received, so what follows their prompts proves nothing.
     #[test]
     fn prompts_of_other_clients_are_left_out() {
         let grave = json!({"tool": "pay", "irreversible": true, "risk_level": "high"});

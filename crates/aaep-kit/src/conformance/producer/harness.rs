@@ -15,18 +15,18 @@ use tokio::time::Instant;
 use super::sessions::Sessions;
 use super::specs::Spec;
 use super::{Drive, Subject};
+use crate::conformance::conversation::{Conversation, millis};
 use crate::conformance::judge::{self, Answer};
 use crate::conformance::report::Outcome;
 use crate::conformance::requirements::{Requirement, Strength};
-use crate::conformance::talk::{Talk, millis};
 use crate::conformance::transcript::{Line, Scope, Transcript};
 use crate::limits;
 use crate::link::call::Caller;
 use crate::link::{Dial, LinkError, Surface, Target};
 use crate::scenario::Scenario;
 
-/// Why a part of the run did not come to its end: what it would have shown is not shown.
-pub(super) type Trouble = String;
+/// Why a part of the run could not finish. Its remaining checks are reported as not shown.
+pub(super) type PartError = String;
 
 /// One result of a check.
 pub(super) struct Note {
@@ -43,24 +43,24 @@ pub(super) struct Harness<'r> {
     pub(super) level: u8,
     /// The address under test.
     pub(super) target: Target,
-    /// Calls with the credentials, and without any; none where there is no HTTP.
+    /// Clients with and without credentials; `None` without HTTP.
     pub(super) caller: Option<Caller>,
-    pub(super) stranger: Option<Caller>,
+    pub(super) unauthenticated: Option<Caller>,
     pub(super) began: Instant,
-    /// Whether it answers handshakes.
+    /// Whether the producer answers handshakes.
     pub(super) handshakes: AtomicBool,
-    /// Whether a session was waited for in vain, with nothing that kept it from its end.
-    is_endless: AtomicBool,
+    /// Whether a session did not end in time although nothing prevented it.
+    has_endless_session: AtomicBool,
     notes: Mutex<Vec<Note>>,
     transcripts: Mutex<Vec<Transcript>>,
-    /// When the producer was asked for something, in milliseconds since the run began.
+    /// When the producer was requested to act, in milliseconds since the run began.
     requested_ms: Mutex<Vec<u64>>,
-    /// Why it answers none, when that is so.
-    pub(super) silence_of_handshakes: Mutex<String>,
-    /// How replies that must have no effect were answered.
-    pub(super) bad_answers: Mutex<Vec<(String, Answer)>>,
-    /// Prompts of sessions that are over, with their tokens.
-    pub(super) old_tokens: Mutex<Vec<String>>,
+    /// Why the producer answers no handshakes, if so.
+    pub(super) no_handshake_reason: Mutex<String>,
+    /// Responses to replies that must have no effect.
+    pub(super) bad_reply_responses: Mutex<Vec<(String, Answer)>>,
+    /// Tokens of prompts of ended sessions.
+    pub(super) ended_tokens: Mutex<Vec<String>>,
 }
 
 impl<'r> Harness<'r> {
@@ -70,7 +70,7 @@ impl<'r> Harness<'r> {
         level: u8,
         target: Target,
     ) -> Result<Self, LinkError> {
-        let (caller, stranger) = match &target {
+        let (caller, unauthenticated) = match &target {
             Target::Http { base, .. } => (
                 Some(Caller::new(base, subject.token.as_deref(), subject.patience)?),
                 Some(Caller::new(base, None, subject.patience)?),
@@ -83,34 +83,34 @@ impl<'r> Harness<'r> {
             level,
             target,
             caller,
-            stranger,
+            unauthenticated,
             began: recount_world::moment(),
             handshakes: AtomicBool::new(false),
-            is_endless: AtomicBool::new(false),
+            has_endless_session: AtomicBool::new(false),
             notes: Mutex::default(),
             transcripts: Mutex::default(),
             requested_ms: Mutex::default(),
-            silence_of_handshakes: Mutex::default(),
-            bad_answers: Mutex::default(),
-            old_tokens: Mutex::default(),
+            no_handshake_reason: Mutex::default(),
+            bad_reply_responses: Mutex::default(),
+            ended_tokens: Mutex::default(),
         })
     }
 
-    /// Whether any of these is asked for.
-    pub(super) fn wants(&self, specs: &[&'static Spec]) -> bool {
-        specs.iter().any(|spec| self.subject.wants(spec.requirement) && spec.level() <= self.level)
+    /// Whether any of these checks is selected.
+    pub(super) fn has_selected(&self, specs: &[&'static Spec]) -> bool {
+        specs.iter().any(|spec| self.subject.selects(spec.requirement) && spec.level() <= self.level)
     }
 
-    /// Whether rules on one of these requirements are asked for.
-    pub(super) fn wants_rules(&self, requirements: &[&str]) -> bool {
-        requirements.iter().any(|id| self.subject.wants(id))
+    /// Whether rules on any of these requirements are selected.
+    pub(super) fn has_selected_rules(&self, requirements: &[&str]) -> bool {
+        requirements.iter().any(|id| self.subject.selects(id))
     }
 
     pub(super) fn patience(&self) -> Duration {
         self.subject.patience
     }
 
-    /// How long nothing must come before that counts as nothing coming.
+    /// How long a stream must stay silent before a message counts as absent.
     pub(super) fn silence(&self) -> Duration {
         self.subject.silence
     }
@@ -120,7 +120,7 @@ impl<'r> Harness<'r> {
         tokio::time::sleep(time).await;
     }
 
-    /// Whether two connections are to the same producer.
+    /// Whether two connections reach the same producer.
     pub(super) fn is_shared(&self) -> bool {
         self.subject.shares_producer || !matches!(self.target, Target::Command { .. })
     }
@@ -131,7 +131,7 @@ impl<'r> Harness<'r> {
             && !matches!(self.target, Target::Http { surface: Surface::Legacy, .. })
     }
 
-    /// Whether replies are held to the letter: they must name their subscription and their time.
+    /// Whether replies must name their subscription and time.
     pub(super) fn is_strict(&self) -> bool {
         match &self.target {
             Target::Http { surface, .. } => *surface == Surface::Versioned,
@@ -140,7 +140,7 @@ impl<'r> Harness<'r> {
         }
     }
 
-    pub(super) fn needs_own_terms(&self) -> Result<(), Trouble> {
+    pub(super) fn require_own_terms(&self) -> Result<(), PartError> {
         if self.has_own_terms() {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl<'r> Harness<'r> {
         })
     }
 
-    pub(super) fn needs_sharing(&self) -> Result<(), Trouble> {
+    pub(super) fn require_shared_producer(&self) -> Result<(), PartError> {
         if self.is_shared() {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl<'r> Harness<'r> {
         }
     }
 
-    /// Where replies go, over HTTP.
+    /// The address for replies over HTTP.
     pub(super) fn replies_url(&self) -> Option<String> {
         let Target::Http { base, surface } = &self.target else { return None };
         let place = if *surface == Surface::Versioned { "replies" } else { "messages" };
@@ -179,8 +179,8 @@ impl<'r> Harness<'r> {
         Some((self.caller.clone()?, self.replies_url()?))
     }
 
-    /// Opens a subscription that can do everything, with a handshake where each has its own terms.
-    pub(super) async fn listen(&self, label: &str, scope: Scope) -> Result<Talk, Trouble> {
+    /// Opens a subscription with all capabilities, with a handshake if each has its own terms.
+    pub(super) async fn listen(&self, label: &str, scope: Scope) -> Result<Conversation, PartError> {
         if self.has_own_terms() {
             self.subscribe(label, scope, able(json!({}))).await
         } else {
@@ -188,47 +188,61 @@ impl<'r> Harness<'r> {
         }
     }
 
-    /// Opens a subscription with these capabilities; a rejection is trouble.
+    /// Opens a subscription with these capabilities. A rejection is an error.
     pub(super) async fn subscribe(
         &self,
         label: &str,
         scope: Scope,
         capabilities: Value,
-    ) -> Result<Talk, Trouble> {
-        let talk = self.ask(label, scope, &request(capabilities)).await.map_err(|why| why.to_string())?;
-        if talk.rejected {
-            let answer = talk.answer.clone().unwrap_or_default();
-            talk.cut().await;
+    ) -> Result<Conversation, PartError> {
+        let conversation = self
+            .open_with_request(label, scope, &request(capabilities))
+            .await
+            .map_err(|why| why.to_string())?;
+        if conversation.rejected {
+            let answer = conversation.answer.clone().unwrap_or_default();
+            conversation.cut().await;
             return Err(format!("a subscription for \"{label}\" was rejected: {answer}"));
         }
-        Ok(talk)
+        Ok(conversation)
     }
 
-    /// Opens a subscription with this request, whatever the answer.
-    pub(super) async fn ask(&self, label: &str, scope: Scope, request: &str) -> Result<Talk, LinkError> {
+    /// Opens a subscription with this request, whatever the response.
+    pub(super) async fn open_with_request(
+        &self,
+        label: &str,
+        scope: Scope,
+        request: &str,
+    ) -> Result<Conversation, LinkError> {
         let dial = self.dial(Some(request.to_owned()));
-        Talk::open(&self.world, self.began, &dial, self.post(), label, scope).await
+        Conversation::open(&self.world, self.began, &dial, self.post(), label, scope).await
     }
 
-    /// Goes on with a subscription behind an event.
-    pub(super) async fn resume(&self, label: &str, id: Option<String>, last: &str) -> Result<Talk, Trouble> {
+    /// Resumes a subscription after an event.
+    pub(super) async fn resume(
+        &self,
+        label: &str,
+        id: Option<String>,
+        last: &str,
+    ) -> Result<Conversation, PartError> {
         let dial = Dial { subscription: id, last_event_id: Some(last.to_owned()), ..self.dial(None) };
         self.open(label, Scope::Part, dial).await
     }
 
-    async fn open(&self, label: &str, scope: Scope, dial: Dial) -> Result<Talk, Trouble> {
-        let talk = Talk::open(&self.world, self.began, &dial, self.post(), label, scope).await;
-        talk.map_err(|why| format!("a subscription for \"{label}\" could not be opened: {why}"))
+    async fn open(&self, label: &str, scope: Scope, dial: Dial) -> Result<Conversation, PartError> {
+        let conversation =
+            Conversation::open(&self.world, self.began, &dial, self.post(), label, scope).await;
+        conversation.map_err(|why| format!("a subscription for \"{label}\" could not be opened: {why}"))
     }
 
-    /// Why there are no handshakes.
-    pub(super) fn no_handshake(&self) -> Trouble {
-        self.silence_of_handshakes.lock().expect("nothing panics while it notes").clone()
+    /// Why handshakes are not answered.
+    pub(super) fn no_handshake(&self) -> PartError {
+        self.no_handshake_reason.lock().expect("no code panics while holding this lock").clone()
     }
 
-    /// How many agents spoke in one session at most, so far.
+    /// The largest number of agents in one session so far.
     pub(super) fn agents_per_session(&self) -> usize {
-        let transcripts = self.transcripts.lock().expect("nothing panics while it keeps");
+        let transcripts = self.transcripts.lock().expect("no code panics while holding this lock");
         let mut agents: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for line in transcripts.iter().flat_map(Transcript::events) {
             let agent = line.json.get("producer").and_then(|producer| producer.get("agent_id"));
@@ -238,55 +252,60 @@ impl<'r> Harness<'r> {
         agents.values().map(BTreeSet::len).max().unwrap_or(0)
     }
 
-    /// Ends a conversation; it is held against the rules later.
-    pub(super) async fn finish(&self, talk: Talk) {
-        if talk.is_whole() {
-            self.hear_out(&talk).await;
+    /// Ends a conversation and stores its transcript for the rules.
+    pub(super) async fn finish(&self, conversation: Conversation) {
+        if conversation.is_whole() {
+            self.await_session_ends(&conversation).await;
         }
-        let transcript = talk.close().await;
-        self.keep(transcript);
+        let transcript = conversation.close().await;
+        self.store_transcript(transcript);
     }
 
-    /// Waits for the end of every session that was asked for: a stream may lag after another, and a check that breaks
-    /// off may leave a session in the middle. A producer is to blame for a missing end only when the end could have
-    /// come.
-    async fn hear_out(&self, talk: &Talk) {
-        let (opened_ms, requested_ms) = (talk.opened_ms(), self.requests_since(talk.opened_ms()));
+    /// Waits for the end of every requested session: a stream may lag after another, and an aborted check may leave a
+    /// session open. A missing end counts against the producer only if it could have arrived.
+    async fn await_session_ends(&self, conversation: &Conversation) {
+        let (opened_ms, requested_ms) =
+            (conversation.opened_ms(), self.requests_since(conversation.opened_ms()));
         let unended =
             |lines: &[Line]| Sessions::with_requests(lines, opened_ms, &requested_ms).unended(lines);
         let all_ended = |lines: &[Line]| unended(lines).is_empty().then_some(());
-        let patience = if self.is_endless.load(Ordering::Relaxed) { self.silence() } else { self.patience() };
-        if talk.until(patience, all_ended).await.is_some() {
+        let patience =
+            if self.has_endless_session.load(Ordering::Relaxed) { self.silence() } else { self.patience() };
+        if conversation.until(patience, all_ended).await.is_some() {
             return;
         }
-        if talk.ended().is_some() {
-            return talk.mark_cut_short();
+        if conversation.ended().is_some() {
+            return conversation.mark_cut_short();
         }
         let waits_for_us =
             |lines: &[Line], number: usize| judge::open_prompt(lines, lines[number].session()).is_some();
         let endless =
-            talk.read(|lines| unended(lines).into_iter().any(|number| !waits_for_us(lines, number)));
+            conversation.read(|lines| unended(lines).into_iter().any(|number| !waits_for_us(lines, number)));
         if endless {
-            // To wait as long for the next one would show nothing new.
-            self.is_endless.store(true, Ordering::Relaxed);
+            // Waiting as long for the next one would show nothing new.
+            self.has_endless_session.store(true, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn keep(&self, mut transcript: Transcript) {
+    pub(super) fn store_transcript(&self, mut transcript: Transcript) {
         transcript.requested_ms = self.requests_since(transcript.opened_ms);
-        self.transcripts.lock().expect("nothing panics while it keeps").push(transcript);
+        self.transcripts.lock().expect("no code panics while holding this lock").push(transcript);
     }
 
-    /// When the producer was asked for something since a moment.
+    /// When the producer was requested to act since a moment.
     fn requests_since(&self, moment_ms: u64) -> Vec<u64> {
-        let requested_ms = self.requested_ms.lock().expect("nothing panics while it asks");
+        let requested_ms = self.requested_ms.lock().expect("no code panics while holding this lock");
         requested_ms.iter().copied().filter(|request_ms| *request_ms >= moment_ms).collect()
     }
 
-    /// Asks the producer for something.
-    pub(super) async fn drive(&self, talk: &Talk, scenario: Scenario) -> Result<(), Trouble> {
+    /// Requests that the producer acts.
+    pub(super) async fn drive(
+        &self,
+        conversation: &Conversation,
+        scenario: Scenario,
+    ) -> Result<(), PartError> {
         let requested_ms = millis(self.began.elapsed());
-        self.requested_ms.lock().expect("nothing panics while it asks").push(requested_ms);
+        self.requested_ms.lock().expect("no code panics while holding this lock").push(requested_ms);
         let text = self.subject.sentence(scenario);
         let input = json!({"kind": "user_input", "text": text});
         match (&self.subject.drive, &self.target, &self.caller) {
@@ -297,7 +316,7 @@ impl<'r> Harness<'r> {
                 let body = json!({"kind": "user_input", "text": text, "user_message": text});
                 let reply =
                     caller.post(url, body.to_string().as_bytes()).await.map_err(|why| why.to_string())?;
-                taken(url, reply.status, &reply.body)
+                check_accepted(url, reply.status, &reply.body)
             }
             (Drive::Messages, Target::Http { base, .. }, Some(caller)) => {
                 let base = base.strip_suffix("/aaep/v1").unwrap_or(base);
@@ -307,22 +326,26 @@ impl<'r> Harness<'r> {
                 if (200..300).contains(&reply.status) {
                     return Ok(());
                 }
-                // Producers that know no drivers have this instead.
+                // Producers without a driver endpoint have this one.
                 let sessions = format!("{base}/sessions");
                 let body = json!({"user_message": text}).to_string();
                 match caller.post(&sessions, body.as_bytes()).await {
                     Ok(reply) if reply.is_success() => Ok(()),
-                    _ => taken(&url, reply.status, &reply.body),
+                    _ => check_accepted(&url, reply.status, &reply.body),
                 }
             }
-            (Drive::Messages, ..) => talk.send_text(&input.to_string()).await.map(|_| ()),
+            (Drive::Messages, ..) => conversation.send_text(&input.to_string()).await.map(|_| ()),
         }
     }
 
-    /// Asks for something and waits until its session begins; answers the id of the session.
-    pub(super) async fn begin(&self, talk: &Talk, scenario: Scenario) -> Result<String, Trouble> {
-        let from = talk.len();
-        self.drive(talk, scenario).await?;
+    /// Requests a session and waits until it starts; returns its id.
+    pub(super) async fn begin(
+        &self,
+        conversation: &Conversation,
+        scenario: Scenario,
+    ) -> Result<String, PartError> {
+        let from = conversation.len();
+        self.drive(conversation, scenario).await?;
         let start = |lines: &[Line]| {
             lines[from..]
                 .iter()
@@ -335,19 +358,19 @@ impl<'r> Harness<'r> {
                 lines[from..].iter().filter(|line| line.is_event() && !line.session().is_empty());
             events.find(|line| !old(line.session())).map(|line| line.session().to_owned())
         };
-        // A producer may forget to say that a session begins: any event of a session that is new will do, when no start
-        // follows it. Sessions of other clients are heard in the middle.
+        // A producer may omit the start event: any event of a new session counts if no start follows. Sessions of
+        // other clients are received from the middle.
         let either = |lines: &[Line]| start(lines).or_else(|| any(lines));
-        let found = talk.until(self.patience(), either).await;
-        let found = match talk.read(start) {
-            None if found.is_some() => talk.until(self.silence(), start).await.or(found),
+        let found = conversation.until(self.patience(), either).await;
+        let found = match conversation.read(start) {
+            None if found.is_some() => conversation.until(self.silence(), start).await.or(found),
             started => started,
         };
-        found.ok_or_else(|| self.nothing_came(talk, scenario, "no session started"))
+        found.ok_or_else(|| self.no_event_error(conversation, scenario, "no session started"))
     }
 
-    fn nothing_came(&self, talk: &Talk, scenario: Scenario, what: &str) -> Trouble {
-        let ended = talk.ended().map_or(String::new(), |why| format!(" ({why})"));
+    fn no_event_error(&self, conversation: &Conversation, scenario: Scenario, what: &str) -> PartError {
+        let ended = conversation.ended().map_or(String::new(), |why| format!(" ({why})"));
         format!(
             "{what} within {} s of asking \"{}\"{ended}",
             self.patience().as_secs(),
@@ -355,46 +378,51 @@ impl<'r> Harness<'r> {
         )
     }
 
-    /// Asks for something and waits for a prompt of a kind, or the end of the session: then that is the trouble.
-    pub(super) async fn prompt(&self, talk: &Talk, scenario: Scenario, kind: Kind) -> Result<usize, Trouble> {
-        let from = talk.len();
-        self.drive(talk, scenario).await?;
-        let found = talk
+    /// Requests a session and waits for a prompt of a kind. If the session ends first, returns an error.
+    pub(super) async fn prompt(
+        &self,
+        conversation: &Conversation,
+        scenario: Scenario,
+        kind: Kind,
+    ) -> Result<usize, PartError> {
+        let from = conversation.len();
+        self.drive(conversation, scenario).await?;
+        let found = conversation
             .until(self.patience(), |lines| {
-                // Sessions of other clients end, too.
+                // Sessions of other clients may end too.
                 let old = |id: &str| lines[..from].iter().any(|line| line.is_event() && line.session() == id);
                 let ends = |line: &Line| line.is_terminal() && !old(line.session());
                 (from..lines.len()).find(|number| lines[*number].is(kind) || ends(&lines[*number]))
             })
             .await;
         match found {
-            Some(number) if talk.read(|lines| lines[number].is(kind)) => Ok(number),
+            Some(number) if conversation.read(|lines| lines[number].is(kind)) => Ok(number),
             Some(_) => Err(format!(
                 "the session ended without a prompt after asking \"{}\"",
                 self.subject.sentence(scenario)
             )),
-            None => Err(self.nothing_came(talk, scenario, "no prompt came")),
+            None => Err(self.no_event_error(conversation, scenario, "no prompt came")),
         }
     }
 
     /// Waits for the end of a session.
-    pub(super) async fn end_of(&self, talk: &Talk, session: &str) -> Option<usize> {
+    pub(super) async fn end_of(&self, conversation: &Conversation, session: &str) -> Option<usize> {
         let ended = |line: &Line| line.is_terminal() && line.session() == session;
-        talk.line(0, self.patience(), ended).await
+        conversation.line(0, self.patience(), ended).await
     }
 
     /// Waits until the session of a line has ended.
-    pub(super) async fn end_of_line(&self, talk: &Talk, number: usize) -> Option<usize> {
-        let session = talk.read(|lines| lines[number].session().to_owned());
-        self.end_of(talk, &session).await
+    pub(super) async fn end_of_line(&self, conversation: &Conversation, number: usize) -> Option<usize> {
+        let session = conversation.read(|lines| lines[number].session().to_owned());
+        self.end_of(conversation, &session).await
     }
 
-    /// Now, as replies say it.
+    /// The current time in the format of replies.
     pub(super) fn now(&self) -> String {
         time::Moment::write(i64::try_from(self.world.clock.now_ms()).unwrap_or(i64::MAX))
     }
 
-    /// What came out.
+    /// Records a result.
     pub(super) fn note(
         &self,
         spec: &'static Spec,
@@ -405,12 +433,12 @@ impl<'r> Harness<'r> {
         let must = Requirement::named(spec.requirement).is_none_or(|row| row.strength == Strength::Must);
         let outcome = if outcome == Outcome::Failed && !must { Outcome::Warned } else { outcome };
         let note = Note { spec, outcome, detail: detail.into(), evidence: evidence.into_iter().collect() };
-        self.notes.lock().expect("nothing panics while it notes").push(note);
+        self.notes.lock().expect("no code panics while holding this lock").push(note);
     }
 
-    /// Drops what was noted: a second look has shown that it was not so.
+    /// Discards results that a second measurement did not confirm.
     pub(super) fn forget(&self, spec: &'static Spec) {
-        self.notes.lock().expect("nothing panics while it notes").retain(|note| note.spec != spec);
+        self.notes.lock().expect("no code panics while holding this lock").retain(|note| note.spec != spec);
     }
 
     pub(super) fn passed(&self, spec: &'static Spec, detail: impl Into<String>) {
@@ -426,8 +454,8 @@ impl<'r> Harness<'r> {
         self.note(spec, Outcome::Failed, detail, evidence);
     }
 
-    /// Fails with what is amiss and its evidence, where there is any, and passes otherwise.
-    pub(super) fn hold(
+    /// Records a failure with its evidence if there is any, and a pass otherwise.
+    pub(super) fn check(
         &self,
         spec: &'static Spec,
         evidence: Option<impl IntoIterator<Item = String>>,
@@ -448,20 +476,20 @@ impl<'r> Harness<'r> {
         self.note(spec, Outcome::Inapplicable(why.into()), "", []);
     }
 
-    pub(super) fn take(self) -> (Vec<Note>, Vec<Transcript>) {
-        let notes = self.notes.into_inner().expect("nothing panics while it notes");
-        (notes, self.transcripts.into_inner().expect("nothing panics while it keeps"))
+    pub(super) fn into_results(self) -> (Vec<Note>, Vec<Transcript>) {
+        let notes = self.notes.into_inner().expect("no code panics while holding this lock");
+        (notes, self.transcripts.into_inner().expect("no code panics while holding this lock"))
     }
 }
 
-fn taken(url: &str, status: u16, body: &[u8]) -> Result<(), Trouble> {
+fn check_accepted(url: &str, status: u16, body: &[u8]) -> Result<(), PartError> {
     if (200..300).contains(&status) {
         return Ok(());
     }
     Err(format!("{url} does not accept input: it returned {status} {}", String::from_utf8_lossy(body)))
 }
 
-async fn drive_by_command(argv: &[String], text: &str, patience: Duration) -> Result<(), Trouble> {
+async fn drive_by_command(argv: &[String], text: &str, patience: Duration) -> Result<(), PartError> {
     let Some((program, arguments)) = argv.split_first() else {
         return Err("no drive command is set".to_owned());
     };
@@ -478,7 +506,7 @@ async fn drive_by_command(argv: &[String], text: &str, patience: Duration) -> Re
     }
 }
 
-/// Capabilities that can do everything, with these over them.
+/// All capabilities, overridden by these.
 pub(super) fn able(over: Value) -> Value {
     let mut all = json!({
         "supports_confirmation_reply": true, "supports_clarification_reply": true,

@@ -1,10 +1,10 @@
-//! The parts of a producer test, one file for each subject: [`SCENES`] lists the scenes of each part with their
-//! subscriptions and terms, and [`run`] plays them. A scene records its results; one that cannot continue returns why.
+//! The parts of a producer test, one file per subject: [`SCENES`] lists the scenes of each part with their
+//! subscriptions and terms, and [`run`] runs them. A scene records its results; one that cannot continue returns why.
 
 mod access;
 mod delivery;
-mod grave;
 mod handshake;
+mod irreversible;
 mod leaving;
 mod listening;
 mod manifest;
@@ -19,86 +19,86 @@ mod terms;
 use futures_util::future::LocalBoxFuture;
 use serde_json::json;
 
-use super::harness::{Harness, Trouble, able};
+use super::harness::{Harness, PartError, able};
 use super::specs::{self, Part, Spec};
-use crate::conformance::talk::Talk;
+use crate::conformance::conversation::Conversation;
 use crate::conformance::transcript::Scope;
 use crate::link::Target;
 
-pub(super) use grave::alike;
+pub(super) use irreversible::check_equal_responses;
 
 const UNSHARED: &str = "each connection starts its own producer";
-const NO_WAY_BACK: &str = "this transport cannot resume; a reconnect starts from the beginning";
+const NO_RESUME: &str = "this transport cannot resume; a reconnect starts from the beginning";
 
-/// What is played in one go, with the subscriptions that listen to it.
+/// A unit of the run, with the subscriptions that listen to it.
 struct Scene {
     part: Part,
-    /// It is played when one of these checks, or rules on one of these requirements, are asked for; a scene without
-    /// checks always is.
+    /// The scene runs if one of these checks or rules is selected; a scene without checks always runs.
     specs: &'static [&'static Spec],
     rules: &'static [&'static str],
-    needs: Needs,
+    needs: SceneRequirement,
     listeners: &'static [Listener],
-    play: Play,
+    play: SceneFn,
 }
 
-/// A scene may take listeners away; those that are left are finished when it is over, the last first.
-type Play = for<'s> fn(&'s Harness<'s>, &'s mut Vec<Talk>) -> LocalBoxFuture<'s, Result<(), Trouble>>;
+/// A scene may take subscriptions; the remaining ones are finished after it, the last first.
+type SceneFn =
+    for<'s> fn(&'s Harness<'s>, &'s mut Vec<Conversation>) -> LocalBoxFuture<'s, Result<(), PartError>>;
 
 struct Listener {
-    when: When,
-    terms: Terms,
+    when: Participation,
+    terms: ListenerTerms,
     scope: Scope,
     label: &'static str,
 }
 
-/// What a producer must have for a scene.
+/// What a scene requires of the producer.
 #[derive(Clone, Copy)]
-enum Needs {
+enum SceneRequirement {
     Nothing,
-    /// Several connections to one producer; otherwise its checks do not apply.
+    /// Several connections to one producer; otherwise the checks do not apply.
     Sharing,
     /// The same over HTTP, where a stream can be resumed.
     Resuming,
-    /// Subscriptions with terms of their own; otherwise the part ends here.
+    /// Subscriptions with their own terms; otherwise the part ends here.
     OwnTerms,
 }
 
 /// When a listener takes part.
 #[derive(Clone, Copy)]
-enum When {
+enum Participation {
     Always,
-    /// Where several connections are to one producer.
+    /// If several connections share one producer.
     Shared,
-    /// Where, besides, each subscription has terms of its own.
+    /// If, in addition, each subscription has its own terms.
     Apart,
 }
 
 /// The terms of a listener.
 #[derive(Clone, Copy)]
-enum Terms {
-    /// It can do everything.
+enum ListenerTerms {
+    /// All capabilities.
     Able,
-    /// The same, and text comes in the finest pieces.
+    /// All capabilities, with output in the smallest pieces.
     Fine,
-    /// It cannot reply.
+    /// Cannot reply.
     Mute,
 }
 
 macro_rules! scenes {
     (@play $play:path;) => { |harness, _| Box::pin($play(harness)) };
-    (@play $play:path; $($label:literal)+) => { |harness, talks| Box::pin($play(harness, talks)) };
+    (@play $play:path; $($label:literal)+) => { |harness, conversations| Box::pin($play(harness, conversations)) };
     ($( $part:ident $needs:ident [$( $spec:ident )* $( & $rule:literal )?]
         $( $when:ident $terms:ident $scope:ident $label:literal, )* => $play:path; )*) => {
-        /// All of them, in the order of the run.
+        /// All scenes in run order.
         static SCENES: &[Scene] = &[$( Scene {
             part: Part::$part,
             specs: &[$( &specs::$spec, )*],
             rules: &[$( $rule, )?],
-            needs: Needs::$needs,
+            needs: SceneRequirement::$needs,
             listeners: &[$( Listener {
-                when: When::$when,
-                terms: Terms::$terms,
+                when: Participation::$when,
+                terms: ListenerTerms::$terms,
                 scope: Scope::$scope,
                 label: $label,
             }, )*],
@@ -107,12 +107,12 @@ macro_rules! scenes {
     };
 }
 
-// Part, what it needs, [checks & rules], then each listener (when, terms, scope, label), and what is played.
+// Part, its requirements, [checks & rules], then each listener (when, terms, scope, label), and the function.
 scenes! {
-    Grave Nothing []
+    Irreversible Nothing []
         Always Able Whole "an action that cannot be undone",
         Apart Mute Part "a subscription that cannot reply",
-        => grave::action;
+        => irreversible::action;
     Rejected Nothing []
         Always Able Whole "a confirmation that is rejected",
         Shared Able Whole "a second subscription of the same",
@@ -121,23 +121,23 @@ scenes! {
         Always Able Part "a hundred replies, first subscription",
         Shared Able Part "a hundred replies, second subscription",
         => prompt::race;
-    TimedOut Nothing [] Always Able Whole "a confirmation that nobody answers", => prompt::timed_out;
+    TimedOut Nothing [] Always Able Whole "a confirmation without a reply", => prompt::timed_out;
     Modified Nothing [] Always Able Part "an acceptance with changes", => prompt::modified;
-    Twice Nothing [] Always Able Whole "the same action asked for twice", => prompt::twice;
+    Twice Nothing [] Always Able Whole "the same action requested twice", => prompt::twice;
     Question Nothing [] Always Able Whole "questions", => question::settle_question;
     Handoff Nothing [] Always Able Whole "a handoff", => question::handoff;
-    Leaving OwnTerms [CANNOT_REPLY] Always Mute Part "a prompt with nobody who can answer", => leaving::without_approver;
+    Leaving OwnTerms [CANNOT_REPLY] Always Mute Part "a prompt without a subscriber that can reply", => leaving::without_approver;
     Leaving OwnTerms [ONE_CANNOT]
-        Always Able Part "one who can answer beside one who cannot",
-        Always Mute Part "one who cannot answer",
+        Always Able Part "a subscriber that can reply beside one that cannot",
+        Always Mute Part "a subscriber that cannot reply",
         => leaving::one_cannot;
     Leaving OwnTerms [LAST_LEAVES]
-        Always Mute Part "one who stays and cannot answer",
-        Always Able Part "one who leaves with an open prompt",
+        Always Mute Part "a subscriber that stays and cannot reply",
+        Always Able Part "a subscriber that leaves with an open prompt",
         => leaving::last_closes;
     Leaving OwnTerms [BROKEN_OFF]
-        Always Mute Part "one who stays and cannot answer",
-        Always Able Part "one who leaves with an open prompt",
+        Always Mute Part "a subscriber that stays and cannot reply",
+        Always Able Part "a subscriber that leaves with an open prompt",
         => leaving::last_breaks_off;
     Leaving OwnTerms [ONE_LEAVES]
         Always Able Part "one of two leaves with an open prompt",
@@ -146,7 +146,7 @@ scenes! {
     Plain Nothing [] Always Able Whole "sessions without prompts", => plain::sessions;
     Delivery Nothing [SAME_BYTES IN_ORDER]
         Always Fine Whole "a story",
-        Shared Fine Whole "the same story, heard by another",
+        Shared Fine Whole "the same story on another subscription",
         => delivery::two_readers;
     Delivery Resuming [RESUMED AT_LEAST_ONCE] Always Fine Whole "a reader that stays", => delivery::resumed;
     Access Nothing [] => access::run;
@@ -169,14 +169,14 @@ scenes! {
         => readers::slow;
     Readers Sharing [SURVIVES] => readers::survives;
     Readers Resuming [AGED] Always Fine Part "a reader with an open prompt", => readers::aged;
-    Readers Sharing [MIDWAY] Always Fine Part "who was there before", => readers::midway;
+    Readers Sharing [MIDWAY] Always Fine Part "a subscriber from the beginning", => readers::midway;
     Manifest Nothing [] => manifest::run;
     Quiet Nothing [] => access::quiet;
 }
 
-pub(super) async fn run(part: Part, harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn run(part: Part, harness: &Harness<'_>) -> Result<(), PartError> {
     for scene in SCENES.iter().filter(|scene| scene.part == part) {
-        if scene.is_wanted(harness) && scene.is_possible(harness)? {
+        if scene.is_selected(harness) && scene.is_possible(harness)? {
             scene.run(harness).await?;
         }
     }
@@ -184,20 +184,24 @@ pub(super) async fn run(part: Part, harness: &Harness<'_>) -> Result<(), Trouble
 }
 
 impl Scene {
-    fn is_wanted(&self, harness: &Harness<'_>) -> bool {
-        self.specs.is_empty() || harness.wants(self.specs) || harness.wants_rules(self.rules)
+    fn is_selected(&self, harness: &Harness<'_>) -> bool {
+        self.specs.is_empty() || harness.has_selected(self.specs) || harness.has_selected_rules(self.rules)
     }
 
-    /// Whether the producer has what the scene needs. Where it has not, its checks say so, or the part ends.
-    fn is_possible(&self, harness: &Harness<'_>) -> Result<bool, Trouble> {
+    /// Whether the producer has what the scene needs. If not, its checks are reported as inapplicable, or the part
+    /// ends.
+    fn is_possible(&self, harness: &Harness<'_>) -> Result<bool, PartError> {
         let why = match self.needs {
-            Needs::Nothing => return Ok(true),
-            Needs::OwnTerms => {
-                return harness.needs_sharing().and_then(|()| harness.needs_own_terms()).map(|()| true);
+            SceneRequirement::Nothing => return Ok(true),
+            SceneRequirement::OwnTerms => {
+                return harness
+                    .require_shared_producer()
+                    .and_then(|()| harness.require_own_terms())
+                    .map(|()| true);
             }
-            Needs::Sharing | Needs::Resuming if !harness.is_shared() => UNSHARED,
-            Needs::Resuming if !matches!(harness.target, Target::Http { .. }) => NO_WAY_BACK,
-            Needs::Sharing | Needs::Resuming => return Ok(true),
+            SceneRequirement::Sharing | SceneRequirement::Resuming if !harness.is_shared() => UNSHARED,
+            SceneRequirement::Resuming if !matches!(harness.target, Target::Http { .. }) => NO_RESUME,
+            SceneRequirement::Sharing | SceneRequirement::Resuming => return Ok(true),
         };
         for spec in self.specs {
             harness.inapplicable(spec, why);
@@ -205,46 +209,50 @@ impl Scene {
         Ok(false)
     }
 
-    async fn run(&self, harness: &Harness<'_>) -> Result<(), Trouble> {
-        let mut talks = Vec::new();
-        let outcome = match self.listen(harness, &mut talks).await {
-            Ok(()) => (self.play)(harness, &mut talks).await,
-            Err(trouble) => Err(trouble),
+    async fn run(&self, harness: &Harness<'_>) -> Result<(), PartError> {
+        let mut conversations = Vec::new();
+        let outcome = match self.listen(harness, &mut conversations).await {
+            Ok(()) => (self.play)(harness, &mut conversations).await,
+            Err(error) => Err(error),
         };
-        while let Some(talk) = talks.pop() {
-            harness.finish(talk).await;
+        while let Some(conversation) = conversations.pop() {
+            harness.finish(conversation).await;
         }
         outcome
     }
 
-    async fn listen(&self, harness: &Harness<'_>, talks: &mut Vec<Talk>) -> Result<(), Trouble> {
+    async fn listen(
+        &self,
+        harness: &Harness<'_>,
+        conversations: &mut Vec<Conversation>,
+    ) -> Result<(), PartError> {
         for listener in self.listeners {
-            talks.extend(listener.open(harness).await?);
+            conversations.extend(listener.open(harness).await?);
         }
         Ok(())
     }
 }
 
 impl Listener {
-    /// Opens its subscription, where it takes part.
-    async fn open(&self, harness: &Harness<'_>) -> Result<Option<Talk>, Trouble> {
+    /// Opens the subscription if the listener takes part.
+    async fn open(&self, harness: &Harness<'_>) -> Result<Option<Conversation>, PartError> {
         let takes_part = match self.when {
-            When::Always => true,
-            When::Shared => harness.is_shared(),
-            When::Apart => harness.is_shared() && harness.has_own_terms(),
+            Participation::Always => true,
+            Participation::Shared => harness.is_shared(),
+            Participation::Apart => harness.is_shared() && harness.has_own_terms(),
         };
         if !takes_part {
             return Ok(None);
         }
-        let talk = match self.terms {
-            Terms::Able => harness.listen(self.label, self.scope).await,
-            Terms::Fine => listening::listen(harness, self.label, self.scope).await,
-            Terms::Mute => {
+        let conversation = match self.terms {
+            ListenerTerms::Able => harness.listen(self.label, self.scope).await,
+            ListenerTerms::Fine => listening::listen(harness, self.label, self.scope).await,
+            ListenerTerms::Mute => {
                 let mute =
                     json!({"supports_confirmation_reply": false, "supports_clarification_reply": false});
                 harness.subscribe(self.label, self.scope, able(mute)).await
             }
         };
-        talk.map(Some)
+        conversation.map(Some)
     }
 }

@@ -1,8 +1,8 @@
-//! Attributes the sessions of a subscription: which of them the suite asked for, and whether their endings could be
-//! heard. Rules on whole sessions hold for those only, because other clients use the same producer. Entry:
+//! Attributes the sessions of a subscription: which of them the suite requested, and whether their endings could
+//! arrive. Rules on whole sessions apply only to those, because other clients use the same producer. Entry:
 //! [`Sessions`].
 //!
-//! It knows no rule.
+//! It does not depend on single rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,25 @@ use serde_json::Value;
 use crate::conformance::judge;
 use crate::conformance::transcript::{Line, LineOrigin, Transcript};
 
-/// How much of a session the rules on sessions hold.
+/// How many of the rules on sessions apply to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum RuleScope {
     All,
-    /// All but what only its ending shows: the ending could not come while the subscription was open.
+    /// All but those on its ending, which could not arrive while the subscription was open.
     AllButEnding,
-    /// Nothing: another client asked for it, or it started before the subscription was open.
+    /// None: another client requested it, or it started before the subscription was open.
     Nothing,
 }
 
 /// The sessions of one transcript.
 #[derive(Debug, Default)]
 pub(super) struct Sessions<'t> {
-    own: BTreeMap<&'t str, Held>,
+    own: BTreeMap<&'t str, RuleScope>,
     /// The session of each reply token.
     tokens: BTreeMap<&'t str, &'t str>,
 }
 
-/// A session that was first heard after a request.
+/// A session first received after a request.
 struct Candidate<'t> {
     id: &'t str,
     first: &'t Line,
@@ -38,8 +38,8 @@ struct Candidate<'t> {
 }
 
 impl<'t> Sessions<'t> {
-    /// Attributes the sessions of one of these transcripts. A session that another one heard before this one was open is
-    /// held only where it starts again: a producer that each connection starts anew may count its sessions anew.
+    /// Attributes the sessions of one of these transcripts. If another transcript received a session earlier, it
+    /// counts only if it starts again: a producer that each connection starts may reuse ids.
     pub(super) fn of(transcript: &'t Transcript, all: &'t [Transcript]) -> Self {
         let others = all.iter().filter(|other| !std::ptr::eq(*other, transcript));
         let earlier: BTreeSet<&str> = others
@@ -51,9 +51,9 @@ impl<'t> Sessions<'t> {
         let mut sessions = Sessions::attribute(lines, *opened_ms, requested_ms, &earlier);
         for line in judge::unended(lines).into_iter().map(|number| &lines[number]) {
             if (*cut_short || judge::open_prompt(lines, line.session()).is_some())
-                && let Some(held @ Held::All) = sessions.own.get_mut(line.session())
+                && let Some(scope @ RuleScope::All) = sessions.own.get_mut(line.session())
             {
-                *held = Held::AllButEnding;
+                *scope = RuleScope::AllButEnding;
             }
         }
         sessions
@@ -64,8 +64,8 @@ impl<'t> Sessions<'t> {
         Sessions::attribute(lines, opened_ms, requested_ms, &BTreeSet::new())
     }
 
-    /// One session is expected for each request: the first events of sessions that come after it, and before the next
-    /// request, are candidates.
+    /// Each request starts one session. Candidates are the sessions first received after it and before the next
+    /// request.
     fn attribute(
         lines: &'t [Line],
         opened_ms: u64,
@@ -73,7 +73,7 @@ impl<'t> Sessions<'t> {
         earlier: &BTreeSet<&'t str>,
     ) -> Sessions<'t> {
         let mut sessions = Sessions::default();
-        let mut heard = BTreeSet::new();
+        let mut received = BTreeSet::new();
         let mut windows: BTreeMap<u64, Vec<Candidate<'t>>> = BTreeMap::new();
         let ended: BTreeSet<&str> =
             lines.iter().filter(|line| line.is_terminal()).map(Line::session).collect();
@@ -86,7 +86,7 @@ impl<'t> Sessions<'t> {
                 .iter()
                 .filter(|request_ms| **request_ms >= opened_ms && **request_ms <= line.at_ms)
                 .max();
-            if heard.insert(id)
+            if received.insert(id)
                 && (line.is(Kind::SessionStarted) || !earlier.contains(id))
                 && let Some(request_ms) = request_ms
             {
@@ -96,24 +96,24 @@ impl<'t> Sessions<'t> {
         }
         let answered: BTreeSet<&str> = lines
             .iter()
-            .filter(|line| line.origin != LineOrigin::Heard)
+            .filter(|line| line.origin != LineOrigin::Received)
             .filter_map(|line| sessions.tokens.get(line.str("reply_token")).copied())
             .collect();
         for window in windows.into_values() {
-            let asks = |id: &str| sessions.tokens.values().any(|owner| *owner == id);
+            let has_prompt = |id: &str| sessions.tokens.values().any(|owner| *owner == id);
             let is_alone = window.len() == 1;
             let likely = likely(window);
             let has_ended = likely.iter().any(|candidate| candidate.is_ended);
             let own = likely.into_iter().filter_map(|candidate| {
-                // Which of several was asked for cannot be told. Where other clients answer its prompts, their replies
-                // are not heard.
+                // Several candidates cannot be distinguished. If other clients answer a session's prompts, their
+                // replies are not received.
                 let is_answered_by_others =
-                    !is_alone && asks(candidate.id) && !answered.contains(candidate.id);
-                let held = match has_ended && !candidate.is_ended {
-                    true => Held::AllButEnding,
-                    false => Held::All,
+                    !is_alone && has_prompt(candidate.id) && !answered.contains(candidate.id);
+                let scope = match has_ended && !candidate.is_ended {
+                    true => RuleScope::AllButEnding,
+                    false => RuleScope::All,
                 };
-                (!is_answered_by_others).then_some((candidate.id, held))
+                (!is_answered_by_others).then_some((candidate.id, scope))
             });
             let own: Vec<_> = own.collect();
             sessions.own.extend(own);
@@ -121,26 +121,26 @@ impl<'t> Sessions<'t> {
         sessions
     }
 
-    /// The last lines of the sessions whose endings are to come.
+    /// The last lines of sessions whose endings are outstanding.
     pub(super) fn unended(&self, lines: &[Line]) -> Vec<usize> {
         let mut unended = judge::unended(lines);
-        unended.retain(|number| self.held(&lines[*number]) == Held::All);
+        unended.retain(|number| self.rule_scope(&lines[*number]) == RuleScope::All);
         unended
     }
 
-    /// How much is held of the session that a line belongs to; replies belong to the session of their prompt. A line of
-    /// no session is held.
-    pub(super) fn held(&self, line: &Line) -> Held {
+    /// Which rules apply to the session of a line. Replies belong to the session of their prompt. All rules apply to a
+    /// line without a session.
+    pub(super) fn rule_scope(&self, line: &Line) -> RuleScope {
         let session = match line.session() {
             "" => self.tokens.get(line.str("reply_token")).copied(),
             session => Some(session),
         };
-        session.map_or(Held::All, |session| self.own.get(session).copied().unwrap_or(Held::Nothing))
+        session.map_or(RuleScope::All, |session| self.own.get(session).copied().unwrap_or(RuleScope::Nothing))
     }
 }
 
-/// The candidates that the request can have started. A session of another client is first heard in the middle, so those
-/// that start come first. Where none starts, the producer forgot it.
+/// The candidates that the request can have started. Sessions of other clients are first received in the middle, so
+/// sessions with a start take precedence. If none starts, the producer omitted the start.
 fn likely(mut window: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     let starts = |candidate: &Candidate<'_>| candidate.first.is(Kind::SessionStarted);
     let counts_from_zero = |candidate: &Candidate<'_>| {

@@ -1,15 +1,14 @@
-//! The checks of a producer beyond the rules that every conversation must follow: [`CHECKS`], each with its
-//! requirement and the [`Part`] of the run that makes it; and [`REASONS`], why a requirement cannot be tested from
-//! outside. Data only.
+//! The checks of a producer beyond the rules on every conversation: [`CHECKS`], each with its requirement and its
+//! [`Part`] of the run; and [`REASONS`], why a requirement cannot be tested from outside. Data only.
 
 /// One check beyond the rules.
 #[derive(Debug)]
 pub struct Spec {
     pub requirement: &'static str,
-    /// A sentence that holds where it passes.
+    /// A sentence that is true if the check passes.
     pub name: &'static str,
     pub part: Part,
-    /// The level it counts for, where that is not the requirement's.
+    /// The level it counts for, if not the requirement's.
     pub level: Option<u8>,
 }
 
@@ -27,24 +26,24 @@ impl Spec {
     }
 }
 
-/// Parts of the run in their order, each with its lowest level and what is told while it runs; in each, its checks.
+/// Defines the parts of the run in order, each with its lowest level, its progress text and its checks.
 macro_rules! checks {
     ($( $part:ident at $lowest:literal, $does:literal {
         $( $name:ident $requirement:literal $( at $level:literal )? $description:literal; )*
     } )*) => {
-        /// A part of the run: what is done together, in the order it is done.
+        /// A part of the run. Parts run in this order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Part { $( #[doc = $does] $part, )* }
 
         impl Part {
             pub const ALL: &[Part] = &[$( Part::$part, )*];
 
-            /// The lowest level at which it is run.
+            /// The lowest level at which it runs.
             pub fn level(self) -> u8 {
                 match self { $( Part::$part => $lowest, )* }
             }
 
-            /// What is running, for progress output.
+            /// The text for progress output.
             pub fn description(self) -> &'static str {
                 match self { $( Part::$part => $does, )* }
             }
@@ -60,13 +59,13 @@ macro_rules! checks {
             };
         )* )*
 
-        /// All of them, in the order of the run.
+        /// All checks in run order.
         pub static CHECKS: &[&Spec] = &[$( $( &$name, )* )*];
     };
 }
 
 checks! {
-    Grave at 2, "an action that cannot be undone: invalid replies, an acceptance, late replies" {
+    Irreversible at 2, "an action that cannot be undone: invalid replies, an acceptance, late replies" {
         CONFIRMED "R-051" "an action that cannot be undone brings a confirmation when it is asked for";
         BLOCKED "R-070" "nothing is done while the confirmation waits";
         SILENT "R-072" "nothing sounds done while the confirmation waits";
@@ -184,7 +183,7 @@ checks! {
     }
 }
 
-/// Why a requirement that concerns producers, transports or suites is not tried from outside.
+/// Why a requirement on producers, transports or suites is not tested from outside.
 pub static REASONS: &[(&str, &str)] = &[
     (
         "R-006",

@@ -1,4 +1,4 @@
-//! Writes a report as JSON. The fields are described in `docs/aaep/conformance.md`; fields are added, and never change.
+//! Writes a report as JSON. `docs/aaep/conformance.md` describes the fields; fields may be added but never change.
 
 use serde::Serialize;
 
@@ -6,16 +6,16 @@ use super::Report;
 use crate::conformance::SUITE;
 
 #[derive(Serialize)]
-struct Written<'r> {
-    claim: Claim<'r>,
+struct ReportJson<'r> {
+    claim: ClaimJson<'r>,
     address: &'r str,
     took_ms: u64,
-    summary: Summary,
-    checks: Vec<Checked<'r>>,
+    summary: SummaryJson,
+    checks: Vec<CheckJson<'r>>,
 }
 
 #[derive(Serialize)]
-struct Claim<'r> {
+struct ClaimJson<'r> {
     name: &'r str,
     version: Option<&'r str>,
     side: &'static str,
@@ -32,7 +32,7 @@ struct Claim<'r> {
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct SummaryJson {
     passed: usize,
     failed: usize,
     warned: usize,
@@ -42,7 +42,7 @@ struct Summary {
 }
 
 #[derive(Serialize)]
-struct Checked<'r> {
+struct CheckJson<'r> {
     requirement: &'static str,
     name: &'static str,
     level: u8,
@@ -54,11 +54,11 @@ struct Checked<'r> {
 }
 
 impl Report {
-    /// As JSON, on one line.
+    /// Writes the report as JSON on one line.
     pub fn to_json(&self) -> String {
         let tally = self.tally();
-        let written = Written {
-            claim: Claim {
+        let written = ReportJson {
+            claim: ClaimJson {
                 name: &self.subject,
                 version: self.subject_version.as_deref(),
                 side: self.side.name(),
@@ -75,7 +75,7 @@ impl Report {
             },
             address: &self.address,
             took_ms: self.took_ms,
-            summary: Summary {
+            summary: SummaryJson {
                 passed: tally.passed,
                 failed: tally.failed,
                 warned: tally.warned,
@@ -86,7 +86,7 @@ impl Report {
             checks: self
                 .checks
                 .iter()
-                .map(|check| Checked {
+                .map(|check| CheckJson {
                     requirement: check.requirement,
                     name: check.name,
                     level: check.level,

@@ -1,11 +1,11 @@
-//! Writes a report as text that also reads well aloud: the claim, the totals, then each level with its failures first
-//! and the lines that show them.
+//! Writes a report as text that is suitable for reading aloud: the claim, the totals, then each level with its
+//! failures first and their evidence.
 
-use super::standing::leaves_open;
+use super::verdict::leaves_open;
 use super::{Check, Outcome, Report};
 
 impl Report {
-    /// The lines, without line ends.
+    /// The lines without line ends.
     pub fn lines(&self) -> Vec<String> {
         let tally = self.tally();
         let mut lines = vec![
@@ -62,7 +62,7 @@ impl Report {
         lines
     }
 
-    /// One text, each line with its end.
+    /// The text, each line with its line end.
     pub fn text(&self) -> String {
         self.lines().into_iter().fold(String::new(), |text, line| text + &line + "\n")
     }

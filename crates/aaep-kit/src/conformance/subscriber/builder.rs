@@ -1,7 +1,7 @@
-//! Builds the valid events of the synthetic producer: made-up sessions that break no rule. Callers change events that
-//! must be wrong or unusual. [`EventBuilder`] keeps the current session.
+//! Builds the valid events of the synthetic producer: fictional sessions that break no rule. Callers modify events
+//! that must be wrong or unusual. [`EventBuilder`] holds the current session.
 
-use recount_aaep::build::{self, Draft, Frame, Refused};
+use recount_aaep::build::{self, BuildError, Draft, Frame};
 use recount_aaep::wire::{
     Body, Boundary, CancelledBy, Decision, ErrorCategory, HandoffTarget, Level, Progress, ReplyToken,
     ToolStatus, Urgency,
@@ -13,7 +13,7 @@ use super::piece::Piece;
 
 /// The synthetic producer's agent id.
 pub(crate) const AGENT: &str = "recount-conformance";
-/// What it asks leave for, and what would follow: harmless, and can be taken back.
+/// The action of its confirmations, which is harmless and reversible.
 pub(super) const ACTION: &str = "Move 20 euros to the savings account.";
 pub(super) const CONSEQUENCE: &str = "The money is moved at once; it can be moved back.";
 const LANGUAGE: &str = "en-US";
@@ -24,7 +24,7 @@ pub(crate) fn producer() -> Value {
     json!({"agent_id": AGENT, "agent_version": super::super::SUITE_VERSION})
 }
 
-/// An event on its way to the wire.
+/// An event to send.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
     pub id: String,
@@ -36,7 +36,7 @@ impl Event {
         Piece::new(Some(self.id.clone()), self.value.to_string())
     }
 
-    /// The same with fields put in or changed.
+    /// Sets fields.
     pub(super) fn with(mut self, fields: Value) -> Event {
         if let (Value::Object(event), Value::Object(fields)) = (&mut self.value, fields) {
             event.extend(fields);
@@ -44,7 +44,7 @@ impl Event {
         self
     }
 
-    /// Its keys in the other order, deep down too.
+    /// The event with its keys in reverse order at every depth.
     pub(super) fn reversed(&self) -> String {
         reversed(&self.value)
     }
@@ -77,7 +77,7 @@ pub(super) enum PromptKind {
     Numeric,
 }
 
-/// A prompt as it was sent.
+/// A prompt that was sent.
 #[derive(Debug, Clone)]
 pub(super) struct Prompt {
     pub event: Event,
@@ -147,7 +147,7 @@ impl EventBuilder {
         self.event(build::last_output(chunk, position))
     }
 
-    /// A call from its beginning to its end.
+    /// A call and its completion.
     pub(super) fn call(&mut self) -> [Event; 2] {
         self.calls += 1;
         let call = format!("call_{}", self.calls);
@@ -176,12 +176,12 @@ impl EventBuilder {
         self.event(build::handoff(reason, HandoffTarget::Human, "Handing over to a person."))
     }
 
-    /// A new token.
+    /// Draws a token.
     pub(super) fn token(&self) -> String {
         format!("rpl_{:032x}", self.world.entropy.draw())
     }
 
-    /// A confirmation; its default is reject.
+    /// A confirmation whose default is reject.
     pub(super) fn confirmation(&mut self, token: String, timeout_seconds: u32) -> Prompt {
         let draft = build::confirmation(ACTION, CONSEQUENCE, reply_token(&token), timeout_seconds);
         let event = self.event(draft.risk_level(Level::Low));
@@ -226,8 +226,8 @@ fn reply_token(token: &str) -> ReplyToken {
     ReplyToken::new(token).unwrap_or_else(|why| unreachable!("tokens are drawn in their form: {why}"))
 }
 
-fn sure<T>(built: Result<T, Refused>) -> T {
-    built.unwrap_or_else(|why| unreachable!("what is said here breaks no rule: {why}"))
+fn sure<T>(built: Result<T, BuildError>) -> T {
+    built.unwrap_or_else(|why| unreachable!("the built events break no rule: {why}"))
 }
 
 #[cfg(test)]
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use recount_aaep::session::{Checker, Options};
 
-    /// What goes wrong in a trial must be the subscriber's doing.
+    /// A failure in a trial must be the subscriber's fault.
     #[test]
     fn a_session_of_everything_breaks_no_rule() {
         let world = World::seeded(1, 1_779_632_531_342);

@@ -3,18 +3,17 @@
 /// How a requirement on subscribers is covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
-    /// It shows on the wire; says what is looked at.
+    /// It is observable on the wire; contains what is checked.
     Tested(&'static str),
-    /// Only a person can tell; they are asked when they want to be.
+    /// Only a person can judge it; contains the question's subject.
     AskPerson(&'static str),
-    /// It cannot be told from outside; says why.
+    /// It cannot be observed from outside; contains the reason.
     Outside(&'static str),
 }
 
 use Coverage::{AskPerson, Outside, Tested};
 
-/// One row each, in the order of their ids: requirements on subscribers, and those on the wire between both sides that
-/// a subscriber can break.
+/// One row each, in order of ids: requirements on subscribers, and those on the wire that a subscriber can break.
 pub const ALL: &[(&str, Coverage)] = &[
     (
         "R-003",
@@ -106,7 +105,7 @@ pub const ALL: &[(&str, Coverage)] = &[
     ("R-204", Tested("types, fields, words and reason codes of later versions")),
 ];
 
-/// How this requirement is covered, if it concerns subscribers.
+/// How a requirement is covered, if it concerns subscribers.
 pub fn of(id: &str) -> Option<Coverage> {
     ALL.iter().find(|(known, _)| *known == id).map(|(_, coverage)| *coverage)
 }

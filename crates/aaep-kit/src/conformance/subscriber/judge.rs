@@ -1,4 +1,4 @@
-//! Checks of all replies together: each has the right form, a token that was sent, an allowed decision, and is in time.
+//! Checks all replies together: each has the right form, a token that was sent, an allowed decision, and is in time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::builder::PromptKind;
 use super::received::ReceivedMessage;
 use super::trial::{Issued, Trial};
-use super::{Answers, Expectation, coverage, producer::Input};
+use super::{Expectation, ReplyPolicy, coverage, producer::Input};
 use crate::conformance::Outcome;
 use crate::conformance::requirements::Requirement;
 use crate::limits;
@@ -24,7 +24,7 @@ const LATE: Expectation = Expectation("R-090", "it does not answer after the tim
 const ENTITLED: Expectation = Expectation("R-163", "it sends its token with every request");
 
 pub(super) fn run(trial: &mut Trial<'_>) {
-    trial.fresh();
+    trial.start_check();
     for (id, covered) in coverage::ALL {
         if let (coverage::Coverage::Outside(why), Some(row)) = (covered, Requirement::named(id)) {
             trial.check(Expectation(row.id, row.text), Outcome::Outside((*why).to_owned()), "");
@@ -42,16 +42,16 @@ pub(super) fn run(trial: &mut Trial<'_>) {
         });
         let detail =
             bare.as_ref().map_or("it did".to_owned(), |path| format!("a request for `{path}` came without"));
-        trial.hold(ENTITLED, bare.is_none(), detail);
+        trial.check_that(ENTITLED, bare.is_none(), detail);
     } else {
         trial.inapplicable(ENTITLED, "no token was required; pass --want-token to require one");
     }
-    if trial.subject.answers == Answers::Never {
+    if trial.subject.answers == ReplyPolicy::Never {
         let detail = match replies.first() {
             Some(reply) => format!("it is not configured to answer, but sent `{}`", short(&reply.text)),
             None => format!("{} prompts were left alone", issued.len()),
         };
-        trial.hold(UNASKED, replies.is_empty(), detail);
+        trial.check_that(UNASKED, replies.is_empty(), detail);
     }
     tokens(trial, &replies, &issued);
     if replies.is_empty() {
@@ -90,13 +90,13 @@ fn tokens(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<S
             }
         }
     };
-    trial.hold(TOKENS, strange.is_none(), detail);
+    trial.check_that(TOKENS, strange.is_none(), detail);
 }
 
 fn form(trial: &mut Trial<'_>, replies: &[ReceivedMessage]) {
     let (mut errors, mut warnings) = (None, None);
     for reply in replies {
-        let (wrong, odd) = reply.amiss();
+        let (wrong, odd) = reply.form_problems();
         errors = errors.or_else(|| wrong.first().map(|what| (what.clone(), reply.clone())));
         warnings = warnings.or_else(|| odd.first().map(|what| (what.clone(), reply.clone())));
     }
@@ -123,7 +123,7 @@ fn decisions(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMa
         Some((reply, _)) => format!("it sent `{}` where that was not allowed", short(reply.decision())),
         None => format!("{} decisions checked", confirmations.len()),
     };
-    trial.hold(ALLOWED, wrong.is_none(), detail);
+    trial.check_that(ALLOWED, wrong.is_none(), detail);
     let Some(right) = trial.decision() else { return };
     let narrow = |issued: &Issued| issued.prompt.event.value.get("allowed_replies").is_some();
     let otherwise = confirmations.iter().find(|(reply, issued)| !narrow(issued) && reply.decision() != right);
@@ -131,7 +131,7 @@ fn decisions(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMa
         Some((reply, _)) => format!("it is configured to {right}, and sent `{}`", short(reply.decision())),
         None => format!("{}, and every decision was `{right}`", trial.subject.answers.description()),
     };
-    trial.hold(CONFIGURED, otherwise.is_none(), detail);
+    trial.check_that(CONFIGURED, otherwise.is_none(), detail);
 }
 
 fn kinds(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<String, Issued>) {
@@ -162,11 +162,11 @@ fn kinds(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<St
     let wrong = answers.iter().find(|(reply, issued)| !fits(reply, issued));
     let detail = match wrong {
         Some((reply, issued)) => {
-            format!("asked for {:?} it sent `{}`", issued.prompt.kind, short(&reply.text))
+            format!("for a question of the kind {:?} it sent `{}`", issued.prompt.kind, short(&reply.text))
         }
         None => format!("{} answers checked", answers.len()),
     };
-    trial.hold(KIND, wrong.is_none(), detail);
+    trial.check_that(KIND, wrong.is_none(), detail);
 }
 
 fn late(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<String, Issued>) {
@@ -182,5 +182,5 @@ fn late(trial: &mut Trial<'_>, replies: &[ReceivedMessage], issued: &HashMap<Str
         }
         None => "every reply came in time".to_owned(),
     };
-    trial.hold(LATE, late.is_none(), detail);
+    trial.check_that(LATE, late.is_none(), detail);
 }

@@ -1,9 +1,9 @@
-//! The parts of a subscriber test, in their order. Each sends something and checks the response.
+//! The parts of a subscriber test, in order. Each sends something and checks the response.
 
-pub(super) mod end;
-pub(super) mod flow;
-pub(super) mod hello;
-pub(super) mod line;
+pub(super) mod ending;
+pub(super) mod handshake;
+pub(super) mod load;
 pub(super) mod person;
 pub(super) mod prompts;
-pub(super) mod survive;
+pub(super) mod reconnect;
+pub(super) mod unusual_input;

@@ -1,5 +1,5 @@
-//! Messages with the way they are framed: [`Piece`], [`Framing`], and the bytes on an event stream. Every framing here
-//! is legal; the content need not be.
+//! Messages with their framing on an event stream: [`Piece`], [`Framing`]. Every framing here is legal; the content
+//! need not be.
 
 use std::collections::VecDeque;
 
@@ -11,22 +11,22 @@ pub(crate) enum Framing {
     /// One `data` line, LF.
     #[default]
     Plain,
-    /// In writes of a few bytes each, cut inside of characters too.
+    /// Writes of a few bytes each, which also split characters.
     Split,
     /// A `data` line for each line of the text.
     Lines,
     /// CR LF at the end of each line.
     Crlf,
-    /// No space behind `data:`, fields in another order, comments and unknown fields between them.
+    /// No space after `data:`, fields in another order, comments and unknown fields between them.
     Odd,
 }
 
-/// Something to put on the wire.
+/// A message to send.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
-    /// What an event stream can be resumed behind.
+    /// The id after which an event stream can be resumed.
     pub id: Option<String>,
-    /// The name of the frame, when it is another than the surface's own.
+    /// The name of the frame, if not the surface's own.
     pub event: Option<&'static str>,
     pub data: Vec<u8>,
     pub framing: Framing,
@@ -47,7 +47,7 @@ impl Piece {
         self
     }
 
-    /// The writes that it becomes on an event stream; `event` is the surface's name for frames.
+    /// The writes of a piece on an event stream; `event` is the surface's frame name.
     pub(super) fn writes(&self, event: Option<&'static str>) -> VecDeque<Bytes> {
         let end: &[u8] = if self.framing == Framing::Crlf { b"\r\n" } else { b"\n" };
         let mut out = Vec::with_capacity(self.data.len() + 128);
@@ -79,7 +79,7 @@ impl Piece {
         }
         line(&[]);
         match self.framing {
-            // An odd number, so that characters of two and four bytes are cut through.
+            // An odd number, so that characters of two and four bytes are split.
             Framing::Split => out.chunks(7).map(Bytes::copy_from_slice).collect(),
             _ => VecDeque::from([Bytes::from(out)]),
         }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_as_they_go_out() {
+    fn frames_are_written_in_every_framing() {
         let piece = |data: &str| Piece::new(Some("evt_1".into()), data);
         check(piece("{}"), None, "id: evt_1\ndata: {}\n\n");
         check(piece("{}"), Some("aaep.event"), "event: aaep.event\nid: evt_1\ndata: {}\n\n");

@@ -1,8 +1,8 @@
-//! The synthetic producer that subscribers are tested on: it serves every surface, records what it receives, sends what
-//! it is told to, byte for byte, and can cut connections, close and open again. Entry: [`SyntheticProducer`]. It must not know what
-//! is being tested.
+//! The synthetic producer that subscribers are tested on: serves every surface, records what it receives, sends the
+//! given bytes unchanged, and can cut, close and reopen connections. Entry: [`SyntheticProducer`]. It does not depend
+//! on what is being tested.
 
-mod door;
+mod cuttable_listener;
 mod state;
 mod surfaces;
 
@@ -14,18 +14,18 @@ use std::time::Duration;
 use recount_world::{Kind, World};
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use state::{Face, Input, Seen, Terms};
+pub(crate) use state::{HandshakeMode, Input, Observation, StreamSurface};
 
 use super::piece::Piece;
 use crate::limits;
-use door::Door;
+use cuttable_listener::CuttableListener;
 use state::{Output, Shared};
 
 /// A stream that a subscriber has open.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenStream {
     pub line: u64,
-    pub face: Face,
+    pub surface: StreamSurface,
     pub subscription: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct SyntheticProducer {
 }
 
 impl SyntheticProducer {
-    /// Listens at an address; port 0 takes a free one. With a token, requests without it get 401.
+    /// Listens at an address; port 0 picks a free one. With a token, requests without it get 401.
     pub(crate) async fn open(
         world: &World,
         address: SocketAddr,
@@ -47,7 +47,7 @@ impl SyntheticProducer {
     ) -> io::Result<SyntheticProducer> {
         let shared = Arc::new(Shared::new(world.clone(), token));
         let mut producer = SyntheticProducer { world: world.clone(), shared, address, serving: None };
-        producer.open_door().await?;
+        producer.start_listening().await?;
         Ok(producer)
     }
 
@@ -59,16 +59,16 @@ impl SyntheticProducer {
         format!("http://{}", self.address)
     }
 
-    /// Listens (again) at the same address.
-    pub(crate) async fn open_door(&mut self) -> io::Result<()> {
-        let door = Door::open(self.address, self.shared.cuts()).await?;
-        self.address = door.address()?;
+    /// Listens at the same address (again).
+    pub(crate) async fn start_listening(&mut self) -> io::Result<()> {
+        let listener = CuttableListener::open(self.address, self.shared.cuts()).await?;
+        self.address = listener.address()?;
         let router = surfaces::router(self.shared.clone());
         let (end, mut ending) = oneshot::channel();
         let (ended, has_ended) = oneshot::channel();
         self.world.tasks.spawn(Kind::Service, |mut shutdown| async move {
             tokio::select! {
-                _ = axum::serve(door, router) => {}
+                _ = axum::serve(listener, router) => {}
                 _ = &mut ending => {}
                 () = shutdown.requested() => {}
             }
@@ -79,8 +79,8 @@ impl SyntheticProducer {
         Ok(())
     }
 
-    /// Stops listening and cuts every connection, as when a process dies.
-    pub(crate) async fn close_door(&mut self) {
+    /// Stops listening and cuts every connection, like a process that dies.
+    pub(crate) async fn stop_listening(&mut self) {
         if let Some((end, ended)) = self.serving.take() {
             end.send(()).ok();
             ended.await.ok();
@@ -93,19 +93,19 @@ impl SyntheticProducer {
         self.shared.cut();
     }
 
-    /// Forgets all subscriptions, as a new process does.
+    /// Forgets all subscriptions, like a new process.
     pub(crate) fn forget(&self) {
         self.shared.with(|state| state.known.clear());
     }
 
-    /// Refuses every request with this status; `None` serves them again.
+    /// Refuses every request with this status; `None` ends the refusal.
     pub(crate) fn refuse(&self, status: Option<u16>) {
         self.shared.with(|state| state.refusing = status);
     }
 
     /// Sets the response to later handshakes.
-    pub(crate) fn terms(&self, terms: Terms) {
-        self.shared.with(|state| state.terms = terms);
+    pub(crate) fn set_handshake_mode(&self, handshake_mode: HandshakeMode) {
+        self.shared.with(|state| state.handshake_mode = handshake_mode);
     }
 
     /// The agreed rate of the newest subscription in events per second, if it has one.
@@ -115,11 +115,11 @@ impl SyntheticProducer {
 
     /// The current position in the record; pass it to [`SyntheticProducer::since`] and [`SyntheticProducer::wait`].
     pub(crate) fn mark(&self) -> usize {
-        self.shared.with(|state| state.seen.len())
+        self.shared.with(|state| state.observations.len())
     }
 
-    pub(crate) fn since(&self, mark: usize) -> Vec<Seen> {
-        self.shared.with(|state| state.seen[mark.min(state.seen.len())..].to_vec())
+    pub(crate) fn since(&self, mark: usize) -> Vec<Observation> {
+        self.shared.with(|state| state.observations[mark.min(state.observations.len())..].to_vec())
     }
 
     /// The streams that accept events now.
@@ -129,14 +129,14 @@ impl SyntheticProducer {
         })
     }
 
-    /// Waits until `find` succeeds on the record after the mark, at most for `patience`.
+    /// Waits until `find` succeeds on the record after the mark, for at most `patience`.
     pub(crate) async fn wait<T>(
         &self,
         mark: usize,
         patience: Duration,
-        mut find: impl FnMut(&[Seen]) -> Option<T>,
+        mut find: impl FnMut(&[Observation]) -> Option<T>,
     ) -> Option<T> {
-        self.look(patience, |state| find(&state.seen[mark.min(state.seen.len())..])).await
+        self.look(patience, |state| find(&state.observations[mark.min(state.observations.len())..])).await
     }
 
     async fn look<T>(
@@ -159,13 +159,13 @@ impl SyntheticProducer {
         tokio::time::timeout(patience, look).await.ok().flatten()
     }
 
-    /// Waits until a line is open, at most for so long.
+    /// Waits until a stream is open, for at most `patience`.
     pub(crate) async fn wait_open(&self, patience: Duration) -> Option<OpenStream> {
         self.look(patience, |state| state.lines.iter().rfind(|line| line.ready).map(state::StreamState::open))
             .await
     }
 
-    /// Waits until an open line has a subscription, at most for so long.
+    /// Waits until an open stream has a subscription, for at most `patience`.
     pub(crate) async fn wait_subscription(&self, patience: Duration) -> Option<()> {
         self.look(patience, |state| {
             state.lines.iter().any(|line| line.ready && line.subscription.is_some()).then_some(())
@@ -173,21 +173,22 @@ impl SyntheticProducer {
         .await
     }
 
-    /// Puts a piece on every line that is open. Answers on how many it was put; a line that takes nothing for
-    /// [`limits::STAGE_STALL`] is not counted.
+    /// Sends a piece on every open stream. Returns the number of streams that took it within
+    /// [`limits::SYNTHETIC_STALL`].
     pub(crate) async fn send(&self, piece: &Piece) -> usize {
         let mut sent = 0;
         for sender in self.senders() {
             let put = sender.send(Output::Send(piece.clone()));
-            sent += usize::from(matches!(tokio::time::timeout(limits::STAGE_STALL, put).await, Ok(Ok(()))));
+            sent +=
+                usize::from(matches!(tokio::time::timeout(limits::SYNTHETIC_STALL, put).await, Ok(Ok(()))));
         }
         sent
     }
 
-    /// Ends every line tidily.
-    pub(crate) async fn end_lines(&self) {
+    /// Ends every stream cleanly.
+    pub(crate) async fn end_streams(&self) {
         for sender in self.senders() {
-            tokio::time::timeout(limits::STAGE_STALL, sender.send(Output::End)).await.ok();
+            tokio::time::timeout(limits::SYNTHETIC_STALL, sender.send(Output::End)).await.ok();
         }
     }
 

@@ -1,5 +1,5 @@
-//! Sends events to subscribers that listen, as the protocol's public suite does: `POST` to `{url}/messages`, or frames
-//! on a WebSocket. Only HTTP statuses and closed sockets are observed; replies are not.
+//! Sends events to subscribers that listen for connections, as the protocol's public suite does: `POST` to
+//! `{url}/messages`, or frames on a WebSocket. Only HTTP statuses and closed sockets are observed, not replies.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
 
-/// Something to bring, and whether it may be refused.
-struct Load {
+/// A body to deliver, and whether the subscriber may refuse it.
+struct PushCase {
     expects: Expectation,
     body: Vec<u8>,
-    /// What is no event may be refused with 400; what is one may not.
+    /// Invalid events may be refused with 400; valid ones may not.
     may_refuse: bool,
 }
 
-fn loads(world: &World) -> Vec<Load> {
+fn push_cases(world: &World) -> Vec<PushCase> {
     let mut builder = EventBuilder::new(world);
-    let load = |requirement, name, body: Vec<u8>, may_refuse| Load {
+    let case = |requirement, name, body: Vec<u8>, may_refuse| PushCase {
         expects: Expectation(requirement, name),
         body,
         may_refuse,
@@ -38,33 +38,33 @@ fn loads(world: &World) -> Vec<Load> {
     let uri = recount_aaep::Kind::StateChanged.uri();
     let foreign = json!({"@context": "https://example.org/some-other-protocol/v1"});
     vec![
-        load("R-145", "it takes an event", whole, false),
-        load(
+        case("R-145", "it takes an event", whole, false),
+        case(
             "R-005",
             "it takes an event of an unknown type",
             text(builder.progress(1, 2).with(json!({"type": "xray:thing.happened", "@context": both}))),
             false,
         ),
-        load(
+        case(
             "R-006",
             "it takes the full name of a type",
             text(builder.go("thinking").with(json!({"type": uri}))),
             false,
         ),
-        load(
+        case(
             "R-017",
             "it takes objects of unknown extensions",
             text(builder.progress(1, 2).with(json!({"@context": both, "extensions": {"xray": {"dose": 3}}}))),
             false,
         ),
-        load("R-020", "it takes keys in any order", builder.progress(1, 2).reversed().into_bytes(), false),
-        load(
+        case("R-020", "it takes keys in any order", builder.progress(1, 2).reversed().into_bytes(), false),
+        case(
             "R-204",
             "it takes fields and words of a later version",
             text(builder.progress(1, 2).with(json!({"urgency": "whenever", "later_field": {"a": 1}}))),
             false,
         ),
-        load(
+        case(
             "R-021",
             "it survives an event of more than 64 KiB",
             text(
@@ -74,26 +74,26 @@ fn loads(world: &World) -> Vec<Load> {
             ),
             true,
         ),
-        load(
+        case(
             "R-003",
             "it survives an event of another protocol",
             text(builder.progress(1, 2).with(foreign)),
             true,
         ),
-        load("R-025", "it survives half an event", half, true),
-        load("R-022", "it survives bytes that are not JSON in UTF-8", b"\xff\xfe{\"type\":}".to_vec(), true),
+        case("R-025", "it survives half an event", half, true),
+        case("R-022", "it survives bytes that are not JSON in UTF-8", b"\xff\xfe{\"type\":}".to_vec(), true),
     ]
 }
 
-/// How a load was taken.
-enum Took {
-    Well(String),
+/// The result of a delivery.
+enum Delivery {
+    Accepted(String),
     Refused(String),
-    /// Nothing answers there any more, or it answered that it broke.
-    Broke(String),
+    /// The subscriber no longer responds, or responded with a server error.
+    Failed(String),
 }
 
-/// Brings events to a subscriber that listens at `http://…` or `ws://…`.
+/// Sends events to a subscriber that listens at `http://…` or `ws://…`.
 pub async fn run(
     world: &World,
     url: &str,
@@ -103,27 +103,27 @@ pub async fn run(
     let mut report = Report::new(world, Side::Subscriber, url, level);
     report.partial = true;
     let began = recount_world::moment();
-    let mut way = Way::open(url).await?;
-    for load in loads(world) {
-        let took = way.bring(load.body).await;
+    let mut transport = PushTransport::open(url).await?;
+    for case in push_cases(world) {
+        let took = transport.deliver(case.body).await;
         let after = match &took {
-            Took::Broke(_) => None,
-            // Whether it is still there.
-            _ if load.may_refuse => {
-                Some(way.bring(EventBuilder::new(world).begin().value.to_string().into_bytes()).await)
+            Delivery::Failed(_) => None,
+            // Check whether it still accepts events.
+            _ if case.may_refuse => {
+                Some(transport.deliver(EventBuilder::new(world).begin().value.to_string().into_bytes()).await)
             }
             _ => None,
         };
         let (outcome, detail) = match (took, after) {
-            (Took::Broke(what), _) => (Outcome::Failed, what),
-            (_, Some(Took::Broke(what) | Took::Refused(what))) => {
+            (Delivery::Failed(what), _) => (Outcome::Failed, what),
+            (_, Some(Delivery::Failed(what) | Delivery::Refused(what))) => {
                 (Outcome::Failed, format!("after it an ordinary event was not taken: {what}"))
             }
-            (Took::Well(what), _) => (Outcome::Passed, what),
-            (Took::Refused(what), _) if load.may_refuse => (Outcome::Passed, what),
-            (Took::Refused(what), _) => (Outcome::Failed, what),
+            (Delivery::Accepted(what), _) => (Outcome::Passed, what),
+            (Delivery::Refused(what), _) if case.may_refuse => (Outcome::Passed, what),
+            (Delivery::Refused(what), _) => (Outcome::Failed, what),
         };
-        let Expectation(requirement, name) = load.expects;
+        let Expectation(requirement, name) = case.expects;
         let level = Requirement::named(requirement).map_or(1, |row| row.level);
         if level <= report.level {
             let check = Check::new(requirement, name, level, outcome, detail);
@@ -137,16 +137,17 @@ pub async fn run(
 
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
-enum Way {
+enum PushTransport {
     Post { client: reqwest::Client, url: String },
     Frames { url: String, socket: Option<Box<Socket>> },
 }
 
-impl Way {
-    async fn open(url: &str) -> Result<Way, TrialError> {
+impl PushTransport {
+    async fn open(url: &str) -> Result<PushTransport, TrialError> {
         if url.starts_with("ws://") {
-            let way = Way::Frames { url: url.to_owned(), socket: Some(Box::new(dial(url).await?)) };
-            return Ok(way);
+            let transport =
+                PushTransport::Frames { url: url.to_owned(), socket: Some(Box::new(dial(url).await?)) };
+            return Ok(transport);
         }
         if !url.starts_with("http://") {
             let why = format!(
@@ -163,32 +164,32 @@ impl Way {
             let why = format!("no response from {url}: {why}; is the subscriber running?");
             return Err(TrialError::Push(why));
         }
-        Ok(Way::Post { client, url: format!("{}/messages", url.trim_end_matches('/')) })
+        Ok(PushTransport::Post { client, url: format!("{}/messages", url.trim_end_matches('/')) })
     }
 
-    async fn bring(&mut self, body: Vec<u8>) -> Took {
+    async fn deliver(&mut self, body: Vec<u8>) -> Delivery {
         match self {
-            Way::Post { client, url } => {
+            PushTransport::Post { client, url } => {
                 let request = client.post(url.as_str()).header("content-type", "application/json").body(body);
                 match request.send().await {
-                    Err(why) => Took::Broke(format!("no response from {url}: {why}")),
+                    Err(why) => Delivery::Failed(format!("no response from {url}: {why}")),
                     Ok(answer) if answer.status().is_success() => {
-                        Took::Well(format!("it answered {}", answer.status()))
+                        Delivery::Accepted(format!("it answered {}", answer.status()))
                     }
                     Ok(answer) if answer.status().is_server_error() => {
-                        Took::Broke(format!("it answered {}", answer.status()))
+                        Delivery::Failed(format!("it answered {}", answer.status()))
                     }
-                    Ok(answer) => Took::Refused(format!("it answered {}", answer.status())),
+                    Ok(answer) => Delivery::Refused(format!("it answered {}", answer.status())),
                 }
             }
-            Way::Frames { url, socket } => {
+            PushTransport::Frames { url, socket } => {
                 let Some(open) = socket else {
                     return match dial(url).await {
                         Ok(again) => {
                             *socket = Some(Box::new(again));
-                            Took::Refused("it had closed the socket and took a new one".to_owned())
+                            Delivery::Refused("it had closed the socket and took a new one".to_owned())
                         }
-                        Err(why) => Took::Broke(why.to_string()),
+                        Err(why) => Delivery::Failed(why.to_string()),
                     };
                 };
                 let message = match String::from_utf8(body) {
@@ -197,13 +198,13 @@ impl Way {
                 };
                 if let Err(why) = open.send(message).await {
                     *socket = None;
-                    return Took::Broke(format!("the socket broke: {why}"));
+                    return Delivery::Failed(format!("the socket broke: {why}"));
                 }
                 match received(open, limits::TRIAL_QUIET).await {
-                    true => Took::Well("the socket stayed open".to_owned()),
+                    true => Delivery::Accepted("the socket stayed open".to_owned()),
                     false => {
                         *socket = None;
-                        Took::Broke("it closed the socket".to_owned())
+                        Delivery::Failed("it closed the socket".to_owned())
                     }
                 }
             }
@@ -218,7 +219,7 @@ async fn dial(url: &str) -> Result<Socket, TrialError> {
     Ok(socket)
 }
 
-/// Whether the socket stays open for so long; what is said on it is passed over.
+/// Whether the socket stays open for this long; received messages are ignored.
 async fn received(socket: &mut Socket, quiet: Duration) -> bool {
     let until = recount_world::moment() + quiet;
     loop {
@@ -230,10 +231,9 @@ async fn received(socket: &mut Socket, quiet: Duration) -> bool {
     }
 }
 
-/// A client of HTTP that asks nobody else on the way. The library wants a provider of cryptography also where none is
-/// used.
+/// An HTTP client without a proxy. The library needs a cryptography provider even if none is used.
 pub(crate) fn client(timeout: Option<Duration>) -> reqwest::Result<reqwest::Client> {
-    // Fails when there is one already, which is as good.
+    // Fails if a provider is already installed, which is fine.
     rustls::crypto::ring::default_provider().install_default().ok();
     let builder = reqwest::Client::builder().no_proxy();
     match timeout {

@@ -1,4 +1,4 @@
-//! Parses what subscribers send: handshakes, replies, closes. It checks nothing.
+//! Parses what subscribers send: handshakes, replies, closes. It validates nothing.
 
 use recount_aaep::json::Reader;
 use recount_aaep::rule::{Findings, Profile, Severity, check_message, message_kind};
@@ -6,13 +6,13 @@ use recount_aaep::table::MessageKind;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::producer::{Face, Input, Seen};
+use super::producer::{Input, Observation, StreamSurface};
 
 /// A received message.
 #[derive(Debug, Clone)]
 pub(super) struct ReceivedMessage {
     pub at: Instant,
-    pub face: Face,
+    pub surface: StreamSurface,
     pub text: String,
     pub kind: Option<MessageKind>,
     pub value: Value,
@@ -20,15 +20,15 @@ pub(super) struct ReceivedMessage {
 
 impl ReceivedMessage {
     /// The message of an input, if it is one.
-    pub(super) fn of(seen: &Seen) -> Option<ReceivedMessage> {
-        let Input::Message { text, face } = &seen.what else { return None };
+    pub(super) fn of(seen: &Observation) -> Option<ReceivedMessage> {
+        let Input::Message { text, surface } = &seen.what else { return None };
         let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
         let name = value.get("type").and_then(Value::as_str).unwrap_or_default();
         let kind = MessageKind::of_name(name);
-        Some(ReceivedMessage { at: seen.at, face: *face, text: text.clone(), kind, value })
+        Some(ReceivedMessage { at: seen.at, surface: *surface, text: text.clone(), kind, value })
     }
 
-    pub(super) fn all(seen: &[Seen]) -> Vec<ReceivedMessage> {
+    pub(super) fn all(seen: &[Observation]) -> Vec<ReceivedMessage> {
         seen.iter().filter_map(ReceivedMessage::of).collect()
     }
 
@@ -48,10 +48,10 @@ impl ReceivedMessage {
         self.value.get("subscription_id").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What is wrong with its form: errors and warnings. `/events` and `/messages` know no handshake, so replies need no
-    /// address there.
-    pub(super) fn amiss(&self) -> (Vec<String>, Vec<String>) {
-        let profile = if self.face.is_versioned() { Profile::Strict } else { Profile::Compat };
+    /// The errors and warnings on its form. `/events` and `/messages` have no handshake, so replies need no
+    /// subscription id there.
+    pub(super) fn form_problems(&self) -> (Vec<String>, Vec<String>) {
+        let profile = if self.surface.is_versioned() { Profile::Strict } else { Profile::Compat };
         let mut findings = Findings::new(profile);
         let mut reader = Reader::new();
         match reader.read(&self.text) {

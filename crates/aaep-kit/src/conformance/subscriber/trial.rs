@@ -1,5 +1,5 @@
-//! A subscriber test in progress: the stage, the subscriber, the open prompts, and the report so far. [`Trial`] has the
-//! operations that the parts are written in. It must not know which results are right.
+//! A subscriber test in progress: the synthetic producer, the subscriber, the open prompts, and the report so far.
+//! [`Trial`] provides the operations of the parts. It does not know which results are right.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -11,36 +11,36 @@ use super::builder::{Event, EventBuilder, Prompt};
 use super::coverage;
 use super::piece::Piece;
 use super::process::Process;
-use super::producer::{Face, Input, OpenStream, Seen, SyntheticProducer};
+use super::producer::{Input, Observation, OpenStream, StreamSurface, SyntheticProducer};
 use super::received::ReceivedMessage;
-use super::{Answers, Expectation, Subject, TrialError, TrialNotice};
+use super::{Expectation, ReplyPolicy, Subject, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
 
-/// A prompt that was sent, and whether it may be answered.
+/// A prompt that was sent.
 #[derive(Debug, Clone)]
 pub(super) struct Issued {
     pub prompt: Prompt,
     pub sent: Instant,
 }
 
-/// What became of a subscriber after something was said to it.
+/// The reaction of a subscriber to a message.
 #[derive(Debug, Clone)]
-pub(super) enum Sign {
+pub(super) enum SubscriberReaction {
     /// It answered the next prompt.
     Answered { after: Duration, reply: Box<ReceivedMessage> },
-    /// Nothing is to be answered, and it stayed connected.
-    Held,
+    /// No replies are expected, and it stayed connected.
+    StayedConnected,
     /// It stayed connected but did not answer.
     Silent,
     /// Its connection ended.
     Disconnected,
 }
 
-impl Sign {
-    pub(super) fn is_well(&self) -> bool {
-        matches!(self, Sign::Answered { .. } | Sign::Held)
+impl SubscriberReaction {
+    pub(super) fn is_healthy(&self) -> bool {
+        matches!(self, SubscriberReaction::Answered { .. } | SubscriberReaction::StayedConnected)
     }
 }
 
@@ -51,18 +51,18 @@ pub(super) struct Trial<'a> {
     pub(super) producer: SyntheticProducer,
     pub(super) builder: EventBuilder,
     pub(super) issued: Vec<Issued>,
-    /// Set when it should answer by itself but does not: then nothing more is made of its silence.
-    pub(super) mute: bool,
-    /// How long replies took.
+    /// Set if it should reply automatically but does not: then its silence proves nothing.
+    pub(super) unresponsive: bool,
+    /// Reply times.
     pub(super) took: Vec<Duration>,
     process: Option<Process>,
     report: Report,
     sink: &'a mut (dyn FnMut(TrialNotice<'_>) + Send),
     began: Instant,
-    /// What was said since the present check began.
-    spoken: Vec<(Instant, String)>,
+    /// Messages sent since the current check began.
+    sent_messages: Vec<(Instant, String)>,
     since: usize,
-    /// Ids of events that were sent lately.
+    /// Ids of recently sent events.
     ids: VecDeque<String>,
 }
 
@@ -88,13 +88,13 @@ impl<'a> Trial<'a> {
             producer,
             builder,
             issued: Vec::new(),
-            mute: false,
+            unresponsive: false,
             took: Vec::new(),
             process: None,
             report,
             sink,
             began: recount_world::moment(),
-            spoken: Vec::new(),
+            sent_messages: Vec::new(),
             since: 0,
             ids: VecDeque::new(),
         })
@@ -104,13 +104,13 @@ impl<'a> Trial<'a> {
         if let Some(process) = &mut self.process {
             process.kill().await;
         }
-        self.producer.close_door().await;
+        self.producer.stop_listening().await;
         self.complete();
         self.report.took_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.report
     }
 
-    /// What the trial did not come to is not shown, rather than left out of the report.
+    /// Reports untested requirements as not shown, instead of omitting them.
     fn complete(&mut self) {
         let looked_at: BTreeSet<&str> = self.report.checks.iter().map(|check| check.requirement).collect();
         let rows = coverage::ALL.iter().filter_map(|(id, _)| Requirement::named(id));
@@ -121,38 +121,38 @@ impl<'a> Trial<'a> {
         }
     }
 
-    pub(super) fn note(&mut self, words: &str) {
-        (self.sink)(TrialNotice::Note(words));
+    pub(super) fn note(&mut self, text: &str) {
+        (self.sink)(TrialNotice::Note(text));
     }
 
-    /// The name and version that it gives itself.
+    /// Sets the subscriber's own name and version.
     pub(super) fn named(&mut self, name: &str, version: Option<&str>) {
         name.clone_into(&mut self.report.subject);
         self.report.subject_version = version.map(str::to_owned);
     }
 
-    /// Whether its replies can be counted on, so that they show that it is well.
+    /// Whether it is expected to reply, so that replies show that it works.
     pub(super) fn answers(&self) -> bool {
-        self.subject.answers != Answers::Never && !self.mute
+        self.subject.answers != ReplyPolicy::Never && !self.unresponsive
     }
 
-    /// What it is to decide when it answers by itself.
+    /// The decision that it is configured to send.
     pub(super) fn decision(&self) -> Option<&'static str> {
         match self.subject.answers {
-            Answers::Accept => Some("accept"),
-            Answers::Reject => Some("reject"),
-            Answers::Never | Answers::Person => None,
+            ReplyPolicy::Accept => Some("accept"),
+            ReplyPolicy::Reject => Some("reject"),
+            ReplyPolicy::Never | ReplyPolicy::Person => None,
         }
     }
 
-    /// How long it usually takes to answer: the middle one of its times.
+    /// The median reply time.
     pub(super) fn usual(&self) -> Option<Duration> {
         let mut took = self.took.clone();
         took.sort();
         took.get(took.len() / 2).copied()
     }
 
-    /// How long to watch for what must not happen: longer than it usually takes to answer.
+    /// How long to watch for messages that must not arrive: longer than the usual reply time.
     pub(super) fn quiet(&self) -> Duration {
         let usual = self.usual().unwrap_or_default();
         self.subject.times.quiet.max(usual * limits::TRIAL_QUIET_ANSWERS).min(self.subject.times.reply)
@@ -160,13 +160,13 @@ impl<'a> Trial<'a> {
 
     // Checks.
 
-    /// A check begins: what was said before is not its evidence.
-    pub(super) fn fresh(&mut self) {
-        self.spoken.clear();
+    /// Starts a check: earlier messages are not its evidence.
+    pub(super) fn start_check(&mut self) {
+        self.sent_messages.clear();
         self.since = self.producer.mark();
     }
 
-    /// A check at the level of its requirement; above the level that is tried it is not made.
+    /// Records a check at the level of its requirement; ignored above the tested level.
     pub(super) fn check(&mut self, expectation: Expectation, outcome: Outcome, detail: impl Into<String>) {
         let Expectation(requirement, name) = expectation;
         let level = Requirement::named(requirement).map_or(1, |row| row.level);
@@ -181,8 +181,8 @@ impl<'a> Trial<'a> {
         self.report.checks.push(check);
     }
 
-    /// The same where it either holds or not.
-    pub(super) fn hold(&mut self, expectation: Expectation, holds: bool, detail: impl Into<String>) {
+    /// Records a pass or a failure.
+    pub(super) fn check_that(&mut self, expectation: Expectation, holds: bool, detail: impl Into<String>) {
         let outcome = if holds { Outcome::Passed } else { Outcome::Failed };
         self.check(expectation, outcome, detail);
     }
@@ -195,14 +195,14 @@ impl<'a> Trial<'a> {
         self.check(expectation, Outcome::Inapplicable(why.into()), "");
     }
 
-    /// What was said to and fro since the present check began; of much the end.
+    /// The messages in both directions since the current check began; only the last ones.
     fn conversation(&self) -> Vec<String> {
         let mut lines: Vec<(Instant, String)> =
-            self.spoken.iter().map(|(at, text)| (*at, format!("out {text}"))).collect();
+            self.sent_messages.iter().map(|(at, text)| (*at, format!("out {text}"))).collect();
         for seen in self.producer.since(self.since) {
             let text = match seen.what {
                 Input::Message { text, .. } => format!("in  {text}"),
-                Input::Opened { resumes: Some(id), .. } => format!("in  connected behind {id}"),
+                Input::Opened { resumes: Some(id), .. } => format!("in  connected after {id}"),
                 Input::Opened { .. } => "in  connected".to_owned(),
                 Input::Closed => "in  disconnected".to_owned(),
                 Input::Request { .. } => continue,
@@ -217,7 +217,7 @@ impl<'a> Trial<'a> {
 
     // The subscriber.
 
-    /// Starts the subscriber where it is started by a command; ends the one of before.
+    /// Starts the subscriber if it has a command; ends the previous one.
     pub(super) async fn start(&mut self) -> Result<(), TrialError> {
         let Some(command) = &self.subject.command else { return Ok(()) };
         if let Some(mut process) = self.process.take() {
@@ -232,12 +232,12 @@ impl<'a> Trial<'a> {
         self.process.as_mut()
     }
 
-    /// Waits until it is connected, at most for so long.
+    /// Waits until it is connected, for at most `patience`.
     pub(super) async fn connected(&mut self, patience: Duration) -> Option<OpenStream> {
         let limit = recount_world::moment() + patience;
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;
-            // In steps, because a process that has ended does not come any more.
+            // In steps, because an ended process does not connect any more.
             if let Some(open) = self.producer.wait_open(left.min(limits::TRIAL_SECOND)).await {
                 return Some(open);
             }
@@ -248,17 +248,17 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Waits for it to come, at most for so long, and begins a session.
+    /// Waits until it connects, for at most `patience`, and starts a session.
     pub(super) async fn arrive(&mut self, patience: Duration) -> Option<OpenStream> {
         let limit = recount_world::moment() + patience;
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;
             let open = self.connected(left).await?;
-            if open.face == Face::Legacy || open.face == Face::LegacySocket {
-                // A handshake may or may not come behind the stream.
+            if open.surface == StreamSurface::Legacy || open.surface == StreamSurface::LegacySocket {
+                // A handshake may follow the stream.
                 self.producer.wait_subscription(self.subject.times.quiet).await;
             }
-            // It may have gone again meanwhile.
+            // It may have disconnected meanwhile.
             let Some(open) = self.producer.lines().pop() else { continue };
             for event in [self.builder.begin(), self.builder.go("thinking")] {
                 self.send_event(&event).await;
@@ -267,8 +267,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Sees to it that there is a subscriber: waits for it to come back, and starts it anew where that can be done.
-    /// Without one, nothing more can be shown.
+    /// Ensures that a subscriber is connected: waits for a reconnect, and restarts it if possible. Returns false if
+    /// none is available.
     pub(super) async fn present(&mut self) -> Result<bool, TrialError> {
         if !self.producer.lines().is_empty() {
             return Ok(true);
@@ -276,30 +276,30 @@ impl<'a> Trial<'a> {
         let patience = if self.process.as_mut().is_some_and(|process| process.ended().is_some()) {
             Duration::ZERO
         } else {
-            self.subject.times.returns
+            self.subject.times.reconnect
         };
         if self.arrive(patience).await.is_some() {
             return Ok(true);
         }
         if self.subject.command.is_none() {
             self.note("The subscriber ended. Start it again to continue the trial.");
-            return Ok(self.arrive(self.subject.times.comes).await.is_some());
+            return Ok(self.arrive(self.subject.times.connect).await.is_some());
         }
         self.renew().await
     }
 
-    /// A fresh subscriber, where one can be had; otherwise whether the one there is connected.
+    /// Starts a fresh subscriber if possible; otherwise returns whether one is connected.
     pub(super) async fn renew(&mut self) -> Result<bool, TrialError> {
         if self.subject.command.is_some() {
             self.start().await?;
-            return Ok(self.arrive(self.subject.times.comes).await.is_some());
+            return Ok(self.arrive(self.subject.times.connect).await.is_some());
         }
         Ok(!self.producer.lines().is_empty())
     }
 
-    /// What stopped answering is not asked on and on: a fresh one, where one can be had.
-    pub(super) async fn recover(&mut self, sign: &Sign) -> Result<(), TrialError> {
-        if matches!(sign, Sign::Silent) {
+    /// Replaces a subscriber that stopped replying, if possible.
+    pub(super) async fn recover(&mut self, reaction: &SubscriberReaction) -> Result<(), TrialError> {
+        if matches!(reaction, SubscriberReaction::Silent) {
             self.renew().await?;
         }
         Ok(())
@@ -310,10 +310,10 @@ impl<'a> Trial<'a> {
     pub(super) async fn send_piece(&mut self, piece: &Piece) -> usize {
         let text = String::from_utf8_lossy(&piece.data);
         let text = crate::conformance::report::beginning(&text, limits::EVIDENCE_LINE_BYTES_MAX);
-        if self.spoken.len() >= limits::TRIAL_SPOKEN_MAX {
-            self.spoken.remove(0);
+        if self.sent_messages.len() >= limits::TRIAL_SPOKEN_MAX {
+            self.sent_messages.remove(0);
         }
-        self.spoken.push((recount_world::moment(), text));
+        self.sent_messages.push((recount_world::moment(), text));
         if let Some(id) = &piece.id {
             if self.ids.len() >= limits::TRIAL_IDS {
                 self.ids.pop_front();
@@ -327,48 +327,53 @@ impl<'a> Trial<'a> {
         self.send_piece(&event.piece()).await
     }
 
-    /// Whether an event with this id was sent lately.
+    /// Whether an event with this id was sent recently.
     pub(super) fn has_sent(&self, id: &str) -> bool {
         self.ids.iter().any(|sent| sent == id)
     }
 
-    /// Sends a prompt and looks what becomes of it. Where nothing is to be answered, looks whether it stays.
-    pub(super) async fn send_prompt(&mut self, prompt: Prompt, piece: &Piece) -> Sign {
+    /// Sends a prompt and waits for the reaction.
+    pub(super) async fn send_prompt(&mut self, prompt: Prompt, piece: &Piece) -> SubscriberReaction {
         let waits = if self.answers() { self.subject.times.reply } else { self.quiet() };
         self.send_prompt_for(prompt, piece, waits).await
     }
 
-    /// The same for a prompt that need not be answered.
-    pub(super) async fn send_prompt_quietly(&mut self, prompt: Prompt) -> Sign {
+    /// Sends a prompt that need not be answered.
+    pub(super) async fn send_prompt_quietly(&mut self, prompt: Prompt) -> SubscriberReaction {
         let (piece, quiet) = (prompt.event.piece(), self.quiet());
         self.send_prompt_for(prompt, &piece, quiet).await
     }
 
-    pub(super) async fn send_prompt_for(&mut self, prompt: Prompt, piece: &Piece, waits: Duration) -> Sign {
+    pub(super) async fn send_prompt_for(
+        &mut self,
+        prompt: Prompt,
+        piece: &Piece,
+        waits: Duration,
+    ) -> SubscriberReaction {
         let mark = self.producer.mark();
         let (token, sent) = (prompt.token.clone(), recount_world::moment());
         self.issued.push(Issued { prompt, sent });
-        let sign = match self.send_piece(piece).await {
-            0 => Sign::Disconnected,
+        let reaction = match self.send_piece(piece).await {
+            0 => SubscriberReaction::Disconnected,
             _ => self.watch(mark, &token, sent, waits).await,
         };
-        if let (Sign::Disconnected, Some(process)) = (&sign, &mut self.process) {
-            // A connection ends a moment before its process does.
+        if let (SubscriberReaction::Disconnected, Some(process)) = (&reaction, &mut self.process) {
+            // A connection ends shortly before its process.
             process.wait(self.subject.times.quiet).await;
         }
-        if let Sign::Answered { after, .. } = &sign {
+        if let SubscriberReaction::Answered { after, .. } = &reaction {
             self.took.push(*after);
         }
-        sign
+        reaction
     }
 
-    /// A confirmation with a token of its own.
-    pub(super) fn draw(&mut self, seconds: u32) -> Prompt {
+    /// A confirmation with its own token.
+    pub(super) fn new_confirmation(&mut self, seconds: u32) -> Prompt {
         let token = self.builder.token();
         self.builder.confirmation(token, seconds)
     }
 
-    /// Sends a prompt and does not wait; answers when it was sent.
+    /// Sends a prompt without waiting; returns when it was sent.
     pub(super) async fn issue(&mut self, prompt: &Prompt) -> Instant {
         let sent = recount_world::moment();
         self.issued.push(Issued { prompt: prompt.clone(), sent });
@@ -376,46 +381,54 @@ impl<'a> Trial<'a> {
         sent
     }
 
-    /// Looks for the reply to a token, or for the end of the connection.
-    pub(super) async fn watch(&self, mark: usize, token: &str, sent: Instant, waits: Duration) -> Sign {
-        let find = |seen: &[Seen]| {
+    /// Waits for the reply to a token, or for the end of the connection.
+    pub(super) async fn watch(
+        &self,
+        mark: usize,
+        token: &str,
+        sent: Instant,
+        waits: Duration,
+    ) -> SubscriberReaction {
+        let find = |seen: &[Observation]| {
             let reply = seen
                 .iter()
                 .filter_map(ReceivedMessage::of)
                 .find(|message| message.is_reply() && message.token() == token);
             if let Some(reply) = reply {
                 let after = reply.at.saturating_duration_since(sent);
-                return Some(Sign::Answered { after, reply: Box::new(reply) });
+                return Some(SubscriberReaction::Answered { after, reply: Box::new(reply) });
             }
             let disconnected = seen.iter().any(|seen| matches!(seen.what, Input::Closed));
-            disconnected.then_some(Sign::Disconnected)
+            disconnected.then_some(SubscriberReaction::Disconnected)
         };
-        let silent = if self.answers() { Sign::Silent } else { Sign::Held };
+        let silent =
+            if self.answers() { SubscriberReaction::Silent } else { SubscriberReaction::StayedConnected };
         self.producer.wait(mark, waits, find).await.unwrap_or(silent)
     }
 
-    /// A prompt like any other: looks whether the subscriber is well.
-    pub(super) async fn probe(&mut self) -> Sign {
+    /// Sends an ordinary prompt to check whether the subscriber still works.
+    pub(super) async fn probe(&mut self) -> SubscriberReaction {
         self.probe_as(|event| event.piece()).await
     }
 
-    /// The same with the prompt put on the wire in a way of its own.
-    pub(super) async fn probe_as(&mut self, on_the_wire: impl FnOnce(&Event) -> Piece) -> Sign {
+    /// Like [`Trial::probe`], with custom framing of the prompt.
+    pub(super) async fn probe_as(&mut self, on_the_wire: impl FnOnce(&Event) -> Piece) -> SubscriberReaction {
         let waiting = self.builder.go("awaiting_input");
         self.send_event(&waiting).await;
-        let prompt = self.draw(limits::TRIAL_PROMPT_SECONDS);
+        let prompt = self.new_confirmation(limits::TRIAL_PROMPT_SECONDS);
         let piece = on_the_wire(&prompt.event);
-        let sign = self.send_prompt(prompt, &piece).await;
-        self.follow(&sign).await;
-        sign
+        let reaction = self.send_prompt(prompt, &piece).await;
+        self.follow(&reaction).await;
+        reaction
     }
 
-    /// What a producer says behind a prompt: that it does what was accepted, or goes on without.
-    pub(super) async fn follow(&mut self, sign: &Sign) {
-        if matches!(sign, Sign::Disconnected) {
+    /// Sends the events that follow a prompt: the accepted action, or the continuation without it.
+    pub(super) async fn follow(&mut self, reaction: &SubscriberReaction) {
+        if matches!(reaction, SubscriberReaction::Disconnected) {
             return;
         }
-        let accepted = matches!(sign, Sign::Answered { reply, .. } if reply.decision() == "accept");
+        let accepted =
+            matches!(reaction, SubscriberReaction::Answered { reply, .. } if reply.decision() == "accept");
         let mut events = Vec::new();
         if accepted {
             events.push(self.builder.go("calling_tool"));
@@ -427,31 +440,31 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// How a sign is told.
-    pub(super) fn describe(&mut self, sign: &Sign) -> String {
-        match sign {
-            Sign::Answered { after, .. } => {
+    /// Describes a reaction.
+    pub(super) fn describe(&mut self, reaction: &SubscriberReaction) -> String {
+        match reaction {
+            SubscriberReaction::Answered { after, .. } => {
                 format!("it answered the next prompt after {} ms", after.as_millis())
             }
-            Sign::Held => "it stayed connected".to_owned(),
-            Sign::Silent => {
+            SubscriberReaction::StayedConnected => "it stayed connected".to_owned(),
+            SubscriberReaction::Silent => {
                 format!("it did not answer the next prompt within {:?}", self.subject.times.reply)
             }
-            Sign::Disconnected => match self.process().and_then(Process::ended) {
+            SubscriberReaction::Disconnected => match self.process().and_then(Process::ended) {
                 Some(status) => {
-                    let words = self.process().and_then(|process| process.last_words());
-                    let words = words.map_or(String::new(), |words| format!(", saying “{words}”"));
-                    format!("its process ended with {status}{words}")
+                    let output = self.process().and_then(|process| process.last_output_line());
+                    let output = output.map_or(String::new(), |output| format!(", saying “{output}”"));
+                    format!("its process ended with {status}{output}")
                 }
                 None => "its connection ended".to_owned(),
             },
         }
     }
 
-    /// How its process ended, if it has, and what it said last.
+    /// How its process ended, if it has, with its last output.
     pub(super) fn ending(&mut self) -> String {
         match self.process().and_then(Process::ended) {
-            Some(_) => format!("; {}", self.describe(&Sign::Disconnected)),
+            Some(_) => format!("; {}", self.describe(&SubscriberReaction::Disconnected)),
             None => String::new(),
         }
     }

@@ -1,41 +1,41 @@
-//! Calls, prompts and outputs of a session: when each opened and closed, and how it ended. The checker decides that;
-//! only names and numbers are kept here.
+//! Calls, prompts and outputs of a session: when each opened and closed, and its outcome. The checker decides that;
+//! this module keeps only names and numbers.
 
 use super::super::aaep::Reading;
 use super::super::aaep::field::Field;
 use super::super::aaep::kind::Kind;
-use super::super::aaep::session::{Standing, View};
-use super::super::model::{Part, PartOutcome, Session, Sort};
+use super::super::aaep::session::{PromptStatus, SessionView};
+use super::super::model::{Part, PartKind, PartOutcome, Session};
 use super::super::sentence::{SentenceBuilder, cut_to};
 use crate::limits;
 
 impl Part {
     pub(super) fn is_prompt(&self) -> bool {
-        self.sort == Sort::Prompt
+        self.part_kind == PartKind::Prompt
     }
 }
 
-/// Notes the part that an event opened; answers with its index.
+/// Records the part that an event opened; returns its index.
 pub(super) fn opened(
     session: &mut Session,
-    view: Option<View<'_>>,
+    view: Option<SessionView<'_>>,
     kind: Kind,
     line: usize,
     event: &Reading<'_>,
 ) -> Option<usize> {
-    let heard = session.heard;
+    let event_number = session.event_number;
     let view = view?;
-    let (sort, label, key) = match kind {
-        Kind::ToolInvoked => (Sort::Call, Field::Tool, Field::ToolCallId),
-        Kind::AwaitingConfirmation => (Sort::Prompt, Field::Action, Field::ReplyToken),
-        Kind::AwaitingClarification => (Sort::Prompt, Field::Question, Field::ReplyToken),
-        Kind::OutputStreaming => (Sort::Output, Field::OutputId, Field::OutputId),
+    let (part_kind, label, key) = match kind {
+        Kind::ToolInvoked => (PartKind::Call, Field::Tool, Field::ToolCallId),
+        Kind::AwaitingConfirmation => (PartKind::Prompt, Field::Action, Field::ReplyToken),
+        Kind::AwaitingClarification => (PartKind::Prompt, Field::Question, Field::ReplyToken),
+        Kind::OutputStreaming => (PartKind::Output, Field::OutputId, Field::OutputId),
         _ => return None,
     };
-    let is_new = match sort {
-        Sort::Call => view.call(heard).is_some(),
-        Sort::Prompt => view.prompt(heard).is_some(),
-        Sort::Output => view.output(heard).is_some(),
+    let is_new = match part_kind {
+        PartKind::Call => view.call(event_number).is_some(),
+        PartKind::Prompt => view.prompt(event_number).is_some(),
+        PartKind::Output => view.output(event_number).is_some(),
     };
     if !is_new {
         return None;
@@ -44,13 +44,13 @@ pub(super) fn opened(
         let text = event.text(field).unwrap_or_default();
         Box::from(cut_to(&text, limits::TRACE_NAME_CHARS_MAX).0)
     };
-    session.counts[sort as usize] += 1;
+    session.counts[part_kind as usize] += 1;
     session.parts.push(Part {
-        sort,
-        number: session.counts[sort as usize],
+        part_kind,
+        number: session.counts[part_kind as usize],
         label: text(label),
         key: text(key),
-        heard,
+        event_number,
         line,
         from: session.entry_count,
         to: None,
@@ -62,37 +62,42 @@ pub(super) fn opened(
 }
 
 pub(super) fn describe_opened(part: &Part, sentence: &mut SentenceBuilder) {
-    sentence.format(format_args!(" {} {} opens.", part.sort.at_the_beginning(), part.number));
+    sentence.format(format_args!(" {} {} opens.", part.part_kind.at_the_beginning(), part.number));
 }
 
-/// Notes what an event closed.
+/// Records the parts that an event closed.
 pub(super) fn settle(
     session: &mut Session,
-    view: Option<View<'_>>,
+    view: Option<SessionView<'_>>,
     kind: Kind,
     event: &Reading<'_>,
     sentence: &mut SentenceBuilder,
 ) {
-    // At an ending nothing is followed any more; what is open stays so.
+    // After an ending nothing is followed; open parts stay open.
     let Some(view) = view else { return };
     let now = session.entry_count;
     let Session { open, parts, .. } = session;
     if kind == Kind::OutputStreaming {
         let id = event.text(Field::OutputId).unwrap_or_default();
         let id = cut_to(&id, limits::TRACE_NAME_CHARS_MAX).0;
-        let own = open.iter().rev().find(|at| parts[**at].sort == Sort::Output && *parts[**at].key == *id);
+        let own =
+            open.iter().rev().find(|at| parts[**at].part_kind == PartKind::Output && *parts[**at].key == *id);
         if let Some(at) = own {
             parts[*at].pieces += 1;
         }
     }
     open.retain(|at| {
         let part = &mut parts[*at];
-        let outcome = match part.sort {
-            Sort::Call if kind == Kind::ToolCompleted && view.call(part.heard) != Some(true) => back(event),
-            Sort::Output if kind == Kind::OutputStreaming && view.output(part.heard) != Some(true) => {
+        let outcome = match part.part_kind {
+            PartKind::Call if kind == Kind::ToolCompleted && view.call(part.event_number) != Some(true) => {
+                call_outcome(event)
+            }
+            PartKind::Output
+                if kind == Kind::OutputStreaming && view.output(part.event_number) != Some(true) =>
+            {
                 PartOutcome::Complete
             }
-            Sort::Prompt => became(view.prompt(part.heard)),
+            PartKind::Prompt => outcome_of(view.prompt(part.event_number)),
             _ => PartOutcome::Open,
         };
         if outcome != PartOutcome::Open {
@@ -105,48 +110,48 @@ pub(super) fn settle(
 fn close(part: &mut Part, outcome: PartOutcome, now: u32, sentence: &mut SentenceBuilder) {
     part.outcome = outcome;
     part.to = Some(now);
-    let name = part.sort.at_the_beginning();
+    let name = part.part_kind.at_the_beginning();
     sentence.format(format_args!(" {name} {} {}.", part.number, outcome.label()));
 }
 
-fn back(event: &Reading<'_>) -> PartOutcome {
+fn call_outcome(event: &Reading<'_>) -> PartOutcome {
     match event.text(Field::Status).as_deref() {
         Some("success") => PartOutcome::Success,
         Some("error") => PartOutcome::Error,
         Some("timeout") => PartOutcome::Timeout,
-        _ => PartOutcome::Back,
+        _ => PartOutcome::UnknownStatus,
     }
 }
 
-fn became(standing: Option<Standing>) -> PartOutcome {
-    match standing {
-        Some(Standing::Open) => PartOutcome::Open,
-        Some(Standing::Accepted) => PartOutcome::Accepted,
-        Some(Standing::Modified) => PartOutcome::Modified,
-        Some(Standing::Rejected) => PartOutcome::Rejected,
-        Some(Standing::Answered) => PartOutcome::Answered,
-        Some(Standing::TimedOut) => PartOutcome::TimedOut,
-        // It was open until now, so it was its default that the call used.
-        Some(Standing::Used) => PartOutcome::DefaultAccepted,
-        Some(Standing::Presumed | Standing::Unaccepted) | None => PartOutcome::Unrecorded,
+fn outcome_of(status: Option<PromptStatus>) -> PartOutcome {
+    match status {
+        Some(PromptStatus::Open) => PartOutcome::Open,
+        Some(PromptStatus::Accepted) => PartOutcome::Accepted,
+        Some(PromptStatus::Modified) => PartOutcome::Modified,
+        Some(PromptStatus::Rejected) => PartOutcome::Rejected,
+        Some(PromptStatus::Answered) => PartOutcome::Answered,
+        Some(PromptStatus::TimedOut) => PartOutcome::TimedOut,
+        // It was open until now, so the call used its default.
+        Some(PromptStatus::Used) => PartOutcome::DefaultAccepted,
+        Some(PromptStatus::Presumed | PromptStatus::Unaccepted) | None => PartOutcome::Unrecorded,
     }
 }
 
-/// Notes what a reply made of its prompt.
+/// Records the effect of a reply on its prompt.
 pub(super) fn answered(
     session: &mut Session,
-    heard: u64,
-    standing: Option<Standing>,
+    event_number: u64,
+    status: Option<PromptStatus>,
     sentence: &mut SentenceBuilder,
 ) {
     let now = session.entry_count;
-    let Ok(at) = session.parts.binary_search_by_key(&heard, |part| part.heard) else {
-        sentence.words(" It answers a prompt that was settled long ago.");
+    let Ok(at) = session.parts.binary_search_by_key(&event_number, |part| part.event_number) else {
+        sentence.literal(" It answers a prompt that was settled long ago.");
         return;
     };
     let part = &mut session.parts[at];
     let number = part.number;
-    let outcome = standing.map_or(part.outcome, |standing| became(Some(standing)));
+    let outcome = status.map_or(part.outcome, |status| outcome_of(Some(status)));
     let was_open = part.outcome == PartOutcome::Open;
     let is_late = part.outcome == PartOutcome::Unrecorded || part.outcome == PartOutcome::TimedOut;
     match outcome {
@@ -170,7 +175,7 @@ pub(super) fn answered(
     }
 }
 
-/// Forgets what is closed.
+/// Removes closed parts.
 pub(super) fn forget_closed(session: &mut Session, mut on_forget: impl FnMut(&Part)) {
     session.parts.retain(|part| {
         let open = part.outcome == PartOutcome::Open;

@@ -1,10 +1,10 @@
-//! The lanes of one session as a picture: what state each producer was in, which calls, prompts and outputs were open,
-//! and where rules were broken. One step for each text, so that a long wait does not squeeze all else together.
+//! Draws the lanes of one session: the state of each producer, open calls, prompts and outputs, and broken rules. Each
+//! text is one step, so that a long wait does not compress everything else.
 //!
-//! A picture of bounded size: marks that begin nearer to each other than [`NEAR`] are drawn as one. Everything it shows
-//! is in the account as well, so all but the links to problems is hidden from screen readers.
+//! The size of a drawing is bounded: marks closer than [`NEAR`] are merged. The entries contain everything it shows,
+//! so all but the links to problems is hidden from screen readers.
 
-use super::super::model::{Part, PartOutcome, Session, Sort, Trace};
+use super::super::model::{Part, PartKind, PartOutcome, Session, Trace};
 use super::super::shown::{count, grouped, severity};
 use super::super::time::span;
 use super::escape::{push, push_plain};
@@ -13,28 +13,27 @@ use crate::limits;
 use crate::trace::aaep::rule::Severity;
 use crate::trace::text::{how_it_ended, put};
 
-/// Units between the beginnings of two bars, two dots, two links, two times on the axis.
+/// The least distance between the starts of two bars, dots, links, or times on the axis.
 const NEAR: f64 = 4.0;
 const NEAR_DOTS: f64 = 11.0;
 const NEAR_LINKS: f64 = 26.0;
 const NEAR_TIMES: f64 = 84.0;
-/// A row with more bars than that says nothing any more; it gets fewer, so wide that each can say how many it stands
-/// for.
+/// A row with more bars is unreadable; its bars are merged until each is wide enough for its count.
 const BARS_MAX: usize = 120;
 const NEAR_IN_CROWDS: f64 = 112.0;
-/// Width of a text, for each character.
+/// The width of a character.
 const LETTER: f64 = 7.2;
-/// What is left free on both sides; on the right a link to a problem may stand half outside.
+/// The margins; on the right a link to a problem may extend halfway beyond the edge.
 const LEFT: f64 = 2.0;
 const RIGHT: f64 = 16.0;
 const STEP_MAX: f64 = 104.0;
 const BAR: f64 = 24.0;
 
-/// A picture, and where in it each problem stands: pairs of problem and link, by their numbers.
+/// A drawing, and its links to problems: pairs of problem and link numbers.
 pub(super) struct Drawing {
     pub(super) svg: String,
     pub(super) links: Vec<(usize, usize)>,
-    /// Whether marks were drawn as one.
+    /// Whether marks were merged.
     pub(super) is_merged: bool,
 }
 
@@ -44,12 +43,12 @@ struct Bar {
     end: f64,
     label: String,
     class: &'static str,
-    /// It has no end in the file.
+    /// Whether it has no end in the file.
     open: bool,
     count: usize,
 }
 
-struct Pen<'t> {
+struct LaneDrawing<'t> {
     session: &'t Session,
     step: f64,
     width: f64,
@@ -64,17 +63,19 @@ pub(super) fn draw(trace: &Trace, session: &Session, number: usize) -> Drawing {
     let most = limits::TRACE_WIDTH_MAX as f64 - LEFT - RIGHT;
     let step = (most / steps).min(STEP_MAX);
     let width = (step * steps + LEFT + RIGHT).max(260.0);
-    let mut pen = Pen { session, step, width, y: 8.0, shapes: String::new(), merged: false };
+    let mut pen = LaneDrawing { session, step, width, y: 8.0, shapes: String::new(), merged: false };
     let (links, marks) = pen.problems(trace);
     let top = pen.y;
     pen.life();
     pen.states();
-    for (sort, title) in [(Sort::Call, "Calls"), (Sort::Prompt, "Prompts"), (Sort::Output, "Outputs")] {
-        pen.parts(sort, title);
+    for (part_kind, title) in
+        [(PartKind::Call, "Calls"), (PartKind::Prompt, "Prompts"), (PartKind::Output, "Outputs")]
+    {
+        pen.parts(part_kind, title);
     }
     let bottom = pen.y;
     pen.axis();
-    let Pen { y, shapes, merged, .. } = pen;
+    let LaneDrawing { y, shapes, merged, .. } = pen;
     let (mut words, mut pointers, mut links_to) = (String::new(), String::new(), String::new());
     describe(trace, session, &mut words);
     for mark in &marks {
@@ -95,36 +96,37 @@ pub(super) fn draw(trace: &Trace, session: &Session, number: usize) -> Drawing {
     Drawing { svg, links, is_merged: merged }
 }
 
-/// What the picture shows, in words.
+/// Writes a text description of the drawing.
 fn describe(trace: &Trace, session: &Session, out: &mut String) {
     let texts = count(session.entries.len() as u64, "text", "texts");
     put(out, format_args!("One step for each of {texts}."));
-    for (stays, producer) in session.stays().iter().zip(&session.producers).take(limits::TRACE_PRODUCERS_MAX)
+    for (state_periods, producer) in
+        session.state_periods().iter().zip(&session.producers).take(limits::TRACE_PRODUCERS_MAX)
     {
-        if stays.is_empty() {
+        if state_periods.is_empty() {
             continue;
         }
         out.push_str(" States of ");
         push_plain(out, &producer.id);
         out.push_str(": idle");
-        for stay in stays.iter().take(limits::TRACE_OVERVIEW_LINES_MAX) {
+        for state_period in state_periods.iter().take(limits::TRACE_OVERVIEW_LINES_MAX) {
             out.push_str(", ");
-            push_plain(out, &stay.state);
+            push_plain(out, &state_period.state);
         }
-        let more = stays.len().saturating_sub(limits::TRACE_OVERVIEW_LINES_MAX);
+        let more = state_periods.len().saturating_sub(limits::TRACE_OVERVIEW_LINES_MAX);
         if more > 0 {
             put(out, format_args!(" and {more} more"));
         }
         out.push('.');
     }
-    let number = |sort: Sort| u64::from(session.counts[sort as usize]);
+    let number = |part_kind: PartKind| u64::from(session.counts[part_kind as usize]);
     put(
         out,
         format_args!(
             " {}, {}, {}.",
-            count(number(Sort::Call), "call", "calls"),
-            count(number(Sort::Prompt), "prompt", "prompts"),
-            count(number(Sort::Output), "output", "outputs")
+            count(number(PartKind::Call), "call", "calls"),
+            count(number(PartKind::Prompt), "prompt", "prompts"),
+            count(number(PartKind::Output), "output", "outputs")
         ),
     );
     let problems = session.entries.iter().map(|entry| trace.of(entry).count()).sum::<usize>();
@@ -136,16 +138,16 @@ fn describe(trace: &Trace, session: &Session, out: &mut String) {
     );
 }
 
-/// A link to a problem, or to the first of some that are near to each other.
-struct Mark {
+/// A link to a problem, or to the first of several close ones.
+struct ProblemMark {
     x: f64,
-    /// Numbers of the first problem, and of how many.
+    /// The number of the first problem, and the count.
     first: usize,
     count: usize,
     worst: Severity,
 }
 
-impl Mark {
+impl ProblemMark {
     fn class(&self) -> &'static str {
         match self.worst {
             Severity::Error => "error",
@@ -161,7 +163,7 @@ impl Mark {
 
     fn link(&self, trace: &Trace, out: &mut String) {
         let mut label = String::new();
-        // What is seen is said first, so that who speaks to a machine can name it.
+        // The visible text comes first, so that voice control can name the link.
         if self.count > 1 {
             put(&mut label, format_args!("{}×: ", self.count));
         }
@@ -173,7 +175,7 @@ impl Mark {
         if self.count > 1 {
             put(&mut label, format_args!(" and {} more", self.count - 1));
         }
-        // The form says the gravity too: a diamond, a triangle, a circle.
+        // The shape also shows the severity: a diamond, a triangle, a circle.
         let (form, y) = match self.worst {
             Severity::Error => ("mark-error", 22.5),
             Severity::Warning => ("mark-warning", 26.5),
@@ -194,7 +196,7 @@ impl Mark {
     }
 }
 
-impl Pen<'_> {
+impl LaneDrawing<'_> {
     /// The middle of a step.
     fn at(&self, entry: u32) -> f64 {
         LEFT + (f64::from(entry) + 0.5) * self.step
@@ -204,17 +206,17 @@ impl Pen<'_> {
         self.width - RIGHT
     }
 
-    /// Where problems are, before anything is drawn: the pointers lie below the bars.
-    fn problems(&mut self, trace: &Trace) -> (Vec<(usize, usize)>, Vec<Mark>) {
+    /// Collects the problems before anything is drawn: their pointers lie below the bars.
+    fn problems(&mut self, trace: &Trace) -> (Vec<(usize, usize)>, Vec<ProblemMark>) {
         let mut links = Vec::new();
-        let mut marks: Vec<Mark> = Vec::new();
+        let mut marks: Vec<ProblemMark> = Vec::new();
         let mut add = |x: f64, number: usize, grave: Severity| {
             match marks.last_mut() {
                 Some(last) if x - last.x < NEAR_LINKS => {
                     last.count += 1;
                     last.worst = last.worst.max(grave);
                 }
-                _ => marks.push(Mark { x, first: number, count: 1, worst: grave }),
+                _ => marks.push(ProblemMark { x, first: number, count: 1, worst: grave }),
             }
             links.push((number, marks.last().map_or(number, |mark| mark.first)));
         };
@@ -234,13 +236,13 @@ impl Pen<'_> {
         (links, marks)
     }
 
-    /// The name of a lane.
+    /// Writes the name of a lane.
     fn lane(&mut self, name: &dyn Fill) {
         self.y += 20.0;
         fill(&mut self.shapes, "lane", &[("y", &(self.y - 6.0)), ("name", name)]);
     }
 
-    /// The session itself: from its first text to its last, with a dot for each.
+    /// Draws the session: from its first text to its last, with a dot for each.
     fn life(&mut self) {
         self.lane(&"Session");
         let is_open = self.session.ending.is_none();
@@ -277,9 +279,11 @@ impl Pen<'_> {
 
     fn states(&mut self) {
         let session = self.session;
-        let stays = session.stays();
-        for (stays, producer) in stays.iter().zip(&session.producers).take(limits::TRACE_PRODUCERS_MAX) {
-            if stays.is_empty() {
+        let state_periods = session.state_periods();
+        for (state_periods, producer) in
+            state_periods.iter().zip(&session.producers).take(limits::TRACE_PRODUCERS_MAX)
+        {
+            if state_periods.is_empty() {
                 continue;
             }
             let mut name = "States of ".to_owned();
@@ -288,7 +292,7 @@ impl Pen<'_> {
             let mut bars = Vec::new();
             let idle = Bar {
                 x: self.at(0),
-                end: self.at(stays[0].from),
+                end: self.at(state_periods[0].from),
                 label: "idle".to_owned(),
                 class: "s-idle",
                 open: false,
@@ -297,11 +301,11 @@ impl Pen<'_> {
             if idle.end > idle.x {
                 bars.push(idle);
             }
-            for stay in stays {
-                let end = stay.to.map_or(self.end(), |to| self.at(to));
-                let (x, open) = (self.at(stay.from), stay.to.is_none());
-                let label = stay.state.to_string();
-                bars.push(Bar { x, end, label, class: state_class(&stay.state), open, count: 1 });
+            for state_period in state_periods {
+                let end = state_period.to.map_or(self.end(), |to| self.at(to));
+                let (x, open) = (self.at(state_period.from), state_period.to.is_none());
+                let label = state_period.state.to_string();
+                bars.push(Bar { x, end, label, class: state_class(&state_period.state), open, count: 1 });
             }
             self.bars(bars, "states");
             self.y += BAR + 6.0;
@@ -313,10 +317,10 @@ impl Pen<'_> {
         }
     }
 
-    fn parts(&mut self, sort: Sort, title: &'static str) {
+    fn parts(&mut self, part_kind: PartKind, title: &'static str) {
         let session = self.session;
         let mut rows: Vec<(u32, Vec<Bar>)> = Vec::new();
-        for part in session.parts.iter().filter(|part| part.sort == sort) {
+        for part in session.parts.iter().filter(|part| part.part_kind == part_kind) {
             let free = rows.iter().position(|row| row.0 <= part.from);
             let bar = self.part(part);
             let end = part.to.unwrap_or(u32::MAX);
@@ -339,7 +343,7 @@ impl Pen<'_> {
         }
         self.lane(&title);
         for (_, bars) in rows {
-            self.bars(bars, sort.plural());
+            self.bars(bars, part_kind.plural());
             self.y += BAR + 4.0;
         }
         self.y += 2.0;
@@ -355,7 +359,7 @@ impl Pen<'_> {
             PartOutcome::Success | PartOutcome::Complete => "",
             other => other.word(),
         };
-        let name = if part.label.is_empty() { part.sort.name() } else { &part.label };
+        let name = if part.label.is_empty() { part.part_kind.name() } else { &part.label };
         let mut label = format!("{name}{sign}");
         if !how.is_empty() {
             put(&mut label, format_args!(" {}", how.replace('_', " ")));
@@ -370,7 +374,7 @@ impl Pen<'_> {
         Bar { x: self.at(part.from), end, label, class, open: part.to.is_none(), count: 1 }
     }
 
-    /// Bars in a row, near neighbours as one.
+    /// Draws bars in a row, merging close ones.
     fn bars(&mut self, bars: Vec<Bar>, many: &str) {
         let all = bars.len();
         let mut drawn = merge(bars, NEAR);
@@ -397,10 +401,10 @@ impl Pen<'_> {
                 ("label", &Plain(&label)),
             ];
             fill(&mut self.shapes, "bar", &values);
-            // Beside its bar, where it has no room in it and nothing else is there.
-            let inside = letters(&label) <= room(wide);
+            // Beside its bar, if it does not fit inside and the space is free.
+            let inside = letters(&label) <= capacity(wide);
             let beside = free - (x + wide);
-            if !inside && room(wide) < room(beside) {
+            if !inside && capacity(wide) < capacity(beside) {
                 self.label(&label, " class=\"beside\"", x + wide, beside, y + 16.5);
             } else {
                 self.label(&label, "", x, wide, y + 16.5);
@@ -408,18 +412,18 @@ impl Pen<'_> {
         }
     }
 
-    /// As much of a label as there is room for, or none.
+    /// Draws as much of a label as fits, or nothing.
     fn label(&mut self, label: &str, class: &'static str, x: f64, wide: f64, y: f64) {
-        let (room, length) = (room(wide), letters(label));
-        if room < 3 || (length > room && room < 5) {
+        let (capacity, length) = (capacity(wide), letters(label));
+        if capacity < 3 || (length > capacity && capacity < 5) {
             return;
         }
-        let mut left = room.saturating_sub(1);
+        let mut left = capacity.saturating_sub(1);
         let fits = |c: &char| {
             left = left.saturating_sub(letters(c.encode_utf8(&mut [0; 4])));
             left > 0
         };
-        let words = match length <= room {
+        let words = match length <= capacity {
             true => label.to_owned(),
             false => label.chars().take_while(fits).collect::<String>() + "…",
         };
@@ -428,7 +432,7 @@ impl Pen<'_> {
         fill(&mut self.shapes, "label", &values);
     }
 
-    /// Lines and times below the lanes.
+    /// Draws lines and times below the lanes.
     fn axis(&mut self) {
         let y = self.y + 4.0;
         let session = self.session;
@@ -441,7 +445,7 @@ impl Pen<'_> {
                 continue;
             }
             before = x;
-            // The first stands at the edge of the picture.
+            // The first time is at the edge of the drawing.
             let class = if x < NEAR_TIMES / 2.0 { "time first" } else { "time" };
             let below = y + 18.0;
             let values: [(&str, &dyn Fill); 5] =
@@ -458,7 +462,7 @@ impl Pen<'_> {
     }
 }
 
-/// A time with as many parts as there is room for below the axis.
+/// A time with as many parts as fit below the axis.
 fn rounded(ms: i64) -> i64 {
     let part = match ms.unsigned_abs() {
         0..60_000 => 1,
@@ -468,7 +472,7 @@ fn rounded(ms: i64) -> i64 {
     ms / part * part
 }
 
-/// Bars that begin near to each other become one.
+/// Merges bars that start close to each other.
 fn merge(bars: Vec<Bar>, near: f64) -> Vec<Bar> {
     let mut merged: Vec<Bar> = Vec::new();
     for bar in bars {
@@ -484,18 +488,18 @@ fn merge(bars: Vec<Bar>, near: f64) -> Vec<Bar> {
     merged
 }
 
-/// How many letters there is room for.
+/// How many letters fit.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is small and not negative")]
-fn room(wide: f64) -> usize {
+fn capacity(wide: f64) -> usize {
     ((wide - 10.0).max(0.0) / LETTER) as usize
 }
 
-/// How wide a label is, in letters: those of the far east are as wide as two.
+/// The width of a label in letters: East Asian characters count as two.
 fn letters(label: &str) -> usize {
     label.chars().map(|c| if c >= '\u{1100}' { 2 } else { 1 }).sum()
 }
 
-/// The colour of a state; states of a producer's own share one.
+/// The style class of a state; states outside the protocol share one.
 pub(super) fn state_class(state: &str) -> &'static str {
     match state {
         "idle" => "s-idle",

@@ -1,12 +1,12 @@
-//! Strangers' words in a page: nothing of them is markup, nothing turns its surroundings around, and what cannot be
-//! seen is shown.
+//! Escapes foreign text in HTML: it never becomes markup, never changes the direction of its surroundings, and
+//! invisible characters are shown.
 
 use std::fmt::Write;
 
-use super::super::sentence::{Piece, Sentence, TextDirection, Tongues};
+use super::super::sentence::{Languages, PieceKind, Sentence, TextDirection};
 use super::super::shown::steers;
 
-/// What a name may hold without being looked at closely.
+/// Whether a text needs no escaping at all.
 fn is_simple(text: &str) -> bool {
     text.bytes()
         .all(|byte| (0x20..0x7f).contains(&byte) && !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
@@ -24,10 +24,11 @@ fn push_char(out: &mut String, c: char) {
 }
 
 fn push_sign(out: &mut String, c: char) {
-    write!(out, "<span class=\"sign\">U+{:04X}</span>", u32::from(c)).expect("a string takes everything");
+    write!(out, "<span class=\"sign\">U+{:04X}</span>", u32::from(c))
+        .expect("writing to a string cannot fail");
 }
 
-/// Inside an element: a name, an id, a message.
+/// Escapes for element content: a name, an id, a message.
 pub(super) fn push(out: &mut String, text: &str) {
     if is_simple(text) {
         return out.push_str(text);
@@ -37,7 +38,7 @@ pub(super) fn push(out: &mut String, text: &str) {
     }
 }
 
-/// A sentence of a rule, in which values stand between backticks.
+/// Escapes the message of a rule, whose values are between backticks.
 pub(super) fn push_message(out: &mut String, message: &str) {
     let parts = message.split('`');
     let pairs = parts.clone().count() % 2 == 1;
@@ -57,22 +58,22 @@ pub(super) fn push_message(out: &mut String, message: &str) {
     }
 }
 
-/// Inside an attribute, or in a `title`, where no element can stand.
+/// Escapes for attributes and `title`, which cannot contain elements.
 pub(super) fn push_plain(out: &mut String, text: &str) {
     if is_simple(text) {
         return out.push_str(text);
     }
     for c in text.chars() {
         if steers(c) {
-            write!(out, "U+{:04X}", u32::from(c)).expect("a string takes everything");
+            write!(out, "U+{:04X}", u32::from(c)).expect("writing to a string cannot fail");
         } else {
             push_char(out, c);
         }
     }
 }
 
-/// A text for people. Line ends and the marks and isolates that writers of two directions need are kept; isolates
-/// are balanced, so that none reaches beyond the text. Overrides and embeddings are shown.
+/// Escapes a text for people. Line ends and the marks and isolates of bidirectional text are kept; isolates are
+/// balanced, so that none extends beyond the text. Overrides and embeddings are shown.
 pub(super) fn push_text(out: &mut String, text: &str) {
     if is_simple(text) {
         return out.push_str(text);
@@ -96,12 +97,12 @@ pub(super) fn push_text(out: &mut String, text: &str) {
     (0..open).for_each(|_| out.push('\u{2069}'));
 }
 
-/// A sentence: our words, names in a fixed face, texts isolated and in their language.
-pub(super) fn push_sentence(out: &mut String, sentence: &Sentence, tongues: &Tongues) {
-    for (piece, tongue, text) in sentence.body() {
+/// Writes a sentence: own words, names in a fixed-width face, texts isolated and with their language.
+pub(super) fn push_sentence(out: &mut String, sentence: &Sentence, languages: &Languages) {
+    for (piece, language, text) in sentence.body() {
         match piece {
-            Piece::Text => {
-                let (tag, direction) = tongues.get(tongue);
+            PieceKind::Text => {
+                let (tag, direction) = languages.get(language);
                 out.push_str("“<bdi lang=\"");
                 out.push_str(tag);
                 if direction != TextDirection::Auto {
@@ -112,8 +113,8 @@ pub(super) fn push_sentence(out: &mut String, sentence: &Sentence, tongues: &Ton
                 push_text(out, text);
                 out.push_str("</bdi>”");
             }
-            Piece::Name if text.is_empty() => out.push_str("“”"),
-            Piece::Name => {
+            PieceKind::Name if text.is_empty() => out.push_str("“”"),
+            PieceKind::Name => {
                 out.push_str("<code>");
                 push(out, text);
                 out.push_str("</code>");

@@ -1,33 +1,33 @@
-//! The page's template: named parts of `page.html` and `drawing.svg`, each with holes as `{name}`. [`fill`] writes a part
-//! with values in its holes. What a value is decides how it is escaped, so that no stranger's word goes in as markup.
+//! The page's template: named parts of `page.html` and `drawing.svg`, with holes as `{name}`. [`fill`] writes a part
+//! with values in its holes. The type of a value determines its escaping, so that foreign text never becomes markup.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use super::escape::{push, push_message, push_plain, push_sentence};
-use crate::trace::sentence::{Sentence, Tongues};
+use crate::trace::sentence::{Languages, Sentence};
 use crate::trace::time::write_when;
 
-/// What can be put into a hole.
+/// A value for a hole.
 pub(super) trait Fill {
     fn fill(&self, out: &mut String);
 }
 
-/// A stranger's name or message, inside an element.
+/// A foreign name or message in an element.
 pub(super) struct Escaped<'t>(pub(super) &'t str);
-/// The same in an attribute or a `title`, where no element can be.
+/// The same in an attribute or a `title`, which cannot contain elements.
 pub(super) struct Plain<'t>(pub(super) &'t str);
-/// A sentence of a rule, with values between backticks.
+/// The message of a rule, with values between backticks.
 pub(super) struct RuleText<'t>(pub(super) &'t str);
-/// A sentence of the account.
-pub(super) struct SentenceMarkup<'t>(pub(super) &'t Sentence, pub(super) &'t Tongues);
-/// When it came, in words.
+/// A sentence of an entry.
+pub(super) struct SentenceMarkup<'t>(pub(super) &'t Sentence, pub(super) &'t Languages);
+/// The time of an entry in words.
 pub(super) struct When(pub(super) Option<i64>);
-/// Parts that were filled before.
+/// Filled parts.
 pub(super) struct Markup<'t>(pub(super) &'t str);
 
-/// Words of our own.
+/// Own words.
 impl Fill for &'static str {
     fn fill(&self, out: &mut String) {
         out.push_str(self);
@@ -36,14 +36,14 @@ impl Fill for &'static str {
 
 impl Fill for usize {
     fn fill(&self, out: &mut String) {
-        write!(out, "{self}").expect("a string takes everything");
+        write!(out, "{self}").expect("writing to a string cannot fail");
     }
 }
 
 /// Units of the drawing.
 impl Fill for f64 {
     fn fill(&self, out: &mut String) {
-        write!(out, "{self:.1}").expect("a string takes everything");
+        write!(out, "{self:.1}").expect("writing to a string cannot fail");
     }
 }
 
@@ -83,40 +83,40 @@ impl Fill for Markup<'_> {
     }
 }
 
-/// Text, and the hole behind it, where there is one.
-type Stretch = (&'static str, Option<&'static str>);
+/// Text and the hole after it, if there is one.
+type Segment = (&'static str, Option<&'static str>);
 
-static PARTS: LazyLock<HashMap<&'static str, Vec<Stretch>>> = LazyLock::new(|| {
+static PARTS: LazyLock<HashMap<&'static str, Vec<Segment>>> = LazyLock::new(|| {
     let files = [include_str!("page.html"), include_str!("drawing.svg")];
     files.into_iter().flat_map(parts).collect()
 });
 
-/// The parts of a file. A marker is a line of its own; what comes before the first is a comment.
-fn parts(file: &'static str) -> impl Iterator<Item = (&'static str, Vec<Stretch>)> {
+/// The parts of a file. A marker is on its own line; text before the first one is a comment.
+fn parts(file: &'static str) -> impl Iterator<Item = (&'static str, Vec<Segment>)> {
     let marked = file.split("<!-- ").filter_map(|part| part.split_once(" -->\n"));
     marked.filter_map(|(marker, text)| match marker.split_once(": ")? {
-        ("block", name) => Some((name, stretches(text))),
-        ("piece", name) => Some((name, stretches(text.strip_suffix('\n').unwrap_or(text)))),
+        ("block", name) => Some((name, segments(text))),
+        ("piece", name) => Some((name, segments(text.strip_suffix('\n').unwrap_or(text)))),
         _ => None,
     })
 }
 
-fn stretches(mut text: &'static str) -> Vec<Stretch> {
-    let mut stretches = Vec::new();
+fn segments(mut text: &'static str) -> Vec<Segment> {
+    let mut segments = Vec::new();
     while let Some((before, (hole, after))) =
         text.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
     {
-        stretches.push((before, Some(hole)));
+        segments.push((before, Some(hole)));
         text = after;
     }
-    stretches.push((text, None));
-    stretches
+    segments.push((text, None));
+    segments
 }
 
-/// Writes a part of the template with its holes filled.
+/// Writes a part of the template with these values.
 pub(super) fn fill(out: &mut String, part: &str, values: &[(&str, &dyn Fill)]) {
-    let stretches = PARTS.get(part).unwrap_or_else(|| unreachable!("the template has no part `{part}`"));
-    for (text, hole) in stretches {
+    let segments = PARTS.get(part).unwrap_or_else(|| unreachable!("the template has no part `{part}`"));
+    for (text, hole) in segments {
         out.push_str(text);
         let Some(hole) = hole else { continue };
         let value = values.iter().find(|(name, _)| name == hole);
@@ -125,7 +125,7 @@ pub(super) fn fill(out: &mut String, part: &str, values: &[(&str, &dyn Fill)]) {
     }
 }
 
-/// A part by itself.
+/// Returns a filled part.
 pub(super) fn filled(part: &str, values: &[(&str, &dyn Fill)]) -> String {
     let mut out = String::new();
     fill(&mut out, part, values);
@@ -145,9 +145,9 @@ mod tests {
             .sum();
         assert_eq!(PARTS.len(), marked);
         let is_name = |hole: &str| !hole.is_empty() && hole.bytes().all(|byte| byte.is_ascii_lowercase());
-        for (part, stretches) in PARTS.iter() {
-            assert!(stretches.iter().filter_map(|(_, hole)| *hole).all(is_name), "{part}");
-            assert!(stretches.iter().all(|(text, _)| !text.contains(['{', '}'])), "{part}");
+        for (part, segments) in PARTS.iter() {
+            assert!(segments.iter().filter_map(|(_, hole)| *hole).all(is_name), "{part}");
+            assert!(segments.iter().all(|(text, _)| !text.contains(['{', '}'])), "{part}");
         }
     }
 

@@ -1,9 +1,9 @@
-//! Their replay, and our side hearing it; what their capture wrote, replayed here and there.
+//! Their replay, received by our link and capture; their captures, replayed by both sides.
 
 use std::path::Path;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::capture::{CaptureNotice, Ended, Filter, Plan, capture};
+use recount_aaep_kit::capture::{CaptureNotice, CapturePlan, EndReason, Filter, capture};
 use recount_aaep_kit::link::{Dial, Link, Target};
 use recount_aaep_kit::recording::Writer;
 use serde_json::Value;
@@ -12,10 +12,10 @@ use crate::exchange::theirs::{
     PATIENCE, TheirReplay, our_replay, program, recorded_events, recording, run, values,
 };
 
-/// Their replay says all lines of a file, replies too, and begins when it is started: who comes misses the beginning.
-/// So it is let say the file again and again, and heard until it was said whole.
-fn whole_round(heard: &[Value], file: &[Value]) -> bool {
-    heard.windows(file.len()).any(|round| round == file)
+/// Their replay sends all lines of a file, replies too, and starts immediately, so a client misses the beginning. The
+/// test lets it repeat the file and reads until one round is complete.
+fn whole_round(received: &[Value], file: &[Value]) -> bool {
+    received.windows(file.len()).any(|round| round == file)
 }
 
 #[tokio::test]
@@ -29,11 +29,11 @@ async fn our_link_receives_every_event_of_their_replay() {
         let theirs = TheirReplay::of(&file, &["--loop", "--speed", "100"]).await;
         let dial = Dial::to(theirs.url.parse().unwrap());
         let mut link = Link::open(&World::real(), &dial).await.unwrap();
-        let mut heard: Vec<Value> = Vec::new();
-        while !whole_round(&heard, &lines) {
+        let mut received: Vec<Value> = Vec::new();
+        while !whole_round(&received, &lines) {
             let next = tokio::time::timeout(PATIENCE, link.next()).await.expect("it goes on").unwrap();
-            heard.push(serde_json::from_str(&next.expect("it does not end").text).unwrap());
-            assert!(heard.len() <= 3 * lines.len(), "{name}: {heard:#?}");
+            received.push(serde_json::from_str(&next.expect("it does not end").text).unwrap());
+            assert!(received.len() <= 3 * lines.len(), "{name}: {received:#?}");
         }
         link.close().await;
     }
@@ -41,7 +41,7 @@ async fn our_link_receives_every_event_of_their_replay() {
 
 #[tokio::test]
 #[ignore = "full: needs the public AAEP tools"]
-async fn what_their_capture_wrote_is_replayed_here_and_there() {
+async fn their_captures_are_replayed_by_both_sides() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first.jsonl"), folder.path().join("second.jsonl"));
     let recording = recording("good.confirmed");
@@ -54,28 +54,29 @@ async fn what_their_capture_wrote_is_replayed_here_and_there() {
     };
     let replay = our_replay(&recording).await;
     assert_eq!(taken(&replay.url(), &first, &[]).await, recorded_events(&recording));
-    // Ours reads it, and says the same again.
+    // Our replay reads the capture and sends the same.
     let replay = our_replay(&std::fs::read_to_string(&first).unwrap()).await;
     assert_eq!(taken(&replay.url(), &second, &[]).await, recorded_events(&recording));
     // So does theirs.
     let theirs = TheirReplay::of(&first, &["--loop", "--speed", "100"]).await;
     let count = (2 * recorded_events(&recording).len()).to_string();
-    let heard = taken(&theirs.url, &second, &["--max-events", &count]).await;
-    assert!(whole_round(&heard, &recorded_events(&recording)), "{heard:#?}");
+    let received = taken(&theirs.url, &second, &["--max-events", &count]).await;
+    assert!(whole_round(&received, &recorded_events(&recording)), "{received:#?}");
 }
 
-/// Records what is at an address, up to so many events.
+/// Captures from an address, up to a number of events.
 async fn our_capture(url: &str, request: Option<&str>, file: &Path, most: Option<u64>) -> Vec<Value> {
     let target: Target = url.parse().unwrap();
     let dial = Dial { request: request.map(str::to_owned), ..Dial::to(target) };
     let filter = Filter::default();
-    let plan = Plan { dial, timeout: Some(PATIENCE), max_events: most, filter, reconnect: false, auto: None };
+    let plan =
+        CapturePlan { dial, timeout: Some(PATIENCE), max_events: most, filter, reconnect: false, auto: None };
     let mut writer = Writer::create(file).unwrap();
     let mut notify = |_: CaptureNotice<'_>| {};
     let summary =
         capture(&World::real(), &plan, &mut writer, &mut notify, std::future::pending()).await.unwrap();
     writer.finish().unwrap();
-    assert!(matches!(summary.ended, Ended::Enough | Ended::ByProducer), "{summary:?}");
+    assert!(matches!(summary.ended, EndReason::Enough | EndReason::ByProducer), "{summary:?}");
     values(&std::fs::read_to_string(file).unwrap())
 }
 
@@ -94,17 +95,20 @@ async fn our_capture_records_every_event_of_their_replay() {
         let theirs = TheirReplay::of(&file, &["--loop", "--speed", "100"]).await;
         let taken = folder.path().join(format!("{name}.taken.jsonl"));
         let most = u64::try_from(expected.len()).unwrap();
-        let mut heard = events(our_capture(&theirs.url, None, &taken, Some(most)).await);
-        // It begins somewhere; what comes again is kept once.
-        let first = expected.iter().position(|event| *event == heard[0]).expect("it is one of them");
-        heard.rotate_right(first);
-        assert_eq!(heard, expected, "{name}");
+        let mut received = events(our_capture(&theirs.url, None, &taken, Some(most)).await);
+        // The capture starts anywhere; repeated events are stored once.
+        let first = expected
+            .iter()
+            .position(|event| *event == received[0])
+            .expect("the first event is in the recording");
+        received.rotate_right(first);
+        assert_eq!(received, expected, "{name}");
     }
 }
 
 #[tokio::test]
 #[ignore = "full: needs the public AAEP tools"]
-async fn what_our_capture_wrote_is_replayed_there() {
+async fn our_captures_are_replayed_by_their_tools() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (folder.path().join("ours.jsonl"), folder.path().join("theirs.jsonl"));
     let recording = recording("good.confirmed");
@@ -125,7 +129,7 @@ async fn what_our_capture_wrote_is_replayed_there() {
         capture.args(["--endpoint", &there.url, "--max-events", &count, "--output"]).arg(&theirs);
         let (status, words) = run(&mut capture).await;
         assert_eq!(status, Some(0), "{words}");
-        let heard = values(&std::fs::read_to_string(&theirs).unwrap());
-        assert!(whole_round(&heard, &taken), "{heard:#?}");
+        let received = values(&std::fs::read_to_string(&theirs).unwrap());
+        assert!(whole_round(&received, &taken), "{received:#?}");
     }
 }

@@ -1,9 +1,9 @@
-//! Runs the conformance suite of the protocol's authors against a producer, and reads its report. It must not know which
-//! producer it is; the process tests of the command use it too.
+//! Runs the conformance suite of the protocol's authors against a producer and reads its report. It does not depend on
+//! the producer; the process tests of the command use it too.
 //!
-//! The suite is used as it is published. It looks for the protocol's JSON schemas beside its packages, and the published
-//! package has none, so ours are copied there: without them its first check fails. The protocol's own are open to further
-//! fields of an event, so the copies are, too.
+//! The suite is used as published. It looks for the protocol's JSON schemas beside its packages, but the published
+//! package has none, so ours are copied there: without them its first check fails. The protocol's schemas allow
+//! further fields of an event, so the copies do too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) struct SuiteRun {
     /// The exit status of the suite; it fails on errors only.
     pub(crate) status: Option<i32>,
-    /// Everything that the suite wrote.
+    /// The complete output of the suite.
     pub(crate) output: String,
     /// Its report; null if there is none.
     report: Value,
@@ -58,7 +58,8 @@ pub(crate) fn run(program: &Path, endpoint: &str, level: u8) -> SuiteRun {
     }
 }
 
-/// Copies the schemas to where the suite looks for them. Several tests may do so at a time: each file is replaced whole.
+/// Copies the schemas to where the suite looks for them. Tests may do so concurrently: each file is replaced
+/// atomically.
 fn copy_schemas(program: &Path) {
     let ours = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../aaep/schemas"));
     let lib = program.parent().and_then(Path::parent).expect("programs are in bin").join("lib");

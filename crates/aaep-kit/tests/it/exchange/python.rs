@@ -1,11 +1,11 @@
-//! Where the programs of the protocol's own authors are, which `cargo xtask test` installs. It starts none of them.
+//! Paths of the programs of the protocol's authors, which `cargo xtask test` installs. Starts none of them.
 
 use std::path::{Path, PathBuf};
 
-/// Names the folder of a Python environment to use in place of the one below the target folder.
+/// The folder of a Python environment that replaces the one below the target folder.
 const VARIABLE: &str = "RECOUNT_AAEP_PYTHON";
 
-/// A program of theirs, such as `aaep-capture` or `aaep-minimal-producer`.
+/// The path of a program such as `aaep-capture` or `aaep-minimal-producer`.
 pub(crate) fn program(name: &str) -> PathBuf {
     let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("aaep").join("python");
     let folder = std::env::var_os(VARIABLE).map_or(beside, PathBuf::from);

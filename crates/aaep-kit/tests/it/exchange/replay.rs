@@ -1,4 +1,4 @@
-//! Our replay, and their capture; their replay of what their capture took from ours.
+//! Our replay, received by their capture, and their replay of that capture.
 
 use crate::exchange::theirs::{
     PATIENCE, RECORDINGS, our_replay, program, recorded_events, recording, run, values,
@@ -22,7 +22,7 @@ async fn their_capture_records_every_event_of_our_replay() {
     }
 }
 
-/// Their clock is looked at only when bytes come, so heartbeats decide how late it is.
+/// Their timeout is checked only when bytes arrive, so heartbeats determine how late it is.
 #[tokio::test]
 #[ignore = "full: needs the public AAEP tools"]
 async fn their_capture_ends_in_time_on_a_stream_at_rest() {

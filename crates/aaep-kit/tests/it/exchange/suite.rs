@@ -4,7 +4,7 @@ use recount_aaep_kit::scripted::{Behaviour, Scripted};
 
 use crate::exchange::{public_suite, python};
 
-async fn tried(announce_sessions: bool) -> public_suite::SuiteRun {
+async fn run_suite(announce_sessions: bool) -> public_suite::SuiteRun {
     let world = recount_aaep_kit::World::real();
     let producer =
         Scripted::start(&world, Behaviour { announce_sessions, ..Behaviour::default() }).await.unwrap();
@@ -18,9 +18,9 @@ async fn tried(announce_sessions: bool) -> public_suite::SuiteRun {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "full: needs the public AAEP suite"]
 async fn the_suite_takes_the_first_message_for_the_session_and_misses_its_start() {
-    let run = tried(false).await;
+    let run = run_suite(false).await;
     assert_eq!((run.status, run.failed("error")), (Some(1), vec!["L1-LIFE-004"]), "{}", run.output);
-    let run = tried(true).await;
+    let run = run_suite(true).await;
     assert_eq!((run.status, run.failed("error").len()), (Some(0), 0), "{}", run.output);
     let (passed, all) = run.passed();
     assert!(passed == all && all > 20, "{}", run.output);

@@ -1,4 +1,4 @@
-//! What the tests of the replay share: a recording, a replay of it, and a reader of event streams.
+//! Shared helpers of the replay tests: a recording, its replay, and a reader of event streams.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// How long anything in these tests may take; reached only when it will never come.
+/// The timeout of these tests; reached only on failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A recording out of the corpus, by name.
+/// A recording of the corpus by name.
 pub(crate) fn recording(name: &str) -> String {
     let path = format!("{}/../../testdata/aaep/sessions/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).unwrap()
 }
 
-/// What of a recording is said.
+/// The lines of a recording that a replay sends.
 pub(crate) fn recorded_lines(recording: &str) -> Vec<String> {
     let is_event = |line: &&str| serde_json::from_str::<Value>(line).unwrap().get("event_id").is_some();
     recording.lines().filter(is_event).map(str::to_owned).collect()
@@ -29,12 +29,12 @@ pub(crate) fn script(recording: &str) -> ReplayScript {
     ReplayScript::read(recording.as_bytes(), None).unwrap()
 }
 
-/// All at once: what most tests want.
+/// Options without pauses.
 pub(crate) fn at_once() -> ReplayOptions {
     ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() }
 }
 
-/// A replay that remembers what it told, without the lines.
+/// A replay with its recorded notices, except lines.
 pub(crate) struct Fixture {
     pub(crate) replay: Replay,
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
@@ -59,13 +59,13 @@ impl Fixture {
             });
             change.send_replace(list.len());
         });
-        // A second installation says that there is one.
+        // A second installation returns an error.
         rustls::crypto::ring::default_provider().install_default().ok();
         let replay = Replay::start(&World::real(), script, options, notify).await.unwrap();
         Fixture { replay, notices, changed, web: reqwest::Client::builder().no_proxy().build().unwrap() }
     }
 
-    /// Returns what was told first that begins so.
+    /// Returns the first notice with this prefix.
     pub(crate) async fn wait_notice(&self, beginning: &str) -> String {
         let mut changed = self.changed.clone();
         let find = async {
@@ -80,7 +80,7 @@ impl Fixture {
             }
         };
         let found = tokio::time::timeout(PATIENCE, find).await;
-        found.unwrap_or_else(|_| panic!("{beginning} was not told, but {:?}", self.notices.lock().unwrap()))
+        found.unwrap_or_else(|_| panic!("no notice {beginning}, but {:?}", self.notices.lock().unwrap()))
     }
 
     pub(crate) fn has_notice(&self, beginning: &str) -> bool {
@@ -102,32 +102,32 @@ impl Fixture {
         (answer.status(), answer.text().await.unwrap())
     }
 
-    pub(crate) async fn listen(&self, path: &str, heard: Option<&str>) -> Ear {
+    pub(crate) async fn listen(&self, path: &str, received: Option<&str>) -> StreamReader {
         let mut request = self.web.get(self.url(path)).header("accept", "text/event-stream");
-        if let Some(id) = heard {
+        if let Some(id) = received {
             request = request.header("last-event-id", id);
         }
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
-        Ear { response, decoder: Decoder::new(), raw: Vec::new() }
+        StreamReader { response, decoder: Decoder::new(), raw: Vec::new() }
     }
 
-    /// It ends by itself.
+    /// Waits until the replay ends.
     pub(crate) async fn ends(&self) {
         let ended = tokio::time::timeout(PATIENCE, self.replay.ended()).await;
-        ended.unwrap_or_else(|_| panic!("it does not end; it told {:?}", self.notices.lock().unwrap()));
+        ended.unwrap_or_else(|_| panic!("it does not end; notices: {:?}", self.notices.lock().unwrap()));
     }
 }
 
-/// One who listens to a stream.
-pub(crate) struct Ear {
+/// A reader of an event stream.
+pub(crate) struct StreamReader {
     pub(crate) response: Response,
     pub(crate) decoder: Decoder,
-    /// All that came.
+    /// All received bytes.
     pub(crate) raw: Vec<u8>,
 }
 
-impl Ear {
+impl StreamReader {
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.decoder.next_frame() {
@@ -149,7 +149,7 @@ impl Ear {
         frames
     }
 
-    /// All to the end.
+    /// All remaining texts.
     pub(crate) async fn rest(&mut self) -> Vec<String> {
         let mut texts = Vec::new();
         while let Some(frame) = self.next().await {
@@ -159,7 +159,7 @@ impl Ear {
     }
 }
 
-/// The field of a text.
+/// A string field of a JSON text.
 pub(crate) fn field(text: &str, name: &str) -> String {
     let value: Value = serde_json::from_str(text).unwrap();
     value[name].as_str().unwrap_or_else(|| panic!("{text} has no {name}")).to_owned()

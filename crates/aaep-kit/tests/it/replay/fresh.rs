@@ -1,4 +1,4 @@
-//! A recording said again and again: what was new once is new each time, and what belongs together stays together.
+//! Repeated recordings: ids and times are new in each round, and related ids stay related.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use recount_aaep_kit::aaep::session::{Checker, Options as Rules};
 use recount_aaep_kit::replay::ReplayOptions;
 use serde_json::Value;
 
-use crate::replay::fixture::{Ear, Fixture, at_once, recorded_lines, recording};
+use crate::replay::fixture::{Fixture, StreamReader, at_once, recorded_lines, recording};
 
-/// What looks at how long something took, which is another time in a replay.
+/// Rules on durations, which differ in a replay.
 const TAKES_TIME: &[&str] = &["prompt.countdown"];
 
-/// What the rules find in a file.
+/// The findings of the rules in a file.
 fn found(lines: &[String]) -> Vec<(&'static str, usize)> {
     let mut checker = Checker::new(Rules::default());
     let mut splitter = Splitter::new();
@@ -35,11 +35,11 @@ fn ids(lines: &[String]) -> BTreeSet<String> {
     values.flat_map(|value| names.map(|name| value[name].as_str().map(str::to_owned))).flatten().collect()
 }
 
-async fn texts(ear: &mut Ear, count: usize) -> Vec<String> {
-    ear.some(count).await.into_iter().map(|frame| frame.data).collect()
+async fn texts(reader: &mut StreamReader, count: usize) -> Vec<String> {
+    reader.some(count).await.into_iter().map(|frame| frame.data).collect()
 }
 
-/// Every recording of the corpus keeps its verdict, round by round, and no id comes twice.
+/// Every recording of the corpus keeps its verdict in each round, and no id is reused.
 #[tokio::test]
 async fn each_round_is_new_and_is_as_good_as_the_recording() {
     let folder = format!("{}/../../testdata/aaep/sessions", env!("CARGO_MANIFEST_DIR"));
@@ -56,8 +56,8 @@ async fn each_round_is_new_and_is_as_good_as_the_recording() {
             continue;
         }
         let fixture = Fixture::of(&recording, ReplayOptions { repeat: true, ..at_once() }).await;
-        let mut ear = fixture.listen("/events", None).await;
-        let rounds = [texts(&mut ear, lines.len()).await, texts(&mut ear, lines.len()).await];
+        let mut reader = fixture.listen("/events", None).await;
+        let rounds = [texts(&mut reader, lines.len()).await, texts(&mut reader, lines.len()).await];
         let verdict = found(&lines);
         let mut known = ids(&lines);
         for round in &rounds {
@@ -74,7 +74,10 @@ async fn each_round_is_new_and_is_as_good_as_the_recording() {
                 {
                     assert_eq!(new[kept], old[kept], "{name}");
                 }
-                assert!(new["timestamp"].as_str() > old["timestamp"].as_str(), "{name}: it is said now");
+                assert!(
+                    new["timestamp"].as_str() > old["timestamp"].as_str(),
+                    "{name}: it has the current time"
+                );
             }
         }
         fixture.replay.stop().await;
@@ -94,8 +97,8 @@ async fn ids_in_other_places_are_the_same_as_where_they_belong() {
     ]
     .join("\n");
     let fixture = Fixture::of(&recording, ReplayOptions { fresh: true, ..at_once() }).await;
-    let heard = fixture.listen("/events", None).await.rest().await;
-    let values: Vec<Value> = heard.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    let received = fixture.listen("/events", None).await.rest().await;
+    let values: Vec<Value> = received.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     let (one, two) = (&values[0], &values[1]);
     assert_ne!(one["event_id"], "evt_1");
     assert_eq!(two["extra_context"]["of"][0], one["event_id"]);
@@ -112,22 +115,22 @@ async fn ids_in_other_places_are_the_same_as_where_they_belong() {
 async fn a_late_listener_starts_the_round_and_a_returning_one_resumes_it() {
     let recording = recording("good.confirmed");
     let count = recorded_lines(&recording).len();
-    // The second round is not over while an answer is due.
+    // The second round is not over while it waits for a reply.
     let fixture = Fixture::of(&recording, ReplayOptions { repeat: true, hold: true, ..at_once() }).await;
-    let mut ear = fixture.listen("/events", None).await;
+    let mut reader = fixture.listen("/events", None).await;
     let answer = |token: String| {
         format!("{{\"type\":\"confirmation.reply\",\"reply_token\":\"{token}\",\"decision\":\"accept\"}}")
     };
-    let prompt = ear.some(4).await.pop().unwrap();
+    let prompt = reader.some(4).await.pop().unwrap();
     fixture.post("/messages", &answer(crate::replay::fixture::field(&prompt.data, "reply_token"))).await;
-    ear.some(count - 4).await;
-    let round = ear.some(4).await;
+    reader.some(count - 4).await;
+    let round = reader.some(4).await;
     assert!(round[0].data.contains("session.started"));
     let mut late = fixture.listen("/events", None).await;
     assert_eq!(late.some(4).await, round);
     let mut back = fixture.listen("/events", round[1].id.as_deref()).await;
     assert_eq!(back.some(2).await, round[2..]);
-    // A token of the round before opens nothing.
+    // A token of an earlier round has no effect.
     fixture.post("/messages", &answer(crate::replay::fixture::field(&prompt.data, "reply_token"))).await;
     let notices = fixture.notices.lock().unwrap().join("\n");
     assert!(notices.contains("outcome: Unknown"), "{notices}");

@@ -1,4 +1,4 @@
-//! Who listens gets all of it: from the beginning, from where it was, at the pace of the recording.
+//! Every listener gets everything: from the beginning, after a resume, and with the recorded pauses.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ async fn a_replay_sends_every_line_byte_for_byte_and_ends() {
     {
         let recording = recording(name);
         let fixture = Fixture::of(&recording, at_once()).await;
-        let mut ear = fixture.listen("/events", None).await;
-        assert_eq!(ear.rest().await, recorded_lines(&recording), "{name}");
-        let raw = String::from_utf8(std::mem::take(&mut ear.raw)).unwrap();
+        let mut reader = fixture.listen("/events", None).await;
+        assert_eq!(reader.rest().await, recorded_lines(&recording), "{name}");
+        let raw = String::from_utf8(std::mem::take(&mut reader.raw)).unwrap();
         assert!(raw.starts_with(": connected\n\nid: evt_"), "{raw}");
-        // Subscribers in use hear frames without a name only, and split at line feeds only.
+        // Existing subscribers read only frames without a name, and split only at line feeds.
         assert!(!raw.contains('\r') && !raw.contains("event: "), "{raw}");
         assert!(raw.lines().all(|line| ["", ": ", "id: ", "data: "].iter().any(|it| line.starts_with(it))));
         fixture.ends().await;
@@ -32,7 +32,7 @@ async fn a_replay_sends_every_line_byte_for_byte_and_ends() {
 }
 
 #[tokio::test]
-async fn it_starts_when_a_listener_connects_and_not_when_one_looks() {
+async fn it_starts_when_a_listener_connects_and_not_on_head_requests() {
     let recording = recording("good.minimal");
     let fixture = Fixture::of(&recording, at_once()).await;
     let looked = fixture.ask(Method::HEAD, "/events").await;
@@ -40,22 +40,22 @@ async fn it_starts_when_a_listener_connects_and_not_when_one_looks() {
     assert_eq!(looked.headers()["content-type"], "text/event-stream");
     let health = fixture.ask(Method::GET, "/healthz").await.text().await.unwrap();
     assert!(health.contains(r#""said":0"#) && health.contains(r#""status":"ok""#), "{health}");
-    assert!(!fixture.has_notice("Begins"));
-    let mut ear = fixture.listen("/events", None).await;
-    assert_eq!(ear.rest().await, recorded_lines(&recording));
+    assert!(!fixture.has_notice("RoundStarted"));
+    let mut reader = fixture.listen("/events", None).await;
+    assert_eq!(reader.rest().await, recorded_lines(&recording));
     fixture.ends().await;
 }
 
 #[tokio::test]
-async fn it_begins_at_once_when_it_is_not_to_wait() {
+async fn it_starts_at_once_without_wait() {
     let fixture =
         Fixture::of(&recording("good.minimal"), ReplayOptions { wait: false, stay: true, ..at_once() }).await;
     fixture.wait_notice("line 2").await;
-    // Who comes late has missed nothing.
-    let mut ear = fixture.listen("/events", None).await;
-    assert_eq!(ear.some(2).await.len(), 2);
+    // A late listener misses nothing.
+    let mut reader = fixture.listen("/events", None).await;
+    assert_eq!(reader.some(2).await.len(), 2);
     fixture.replay.stop().await;
-    assert_eq!(ear.rest().await, [""; 0]);
+    assert_eq!(reader.rest().await, [""; 0]);
 }
 
 #[tokio::test]
@@ -72,9 +72,9 @@ async fn a_late_listener_gets_everything_and_a_returning_one_gets_the_rest() {
         let mut back = fixture.listen("/events", frames[at].id.as_deref()).await;
         let rest: Vec<_> =
             back.some(lines.len() - at - 1).await.into_iter().map(|frame| frame.data).collect();
-        assert_eq!(rest, lines[at + 1..], "behind line {at}");
+        assert_eq!(rest, lines[at + 1..], "after line {at}");
     }
-    // Nothing is lost to who names what nobody knows.
+    // An unknown event id loses nothing.
     let mut stranger = fixture.listen("/events", Some("evt_nobody")).await;
     assert_eq!(stranger.some(lines.len()).await, frames);
     fixture.replay.stop().await;
@@ -85,11 +85,11 @@ async fn the_replay_waits_for_a_listener_that_left_early() {
     let recording = recording("good.tool");
     let lines = recorded_lines(&recording);
     let fixture = Fixture::of(&recording, paced(20.0)).await;
-    let mut ear = fixture.listen("/events", None).await;
-    let heard = ear.some(1).await;
-    drop(ear);
-    fixture.wait_notice("Lingers").await;
-    let mut back = fixture.listen("/events", heard[0].id.as_deref()).await;
+    let mut reader = fixture.listen("/events", None).await;
+    let received = reader.some(1).await;
+    drop(reader);
+    fixture.wait_notice("WaitingForListener").await;
+    let mut back = fixture.listen("/events", received[0].id.as_deref()).await;
     assert_eq!(back.rest().await, lines[1..]);
     fixture.ends().await;
 }
@@ -103,8 +103,8 @@ async fn pauses_are_those_of_the_recording() {
     assert_ne!(later, recording);
     let fixture = Fixture::of(&later, paced(7_200.0)).await;
     let start = moment();
-    let mut ear = fixture.listen("/events", None).await;
-    assert_eq!(ear.rest().await, recorded_lines(&later));
+    let mut reader = fixture.listen("/events", None).await;
+    assert_eq!(reader.rest().await, recorded_lines(&later));
     assert!(start.elapsed() >= Duration::from_millis(490), "{:?}", start.elapsed());
     fixture.ends().await;
 }
@@ -126,12 +126,12 @@ async fn a_times_file_gives_time_and_direction_of_each_line() {
     };
     let times = [row(1, "in", 100), row(2, "out", 200), row(3, "in", 300), row(4, "in", 400)].concat();
     let script = ReplayScript::read(recording.as_bytes(), Some(&times)).unwrap();
-    assert_eq!((script.len(), script.unsaid(), script.warnings().len()), (3, 1, 0));
+    assert_eq!((script.len(), script.skipped_lines(), script.warnings().len()), (3, 1, 0));
     let start = moment();
     let fixture = Fixture::of_script(script, paced(1.0)).await;
-    let mut ear = fixture.listen("/events", None).await;
-    let heard: Vec<_> = ear.rest().await.iter().map(|text| field(text, "event_id")).collect();
-    assert_eq!(heard, ["evt_1", "evt_3", "evt_4"]);
+    let mut reader = fixture.listen("/events", None).await;
+    let received: Vec<_> = reader.rest().await.iter().map(|text| field(text, "event_id")).collect();
+    assert_eq!(received, ["evt_1", "evt_3", "evt_4"]);
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(20), "{took:?}");
     fixture.ends().await;
@@ -141,7 +141,7 @@ async fn a_times_file_gives_time_and_direction_of_each_line() {
     assert!(other.warnings()[0].contains("line 3 is evt_3"), "{:?}", other.warnings());
 }
 
-/// R-152, and what the clocks of subscribers in use need.
+/// R-152, and the heartbeats that existing subscribers need for their timeouts.
 #[tokio::test(start_paused = true)]
 async fn a_stream_at_rest_shows_that_it_lives() {
     let fixture = Fixture::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
@@ -155,7 +155,7 @@ async fn a_stream_at_rest_shows_that_it_lives() {
 }
 
 #[tokio::test]
-async fn a_crowd_is_bounded() {
+async fn the_number_of_listeners_is_limited() {
     let fixture = Fixture::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut crowd = Vec::new();
     for _ in 0..limits::REPLAY_LISTENERS_MAX {
@@ -163,11 +163,11 @@ async fn a_crowd_is_bounded() {
     }
     assert_eq!(fixture.ask(Method::GET, "/events").await.status(), StatusCode::SERVICE_UNAVAILABLE);
     drop(crowd.pop());
-    fixture.wait_notice("Left").await;
+    fixture.wait_notice("ListenerLeft").await;
     crowd.push(fixture.listen("/events", None).await);
 }
 
-/// R-151: nobody waits for one who reads nothing, and nothing is kept for it.
+/// R-151: nothing waits for a listener that does not read, and nothing is kept for it.
 #[tokio::test(start_paused = true)]
 async fn a_stalled_listener_is_dropped() {
     let text = "x".repeat(200_000);
@@ -182,7 +182,7 @@ async fn a_stalled_listener_is_dropped() {
     let took = start.elapsed();
     assert!(took >= limits::REPLAY_STALL + limits::REPLAY_RETURN_WAIT, "{took:?}");
     assert!(took < Duration::from_secs(60), "{took:?}");
-    let left = fixture.wait_notice("Left").await;
+    let left = fixture.wait_notice("ListenerLeft").await;
     assert!(left.contains("of: 100") && !left.contains("lines: 100"), "{left}");
 }
 
@@ -196,7 +196,7 @@ fn unsendable_lines_are_reported_and_unusual_lines_are_sent() {
     }
     let odd = "\u{feff}{\"type\":\"x:y\"}\r\n\r\n{\"cut off\n[1]\n{\"session_id\":\"sess_1\"}\n{\"kind\":\"user_input\"}";
     let script = ReplayScript::read(odd.as_bytes(), None).unwrap();
-    assert_eq!((script.len(), script.unsaid()), (4, 1));
+    assert_eq!((script.len(), script.skipped_lines()), (4, 1));
     let notices = script.warnings().join("; ");
     for part in
         ["byte order mark", "line 3: the text ends in the middle", "line 4: not a JSON object; it is sent"]

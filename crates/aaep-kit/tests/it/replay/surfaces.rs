@@ -1,8 +1,8 @@
-//! The surfaces: what is answered where, handshakes, WebSockets.
+//! The surfaces of a replay: responses by route, handshakes, WebSockets.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use recount_aaep_kit::aaep::Message;
-use recount_aaep_kit::aaep::negotiate::wider;
+use recount_aaep_kit::aaep::negotiate::exceeded_capabilities;
 use recount_aaep_kit::limits;
 use recount_aaep_kit::replay::ReplayOptions;
 use reqwest::{Method, StatusCode};
@@ -19,7 +19,7 @@ pub(crate) fn request(capabilities: &str) -> String {
     )
 }
 
-/// Subscribes on the specification's surface; answers where its events are.
+/// Subscribes on the specification's surface; returns the path of its events and the response.
 pub(crate) async fn subscribe(fixture: &Fixture, capabilities: &str) -> (String, Value) {
     let sent = fixture
         .web
@@ -57,7 +57,7 @@ async fn pages_of_any_origin_may_listen_and_answer() {
     let nowhere = fixture.ask(Method::GET, "/nowhere").await;
     assert_eq!(nowhere.status(), StatusCode::NOT_FOUND);
     assert_eq!(nowhere.headers()["access-control-allow-origin"], "*");
-    assert!(!fixture.has_notice("Begins"));
+    assert!(!fixture.has_notice("RoundStarted"));
 }
 
 #[tokio::test]
@@ -66,11 +66,11 @@ async fn a_handshake_gets_frames_with_names_and_ids() {
     let fixture = Fixture::of(&recording, at_once()).await;
     let (place, accepted) = subscribe(&fixture, ALL).await;
     assert_eq!(accepted["type"], "subscription.accepted");
-    assert_eq!(accepted["producer"]["agent_id"], "planner", "who was recorded");
+    assert_eq!(accepted["producer"]["agent_id"], "planner", "the recorded producer");
     assert!(accepted["negotiation_notes"].as_str().unwrap().contains("replay"));
-    let mut ear = fixture.listen(&place, None).await;
+    let mut reader = fixture.listen(&place, None).await;
     let mut texts = Vec::new();
-    while let Some(frame) = ear.next().await {
+    while let Some(frame) = reader.next().await {
         assert_eq!(frame.event.as_deref(), Some("aaep.event"));
         assert_eq!(
             frame.id,
@@ -90,7 +90,7 @@ async fn handshakes_are_answered_truthfully() {
     let (_, accepted) = subscribe(&fixture, wish).await;
     let Ok(Message::SubscriptionAccepted(accepted)) = Message::parse(&accepted.to_string()) else { panic!() };
     let requested = serde_json::from_str(wish).unwrap();
-    assert!(wider(&requested, &accepted.honored_capabilities).is_empty());
+    assert!(exceeded_capabilities(&requested, &accepted.honored_capabilities).is_empty());
     for (body, status, code) in [
         (request("{}").replace("1.0.0", "99.99.99"), 400, "version_unsupported"),
         (request(r#"{"accept_signed_manifests_only":true}"#), 409, "manifest_signature_required"),
@@ -106,7 +106,7 @@ async fn handshakes_are_answered_truthfully() {
     assert_eq!(fixture.ask(Method::GET, "/aaep/v1/events").await.status(), StatusCode::BAD_REQUEST);
     let unknown = fixture.ask(Method::GET, "/aaep/v1/events?subscription_id=sub_1").await;
     assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
-    assert!(!fixture.has_notice("Begins"));
+    assert!(!fixture.has_notice("RoundStarted"));
 }
 
 /// R-117, R-116, R-093
@@ -123,13 +123,13 @@ async fn filtered_events_are_not_sent() {
     ] {
         let fixture = Fixture::of(&recording, at_once()).await;
         let (place, _) = subscribe(&fixture, capabilities).await;
-        let heard = fixture.listen(&place, None).await.rest().await;
+        let received = fixture.listen(&place, None).await.rest().await;
         let expected: Vec<_> = recorded_lines(&recording)
             .into_iter()
             .filter(|text| wanted.iter().any(|name| text.contains(&format!("\"aaep:agent.{name}\""))))
             .collect();
         assert!(!expected.is_empty());
-        assert_eq!(heard, expected);
+        assert_eq!(received, expected);
         fixture.ends().await;
     }
 }
@@ -138,8 +138,8 @@ async fn filtered_events_are_not_sent() {
 async fn unused_subscriptions_are_evicted_at_the_limit() {
     let fixture = Fixture::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let (kept, _) = subscribe(&fixture, ALL).await;
-    let mut ear = fixture.listen(&kept, None).await;
-    ear.some(1).await;
+    let mut reader = fixture.listen(&kept, None).await;
+    reader.some(1).await;
     let (oldest, _) = subscribe(&fixture, ALL).await;
     for _ in 2..limits::REPLAY_SUBSCRIPTIONS_MAX {
         subscribe(&fixture, ALL).await;
@@ -152,9 +152,9 @@ async fn unused_subscriptions_are_evicted_at_the_limit() {
     }
 }
 
-/// R-115, R-116, R-118: what is too much is held and joined, and no text is lost; what is critical does not wait.
+/// R-115, R-116, R-118: events over the rate are held and joined without losing text; critical events do not wait.
 #[tokio::test]
-async fn a_rate_that_was_promised_is_kept() {
+async fn the_agreed_rate_is_kept() {
     let line = |number: u32, rest: &str| {
         format!(
             "{{\"@context\":\"https://aaep-protocol.org/context/v1\",\"event_id\":\"evt_{number}\",\"session_id\":\"sess_1\",\
@@ -182,17 +182,17 @@ async fn a_rate_that_was_promised_is_kept() {
     let (place, accepted) = subscribe(&fixture, r#"{"max_events_per_second":3}"#).await;
     assert_eq!(accepted["honored_capabilities"]["max_events_per_second"], 3);
     let start = recount_world::moment();
-    let mut ear = fixture.listen(&place, None).await;
-    let (mut heard, mut at) = (String::new(), Vec::new());
-    while let Some(frame) = ear.next().await {
+    let mut reader = fixture.listen(&place, None).await;
+    let (mut received, mut at) = (String::new(), Vec::new());
+    while let Some(frame) = reader.next().await {
         let value: Value = serde_json::from_str(&frame.data).unwrap();
         assert_eq!(frame.id.as_deref(), value["event_id"].as_str());
-        heard += value["chunk"].as_str().unwrap_or_default();
+        received += value["chunk"].as_str().unwrap_or_default();
         at.push(start.elapsed());
     }
-    assert_eq!(heard, whole);
+    assert_eq!(received, whole);
     assert!(at.len() < 20, "events were joined: {at:?}");
-    assert!(at.last().unwrap().as_secs() < 10, "what is critical did not wait behind the rest: {at:?}");
+    assert!(at.last().unwrap().as_secs() < 10, "critical events did not wait for the rest: {at:?}");
     fixture.ends().await;
 }
 
@@ -210,15 +210,19 @@ async fn a_subscriber_may_change_its_mind_and_leave() {
     let (status, text) = fixture.post("/aaep/v1/replies", &wish(id)).await;
     let Ok(Message::SubscriptionAccepted(again)) = Message::parse(&text) else { panic!("{status} {text}") };
     assert_eq!((status, again.honored_capabilities.max_events_per_second), (StatusCode::OK, Some(3)));
-    assert_eq!(again.honored_capabilities.supports_confirmation_reply, Some(true), "what is not said stays");
+    assert_eq!(
+        again.honored_capabilities.supports_confirmation_reply,
+        Some(true),
+        "omitted capabilities stay"
+    );
     assert_eq!(fixture.post("/aaep/v1/replies", &wish("sub_other")).await.0, StatusCode::NOT_FOUND);
 
-    let mut ear = fixture.listen(&place, None).await;
-    ear.some(1).await;
+    let mut reader = fixture.listen(&place, None).await;
+    reader.some(1).await;
     let close =
         format!("{{\"type\":\"subscription.close\",\"subscription_id\":\"{id}\",\"reason_code\":\"done\"}}");
     assert_eq!(fixture.post("/aaep/v1/replies", &close).await.0, StatusCode::NO_CONTENT);
-    ear.rest().await;
+    reader.rest().await;
     assert_eq!(fixture.ask(Method::GET, &place).await.status(), StatusCode::NOT_FOUND);
 }
 
@@ -226,12 +230,12 @@ async fn a_subscriber_may_change_its_mind_and_leave() {
 async fn a_legacy_handshake_is_answered_on_the_stream() {
     let recording = recording("good.confirmed");
     let fixture = Fixture::of(&recording, at_once()).await;
-    // Before anybody listens: it is heard by who comes first.
+    // The response was published before any listener; the first one receives it.
     assert_eq!(fixture.post("/messages", &request(ALL)).await.0, StatusCode::NO_CONTENT);
-    let mut ear = fixture.listen("/events", None).await;
-    let heard = ear.rest().await;
-    assert!(heard[0].contains("\"subscription.accepted\""), "{}", heard[0]);
-    assert_eq!(heard[1..], recorded_lines(&recording));
+    let mut reader = fixture.listen("/events", None).await;
+    let received = reader.rest().await;
+    assert!(received[0].contains("\"subscription.accepted\""), "{}", received[0]);
+    assert_eq!(received[1..], recorded_lines(&recording));
     fixture.ends().await;
 }
 
@@ -248,7 +252,7 @@ async fn dial(fixture: &Fixture, path: &str, protocol: Option<&str>) -> Result<S
 
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
-/// Texts until the connection is closed, and with what.
+/// All texts until the connection closes, and the close code.
 async fn all(socket: &mut Socket) -> (Vec<String>, Option<u16>) {
     let mut texts = Vec::new();
     loop {
@@ -288,7 +292,7 @@ async fn a_websocket_of_the_specification_begins_with_a_handshake() {
     let mut binary = dial(&fixture, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
     binary.send(Frame::binary(request(ALL).into_bytes())).await.unwrap();
     assert_eq!(all(&mut binary).await, (Vec::new(), Some(1003)));
-    assert!(!fixture.has_notice("Begins"));
+    assert!(!fixture.has_notice("RoundStarted"));
 
     let mut socket = dial(&fixture, "/aaep/v1/ws", Some("aaep.v1")).await.unwrap();
     socket.send(Frame::text(request(ALL))).await.unwrap();

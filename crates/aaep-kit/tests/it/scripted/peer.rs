@@ -1,4 +1,4 @@
-//! A subscriber of the tests: it subscribes on any surface, writes everything down, and answers prompts as it is told.
+//! A test subscriber: subscribes on any surface, records everything, and answers prompts as configured.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "it is part of the tests")]
 
 use std::time::Duration;
@@ -10,39 +10,40 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-/// How a subscriber talks to the producer.
+/// The surface that a subscriber uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum Surface {
     Legacy,
     Versioned,
     Socket,
     LegacySocket,
 }
 
-impl Over {
-    pub(crate) const ALL: [Over; 4] = [Over::Legacy, Over::Versioned, Over::Socket, Over::LegacySocket];
+impl Surface {
+    pub(crate) const ALL: [Surface; 4] =
+        [Surface::Legacy, Surface::Versioned, Surface::Socket, Surface::LegacySocket];
 }
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A subscriber.
 pub(crate) struct Peer {
-    pub(crate) over: Over,
+    pub(crate) surface: Surface,
     pub(crate) base: String,
     pub(crate) subscription: String,
-    /// Everything that was said, by both sides, in order.
+    /// All messages of both sides, in order.
     pub(crate) lines: Vec<String>,
     /// Ids of the events, in order.
     pub(crate) ids: Vec<String>,
     http: reqwest::Client,
     token: Option<String>,
     outgoing: mpsc::Sender<String>,
-    heard: mpsc::Receiver<String>,
+    received: mpsc::Receiver<String>,
     reading: tokio::task::JoinHandle<()>,
 }
 
-/// Everything that a level 3 subscriber can have.
+/// All capabilities of a level 3 subscriber.
 pub(crate) fn everything() -> Value {
     json!({
         "supports_confirmation_reply": true,
@@ -52,8 +53,8 @@ pub(crate) fn everything() -> Value {
     })
 }
 
-/// One client for all tests, because making one reads all certificates; it keeps no connection, because each test has
-/// a runtime of its own.
+/// One client for all tests, because creating one loads all certificates. It keeps no connection, because each test
+/// has its own runtime.
 pub(crate) fn http() -> reqwest::Client {
     static HTTP: std::sync::OnceLock<reqwest::Client> = std::sync::OnceLock::new();
     let make = || {
@@ -64,14 +65,14 @@ pub(crate) fn http() -> reqwest::Client {
 }
 
 impl Peer {
-    /// Subscribes; `capabilities` go into a handshake, where there is one.
-    pub(crate) async fn open(base: &str, over: Over, capabilities: Option<Value>) -> Peer {
-        Peer::with_token(base, over, capabilities, None).await
+    /// Subscribes; `capabilities` are sent in a handshake, if there is one.
+    pub(crate) async fn open(base: &str, surface: Surface, capabilities: Option<Value>) -> Peer {
+        Peer::with_token(base, surface, capabilities, None).await
     }
 
     pub(crate) async fn with_token(
         base: &str,
-        over: Over,
+        surface: Surface,
         capabilities: Option<Value>,
         token: Option<&str>,
     ) -> Peer {
@@ -84,14 +85,14 @@ impl Peer {
         });
         let mut lines: Vec<String> = request.clone().into_iter().collect();
         let (outgoing, outgoing_receiver) = mpsc::channel::<String>(64);
-        let (incoming, heard) = mpsc::channel::<String>(8_192);
+        let (incoming, received) = mpsc::channel::<String>(8_192);
         let mut subscription = "sub_room".to_owned();
         let bearer = |request: reqwest::RequestBuilder| match &token {
             Some(token) => request.bearer_auth(token),
             None => request,
         };
-        let reading = match over {
-            Over::Legacy => {
+        let reading = match surface {
+            Surface::Legacy => {
                 let stream = bearer(http.get(format!("{base}/events"))).send().await.unwrap();
                 assert_eq!(stream.status(), 200);
                 if let Some(request) = &request {
@@ -104,7 +105,7 @@ impl Peer {
                 }
                 tokio::spawn(read(stream, incoming))
             }
-            Over::Versioned => {
+            Surface::Versioned => {
                 let request = request.clone().unwrap_or_else(|| {
                     json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "test",
                         "capabilities": everything()})
@@ -128,8 +129,8 @@ impl Peer {
                 assert_eq!(stream.status(), 200);
                 tokio::spawn(read(stream, incoming))
             }
-            Over::Socket | Over::LegacySocket => {
-                let path = if over == Over::Socket { "/aaep/v1/ws" } else { "/ws" };
+            Surface::Socket | Surface::LegacySocket => {
+                let path = if surface == Surface::Socket { "/aaep/v1/ws" } else { "/ws" };
                 let mut upgrade =
                     format!("{}{path}", base.replace("http://", "ws://")).into_client_request().unwrap();
                 upgrade.headers_mut().insert("sec-websocket-protocol", "aaep.v1".parse().unwrap());
@@ -138,7 +139,7 @@ impl Peer {
                 }
                 let (mut socket, _) = tokio_tungstenite::connect_async(upgrade).await.unwrap();
                 let request = request.clone().or_else(|| {
-                    (over == Over::Socket).then(|| {
+                    (surface == Surface::Socket).then(|| {
                         json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "test",
                             "capabilities": everything()}).to_string()
                     })
@@ -153,7 +154,7 @@ impl Peer {
             }
         };
         let mut peer = Peer {
-            over,
+            surface,
             base: base.into(),
             subscription,
             lines,
@@ -161,10 +162,10 @@ impl Peer {
             http,
             token,
             outgoing,
-            heard,
+            received,
             reading,
         };
-        if !peer.lines.is_empty() && over != Over::Versioned {
+        if !peer.lines.is_empty() && surface != Surface::Versioned {
             let answer = peer.next().await.expect("a handshake is answered");
             peer.subscription = answer["subscription_id"].as_str().unwrap_or_default().to_owned();
         }
@@ -177,23 +178,23 @@ impl Peer {
     }
 
     pub(crate) async fn next_within(&mut self, patience: Duration) -> Option<Value> {
-        let text = tokio::time::timeout(patience, self.heard.recv()).await.ok()??;
+        let text = tokio::time::timeout(patience, self.received.recv()).await.ok()??;
         let value: Value = serde_json::from_str(&text).unwrap_or_default();
         self.ids.extend(value["event_id"].as_str().map(str::to_owned));
         self.lines.push(text);
         Some(value)
     }
 
-    /// Says something; answers status and body where there is an answer.
+    /// Sends a message; returns status and body if there is a response.
     pub(crate) async fn send(&mut self, message: &Value) -> (u16, String) {
         let drives = message.get("kind").is_some();
         if !drives {
             self.lines.push(message.to_string());
         }
-        let path = match self.over {
-            Over::Versioned if !drives => "/aaep/v1/replies",
-            Over::Legacy | Over::Versioned => "/messages",
-            Over::Socket | Over::LegacySocket => {
+        let path = match self.surface {
+            Surface::Versioned if !drives => "/aaep/v1/replies",
+            Surface::Legacy | Surface::Versioned => "/messages",
+            Surface::Socket | Surface::LegacySocket => {
                 self.outgoing.send(message.to_string()).await.unwrap();
                 return (0, String::new());
             }
@@ -210,7 +211,7 @@ impl Peer {
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
-    /// Asks for a scenario.
+    /// Requests a scenario.
     pub(crate) async fn input(&mut self, text: &str) {
         self.send(&json!({"kind": "user_input", "text": text})).await;
     }
@@ -228,7 +229,7 @@ impl Peer {
         reply
     }
 
-    /// Reads to the end of a session, answering its prompts; nothing is answered where the answer is `null`.
+    /// Reads to the end of a session and answers its prompts; `null` means no reply.
     pub(crate) async fn through(&mut self, confirm: &Value, clarify: &Value) -> Vec<Value> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
@@ -253,16 +254,16 @@ impl Peer {
         events
     }
 
-    /// Cuts the connection, so that the other side sees it.
+    /// Cuts the connection so that the other side notices.
     pub(crate) async fn cut(&mut self) {
         self.reading.abort();
         (&mut self.reading).await.ok();
     }
 
-    /// Connects again and says what it has.
+    /// Connects again with the last event id.
     pub(crate) async fn resume(&mut self, last: &str) {
-        let path = match self.over {
-            Over::Versioned => format!("/aaep/v1/events?subscription_id={}", self.subscription),
+        let path = match self.surface {
+            Surface::Versioned => format!("/aaep/v1/events?subscription_id={}", self.subscription),
             _ => "/events".into(),
         };
         let mut request = self.http.get(format!("{}{path}", self.base)).header("last-event-id", last);
@@ -271,8 +272,8 @@ impl Peer {
         }
         let stream = request.send().await.unwrap();
         assert_eq!(stream.status(), 200);
-        let (incoming, heard) = mpsc::channel(8_192);
-        self.heard = heard;
+        let (incoming, received) = mpsc::channel(8_192);
+        self.received = received;
         self.reading = tokio::spawn(read(stream, incoming));
     }
 }
@@ -298,7 +299,7 @@ where
     let mut socket = std::pin::pin!(socket);
     loop {
         tokio::select! {
-            heard = socket.next() => match heard {
+            received = socket.next() => match received {
                 Some(Ok(Message::Text(text))) => if incoming.send(text.to_string()).await.is_err() { return },
                 Some(Ok(_)) => {}
                 _ => return,

@@ -1,5 +1,5 @@
-//! What shows each fault: a short conversation, and what of it is told. What is told of a right producer is the same
-//! each time; ids and times are written so that only what they say to each other is left.
+//! A short conversation for each fault that makes it visible. The output of a correct producer is the same each time:
+//! ids and times are normalized, keeping only their relations.
 #![allow(clippy::unwrap_used, reason = "it is part of the tests")]
 
 use std::collections::HashMap;
@@ -16,12 +16,12 @@ use recount_aaep_kit::scripted::{Behaviour, Fault, Scripted};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::scripted::peer::{Over, Peer, everything, http};
+use crate::scripted::peer::{Peer, Surface, everything, http};
 
-/// How long a silence is taken for the end.
+/// The silence that counts as the end.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// How the producer of a probe behaves, but for its fault.
+/// The producer's behaviour in a probe, except for its fault.
 pub(crate) fn behaviour(fault: Fault) -> Behaviour {
     let mut behaviour = Behaviour {
         timeout_seconds: 1,
@@ -45,7 +45,7 @@ pub(crate) fn behaviour(fault: Fault) -> Behaviour {
     behaviour
 }
 
-/// What shows the fault, of a producer that may have it.
+/// The output that shows the fault, for a producer with or without it.
 pub(crate) async fn observe(fault: Fault, behaviour: Behaviour) -> String {
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
     let output = look(fault, producer.base()).await;
@@ -71,7 +71,7 @@ async fn look(fault: Fault, base: &str) -> String {
         Fault::ErrorNotCritical | Fault::ErrorCategoryUnknown => {
             play(base, everything(), &[S::Error], &null).await
         }
-        Fault::ToolTimeoutUntold => play(base, everything(), &[S::ToolTimeout], &null).await,
+        Fault::ToolTimeoutUnreported => play(base, everything(), &[S::ToolTimeout], &null).await,
         Fault::SecretsEchoed => play(base, everything(), &[S::Secrets], &null).await,
         Fault::PositionInBytes => play(base, everything(), &[S::LongStream], &null).await,
         Fault::BoundariesIgnored | Fault::TextLost | Fault::TextDoubled => {
@@ -100,15 +100,15 @@ async fn look(fault: Fault, base: &str) -> String {
             resolution(base, if fault == Fault::QuestionNeverResolved { S::Clarify } else { S::Confirm })
                 .await
         }
-        Fault::HandoffNotCritical | Fault::HandoffUntold => {
+        Fault::HandoffNotCritical | Fault::HandoffMissing => {
             play(base, everything(), &[S::Handoff], &null).await
         }
         Fault::LargeEventsCut => large(base).await,
-        Fault::DeafAreAsked => {
+        Fault::MuteSubscribersPrompted => {
             play(base, json!({"supports_confirmation_reply": false}), &[S::Confirm], &null).await
         }
-        Fault::ResolutionUntold => untold(base).await,
-        Fault::PromptOutlivesReaders => outlived(base).await,
+        Fault::ResolutionUnreported => resolution_unreported(base).await,
+        Fault::PromptOutlivesReaders => outlived_prompt(base).await,
         Fault::AllowedRepliesIgnored => replies(base, S::Confirm, &[json!({"decision": "defer"})]).await,
         Fault::ForgedReplyTaken | Fault::ReplyReveals => {
             replies(base, S::Confirm, &[json!({"decision": "accept", "reply_token": "rpl_forged"})]).await
@@ -157,7 +157,7 @@ async fn look(fault: Fault, base: &str) -> String {
         Fault::EventsAfterClose => closed(base).await,
         Fault::SlowReaderStalls => stalled(base).await,
         Fault::ResumeIgnored | Fault::ResumeLoses | Fault::ResumeRenames => resumed(base).await,
-        Fault::NoSummary => amid(base).await,
+        Fault::NoSummary => during_session(base).await,
         Fault::HeartbeatMissing => quiet(base).await,
         Fault::ManifestMissing | Fault::ManifestUntrue => {
             let answer = http().get(format!("{base}/.well-known/aaep-manifest.json")).send().await.unwrap();
@@ -166,16 +166,16 @@ async fn look(fault: Fault, base: &str) -> String {
         Fault::EventsUnguarded => status(base, "/events", None).await,
         Fault::RepliesUnguarded => status(base, "/aaep/v1/replies", Some("{}")).await,
         Fault::SubscriptionIdAdmits => {
-            let peer = Peer::with_token(base, Over::Versioned, None, Some("open-sesame")).await;
+            let peer = Peer::with_token(base, Surface::Versioned, None, Some("open-sesame")).await;
             status(base, &format!("/aaep/v1/events?subscription_id={}", peer.subscription), None).await
         }
         _ => play(base, everything(), &[S::Tool], &null).await,
     }
 }
 
-/// Plays scenarios and tells everything.
+/// Plays scenarios and returns everything.
 async fn play(base: &str, capabilities: Value, scenarios: &[Scenario], answer: &Value) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(capabilities)).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(capabilities)).await;
     for scenario in scenarios {
         peer.input(scenario.text()).await;
         to_the_end(&mut peer, answer).await;
@@ -183,7 +183,7 @@ async fn play(base: &str, capabilities: Value, scenarios: &[Scenario], answer: &
     normal(&peer.lines)
 }
 
-/// Reads until a session has ended and nothing comes any more.
+/// Reads until a session has ended and no more messages arrive.
 async fn to_the_end(peer: &mut Peer, answer: &Value) {
     let mut ended = false;
     let mut patience = Duration::from_secs(3);
@@ -207,9 +207,9 @@ async fn prompt(peer: &mut Peer) -> Value {
     }
 }
 
-/// When a prompt that nobody answers is settled, in parts of its time.
+/// When a prompt without a reply is settled, relative to its timeout.
 async fn resolution(base: &str, scenario: Scenario) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     peer.input(scenario.text()).await;
     let prompted_at = moment(&prompt(&mut peer).await);
     match peer.next_within(Duration::from_secs(4)).await.map(|event| moment(&event) - prompted_at) {
@@ -220,32 +220,32 @@ async fn resolution(base: &str, scenario: Scenario) -> String {
     }
 }
 
-/// When an event was made, in milliseconds.
+/// The timestamp of an event, in milliseconds.
 fn moment(event: &Value) -> i64 {
     Timestamp::new(event["timestamp"].as_str().unwrap()).unwrap().millis()
 }
 
 async fn large(base: &str) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     peer.input(Scenario::Handoff.text()).await;
     to_the_end(&mut peer, &Value::Null).await;
     let whole = peer.lines.iter().map(|line| serde_json::from_str::<Value>(line).is_ok());
     format!("{:?}", whole.collect::<Vec<_>>())
 }
 
-async fn untold(base: &str) -> String {
-    let mut second = Peer::open(base, Over::Versioned, Some(everything())).await;
-    let mut first = Peer::open(base, Over::Versioned, Some(everything())).await;
+async fn resolution_unreported(base: &str) -> String {
+    let mut second = Peer::open(base, Surface::Versioned, Some(everything())).await;
+    let mut first = Peer::open(base, Surface::Versioned, Some(everything())).await;
     first.input(Scenario::Confirm.text()).await;
     to_the_end(&mut first, &json!({"decision": "accept"})).await;
     to_the_end(&mut second, &Value::Null).await;
     normal(&second.lines)
 }
 
-async fn outlived(base: &str) -> String {
+async fn outlived_prompt(base: &str) -> String {
     let deaf = json!({"supports_confirmation_reply": false});
-    let mut listens = Peer::open(base, Over::Versioned, Some(deaf)).await;
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut listens = Peer::open(base, Surface::Versioned, Some(deaf)).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     peer.input(Scenario::Confirm.text()).await;
     prompt(&mut peer).await;
     peer.cut().await;
@@ -253,18 +253,18 @@ async fn outlived(base: &str) -> String {
     normal(&listens.lines)
 }
 
-/// What comes of replies to one prompt, each with its answer.
+/// The effect of replies to one prompt, each with its response.
 async fn replies(base: &str, scenario: Scenario, replies: &[Value]) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     peer.input(scenario.text()).await;
     let prompt = prompt(&mut peer).await;
     let mut output = String::new();
     for reply in replies {
         let reply = peer.reply(&prompt, reply);
         let (status, body) = peer.send(&reply).await;
-        let heard = peer.next_within(SILENCE / 2).await;
-        let heard = heard.map(|event| event["summary_normal"].clone());
-        writeln!(output, "{status} {body} {heard:?}").unwrap();
+        let received = peer.next_within(SILENCE / 2).await;
+        let received = received.map(|event| event["summary_normal"].clone());
+        writeln!(output, "{status} {body} {received:?}").unwrap();
     }
     if !output.contains("None") {
         to_the_end(&mut peer, &Value::Null).await;
@@ -274,7 +274,7 @@ async fn replies(base: &str, scenario: Scenario, replies: &[Value]) -> String {
 }
 
 async fn late(base: &str) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     peer.input(Scenario::Confirm.text()).await;
     let prompt = prompt(&mut peer).await;
     peer.next().await.unwrap();
@@ -286,14 +286,14 @@ async fn late(base: &str) -> String {
 
 async fn stranger(base: &str) -> String {
     let deaf = json!({"supports_confirmation_reply": false});
-    let stranger = Peer::open(base, Over::Versioned, Some(deaf)).await;
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let stranger = Peer::open(base, Surface::Versioned, Some(deaf)).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     peer.input(Scenario::Confirm.text()).await;
     let prompt = prompt(&mut peer).await;
     let reply = stranger.reply(&prompt, &json!({"decision": "accept"}));
     let (status, body) = stranger.post("/aaep/v1/replies", &reply).await;
-    let heard = peer.next_within(SILENCE / 2).await.map(|event| event["summary_normal"].clone());
-    format!("{status} {body} {heard:?}")
+    let received = peer.next_within(SILENCE / 2).await.map(|event| event["summary_normal"].clone());
+    format!("{status} {body} {received:?}")
 }
 
 async fn subscribe(base: &str, request: &Value) -> (u16, String) {
@@ -322,12 +322,12 @@ async fn full(base: &str) -> String {
     format!("the last one: {last}")
 }
 
-/// How often what looks late or too fast is looked at again: a machine that is busy with other things delays what is
-/// received, and a fault shows each time.
+/// How often a rate or delay that looks wrong is measured again: a busy machine delays messages, but a fault shows
+/// each time.
 const TRIES: usize = 6;
 
 async fn delay(base: &str) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     let mut is_late = true;
     for _ in 0..TRIES {
         peer.input(Scenario::Confirm.text()).await;
@@ -343,13 +343,13 @@ async fn delay(base: &str) -> String {
     format!("late: {is_late}")
 }
 
-/// When the producer made an event.
+/// When the producer built an event.
 fn millis(event: &Value) -> i64 {
     Moment::parse(event["timestamp"].as_str().unwrap()).unwrap().millis()
 }
 
 async fn rate(base: &str) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(json!({"max_events_per_second": 8}))).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(json!({"max_events_per_second": 8}))).await;
     let mut is_too_fast = true;
     for _ in 0..TRIES {
         peer.input(Scenario::Progress.text()).await;
@@ -369,7 +369,7 @@ async fn rate(base: &str) -> String {
 }
 
 async fn renegotiated(base: &str) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     let wish = json!({"type": "subscription.renegotiate", "subscription_id": peer.subscription,
         "capabilities": {"event_filters": {"exclude": ["aaep:agent.tool.*"]}}});
     let (status, body) = peer.send(&wish).await;
@@ -380,7 +380,7 @@ async fn renegotiated(base: &str) -> String {
 }
 
 async fn closed(base: &str) -> String {
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     let close = json!({"type": "subscription.close", "subscription_id": peer.subscription,
         "reason_code": "subscriber_shutdown", "reason_message": "The test is over."});
     peer.send(&close).await;
@@ -392,16 +392,16 @@ async fn closed(base: &str) -> String {
 async fn stalled(base: &str) -> String {
     let mut deaf = tokio::net::TcpStream::connect(base.trim_start_matches("http://")).await.unwrap();
     deaf.write_all(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
-    // Until the stream that nobody reads is there.
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
+    // Wait until the unread stream is open.
     loop {
         let health = http().get(format!("{base}/healthz")).send().await.unwrap().text().await.unwrap();
         if health.contains("\"subscriptions\":2") {
             break;
         }
     }
-    // By the producer's own clock, which says when it made an event. Where it waits for a reader, it waits at each event
-    // from then on; where the machine is busy, at some of them.
+    // Uses the producer's timestamps. A producer that waits for a reader waits at each later event; a busy machine
+    // delays only some.
     let stall_ms = i64::try_from(limits::SCRIPTED_STALL.as_millis()).unwrap();
     let mut is_stalled = false;
     for _ in 0..60 {
@@ -417,14 +417,14 @@ async fn stalled(base: &str) -> String {
 }
 
 async fn resumed(base: &str) -> String {
-    let mut other = Peer::open(base, Over::Versioned, Some(everything())).await;
-    let mut peer = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut other = Peer::open(base, Surface::Versioned, Some(everything())).await;
+    let mut peer = Peer::open(base, Surface::Versioned, Some(everything())).await;
     peer.input(Scenario::LongStream.text()).await;
     for _ in 0..10 {
         peer.next().await.unwrap();
     }
     peer.cut().await;
-    // There is something to be missed for certain.
+    // There is certainly something to miss.
     other.through(&Value::Null, &Value::Null).await;
     let last = peer.ids.last().unwrap().clone();
     peer.resume(&last).await;
@@ -432,11 +432,11 @@ async fn resumed(base: &str) -> String {
     normal(&peer.lines).replace(base, "")
 }
 
-async fn amid(base: &str) -> String {
-    let mut first = Peer::open(base, Over::Versioned, Some(everything())).await;
+async fn during_session(base: &str) -> String {
+    let mut first = Peer::open(base, Surface::Versioned, Some(everything())).await;
     first.input(Scenario::Confirm.text()).await;
     prompt(&mut first).await;
-    let mut late = Peer::open(base, Over::Versioned, Some(everything())).await;
+    let mut late = Peer::open(base, Surface::Versioned, Some(everything())).await;
     let mut kinds = Vec::new();
     while let Some(event) = late.next_within(SILENCE / 2).await {
         kinds.push(event["type"].to_string());
@@ -447,11 +447,11 @@ async fn amid(base: &str) -> String {
 async fn quiet(base: &str) -> String {
     let stream = http().get(format!("{base}/events")).send().await.unwrap();
     let mut bytes = stream.bytes_stream();
-    let mut heard = String::new();
+    let mut received = String::new();
     let listen = async {
         while let Some(Ok(chunk)) = bytes.next().await {
-            heard.push_str(&String::from_utf8_lossy(&chunk));
-            if heard.matches(":\n\n").count() >= 3 {
+            received.push_str(&String::from_utf8_lossy(&chunk));
+            if received.matches(":\n\n").count() >= 3 {
                 break;
             }
         }
@@ -469,7 +469,7 @@ async fn status(base: &str, path: &str, body: Option<&'static str>) -> String {
     request.send().await.unwrap().status().to_string()
 }
 
-/// Lines without what differs from time to time.
+/// Lines without values that differ between runs.
 fn normal(lines: &[String]) -> String {
     let mut ids: HashMap<String, String> = HashMap::new();
     let mut last_ms = HashMap::new();
@@ -479,7 +479,7 @@ fn normal(lines: &[String]) -> String {
             writeln!(output, "{} bytes that are no JSON", line.len()).unwrap();
             continue;
         };
-        // Handshakes name places, and replies the time of the test.
+        // Handshakes contain addresses, and replies the time of the test.
         if value["type"].as_str().is_some_and(|kind| kind.ends_with(".reply")) {
             continue;
         }
@@ -501,7 +501,7 @@ fn normal(lines: &[String]) -> String {
     output
 }
 
-/// Gives identifiers names in the order in which they come; one that is not in its grammar keeps its form.
+/// Replaces identifiers by names in order of occurrence; an identifier outside its grammar stays unchanged.
 fn name_ids(value: &mut Value, ids: &mut HashMap<String, String>) {
     match value {
         Value::String(text) => {

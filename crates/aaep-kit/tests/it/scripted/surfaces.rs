@@ -1,4 +1,4 @@
-//! What the surfaces answer: statuses, codes, and who is told what.
+//! The responses of the surfaces: statuses, codes, and recipients.
 #![allow(clippy::unwrap_used, reason = "it is part of the tests")]
 
 use futures_util::future::join_all;
@@ -11,13 +11,13 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use crate::scripted::peer::{Over, Peer, everything, http};
+use crate::scripted::peer::{Peer, Surface, everything, http};
 
 fn kinds(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
-/// Says one thing on a socket; answers what the other side says, and the code it closes with.
+/// Sends one message on a socket; returns the received text and the close code.
 async fn on_socket(
     base: &str,
     path: &str,
@@ -38,20 +38,20 @@ async fn on_socket(
         Err(error) => panic!("{error}"),
     };
     socket.send(message).await.unwrap();
-    let mut heard = String::new();
+    let mut received = String::new();
     while let Some(Ok(message)) = socket.next().await {
         match message {
-            Message::Text(text) => heard.push_str(&text),
-            Message::Close(Some(frame)) => return Ok((heard, frame.code)),
+            Message::Text(text) => received.push_str(&text),
+            Message::Close(Some(frame)) => return Ok((received, frame.code)),
             _ => {}
         }
     }
-    panic!("it ended without a code, behind {heard:?}");
+    panic!("it ended without a code, after {received:?}");
 }
 
 // R-145; the codes are those of Appendix B.
 #[tokio::test]
-async fn sockets_are_closed_with_the_code_that_says_why() {
+async fn sockets_are_closed_with_the_code_of_the_reason() {
     let producer = Scripted::start(&World::real(), Behaviour::default()).await.unwrap();
     let base = producer.base();
     let both = ["/aaep/v1/ws", "/ws"];
@@ -66,19 +66,19 @@ async fn sockets_are_closed_with_the_code_that_says_why() {
         let large = on_socket(base, path, Some("aaep.v1"), large).await.unwrap();
         assert_eq!(large.1, CloseCode::Size, "{path}");
     }
-    let mut peer = Peer::open(base, Over::Socket, None).await;
+    let mut peer = Peer::open(base, Surface::Socket, None).await;
     let close = json!({"type": "subscription.close", "subscription_id": peer.subscription});
     peer.send(&close).await;
     assert!(peer.next().await.is_none(), "the socket is closed");
     producer.stop().await;
 }
 
-// R-079, G-05: the answer to a reply says nothing.
+// R-079, G-05: the response to a reply reveals nothing.
 #[tokio::test]
-async fn replies_are_answered_alike_and_what_is_none_is_refused() {
+async fn replies_get_equal_responses_and_other_messages_are_refused() {
     let producer = Scripted::start(&World::real(), Behaviour::default()).await.unwrap();
     let base = producer.base();
-    let peer = Peer::open(base, Over::Versioned, None).await;
+    let peer = Peer::open(base, Surface::Versioned, None).await;
     let prompt = json!({"type": "aaep:agent.awaiting.confirmation", "reply_token": "rpl_unknown"});
     let whole = peer.reply(&prompt, &json!({"decision": "accept"}));
     let bare = json!({"type": "confirmation.reply"});
@@ -99,14 +99,14 @@ async fn replies_are_answered_alike_and_what_is_none_is_refused() {
     producer.stop().await;
 }
 
-// the first reply counts, and every subscription hears of it.
+// the first reply counts, and every subscription receives its outcome.
 #[tokio::test]
 async fn one_of_many_replies_counts_and_all_subscribers_see_it() {
     let behaviour = Behaviour { timeout_seconds: 30, ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
     let mut peers = Vec::new();
-    for over in Over::ALL {
-        peers.push(Peer::open(producer.base(), over, Some(everything())).await);
+    for surface in Surface::ALL {
+        peers.push(Peer::open(producer.base(), surface, Some(everything())).await);
     }
     for _ in 0..3 {
         peers[1].input(Scenario::Irreversible.text()).await;
@@ -142,23 +142,23 @@ async fn one_of_many_replies_counts_and_all_subscribers_see_it() {
     producer.stop().await;
 }
 
-// who knows prompts gets them, and a producer of level 1 has none.
+// only subscribers that support prompts get them, and a producer of level 1 has none.
 #[tokio::test]
 async fn a_level_one_producer_sends_no_prompts() {
     let behaviour = Behaviour { level: 1, ..Behaviour::default() };
     let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
-    for over in Over::ALL {
-        let mut peer = Peer::open(producer.base(), over, Some(everything())).await;
+    for surface in Surface::ALL {
+        let mut peer = Peer::open(producer.base(), surface, Some(everything())).await;
         for scenario in [Scenario::Irreversible, Scenario::Clarify, Scenario::Tool] {
             peer.input(scenario.text()).await;
             let events = peer.through(&Value::Null, &Value::Null).await;
             let kinds = kinds(&events);
-            assert!(!kinds.iter().any(|kind| kind.contains("awaiting")), "{over:?}: {kinds:?}");
+            assert!(!kinds.iter().any(|kind| kind.contains("awaiting")), "{surface:?}: {kinds:?}");
             let calls = kinds.iter().any(|kind| kind.ends_with("tool.invoked"));
-            assert_eq!(calls, scenario == Scenario::Tool, "{over:?}: {kinds:?}");
+            assert_eq!(calls, scenario == Scenario::Tool, "{surface:?}: {kinds:?}");
         }
         let found = crate::scripted::findings(&peer.lines);
-        assert!(found.is_empty(), "over {over:?}:\n{}", found.join("\n"));
+        assert!(found.is_empty(), "over {surface:?}:\n{}", found.join("\n"));
     }
     let manifest =
         http().get(format!("{}/.well-known/aaep-manifest.json", producer.base())).send().await.unwrap();
@@ -170,7 +170,7 @@ async fn a_level_one_producer_sends_no_prompts() {
 #[tokio::test]
 async fn an_input_is_answered_with_its_session_and_pages_may_send_it() {
     let producer = Scripted::start(&World::real(), Behaviour::default()).await.unwrap();
-    let mut peer = Peer::open(producer.base(), Over::Legacy, None).await;
+    let mut peer = Peer::open(producer.base(), Surface::Legacy, None).await;
     for (path, input) in [
         ("/messages", json!({"kind": "user_input", "text": "Hello."})),
         ("/sessions", json!({"user_message": "Hello.", "user_id": "ada"})),

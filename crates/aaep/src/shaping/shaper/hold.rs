@@ -1,46 +1,46 @@
-//! Where an event is put that has to wait, and what it is merged with at once.
+//! Adds a waiting event to the queue and merges it with earlier ones.
 
 use super::Shaper;
 use crate::kind::Kind;
 use crate::limits;
-use crate::shaping::held::{Held, same_output};
-use crate::shaping::text::Text;
+use crate::shaping::held::{HeldEvent, same_output};
+use crate::shaping::text::HeldText;
 use crate::wire::{Body, Event, OutputStreaming, Pace, SessionId, Urgency};
 
 impl Shaper {
     pub(super) fn hold(&mut self, event: Event) {
-        let called = *event.envelope.urgency() == Urgency::Critical;
+        let is_marked_critical = *event.envelope.urgency() == Urgency::Critical;
         match &event.body {
             Body::OutputStreaming(_) => {
                 self.hold_text(event);
             }
-            Body::StateChanged(_) if !called => self.hold_state(event),
-            Body::ProgressUpdated(_) if !called => self.hold_progress(event),
+            Body::StateChanged(_) if !is_marked_critical => self.hold_state(event),
+            Body::ProgressUpdated(_) if !is_marked_critical => self.hold_progress(event),
             _ => {
                 if event.kind().is_some_and(Kind::is_terminal) {
                     self.close(&event.envelope.session_id);
                 }
-                self.held.push_back(Held::plain(event));
+                self.held.push_back(HeldEvent::plain(event));
             }
         }
     }
 
-    /// The end of what is held of a session, without progress, which any state may pass.
+    /// The last held event of a session, ignoring progress, which states may pass.
     fn newest(&self, session: &SessionId) -> Option<usize> {
         self.held.iter().rposition(|held| held.session() == session && !held.is_progress())
     }
 
     fn hold_state(&mut self, event: Event) {
-        let mut held = Held::plain(event);
+        let mut held = HeldEvent::plain(event);
         let earlier = self.newest(held.session()).filter(|at| held.succeeds(&self.held[*at]));
         if *self.terms.cognitive_load() == Pace::Low {
-            held.ripe = self.now.saturating_add(limits::SHAPED_STATE_MS_LOW);
+            held.not_before = self.now.saturating_add(limits::SHAPED_STATE_MS_LOW);
         }
         self.counts.merged += u64::from(earlier.is_some());
         match earlier {
-            // It keeps the place and the time of the first: neither waits longer because others follow it.
+            // It keeps the position and the time of the first, so that later states do not delay it.
             Some(at) => {
-                held.ripe = held.ripe.min(self.held[at].ripe);
+                held.not_before = held.not_before.min(self.held[at].not_before);
                 let earlier = std::mem::replace(&mut self.held[at], held);
                 self.held[at].continue_from(earlier);
             }
@@ -49,24 +49,24 @@ impl Shaper {
     }
 
     fn hold_progress(&mut self, event: Event) {
-        let mut held = Held::plain(event);
+        let mut held = HeldEvent::plain(event);
         let earlier = self.held.iter().position(|earlier| held.succeeds(earlier));
         let sent = self.tracks.get(held.session()).and_then(|track| track.progress_at);
         if *self.terms.cognitive_load() == Pace::Low
             && let Some(sent) = sent
         {
-            held.ripe = sent.saturating_add(limits::SHAPED_PROGRESS_MS_LOW);
+            held.not_before = sent.saturating_add(limits::SHAPED_PROGRESS_MS_LOW);
         }
         self.counts.merged += u64::from(earlier.is_some());
         match earlier {
-            Some(at) if !self.is_pressed(at) => {
+            Some(at) if !self.is_blocking(at) => {
                 let earlier = std::mem::replace(&mut self.held[at], held);
-                self.held[at].stand_for(earlier.sources);
+                self.held[at].replace(earlier.sources);
             }
-            // It comes after what came before it.
+            // It must follow the events that arrived before it.
             Some(at) => {
                 if let Some(earlier) = self.held.remove(at) {
-                    held.stand_for(earlier.sources);
+                    held.replace(earlier.sources);
                 }
                 self.held.push_back(held);
             }
@@ -74,13 +74,13 @@ impl Shaper {
         }
     }
 
-    /// Puts it before everything but other lead-ins.
+    /// Inserts a lead-in before all events except other lead-ins.
     pub(super) fn hold_lead_in(&mut self, event: Event) {
         let at = self.held.iter().take_while(|held| held.is_lead_in).count();
-        self.held.insert(at, Held::lead_in(event));
+        self.held.insert(at, HeldEvent::lead_in(event));
     }
 
-    /// Answers where the text is now.
+    /// Adds a chunk to its text; returns the index of the text.
     pub(super) fn hold_text(&mut self, mut event: Event) -> Option<usize> {
         let Body::OutputStreaming(output) = &mut event.body else { return None };
         let chunk = std::mem::take(&mut output.chunk);
@@ -101,7 +101,7 @@ impl Shaper {
                 if let Some(text) = other.and_then(|at| self.held[at].text.as_mut()) {
                     text.closed = true;
                 }
-                self.held.push_back(Held::output(event, Text::new(position)));
+                self.held.push_back(HeldEvent::output(event, HeldText::new(position)));
                 self.held.len() - 1
             }
         };
@@ -113,27 +113,26 @@ impl Shaper {
         Some(at)
     }
 
-    /// Where to add to a text: where it is, or, when something came behind it, behind that, with what could not be
-    /// spoken yet.
+    /// The index of the text to append to. If a later event follows the text, its unsendable rest moves to the end.
     fn text_at_the_end(&mut self, at: usize) -> usize {
-        if !self.is_pressed(at) {
+        if !self.is_blocking(at) {
             return at;
         }
         let held = &mut self.held[at];
         let Some(frame) = held.frame().cloned() else { return at };
         let Some(text) = &mut held.text else { return at };
-        let rest = text.split(&self.legal);
+        let rest = text.split(&self.agreed);
         let done = text.is_done();
         if done {
             self.held.remove(at);
         }
-        self.held.push_back(Held::output(frame, rest));
+        self.held.push_back(HeldEvent::output(frame, rest));
         self.held.len() - 1
     }
 }
 
 /// Whether a held text is of this output.
-fn same_id(held: &Held, output: &OutputStreaming) -> bool {
+fn same_id(held: &HeldEvent, output: &OutputStreaming) -> bool {
     let frame = held.frame().map(|frame| &frame.body);
     matches!(frame, Some(Body::OutputStreaming(known)) if known.output_id == output.output_id)
 }

@@ -1,5 +1,5 @@
-//! Any sequence of calls, misuse, replies and clocks: what was emitted passes the strict checker at each point at which
-//! the session could stop, with the replies in the recording and without them; what was refused left nothing behind.
+//! Property test with any sequence of calls, misuse, replies and clock values: the emitted events pass the strict
+//! checker at every possible end, with and without recorded replies, and a rejected call has no effect.
 
 use std::cell::Cell;
 
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One step, or the steps that lead to a call by its confirmation.
+/// One step, or the steps of a confirmed call.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let confirmed = (0..3_u8).prop_map(|call| {
         vec![
@@ -92,18 +92,18 @@ fn call(which: u8) -> Draft<ToolInvoked> {
     }
 }
 
-/// A session with what its caller keeps, and what would be recorded.
+/// A session with the handles of its caller, and its recording.
 struct Play {
     session: ProducerSession,
     calls: Vec<(CallHandle, String)>,
     outputs: Vec<OutputHandle>,
     prompts: Vec<(PromptHandle, u8)>,
     tokens: Vec<String>,
-    /// Events alone.
+    /// Recorded events.
     events: Vec<Event>,
-    /// Events, and the replies that were received when they say.
+    /// Recorded events, and the replies with true timestamps.
     recording: Vec<String>,
-    /// Calls that cannot be undone, and acceptances of such calls.
+    /// Numbers of calls that cannot be undone, and of their acceptances.
     grave: usize,
     accepted: usize,
 }
@@ -246,8 +246,8 @@ impl Play {
         self.accepted += usize::from(matches!(received.outcome, ReplyOutcome::Accepted { prompt }
             if self.prompts.iter().any(|(open, call)| *open == prompt && *call < 2)));
         let malformed = matches!(received.outcome, ReplyOutcome::Malformed { .. });
-        // A default that was due came before. A reply that had no effect and claims an earlier time is left out: who
-        // reads the recording cannot know when it came.
+        // An overdue default applied first. A reply without effect and with an earlier timestamp is not recorded,
+        // because the recording cannot show when it arrived.
         let is_later = Timestamp::of_millis(sent.now_ms).millis() > now_ms;
         if counts {
             self.recording.push(text);
@@ -260,7 +260,7 @@ impl Play {
         Ok(received.events)
     }
 
-    /// The session is stopped here, in a copy of it: what was said and its ending break no rule.
+    /// Ends a copy of the session here: its events break no rule.
     fn stops(&self, stamp: Stamp) -> Result<(), TestCaseError> {
         let mut copy = self.session.clone();
         let cancelled = copy.cancel(stamp, build::session_cancelled(CancelledBy::User, "Stopped."));
@@ -280,7 +280,7 @@ trait Named {
 }
 
 impl Named for Draft<ToolInvoked> {
-    /// Its name, as it is on the wire.
+    /// The name on the wire.
     fn tool(self) -> String {
         let frame = build::Frame::new("sess_1", "planner", "en").unwrap();
         match frame.event("evt_1", 0, self).unwrap().body {
@@ -291,12 +291,12 @@ impl Named for Draft<ToolInvoked> {
 }
 
 #[test]
-fn any_sequence_of_calls_makes_a_right_session() {
+fn any_sequence_of_calls_produces_a_valid_session() {
     let steps = {
         let passed_ms = prop_oneof![3 => 0..3_000_i64, 1 => -5_000..60_000_i64];
         prop::collection::vec((steps(), passed_ms, 0..4_u8), 1..40)
     };
-    // Grave calls, refusals, defaults and endings that were reached: what never comes up is not tried.
+    // Counts of high-risk calls, rejections, defaults and endings: each case must occur.
     let reached = Cell::new([0; 4]);
     let mut runner = TestRunner::new(ProptestConfig {
         cases: 256,
@@ -333,7 +333,7 @@ fn any_sequence_of_calls_makes_a_right_session() {
                     continue;
                 }
             }
-            prop_assert!(play.grave <= play.accepted, "a grave call without an acceptance");
+            prop_assert!(play.grave <= play.accepted, "a high-risk call without an acceptance");
             play.stops(stamp)?;
         }
         let ended = usize::from(play.session.has_ended());

@@ -1,4 +1,4 @@
-//! Replies: what became of each.
+//! Tests of replies and their outcomes.
 
 use recount_aaep::build;
 use recount_aaep::produce::{AppliedDefault, ProducerSession, PromptHandle, ReplyOutcome, Stamp};
@@ -45,10 +45,10 @@ fn the_first_valid_reply_before_the_deadline_counts() {
         let outcome = outcome(at(11), bad);
         assert!(matches!(outcome, ReplyOutcome::Malformed { .. }), "{bad}: {outcome:?}");
     }
-    // Sent after the deadline, by its own word.
+    // Its own timestamp is after the deadline.
     assert_eq!(outcome(at(12), &decision("accept", at(71))), ReplyOutcome::Late { prompt });
     let words = reply(&token, at(12), r#""response":"yes""#);
-    assert!(matches!(outcome(at(12), &words), ReplyOutcome::NotTaken { .. }));
+    assert!(matches!(outcome(at(12), &words), ReplyOutcome::NotAllowed { .. }));
     assert_eq!(outcome(at(13), &decision("accept", at(13))), ReplyOutcome::Accepted { prompt });
     assert_eq!(outcome(at(14), &decision("reject", at(14))), ReplyOutcome::Settled);
 }
@@ -56,7 +56,7 @@ fn the_first_valid_reply_before_the_deadline_counts() {
 #[test]
 fn a_reply_after_the_deadline_comes_after_the_default() {
     let (mut session, prompt, token) = prompted();
-    // Its own timestamp does not help it.
+    // An early timestamp does not help.
     let late = session.receive(at(70), &reply(&token, at(20), r#""decision":"accept""#)).unwrap();
     assert_eq!(late.outcome, ReplyOutcome::Late { prompt });
     assert_eq!(late.default, Some((prompt, AppliedDefault::Rejected)));
@@ -75,7 +75,7 @@ fn an_acceptance_with_changes_is_a_rejection() {
 }
 
 #[test]
-fn answers_are_of_a_kind_that_the_question_takes() {
+fn responses_must_be_of_an_accepted_kind() {
     let (mut session, _) = started();
     let cases: [(&[&str], &[&str], &str, bool); 9] = [
         (&[], &[], r#""Oslo""#, true),

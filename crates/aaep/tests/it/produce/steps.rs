@@ -1,4 +1,4 @@
-//! Single steps: what each emits, and what is refused.
+//! Tests of single steps: emitted events and rejected calls.
 
 use recount_aaep::Event;
 use recount_aaep::build::{self, Frame};
@@ -49,7 +49,7 @@ fn a_session_with_everything_breaks_no_rule() {
     sent.extend(session.complete(at(164), build::session_completed("Done.")).unwrap());
     lines.extend(texts(&sent));
     assert_eq!(accusations(&lines, true), Vec::<String>::new());
-    // Without the replies that only some recordings hold.
+    // Without replies, which only some recordings contain.
     lines.retain(|line| !line.contains("confirmation.reply"));
     assert_eq!(accusations(&lines, true), Vec::<String>::new());
     let last = sent.last().unwrap();
@@ -71,7 +71,7 @@ fn positions_count_characters() {
 }
 
 #[test]
-fn an_unanswered_prompt_takes_its_default_at_its_deadline() {
+fn the_default_of_a_prompt_applies_at_its_deadline() {
     let (mut session, mut sent) = started();
     let (prompt, events) =
         session.confirm(at(10), &payment(), |token| build::confirmation("Pay.", "Gone.", token, 60)).unwrap();
@@ -111,7 +111,7 @@ fn an_unanswered_prompt_takes_its_default_at_its_deadline() {
 }
 
 #[test]
-fn what_is_open_is_closed_when_a_session_breaks_off() {
+fn open_parts_are_closed_when_a_session_ends_early() {
     for fails in [true, false] {
         let (mut session, mut sent) = started();
         let output = session.open_output(None).unwrap();
@@ -134,9 +134,9 @@ fn what_is_open_is_closed_when_a_session_breaks_off() {
     }
 }
 
-/// Ids and tokens differ also when the caller's randomness does not, and times never fall.
+/// Ids and tokens are unique even if the entropy is not, and times never decrease.
 #[test]
-fn a_bad_clock_and_bad_entropy_make_no_bad_events() {
+fn bad_clocks_and_bad_entropy_cause_no_invalid_events() {
     let (mut session, mut sent) = started();
     let mut tokens = std::collections::BTreeSet::new();
     for round in 0..20 {
@@ -152,7 +152,7 @@ fn a_bad_clock_and_bad_entropy_make_no_bad_events() {
     assert_eq!(accusations(&texts(&sent), true), Vec::<String>::new());
 }
 
-/// Calls a step, which must be refused and leave nothing behind.
+/// Calls a step, which must be rejected without an effect.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(
     session: &mut ProducerSession,
@@ -192,9 +192,9 @@ fn misuse_is_refused_and_changes_nothing() {
     assert_eq!(refused(&mut session, |session| session.withdraw(at(1))), Misuse::NoPromptOpen);
 }
 
-/// What cannot be undone, or has high risk, is asked about; and so that it can be judged.
+/// A call that cannot be undone or has high risk needs a prompt that shows enough to decide.
 #[test]
-fn a_grave_call_without_a_fitting_prompt_is_refused() {
+fn a_high_risk_call_without_a_matching_prompt_is_refused() {
     let (mut session, _) = started();
     assert_eq!(
         refused(&mut session, |session| session.begin_call(at(1), payment())),
@@ -236,7 +236,7 @@ fn a_grave_call_without_a_fitting_prompt_is_refused() {
 }
 
 #[test]
-fn while_a_prompt_is_open_nothing_else_is_done_and_its_acceptance_allows_one_call() {
+fn an_open_prompt_blocks_calls_and_its_acceptance_allows_one_call() {
     let (mut session, _) = started();
     let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
     let (prompt, _) = session.confirm(at(1), &payment(), ask).unwrap();
@@ -256,7 +256,7 @@ fn while_a_prompt_is_open_nothing_else_is_done_and_its_acceptance_allows_one_cal
     let yes = accept(&session, at(2));
     session.receive(at(2), &yes).unwrap();
 
-    // One acceptance allows one call, and that call only.
+    // One acceptance allows exactly one call.
     for other in [
         payment().args_summary("6 euros"),
         payment().description("Another payment."),
@@ -280,9 +280,9 @@ fn while_a_prompt_is_open_nothing_else_is_done_and_its_acceptance_allows_one_cal
     );
 }
 
-/// While a call is open, its outcome comes first.
+/// An open call must end first.
 #[test]
-fn what_is_open_is_closed_before_the_session_completes() {
+fn a_session_completes_only_without_open_parts() {
     let (mut session, _) = started();
     let (call, _) = confirmed_call(&mut session);
     let output = session.open_output(None).unwrap();
@@ -334,7 +334,7 @@ fn what_is_open_is_closed_before_the_session_completes() {
 }
 
 #[test]
-fn a_frame_or_a_text_that_would_make_invalid_events_makes_no_session() {
+fn invalid_frames_and_texts_are_refused() {
     let tongue = Frame::new("sess_1", "planner", "english-american-long").unwrap();
     assert!(matches!(ProducerSession::new(tongue), Err(Misuse::Invalid(_))));
     let texts = StateTexts { rejected: "".into(), ..StateTexts::english() };
@@ -342,9 +342,9 @@ fn a_frame_or_a_text_that_would_make_invalid_events_makes_no_session() {
     assert!(matches!(ProducerSession::with_texts(frame, texts), Err(Misuse::Invalid(_))));
 }
 
-/// A prompt may allow one decision only; what it does not allow leaves it open.
+/// A prompt may allow one decision only; another decision leaves it open.
 #[test]
-fn a_prompt_keeps_to_its_allowed_replies() {
+fn a_prompt_accepts_its_allowed_replies_only() {
     let (mut session, _) = started();
     let ask = |token| build::confirmation("Pay.", "Gone.", token, 60).allowed_replies(vec![Decision::Reject]);
     session.confirm(at(1), &payment(), ask).unwrap();

@@ -1,4 +1,4 @@
-//! Output: where it is cut, what the cuts are called, and that the text is the text.
+//! Tests of output: cuts, hints, and that the chunks concatenate to the text.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -9,9 +9,9 @@ use super::streams::is_between;
 
 const TEXT: &[&str] = &["One", " two", ". ", "Three", " four!", "\n\n", "Five,", " six", "."];
 
-/// each of the five boundaries by itself, and two together, without and with a rate.
+/// each of the five boundaries alone, and two together, with and without a rate.
 #[test]
-fn text_is_cut_where_it_was_agreed() {
+fn text_is_cut_at_agreed_boundaries() {
     for (agreed, chunks) in [
         (
             &["none"][..],
@@ -70,9 +70,9 @@ fn text_is_cut_where_it_was_agreed() {
     }
 }
 
-/// over the rate, more is joined, and cut at the last agreed boundary.
+/// above the rate, chunks are joined and cut at the last agreed boundary.
 #[test]
-fn over_the_rate_more_is_joined() {
+fn chunks_above_the_rate_are_joined() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     for piece in ["One. ", "Two. ", "Three. ", "Four"] {
         stage.write(piece, Some("word"));
@@ -89,22 +89,22 @@ fn over_the_rate_more_is_joined() {
     assert_eq!(outputs.iter().map(|(output, _)| output.complete).collect::<Vec<_>>(), [false, false, true]);
 }
 
-/// What the producer says of its pieces is believed, also where the text does not show it.
+/// The producer's hints count even if the text does not show a boundary.
 #[test]
 fn an_end_declared_by_the_producer_counts() {
     let mut stage = stage(&json!({"coalesce_boundaries": ["sentence", "completion"]}));
     stage.write("- one ", Some("sentence"));
     stage.write("- two", Some("sentence"));
-    assert_eq!(stage.chunks(), [("- one ", "sentence")], "a letter might still get a mark");
+    assert_eq!(stage.chunks(), [("- one ", "sentence")], "a letter may still get a combining mark");
     stage.write(" - three", Some("none"));
     assert_eq!(stage.chunks()[1..], [("- two", "sentence")]);
     stage.wait(2_000);
-    assert_eq!(stage.chunks().len(), 2, "and `none` says that nothing ends");
+    assert_eq!(stage.chunks().len(), 2, "`none` means that no boundary is here");
 }
 
-/// An end that only what follows could show is taken as one when nothing follows for a while.
+/// An uncertain end counts as one if no text follows for a while.
 #[test]
-fn an_end_is_believed_after_a_while() {
+fn an_uncertain_end_counts_after_a_pause() {
     for (text, hint, ends) in [
         ("It rains.", None, true),
         ("It rains", Some("sentence"), true),
@@ -124,9 +124,9 @@ fn an_end_is_believed_after_a_while() {
     }
 }
 
-/// A producer that falls silent within a sentence leaves nothing unspoken, and who wants whole outputs waits for them.
+/// If a producer stops inside a sentence, the rest is sent; a subscriber to whole outputs waits for the end.
 #[test]
-fn what_ends_nowhere_is_sent_when_nothing_follows_for_long() {
+fn text_without_a_boundary_is_sent_after_a_long_pause() {
     let wait = recount_aaep::limits::SHAPED_UNFINISHED_MS;
     for (agreed, hint, text, chunk) in [
         ("sentence", Some("none"), "It rains and", Some(("It rains and", "word"))),
@@ -134,7 +134,7 @@ fn what_ends_nowhere_is_sent_when_nothing_follows_for_long() {
         ("paragraph", Some("word"), "It rains. And", Some(("It rains. And", "word"))),
         ("word", Some("none"), "It", Some(("It", "word"))),
         ("completion", Some("none"), "It rains and", None),
-        // A character that may still grow waits for its rest, and nothing but white space is no text.
+        // A character that may still grow waits, and white space alone is not sent.
         ("sentence", Some("none"), "👩", None),
         ("sentence", Some("none"), "   ", None),
     ] {
@@ -149,7 +149,7 @@ fn what_ends_nowhere_is_sent_when_nothing_follows_for_long() {
             assert_eq!(stage.chunks(), [], "{agreed} {text}");
             stage.wait(1);
             assert_eq!(stage.chunks(), Vec::from_iter(chunk), "{agreed} {text}");
-            // What follows is heard once, at its place.
+            // The continuation is sent once, at its position.
             stage.write(" snows.", None);
             stage.write_last("");
             stage.drain();
@@ -164,19 +164,18 @@ fn what_ends_nowhere_is_sent_when_nothing_follows_for_long() {
     }
 }
 
-/// A whole sentence whose producer says that nothing ends there, as a projection of pieces of a model does, is sent as
-/// soon as nothing follows.
+/// A complete sentence with the hint `none`, as a projection of model chunks sends it, is sent if no text follows.
 #[test]
-fn a_sentence_is_sent_although_its_producer_knows_of_no_end() {
+fn a_sentence_with_the_hint_none_is_sent_after_a_pause() {
     let mut stage = stage(&json!({}));
     stage.write("It rains. It snows.", Some("none"));
     stage.wait(200);
     assert_eq!(stage.chunks(), [("It rains. ", "sentence"), ("It snows.", "sentence")]);
 }
 
-/// What waits for its end behind something that waits for the rate goes as well.
+/// Text without a boundary is sent even behind an event that waits for the rate.
 #[test]
-fn what_ends_nowhere_is_sent_before_what_came_behind_it() {
+fn text_without_a_boundary_is_sent_before_later_events() {
     let mut stage = stage(&json!({ "max_events_per_second": 1 }));
     stage.write("It rains and", Some("none"));
     stage.emit(called("call_1"));
@@ -186,9 +185,9 @@ fn what_ends_nowhere_is_sent_before_what_came_behind_it() {
     assert_eq!(stage.chunks(), [("It rains and", "word")]);
 }
 
-/// pieces that come cut through a character are sent whole.
+/// chunks that split a character are joined.
 #[test]
-fn characters_are_not_cut_where_pieces_are() {
+fn chunks_that_split_characters_are_joined() {
     for pieces in [
         &["e", "\u{301}tude "][..],
         &["👩", "\u{200D}", "💻 "],
@@ -216,7 +215,7 @@ fn characters_are_not_cut_where_pieces_are() {
     }
 }
 
-/// Output that stays in one piece as it came keeps its id; what is joined or cut gets its own, and says of what it is.
+/// An unchanged chunk keeps its id; a joined or cut one gets a new id and lists its sources.
 #[test]
 fn joined_pieces_list_their_parts() {
     let mut stage = stage(&json!({}));
@@ -250,9 +249,9 @@ fn joined_pieces_list_their_parts() {
     assert!(findings.iter().all(|finding| finding.rule.id == "extension.unresolved"), "{findings:?}");
 }
 
-/// A long text goes in fragments of what events may hold, cut between words, else between characters (G-42).
+/// A long text is sent in fragments within the limit, cut between words, else between characters (G-42).
 #[test]
-fn what_is_too_long_goes_in_fragments() {
+fn long_text_is_sent_in_fragments() {
     for (word, pieces) in [("word ", 5), ("x", 5), ("é", 5), ("e\u{301}\u{302}", 5), ("👩\u{200D}💻", 5)]
     {
         let mut stage = stage(&json!({"coalesce_boundaries": ["completion"]}));
@@ -279,9 +278,9 @@ fn what_is_too_long_goes_in_fragments() {
     }
 }
 
-/// Pieces in another language, of another output or of another kind are not joined.
+/// Chunks with another language, output or content type are not joined.
 #[test]
-fn texts_that_differ_stay_apart() {
+fn different_texts_are_not_joined() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(progress(1));
     stage.write_in("sess_1", "out_1", "One. ", None, false);
@@ -297,9 +296,9 @@ fn texts_that_differ_stay_apart() {
     assert_eq!(chunks, [("One. Two. ", Some("out_1"), 0), ("Un. Deux. ", Some("out_2"), 0)]);
 }
 
-/// A text that changes its language ends where it does, wherever that is.
+/// A change of language ends a chunk anywhere.
 #[test]
-fn languages_are_not_mixed_in_one_piece() {
+fn languages_are_not_mixed_in_one_chunk() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(called("call_1"));
     for (at, (chunk, language)) in
@@ -323,9 +322,9 @@ fn languages_are_not_mixed_in_one_piece() {
     );
 }
 
-/// What has not ended when something else comes goes on behind it, joined to what follows.
+/// An unfinished sentence continues after a later event, joined with the following text.
 #[test]
-fn an_unfinished_sentence_is_passed_by_what_follows() {
+fn later_events_pass_an_unfinished_sentence() {
     let mut stage = stage(&json!({}));
     stage.write("I see. Let me", None);
     stage.emit(state("idle", "calling_tool"));
@@ -336,9 +335,9 @@ fn an_unfinished_sentence_is_passed_by_what_follows() {
     assert_eq!(stage.chunks(), [("I see. ", "sentence"), ("Let me look.", "completion")]);
 }
 
-/// Text and whatever comes behind it keep their order when both wait.
+/// Waiting text and later events keep their order.
 #[test]
-fn what_waits_keeps_its_order() {
+fn waiting_events_keep_their_order() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(called("call_0"));
     stage.write("One. Two", None);
@@ -400,7 +399,7 @@ const CHARACTERS: &[&str] = &[
     "J. ",
 ];
 
-/// A text and where it is cut into pieces, anywhere between two code points.
+/// A text in chunks that are split between any two code points.
 fn pieces() -> impl Strategy<Value = Vec<(String, Option<&'static str>, u64, u8)>> {
     let character = prop::sample::select(CHARACTERS.to_vec());
     (
@@ -417,7 +416,7 @@ fn pieces() -> impl Strategy<Value = Vec<(String, Option<&'static str>, u64, u8)
                 }
                 let to = (at + length).min(text.len());
                 let piece: String = text[at..to].iter().collect();
-                // A producer says of a piece that a word ends, nothing, or that nothing does.
+                // The hint of a chunk is `word`, absent or `none`.
                 let hint = match hint {
                     0..4 if piece.ends_with(' ') => Some("word"),
                     0..2 => Some("none"),
@@ -433,7 +432,7 @@ fn pieces() -> impl Strategy<Value = Vec<(String, Option<&'static str>, u64, u8)
         })
 }
 
-/// Whether a sentence ends there by the text alone, said in another way than the code that is tested.
+/// Whether a sentence ends there by the text alone, implemented independently of the tested code.
 fn sentence_ends(text: &str, at: usize) -> bool {
     let before = &text[..at];
     let words = before.trim_end();
@@ -446,9 +445,9 @@ fn sentence_ends(text: &str, at: usize) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// whatever the text, its pieces, the boundaries and the rate.
+    /// any text, chunks, boundaries and rate.
     #[test]
-    fn the_text_is_the_text_and_its_cuts_are_true(
+    fn chunks_concatenate_to_the_text_with_true_hints(
         pieces in pieces(),
         agreed in prop::sample::subsequence(vec!["none", "word", "sentence", "paragraph", "completion"], 1..=5),
         rate in prop::option::of(1_u32..30),
@@ -465,7 +464,7 @@ proptest! {
         let mut stage = stage(&wish);
         let whole: String = pieces.iter().map(|(piece, ..)| piece.as_str()).collect();
         let mut so_far = 0;
-        // Where nothing followed for a while, so that the text is taken as one that ends there.
+        // Offsets with a pause, where the text counts as ended.
         let mut stops = std::collections::BTreeSet::new();
         for (at, (piece, hint, gap, other)) in pieces.iter().enumerate() {
             so_far += piece.len();
@@ -474,7 +473,7 @@ proptest! {
             } else {
                 stage.write(piece, *hint);
             }
-            // Something else comes, or time passes, where a producer could do something else.
+            // Another event arrives, or time passes, at points where a producer could do so.
             let between = whole.grapheme_indices(true).any(|(begins, _)| begins == so_far);
             if between && *other < 3 {
                 let last = whole[..so_far].graphemes(true).next_back().map_or(0, str::len);

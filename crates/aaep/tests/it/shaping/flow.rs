@@ -1,4 +1,5 @@
-//! Filters, the rate, what is critical, and the numbers: whatever the stream, nothing is lost and no second is too full.
+//! Tests of filters, the rate, critical events and numbers: for any stream, nothing is lost and no second exceeds the
+//! rate.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,9 @@ use serde_json::json;
 
 use super::stage::{Stage, called, handoff, progress, prompt, returned, stage, state};
 
-/// R-117, G-20: `exclude` beats `include`, a star stands for the rest, and what is critical passes.
+/// R-117, G-20: `exclude` overrides `include`, a star matches the rest, and critical events pass.
 #[test]
-fn filters_leave_out_what_is_not_wanted() {
+fn filters_drop_excluded_events() {
     let everything = |stage: &mut Stage| {
         stage.emit(build::session_started("Hello."));
         stage.emit(state("idle", "calling_tool"));
@@ -45,24 +46,24 @@ fn filters_leave_out_what_is_not_wanted() {
         assert_eq!(
             numbers,
             (0..passed.len() as u64).collect::<Vec<_>>(),
-            "what is left out leaves no gap (G-27)"
+            "filtered events leave no gap in the numbers (G-27)"
         );
     }
 }
 
 /// A session whose ending is filtered out still gets all its text.
 #[test]
-fn what_is_written_is_sent_though_the_ending_is_left_out() {
+fn text_is_sent_even_if_the_ending_is_filtered() {
     let mut stage = stage(&json!({"event_filters": {"exclude": ["aaep:agent.session.*"]}}));
     stage.write("An unfinished", None);
     stage.emit(build::session_cancelled(CancelledBy::User, "Given up."));
     assert_eq!(stage.chunks(), [("An unfinished", "none")]);
 }
 
-/// no waiting, however much waits; and G-26: what was written before it goes before it, joined: first what has
-/// ended where it was agreed, then the rest, as a fragment that its reader joins to what follows.
+/// a prompt never waits. G-26: earlier text is sent before it, joined: first up to an agreed boundary, then the
+/// rest as a fragment, which the reader joins to the continuation.
 #[test]
-fn a_prompt_does_not_wait_and_comes_after_all_text_before_it() {
+fn a_prompt_is_sent_at_once_after_all_text_before_it() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(build::session_started("Hello."));
     stage.emit(called("call_1"));
@@ -81,7 +82,7 @@ fn a_prompt_does_not_wait_and_comes_after_all_text_before_it() {
     stage.drain();
     assert_eq!(stage.kinds()[4..], ["tool.invoked", "progress.updated", "output.streaming"]);
     assert_eq!(stage.chunks()[2..], [(" sure?", "completion")]);
-    // What went ahead is made up for, two seconds at most.
+    // The overdraft delays later events, two seconds at most.
     assert_eq!(stage.out.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 0, 0, 0, 3_000, 4_000, 5_000]);
     assert!(
         stage
@@ -91,7 +92,7 @@ fn a_prompt_does_not_wait_and_comes_after_all_text_before_it() {
     );
 }
 
-/// Texts between which something else waits become one before a prompt.
+/// Texts with another waiting event between them are joined before a prompt.
 #[test]
 fn text_on_both_sides_of_a_call_is_joined_before_a_prompt() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
@@ -107,9 +108,9 @@ fn text_on_both_sides_of_a_call_is_joined_before_a_prompt() {
     assert_eq!(stage.chunks()[2..], [(" and three.", "completion")]);
 }
 
-/// what may still grow is not cut for a prompt; it comes after it, with what it belongs to.
+/// a character that may still grow is not sent before a prompt, but after it, complete.
 #[test]
-fn a_prompt_cuts_through_no_character() {
+fn text_before_a_prompt_is_not_cut_inside_a_character() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(build::session_started("Hello."));
     stage.write("Look 👩", None);
@@ -120,7 +121,7 @@ fn a_prompt_cuts_through_no_character() {
     assert_eq!(stage.chunks()[1..], [("👩\u{200D}💻.", "completion")]);
 }
 
-/// the beginning of a session is never overtaken, not even by what does not wait.
+/// no event precedes the start of its session, not even a critical one.
 #[test]
 fn a_session_begins_before_its_prompt() {
     for urgent in ["prompt", "error", "progress"] {
@@ -139,9 +140,9 @@ fn a_session_begins_before_its_prompt() {
     }
 }
 
-/// Nothing comes behind an ending, so all goes before an error, and the error does not wait.
+/// No event follows an ending, so all held events are sent before an error, which does not wait.
 #[test]
-fn an_error_ends_a_session_at_once_and_behind_all_that_was_held() {
+fn an_error_is_sent_at_once_after_all_held_events() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(build::session_started("Hello."));
     stage.emit_in("sess_2", build::session_started("Hello, too."));
@@ -154,12 +155,12 @@ fn an_error_ends_a_session_at_once_and_behind_all_that_was_held() {
         ["session.started", "state.changed", "tool.invoked", "output.streaming", "session.errored"]
     );
     stage.drain();
-    assert_eq!(stage.out[5].0, 3_000, "two seconds at most for what was owed, and its own");
+    assert_eq!(stage.out[5].0, 3_000, "two seconds at most for the overdraft, and its own");
 }
 
-/// G-24: who calls everything critical does not pass every limit.
+/// G-24: marking everything critical does not bypass the limits.
 #[test]
-fn what_need_not_be_critical_passes_a_few_times() {
+fn unneeded_critical_events_are_metered() {
     let mut stage = stage(&json!({"max_events_per_second": 1, "event_filters": {"exclude": ["*"]}}));
     for step in 0..50 {
         stage.emit(progress(step + 1).urgency(Urgency::Critical));
@@ -202,9 +203,9 @@ fn stage_shaper() -> recount_aaep::shaping::Shaper {
     stage(&json!({})).shaper
 }
 
-/// Output that is called critical goes at once with the text before it, in order.
+/// Output that is marked critical is sent at once with the text before it, in order.
 #[test]
-fn critical_output_takes_the_text_before_it_along() {
+fn critical_output_is_sent_with_the_text_before_it() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(build::session_started("Hello."));
     stage.write("Stop. It", None);
@@ -214,9 +215,9 @@ fn critical_output_takes_the_text_before_it_along() {
     assert_eq!(stage.now, 0);
 }
 
-/// G-25: states in a row become one, progress is what it was last, tools stay.
+/// G-25: consecutive states become one, the last progress is kept, tools are unchanged.
 #[test]
-fn what_waits_is_joined_by_kind() {
+fn waiting_events_are_merged_by_kind() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(build::session_started("Hello."));
     stage.emit(state("idle", "thinking"));
@@ -264,9 +265,9 @@ fn what_waits_is_joined_by_kind() {
     assert_eq!(stage.shaper.counts().merged, 4);
 }
 
-/// Without a rate nothing waits, so nothing is joined.
+/// Without a rate no event waits, so none are joined.
 #[test]
-fn without_a_rate_everything_goes_as_it_comes() {
+fn without_a_rate_events_are_sent_unchanged() {
     let mut stage = stage(&json!({}));
     let mut ids = Vec::new();
     for step in 1..20 {
@@ -278,9 +279,9 @@ fn without_a_rate_everything_goes_as_it_comes() {
     assert_eq!(stage.shaper.next_due(), None);
 }
 
-/// what comes after a change of mind keeps to it; what was agreed before is not undone.
+/// new terms apply to later events and do not affect earlier ones.
 #[test]
-fn a_change_of_mind_holds_for_what_comes_later() {
+fn a_renegotiation_applies_to_later_events() {
     let mut stage = stage(&json!({"max_events_per_second": 10}));
     for call in 0..10 {
         stage.emit(called(&format!("call_{call}")));
@@ -294,7 +295,7 @@ fn a_change_of_mind_holds_for_what_comes_later() {
         stage.emit(returned(&format!("call_{call}")));
     }
     stage.drain();
-    assert_eq!(stage.out.len(), 10, "what waited is sent, what is not wanted any more is not");
+    assert_eq!(stage.out.len(), 10, "waiting events are sent, newly excluded ones are not");
     assert!(stage.out[3..].windows(2).all(|pair| pair[1].0 - pair[0].0 >= 1_000));
     let numbers: Vec<u64> =
         stage.out.iter().map(|(_, event)| event.envelope.sequence_number.unwrap()).collect();
@@ -302,7 +303,7 @@ fn a_change_of_mind_holds_for_what_comes_later() {
 }
 
 #[test]
-fn flushing_gives_all_there_is() {
+fn flushing_returns_all_held_events() {
     let mut stage = stage(&json!({"max_events_per_second": 1, "coalesce_boundaries": ["completion"]}));
     stage.emit(build::session_started("Hello."));
     stage.emit(called("call_1"));
@@ -345,7 +346,7 @@ struct Expected {
     text: String,
     output: usize,
     state: String,
-    /// Ids of what stands for itself, in order.
+    /// Ids of unmerged events, in order.
     alone: Vec<String>,
     progress: u64,
     tools: usize,
@@ -353,7 +354,7 @@ struct Expected {
 
 const STATES: [&str; 4] = ["thinking", "calling_tool", "writing_output", "deciding"];
 
-/// Says what a step says; answers whether it ends the session.
+/// Performs a step; returns whether it ends the session.
 fn perform(
     stage: &mut Stage,
     session: &str,
@@ -420,7 +421,7 @@ fn perform(
     Ok(ended)
 }
 
-/// Holds what was sent against what was said; answers when each event that is not critical was sent.
+/// Compares the sent with the pushed events; returns the times of the events that are not critical.
 fn follow(stage: &Stage, expected: &BTreeMap<String, Expected>) -> Result<Vec<u64>, TestCaseError> {
     let mut last: BTreeMap<&str, (u64, i64, u64, String)> = BTreeMap::new();
     let mut seen: BTreeMap<&str, (String, Vec<String>, u64)> = BTreeMap::new();
@@ -432,13 +433,13 @@ fn follow(stage: &Stage, expected: &BTreeMap<String, Expected>) -> Result<Vec<u6
         if !critical {
             times.push(*when);
         }
-        // Numbers without gaps, times that do not fall.
+        // Numbers have no gaps, times do not decrease.
         let (number, millis, ended, state) = last.entry(session).or_insert((0, 0, 0, "idle".into()));
-        prop_assert_eq!(*ended, 0, "nothing behind an ending");
+        prop_assert_eq!(*ended, 0, "no event after an ending");
         prop_assert_eq!(
             *number == 0,
             event.kind() == Some(Kind::SessionStarted),
-            "nothing before a beginning"
+            "no event before the start"
         );
         prop_assert_eq!(envelope.sequence_number, Some(*number));
         *number += 1;
@@ -467,7 +468,7 @@ fn follow(stage: &Stage, expected: &BTreeMap<String, Expected>) -> Result<Vec<u6
             continue;
         };
         prop_assert_eq!(text, &expected.text, "text of {}", session);
-        prop_assert_eq!(alone, &expected.alone, "what stands for itself, in order, in {}", session);
+        prop_assert_eq!(alone, &expected.alone, "unmerged events, in order, in {}", session);
         prop_assert_eq!(*step, expected.progress);
         prop_assert_eq!(&last[session.as_str()].3, &expected.state);
     }
@@ -512,18 +513,18 @@ proptest! {
         }
         stage.drain();
         let rest = stage.shaper.flush();
-        prop_assert!(rest.iter().all(|event| event.kind() == Some(Kind::OutputStreaming)), "only half sentences wait for more");
+        prop_assert!(rest.iter().all(|event| event.kind() == Some(Kind::OutputStreaming)), "only incomplete sentences wait");
         let now = stage.now;
         stage.out.extend(rest.into_iter().map(|event| (now, event)));
 
         let times = follow(&stage, &expected)?;
-        // Without anything critical no second holds more than was agreed.
+        // Without critical events no second exceeds the agreed rate.
         let ends_badly = stage.out.iter().any(|(_, event)| event.kind() == Some(Kind::SessionErrored));
         if let Some(rate) = rate
             && urgent == 0
             && !ends_badly
         {
-            // What the flush above gave does not count.
+            // The events of the flush above do not count.
             let counted = times.iter().filter(|time| **time < now).count();
             for from in 0..counted {
                 let second = times[from..counted].iter().take_while(|time| **time < times[from] + 1_000).count();
@@ -534,8 +535,8 @@ proptest! {
     }
 }
 
-/// What comes out is as right as what went in: a session that breaks no rule still breaks none that is an error,
-/// whatever was agreed; without a rate and at fine boundaries not even one that is a warning.
+/// A valid session stays valid: after shaping with any terms it has no error, and without a rate and with fine
+/// boundaries no warning.
 #[test]
 fn a_shaped_session_breaks_no_rule() {
     use recount_aaep::rule::Severity;

@@ -1,4 +1,4 @@
-//! What is held is bounded, and at the bounds nothing is lost.
+//! Tests of the limits on held events: nothing is lost at the limits.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn within(stage: &Stage) {
 }
 
 #[test]
-fn states_make_room_before_the_rate_gives_way() {
+fn states_are_merged_before_the_rate_is_exceeded() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.emit(build::session_started("Hello."));
     let mut from = "idle";
@@ -69,7 +69,7 @@ fn unjoinable_events_exceed_the_rate_instead_of_being_lost() {
 }
 
 #[test]
-fn text_beyond_the_bound_goes_in_fragments() {
+fn text_beyond_the_limit_is_sent_in_fragments() {
     let mut stage = stage(&json!({"max_events_per_second": 1, "coalesce_boundaries": ["completion"]}));
     let piece = "much to say ".repeat(1_000);
     for _ in 0..400 {
@@ -84,9 +84,9 @@ fn text_beyond_the_bound_goes_in_fragments() {
     assert!(stage.chunks().iter().all(|(chunk, _)| chunk.len() <= limits::SHAPED_CHUNK_BYTES));
 }
 
-/// Sessions that never end are forgotten at a bound; what they hold is not.
+/// Sessions that never end are dropped at a limit; their held events are not.
 #[test]
-fn sessions_without_an_end_do_not_pile_up() {
+fn sessions_without_an_end_are_dropped_at_the_limit() {
     let mut stage = stage(&json!({}));
     for at in 0..limits::SHAPED_SESSIONS_MAX + 3_000 {
         stage.emit_in(&format!("sess_{at}"), build::session_started("Hello."));
@@ -98,9 +98,9 @@ fn sessions_without_an_end_do_not_pile_up() {
     assert_eq!(stage.out.last().unwrap().1.envelope.sequence_number, Some(1), "the newest are known");
 }
 
-/// A hundred thousand events of ten sessions at a rate of ten in a second, as fast as a model speaks.
+/// A hundred thousand events of ten sessions at ten events per second, at the speed of a model.
 #[test]
-fn a_hundred_thousand_events_in_bounded_memory() {
+fn a_hundred_thousand_events_need_bounded_memory() {
     let mut stage = stage(&json!({"max_events_per_second": 10}));
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut calls = 0_u64;
@@ -149,7 +149,7 @@ fn a_hundred_thousand_events_in_bounded_memory() {
     assert_eq!((kinds(Kind::ToolInvoked), kinds(Kind::SessionCompleted)), (calls, 10));
 }
 
-/// Nobody who never pauses keeps the others from being heard.
+/// A session that never pauses does not block the others.
 #[test]
 fn sessions_take_turns() {
     let mut stage = stage(&json!({"max_events_per_second": 2}));
@@ -160,8 +160,8 @@ fn sessions_take_turns() {
         stage.wait(10);
     }
     for session in ["sess_1", "sess_2", "sess_3"] {
-        let heard =
+        let sent =
             stage.out.iter().filter(|(_, event)| event.envelope.session_id.as_str() == session).count();
-        assert!((12..=15).contains(&heard), "{session} was heard {heard} times of forty");
+        assert!((12..=15).contains(&sent), "{session} was sent {sent} times of forty");
     }
 }

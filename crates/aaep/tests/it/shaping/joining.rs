@@ -1,4 +1,4 @@
-//! A session that is joined in its middle: where it stands comes first, then its open prompts, then what goes on.
+//! Tests of joining a session in its middle: the current state is sent first, then open prompts, then later events.
 
 use recount_aaep::build::{self, Frame};
 use recount_aaep::wire::{EventId, Urgency};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, called, progress, prompt, stage, state};
 
-/// Ids of this form are no events of the log.
+/// Whether an id marks a lead-in event.
 fn is_lead_in(id: &EventId) -> bool {
     id.as_str().starts_with("evt_Z")
 }
@@ -17,7 +17,7 @@ fn joining(wish: &Value) -> Stage {
     stage
 }
 
-/// A sentence on where a session stands.
+/// Pushes a lead-in with the current state of a session.
 fn push_state(stage: &mut Stage, session: &str) {
     let draft = build::state_changed("thinking", "thinking", "The agent is thinking.");
     push_state_as(stage, session, draft);
@@ -39,7 +39,7 @@ fn sessions(stage: &Stage) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn the_state_comes_before_open_prompts_and_both_before_the_rest() {
+fn the_current_state_is_sent_first_then_open_prompts() {
     let mut stage = joining(&json!({"max_events_per_second": 1}));
     for session in ["sess_1", "sess_2", "sess_3"] {
         push_state(&mut stage, session);
@@ -47,7 +47,7 @@ fn the_state_comes_before_open_prompts_and_both_before_the_rest() {
             stage.emit_in(session, prompt("rpl_1"));
         }
     }
-    // The first took what the rate had; the second went with its prompt, which does not wait.
+    // The first used the rate; the second was sent with its prompt, which does not wait.
     assert_eq!(
         sessions(&stage),
         [("sess_1", "state.changed"), ("sess_2", "state.changed"), ("sess_2", "awaiting.confirmation")]
@@ -59,7 +59,7 @@ fn the_state_comes_before_open_prompts_and_both_before_the_rest() {
     stage.drain();
     let rest = ["sess_3", "sess_4", "sess_1", "sess_1"];
     assert_eq!(sessions(&stage)[3..].iter().map(|(session, _)| *session).collect::<Vec<_>>(), rest);
-    // The rate is kept for them too: one was owed for, and each of the rest had a second of its own.
+    // The rate applies to them too: one was overdrawn, and each of the others took one second.
     let times: Vec<u64> = stage.out.iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [0, 0, 0, 2_000, 3_000, 4_000, 5_000]);
 }
@@ -81,9 +81,9 @@ fn nothing_is_merged_with_the_current_state() {
     assert_eq!(stage.kinds()[2..], ["state.changed", "progress.updated"], "the others were merged");
 }
 
-/// They are no way past the rate, and filters hold for them.
+/// Lead-ins do not bypass the rate or the filters.
 #[test]
-fn a_lead_in_is_never_critical_by_being_called_so() {
+fn a_critical_mark_on_a_lead_in_is_ignored() {
     let critical =
         || build::state_changed("thinking", "thinking", "The agent is thinking.").urgency(Urgency::Critical);
     let mut stage = joining(&json!({"max_events_per_second": 1}));

@@ -1,7 +1,7 @@
-//! A producer, a subscriber and a clock to play with.
+//! Test helper with a producer, a subscriber and a clock.
 
 use recount_aaep::build::{self, Draft, Frame};
-use recount_aaep::negotiate::{Extension, Offer, Terms, answer_text};
+use recount_aaep::negotiate::{Extension, Offer, Terms, evaluate_text};
 use recount_aaep::shaping::Shaper;
 use recount_aaep::wire::{
     Body, Boundary, HandoffTarget, OutputStreaming, Producer, Progress, ReplyToken, SubscriptionId,
@@ -20,10 +20,10 @@ pub(crate) fn offer() -> Offer {
 pub(crate) fn terms(capabilities: &Value) -> Terms {
     let request = json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "reader",
         "capabilities": capabilities});
-    answer_text(&offer(), &request.to_string()).accepted().unwrap()
+    evaluate_text(&offer(), &request.to_string()).accepted().unwrap()
 }
 
-/// A shaper, the events that were made for it, and what came out of it with the time when.
+/// A shaper, its input events, and its output events with their times.
 pub(crate) struct Stage {
     pub shaper: Shaper,
     pub(crate) now: u64,
@@ -42,7 +42,7 @@ impl Stage {
         Frame::new(session, "planner", "en-US").unwrap()
     }
 
-    /// Makes an event of a session; answers its id.
+    /// Pushes an event of a session; returns its id.
     pub(crate) fn emit_in<B: Into<Body>>(&mut self, session: &str, draft: Draft<B>) -> String {
         let id = format!("evt_{}", self.made);
         self.made += 1;
@@ -66,7 +66,7 @@ impl Stage {
         self.out.extend(due.into_iter().map(|event| (self.now, event)));
     }
 
-    /// A piece of the output `out_1`.
+    /// Writes a chunk of the output `out_1`.
     pub(crate) fn write(&mut self, chunk: &str, hint: Option<&str>) {
         self.write_in("sess_1", "out_1", chunk, hint, false);
     }
@@ -75,7 +75,7 @@ impl Stage {
         self.write_in("sess_1", "out_1", chunk, Some("completion"), true);
     }
 
-    /// A piece of `out_1` in a language of its own.
+    /// Writes a chunk of `out_1` in another language.
     pub(crate) fn write_spoken(&mut self, chunk: &str, language: &str, last: bool) {
         let key = ("sess_1".to_owned(), "out_1".to_owned());
         let position = self.positions.entry(key).or_default();
@@ -117,7 +117,7 @@ impl Stage {
         self.made += 1;
         let draft = draft.output_id(output);
         let millis = i64::try_from(self.now).unwrap();
-        // A chunk that begins with a mark is no error, only advised against.
+        // A chunk that begins with a combining mark is a warning, not an error.
         let mut event = Self::frame(session).event(&id, millis, draft).unwrap();
         if hint.is_none()
             && !last
@@ -128,23 +128,23 @@ impl Stage {
         self.push(event);
     }
 
-    /// Lets time pass, asking whenever something is due.
+    /// Advances the time and collects due events.
     pub(crate) fn wait(&mut self, millis: u64) {
         let until = self.now + millis;
         while let Some(next) = self.shaper.next_due() {
-            assert!(next >= self.now, "what is due was due before");
+            assert!(next >= self.now, "the next event was due earlier");
             if next > until {
                 break;
             }
             let before = self.out.len();
             self.now = next;
             self.collect();
-            assert!(self.out.len() > before, "at {next} something was said to be due: {:?}", self.shaper);
+            assert!(self.out.len() > before, "an event was announced for {next}: {:?}", self.shaper);
         }
         self.now = until;
     }
 
-    /// Lets time pass until nothing is due any more.
+    /// Advances the time until no event is due.
     pub(crate) fn drain(&mut self) {
         for _ in 0..1_000_000 {
             match self.shaper.next_due() {
@@ -155,7 +155,7 @@ impl Stage {
                 None => return,
             }
         }
-        panic!("something is due for ever");
+        panic!("events never stop being due");
     }
 
     pub(crate) fn kinds(&self) -> Vec<&str> {

@@ -1,5 +1,6 @@
-//! Any stream, renegotiated in its middle: the text is the text, what is critical comes once and in time, no character is
-//! cut, the rate holds in every second, and what waits is bounded.
+//! Property test of any stream with a renegotiation: the text is complete, critical events are sent once and in time,
+//! no character is split, the rate holds, and held events are bounded (R-057, R-060, R-115, R-116, R-118, R-120,
+//!
 
 use std::collections::BTreeSet;
 
@@ -11,10 +12,10 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::stage::{Stage, called, handoff, progress, prompt, returned, stage, state, terms};
 
-/// What happens to a stream.
+/// A step of a stream.
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many grapheme clusters of the text, in pieces that end between any two code points.
+    /// A number of grapheme clusters of the text, in chunks that end between any two code points.
     Write {
         clusters: usize,
         cuts: Vec<usize>,
@@ -104,11 +105,11 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What was pushed of one session.
+/// The pushed events of one session.
 #[derive(Default)]
 struct Pushed {
     text: String,
-    /// Ids of what is critical, with the text before it.
+    /// Ids of critical events, with the length of the text before them.
     criticals: Vec<(String, usize)>,
     state: usize,
     progress: u64,
@@ -172,19 +173,19 @@ fn perform(
     }
 }
 
-/// Whether nothing of the text can grow into what comes after this place.
+/// Whether no character of the text continues after this offset.
 pub(super) fn is_between(text: &str, at: usize) -> bool {
     at == text.len() || text.grapheme_indices(true).any(|(begins, _)| begins == at)
 }
 
-/// Text, positions and cuts; and each critical event once, at its time, after all text before it but a character that
-/// could have grown.
+/// Checks text, positions and cuts. Each critical event is sent once, in time, after all earlier text except a
+/// character that could still grow.
 fn check(stage: &Stage, pushed: &Pushed) -> Result<(), TestCaseError> {
     let mut sent = 0;
     let mut criticals = pushed.criticals.iter();
     let mut ids = BTreeSet::new();
     for (_, event) in &stage.out {
-        prop_assert!(ids.insert(event.envelope.event_id.as_str()), "an id comes twice");
+        prop_assert!(ids.insert(event.envelope.event_id.as_str()), "an id appears twice");
         match &event.body {
             Body::OutputStreaming(output) => {
                 prop_assert_eq!(output.position, pushed.text[..sent].chars().count() as u64);
@@ -201,19 +202,19 @@ fn check(stage: &Stage, pushed: &Pushed) -> Result<(), TestCaseError> {
                     return Err(TestCaseError::fail("one too many"));
                 };
                 prop_assert_eq!(event.envelope.event_id.as_str(), id.as_str());
-                prop_assert!(sent <= *before, "it comes after text that came later");
+                prop_assert!(sent <= *before, "it is sent after later text");
                 let left = &pushed.text[sent..*before];
-                prop_assert!(left.trim().graphemes(true).count() <= 1, "{left:?} should have come before it");
+                prop_assert!(left.trim().graphemes(true).count() <= 1, "{left:?} should be sent before it");
             }
             _ => {}
         }
     }
-    prop_assert_eq!(sent, pushed.text.len(), "the whole text came");
-    prop_assert_eq!(criticals.count(), 0, "each critical event came");
+    prop_assert_eq!(sent, pushed.text.len(), "the whole text is sent");
+    prop_assert_eq!(criticals.count(), 0, "each critical event is sent");
     Ok(())
 }
 
-/// How many events those of a kind stand for.
+/// The number of original events of a kind.
 fn count_of(stage: &Stage, kind: Kind) -> u64 {
     let count = |event: &Event| {
         let note = event.envelope.extensions.get("recount")?;
@@ -227,7 +228,7 @@ fn count_of(stage: &Stage, kind: Kind) -> u64 {
         .sum()
 }
 
-/// The most that is allowed in a second that begins at a time: the highest rate that held in it.
+/// The maximum for a second that begins at a time: the highest rate that applied in it.
 fn allowed(rates: &[(u64, Option<u32>)], from: u64) -> Option<u32> {
     let mut most = 0;
     for (at, (since, rate)) in rates.iter().enumerate() {
@@ -243,7 +244,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_stream_with_a_change_of_terms_is_the_stream(
+    fn a_renegotiated_stream_loses_nothing(
         began in a_terms(),
         clusters in prop::collection::vec(prop::sample::select(CLUSTERS), 1..60),
         steps in prop::collection::vec(a_step(), 1..80),
@@ -273,16 +274,16 @@ proptest! {
         prop_assert_eq!(stage.shaper.counts().ahead, 0);
         check(&stage, &pushed)?;
 
-        // Nothing is lost, only merged, and each merge is counted.
+        // No event is lost; each merge is counted.
         prop_assert_eq!(count_of(&stage, Kind::StateChanged), pushed.state as u64);
         prop_assert_eq!(count_of(&stage, Kind::ProgressUpdated), pushed.progress);
-        // Calls stand for themselves, and in order.
+        // Calls are unmerged and in order.
         let is_call = |event: &Event| matches!(event.body, Body::ToolInvoked(_) | Body::ToolCompleted(_));
         let calls: Vec<&str> = stage.out.iter().filter(|(_, event)| is_call(event))
             .map(|(_, event)| event.envelope.event_id.as_str()).collect();
         prop_assert_eq!(calls, pushed.calls.iter().map(String::as_str).collect::<Vec<_>>());
 
-        // What is critical may take text ahead of the rate; without it no second holds more than was agreed in it.
+        // Critical events may exceed the rate together with their text; otherwise no second exceeds it.
         if pushed.criticals.is_empty() {
             let times: Vec<u64> = stage.out.iter().map(|(when, _)| *when).collect();
             for (at, from) in times.iter().enumerate() {

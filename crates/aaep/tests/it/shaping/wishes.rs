@@ -1,4 +1,4 @@
-//! Verbosity, cognitive load, pace and languages: the same session for different people.
+//! Tests of verbosity, cognitive load, pace and languages with the same session.
 
 use recount_aaep::build::{self, Frame};
 use recount_aaep::rule::{Profile, Severity, check_text};
@@ -36,9 +36,9 @@ fn text(stage: &Stage) -> String {
     stage.chunks().iter().map(|(chunk, _)| *chunk).collect()
 }
 
-/// fewer and shorter for a low load, and nothing is left out of the text.
+/// fewer and shorter events for a low load, and the complete text.
 #[test]
-fn a_low_load_gets_fewer_and_shorter_events() {
+fn a_low_cognitive_load_gets_fewer_and_shorter_events() {
     let (low, high) = (shaped(&json!({"cognitive_load": "low"})), shaped(&json!({"cognitive_load": "high"})));
     assert!(low.out.len() * 3 < high.out.len(), "{} and {}", low.out.len(), high.out.len());
     let average = |stage: &Stage| bytes(stage) / stage.out.len();
@@ -47,7 +47,7 @@ fn a_low_load_gets_fewer_and_shorter_events() {
     assert_eq!(text(&low), text(&high));
     assert!(low.out.iter().all(|(_, event)| event.summaries.detailed.is_none()));
     assert!(high.out.iter().any(|(_, event)| event.summaries.detailed.is_some()));
-    // Reports of progress are at least five seconds apart, and the last is told.
+    // Progress events are at least five seconds apart, and the last one is sent.
     let reports: Vec<&(u64, Event)> =
         low.out.iter().filter(|(_, e)| e.kind() == Some(Kind::ProgressUpdated)).collect();
     assert!(reports.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 5_000));
@@ -67,9 +67,9 @@ fn a_slow_pace_gets_longer_pieces() {
     assert!(fast <= 13, "there are thirteen sentences");
 }
 
-/// verbosity takes no events away.
+/// verbosity drops no events.
 #[test]
-fn verbosity_chooses_texts_and_no_events() {
+fn verbosity_selects_texts_and_drops_no_event() {
     let all: Vec<Stage> = ["terse", "normal", "detailed"]
         .iter()
         .map(|level| shaped(&json!({"preferred_verbosity": level})))
@@ -101,7 +101,8 @@ fn spoken(stage: &Stage) -> Vec<(Option<&str>, Option<&str>)> {
         .collect()
 }
 
-/// the nearest language there is, from the next event on; what it said first stands beside it.
+/// the nearest available language, from the next event on; the original texts become localized
+/// fields.
 #[test]
 fn texts_use_the_requested_language() {
     let mut stage = stage(&json!({"languages": ["yo-NG", "en"]}));
@@ -126,9 +127,9 @@ fn texts_use_the_requested_language() {
     assert!(findings.is_empty(), "{findings:?}");
 }
 
-/// A prompt is not half translated: who reads the action in one language reads the consequence in it too.
+/// The action and the consequence of a prompt are in the same language.
 #[test]
-fn a_prompt_changes_its_language_as_a_whole_or_not() {
+fn a_prompt_is_translated_completely_or_not_at_all() {
     let prompt = || build::confirmation("Pay.", "The money is gone.", ReplyToken::new("rpl_1").unwrap(), 300);
     let mut half = stage(&json!({"languages": ["yo"]}));
     half.emit(prompt().in_language("summary_normal", "yo", "Sanwó?").in_language("action", "yo", "Sanwó."));
@@ -150,7 +151,7 @@ fn a_prompt_changes_its_language_as_a_whole_or_not() {
     assert_eq!(prompt.reply_token.as_str(), "rpl_1");
 }
 
-/// A text whose languages say nothing of a direction gets none that is wrong.
+/// A translated text gets no wrong direction or script.
 #[test]
 fn direction_and_script_follow_the_language() {
     let hints = LocalizationHints {

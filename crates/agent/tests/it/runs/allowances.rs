@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recount_engine::{
-    AllowanceFilter, ListQuery, Narrowing, NewSetup, NewTask, Order, Redactor, Setup as Chosen,
+    AllowanceFilter, ListQuery, Narrowing, NewSetup, NewTask, Redactor, RunConfig, Setup as Chosen,
 };
 use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::RunKind;
@@ -37,7 +37,7 @@ async fn always(scene: &Scene, run: RunId, scope: AllowanceScope) -> Vec<Event> 
 }
 
 async fn task(scene: &Scene) -> TaskId {
-    scene.engine.write().create_task_once(NewTask::default(), None, None).await.unwrap().0.id
+    scene.engine.write().create_task_keyed(NewTask::default(), None, None).await.unwrap().0.id
 }
 
 async fn session(scene: &Scene) -> SessionId {
@@ -97,14 +97,14 @@ async fn a_call_whose_allowance_is_revoked_while_it_waits_does_nothing() {
     let scene = Scene::with_setup(Setup { script, policy, tools_at_once: 1, ..Setup::default() }).await;
     let run = scene.start("go").await;
     always(&scene, run, AllowanceScope::Workspace).await;
-    let long = Order { command: Some("echo here; sleep 600".into()), ..Order::default() };
+    let long = RunConfig { command: Some("echo here; sleep 600".into()), ..RunConfig::default() };
     let busy = scene.call(RunKind::Shell, long).await;
     scene.until(busy, "tool.shell.output_chunk").await;
     let waits = scene.start("go").await;
     let events = scene.until(waits, "run.throttled").await;
     assert_eq!((count(&events, "tool.invoked"), count(&events, "approval.requested")), (1, 0));
     let id = ForeignId::parse(&listed(&scene).await[0].id).unwrap();
-    scene.engine.write().take_back(&id).await.unwrap();
+    scene.engine.write().revoke_allowance(&id).await.unwrap();
     scene.cancel(busy).await;
     let events = scene.ended(waits).await;
     let failed = first!(events, ToolFailed);
@@ -122,10 +122,10 @@ async fn each_scope_covers_exactly_its_runs() {
     ] {
         let scene = scene(&[&meets_call("x")]).await;
         let session = session(&scene).await;
-        let run = scene.start_with("go", Order::default(), None, Some(session)).await;
+        let run = scene.start_with("go", RunConfig::default(), None, Some(session)).await;
         always(&scene, run, scope).await;
         scene.ended(run).await;
-        let run = scene.start_with("again", Order::default(), None, Some(session)).await;
+        let run = scene.start_with("again", RunConfig::default(), None, Some(session)).await;
         assert_eq!(goes_through(&scene, run).await, in_session, "{scope} in its session");
         let run = scene.start("go").await;
         assert_eq!(goes_through(&scene, run).await, elsewhere, "{scope} elsewhere");
@@ -140,12 +140,12 @@ async fn another_folder_mode_or_network_access_needs_another_approval() {
     scene.ended(run).await;
     let other = scene.work().join("other");
     std::fs::create_dir(&other).unwrap();
-    let order = Order { workspace_source: Some(other.display().to_string()), ..Order::default() };
+    let order = RunConfig { workspace_source: Some(other.display().to_string()), ..RunConfig::default() };
     let run = scene.start_with("go", order, None, None).await;
     assert!(!goes_through(&scene, run).await, "in another folder");
     let mut queued = model_run("go");
     queued.workspace_mode = Some("in_place".into());
-    let run = scene.queue(queued, Order::default(), None, None).await;
+    let run = scene.queue(queued, RunConfig::default(), None, None).await;
     assert!(!goes_through(&scene, run).await, "in place");
 }
 
@@ -213,8 +213,8 @@ async fn an_allowance_survives_a_restart_until_it_is_revoked() {
     let run = scene.start("go").await;
     assert!(goes_through(&scene, run).await);
     let id = ForeignId::parse(&listed(&scene).await[0].id).unwrap();
-    assert_eq!(scene.engine.write().take_back(&id).await.unwrap().given_by, "ann");
-    assert_eq!(scene.engine.write().take_back(&id).await.unwrap_err().code(), Code::AllowanceNotFound);
+    assert_eq!(scene.engine.write().revoke_allowance(&id).await.unwrap().given_by, "ann");
+    assert_eq!(scene.engine.write().revoke_allowance(&id).await.unwrap_err().code(), Code::AllowanceNotFound);
     let run = scene.start("go").await;
     assert!(!goes_through(&scene, run).await);
     assert!(listed(&scene).await.is_empty());
@@ -240,7 +240,7 @@ async fn the_same_allowance_is_stored_once() {
     scene.ended(run).await;
     let left = listed(&scene).await;
     assert_eq!(left.len(), 1, "{left:#?}");
-    scene.engine.write().take_back(&ForeignId::parse(&left[0].id).unwrap()).await.unwrap();
+    scene.engine.write().revoke_allowance(&ForeignId::parse(&left[0].id).unwrap()).await.unwrap();
     let run = scene.start("go").await;
     assert!(!goes_through(&scene, run).await);
 }
@@ -249,7 +249,7 @@ async fn the_same_allowance_is_stored_once() {
 async fn an_allowance_is_erased_with_its_run() {
     let scene = scene(&[&meets_call("x")]).await;
     let task = task(&scene).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     always(&scene, run, AllowanceScope::Workspace).await;
     scene.ended(run).await;
     scene.engine.admin().delete_task(task, "ann").await.unwrap();
@@ -280,12 +280,13 @@ async fn calls_that_differ_only_in_a_secret_are_distinct_and_the_secret_is_not_s
 
 #[tokio::test]
 async fn a_run_of_one_call_uses_allowances_too() {
-    use recount_engine::FileOrder;
+    use recount_engine::FileCall;
     use recount_event::family::run::RunKind;
     let scene = scene(&[]).await;
     scene.put("a.txt", "one\n");
     let input = recount_event::Json::parse(r#"{"path":"a.txt"}"#).unwrap();
-    let order = Order { file: Some(FileOrder { tool: "read_file".into(), input }), ..Order::default() };
+    let order =
+        RunConfig { file: Some(FileCall { tool: "read_file".into(), input }), ..RunConfig::default() };
     let run = scene.call(RunKind::File, order.clone()).await;
     always(&scene, run, AllowanceScope::Workspace).await;
     scene.ended(run).await;

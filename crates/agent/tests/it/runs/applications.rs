@@ -1,6 +1,6 @@
 //! Client tools, which an application executes itself, and built-in tools that it enabled without trust.
 
-use recount_engine::{ClientTool, Order, OrderChange};
+use recount_engine::{ClientTool, RunConfig, RunConfigChange};
 use recount_event::{Event, ForeignId, Json, Payload, RunId};
 use recount_run::{CallAnswer, CallResolution, Command};
 
@@ -16,8 +16,8 @@ pub(crate) fn client_tool(name: &str) -> ClientTool {
 }
 
 /// The order of an application that brings one tool.
-fn weather() -> Order {
-    Order { client_tools: vec![client_tool("weather")], tools: Some(vec![]), ..Order::default() }
+fn weather() -> RunConfig {
+    RunConfig { client_tools: vec![client_tool("weather")], tools: Some(vec![]), ..RunConfig::default() }
 }
 
 /// The id of the call that was proposed for a tool.
@@ -117,13 +117,13 @@ call = [
 text = "Done."
 "#;
 
-fn mixed() -> Order {
+fn mixed() -> RunConfig {
     let tools = ["glob", "write_file", "ask_user"].map(str::to_owned);
-    Order {
+    RunConfig {
         client_tools: vec![client_tool("weather")],
         tools: Some(tools.into()),
         ask_first: vec!["write_file".into(), "ask_user".into()],
-        ..Order::default()
+        ..RunConfig::default()
     }
 }
 
@@ -199,7 +199,7 @@ async fn an_untrusted_tool_needs_approval() {
         "[[turn]]\ncall = [{ name = 'glob', input = { pattern = '*' } }]\n[[turn]]\ntext = 'Done.'\n";
     for approve in [true, false] {
         let scene = Scene::with(script).await;
-        let order = Order { ask_first: vec!["glob".into()], ..Order::default() };
+        let order = RunConfig { ask_first: vec!["glob".into()], ..RunConfig::default() };
         let run = scene.start_with("go", order, None, None).await;
         let events = scene.until(run, "run.waiting").await;
         assert_eq!(count(&events, "tool.invoked"), 0);
@@ -210,7 +210,7 @@ async fn an_untrusted_tool_needs_approval() {
     }
     let block = "[[rules]]\nid = 'no'\ntool = 'glob'\naction = 'block'\n";
     let scene = Scene::with_policy(script, block, 8).await;
-    let order = Order { ask_first: vec!["glob".into()], ..Order::default() };
+    let order = RunConfig { ask_first: vec!["glob".into()], ..RunConfig::default() };
     let run = scene.start_with("go", order, None, None).await;
     assert_eq!(refusals(&scene.ended(run).await)[0].0, "blocked");
 }
@@ -230,14 +230,15 @@ async fn ambiguous_client_tools_are_refused() {
         (vec![wrong], Some(vec![]), "send an object"),
     ];
     for (client_tools, tools, why) in refused {
-        let order = Order { client_tools, tools, ..Order::default() };
+        let order = RunConfig { client_tools, tools, ..RunConfig::default() };
         let error = scene.try_queue(model_run("hello"), order, None, None).await.unwrap_err();
         let recount_engine::Error::Rejected(no) = error else { panic!("{error}") };
         assert_eq!(no.code.as_str(), "order_refused");
         assert!(no.message.contains(why), "{}", no.message);
     }
     // The name of a built-in tool is free if that tool is not enabled.
-    let order = Order { client_tools: vec![client_tool("glob")], tools: Some(vec![]), ..Order::default() };
+    let order =
+        RunConfig { client_tools: vec![client_tool("glob")], tools: Some(vec![]), ..RunConfig::default() };
     scene.try_queue(model_run("hello"), order, None, None).await.unwrap();
 }
 
@@ -255,8 +256,8 @@ text = "Done."
     let mut scene = Scene::with(script).await;
     let run = scene.start_with("go", weather(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
-    let changed = Order { client_tools: vec![client_tool("tide")], ..weather() };
-    let change = OrderChange::to(Some("play/it".into()), &changed).written();
+    let changed = RunConfig { client_tools: vec![client_tool("tide")], ..weather() };
+    let change = RunConfigChange::from_config(Some("play/it".into()), &changed).written();
     answer(&scene, run, vec![output(call_of(&events, "weather"), "\"rain\"")], Some(change)).await;
     let after = events.last().map(|event| event.sequence);
     let events = scene.until_after(run, after, "run.waiting").await;
@@ -276,8 +277,8 @@ async fn an_allowed_call_does_not_run_after_its_tool_was_removed() {
         CallAnswer { tool_call_id: call_of(&events, "write_file"), resolution: CallResolution::Granted };
     answer(&scene, run, vec![granted], None).await;
     scene.restart().await;
-    let less = Order { tools: Some(vec!["glob".into()]), ask_first: vec![], ..mixed() };
-    let change = OrderChange::to(None, &less).written();
+    let less = RunConfig { tools: Some(vec!["glob".into()]), ask_first: vec![], ..mixed() };
+    let change = RunConfigChange::from_config(None, &less).written();
     answer(&scene, run, vec![output(call_of(&events, "weather"), "\"rain\"")], Some(change)).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "tool.file_write.applied"), 0, "{:?}", types(&events));
@@ -298,8 +299,11 @@ text = "Done."
     let scene = Scene::with(script).await;
     let mut bare = client_tool("fs.read");
     bare.parameters = Json::parse("{}").unwrap();
-    let order =
-        Order { client_tools: vec![bare, client_tool("fs_read")], tools: Some(vec![]), ..Order::default() };
+    let order = RunConfig {
+        client_tools: vec![bare, client_tool("fs_read")],
+        tools: Some(vec![]),
+        ..RunConfig::default()
+    };
     let run = scene.start_with("go", order, None, None).await;
     let events = scene.until(run, "run.waiting").await;
     let invoked: Vec<String> = events

@@ -1,6 +1,6 @@
 //! Seed messages of sessions, and requests of content blocks: what the provider receives.
 
-use recount_engine::{NewSetup, Order};
+use recount_engine::{NewSetup, RunConfig};
 use recount_event::{Json, SessionId};
 use recount_playback::Recording;
 use serde_json::{Value, json};
@@ -67,7 +67,8 @@ async fn a_session_continues_its_seed_messages() {
         ] }),
     ];
     let session = seeded(&scene, &seed).await;
-    let order = Order { system: Some("You are a clerk.".into()), tools: Some(vec![]), ..Order::default() };
+    let order =
+        RunConfig { system: Some("You are a clerk.".into()), tools: Some(vec![]), ..RunConfig::default() };
     let run = scene.start_with("And now?", order.clone(), None, Some(session)).await;
     scene.ended(run).await;
     let body = &player.seen()[0].body;
@@ -105,7 +106,7 @@ async fn a_request_of_blocks_is_sent_unchanged_with_each_image_once() {
         json!({ "type": "text", "text": "and there" }),
         json!({ "type": "image", "url": "https://example.com/p.png" }),
     ];
-    let order = Order { blocks: blocks(&content), attachments: vec![picture], ..Order::default() };
+    let order = RunConfig { blocks: blocks(&content), attachments: vec![picture], ..RunConfig::default() };
     let run = scene.start_with("Here\nand there", order, None, None).await;
     let events = scene.ended(run).await;
     let message = first!(events, UserMessage);
@@ -128,7 +129,7 @@ async fn a_request_of_blocks_is_sent_unchanged_with_each_image_once() {
 async fn a_model_without_images_gets_a_note_about_an_image_url() {
     let Playing { scene, player } = playing(recording("text"), "models = { '*' = { images = false } }").await;
     let content = [json!({ "type": "image", "url": "https://example.com/p.png" })];
-    let order = Order { blocks: blocks(&content), ..Order::default() };
+    let order = RunConfig { blocks: blocks(&content), ..RunConfig::default() };
     let run = scene.start_with("", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "error.model_capability_missing"), 1, "{:?}", types(&events));
@@ -140,7 +141,8 @@ async fn a_model_without_images_gets_a_note_about_an_image_url() {
 #[tokio::test]
 async fn images_in_the_result_of_a_client_call_are_shown() {
     let Playing { scene, player } = playing(calling("camera", "call_A"), "").await;
-    let order = Order { client_tools: vec![client_tool("camera")], tools: Some(vec![]), ..Order::default() };
+    let order =
+        RunConfig { client_tools: vec![client_tool("camera")], tools: Some(vec![]), ..RunConfig::default() };
     let run = scene.start_with("look", order, None, None).await;
     let events = scene.until(run, "run.waiting").await;
     let shot = json!([

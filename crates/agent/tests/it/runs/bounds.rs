@@ -1,7 +1,7 @@
 //! Concurrency limits: built-in tools that run at once, and runs with MCP server processes. Runs that wait for their
 //! model need no place.
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::family::run::RunKind;
 
 use crate::runs::scene::{Scene, Setup, count, first, refusals, types};
@@ -9,8 +9,8 @@ use crate::runs::scene::{Scene, Setup, count, first, refusals, types};
 /// A command that reports its start and then runs until it is cancelled.
 const LONG: &str = "echo here; sleep 600";
 
-fn shell() -> Order {
-    Order { command: Some(LONG.into()), ..Order::default() }
+fn shell() -> RunConfig {
+    RunConfig { command: Some(LONG.into()), ..RunConfig::default() }
 }
 
 #[tokio::test]
@@ -70,8 +70,9 @@ async fn a_server_beyond_the_limit_waits_in_the_queue_and_reports_it() {
     assert_eq!((count(&events, "workspace.provisioned"), count(&events, "turn.started")), (0, 0));
 
     // A run that may use no server is not delayed, however few runs may be active.
-    let talks =
-        scene.start_with("hello", Order { tools: Some(Vec::new()), ..Order::default() }, None, None).await;
+    let talks = scene
+        .start_with("hello", RunConfig { tools: Some(Vec::new()), ..RunConfig::default() }, None, None)
+        .await;
     assert_eq!(count(&scene.ended(talks).await, "run.throttled"), 0);
 
     // A cancelled run leaves the queue.

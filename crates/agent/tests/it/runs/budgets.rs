@@ -1,6 +1,6 @@
 //! Budgets of tasks: over turns, over runs, and raised during a run.
 
-use recount_engine::{NewTask, Order, Raise};
+use recount_engine::{NewTask, RunConfig, TaskChange};
 use recount_event::{Event, Payload, TaskId};
 use recount_playback::{Api, End, RecordedResponse};
 
@@ -24,7 +24,7 @@ text = "Done."
 
 async fn task(scene: &Scene, budget_micros_usd: Option<u64>, budget_tokens: Option<u64>) -> TaskId {
     let new = NewTask { title: None, budget_micros_usd, budget_tokens };
-    scene.engine.write().create_task_once(new, None, None).await.unwrap().0.id
+    scene.engine.write().create_task_keyed(new, None, None).await.unwrap().0.id
 }
 
 fn ticks(events: &[Event]) -> Vec<(u64, Option<u64>)> {
@@ -42,7 +42,7 @@ fn ticks(events: &[Event]) -> Vec<(u64, Option<u64>)> {
 async fn a_warning_is_given_once() {
     let scene = Scene::with(WORKING).await;
     let task = task(&scene, Some(3_500), None).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     let events = scene.approve_all(run).await;
     assert_eq!(ticks(&events), [(1_020, Some(2_480)), (2_040, Some(1_460)), (3_060, Some(440))]);
     assert_eq!(count(&events, "cost.budget_warning"), 1);
@@ -54,7 +54,7 @@ async fn a_warning_is_given_once() {
 async fn open_calls_are_refused_when_the_budget_is_exhausted() {
     let scene = Scene::with(WORKING).await;
     let task = task(&scene, Some(2_000), None).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, CostBudgetExceeded).cumulative_cost_micros_usd, 2_040);
     assert_eq!(refusals(&events)[0].0, "budget");
@@ -68,7 +68,7 @@ async fn open_calls_are_refused_when_the_budget_is_exhausted() {
 async fn tokens_are_counted_like_money() {
     let scene = Scene::with(WORKING).await;
     let task = task(&scene, None, Some(2_000)).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(run).await;
     assert_eq!(ticks(&events), [(1_020, Some(990)), (2_040, Some(0))]);
     assert_eq!(first!(events, RunFailed).code, "budget_exceeded");
@@ -78,10 +78,10 @@ async fn tokens_are_counted_like_money() {
 async fn a_budget_is_raised_while_its_run_goes_on() {
     let scene = Scene::with(WORKING).await;
     let task = task(&scene, Some(2_100), None).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     let events = scene.until(run, "run.waiting").await;
     let clarification_id = first!(events, ClarificationRequested).clarification_id;
-    let raise = Raise { budget_micros_usd: Some(10_000), ..Raise::default() };
+    let raise = TaskChange { budget_micros_usd: Some(10_000), ..TaskChange::default() };
     scene.engine.write().change_task(task, raise).await.unwrap();
     scene.answer(run, clarification_id, "\"yes\"").await;
     let events = scene.ended(run).await;
@@ -94,10 +94,10 @@ async fn runs_of_a_task_share_its_budget() {
     let script = "[[turn]]\nusage = { input_tokens = 1000, output_tokens = 10 }\ntext = 'Done.'";
     let scene = Scene::with(script).await;
     let task = task(&scene, Some(2_400), None).await;
-    let first_run = scene.start_with("one", Order::default(), Some(task), None).await;
+    let first_run = scene.start_with("one", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(first_run).await;
     assert_eq!(count(&events, "cost.budget_warning"), 0);
-    let second = scene.start_with("two", Order::default(), Some(task), None).await;
+    let second = scene.start_with("two", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(second).await;
     let queued = first!(events, RunQueued);
     assert_eq!(queued.prior_run_id.as_deref(), Some(first_run.to_string().as_str()));
@@ -106,12 +106,12 @@ async fn runs_of_a_task_share_its_budget() {
     assert_eq!(ticks(&events), [(2_040, Some(360))]);
     assert_eq!(count(&events, "cost.budget_warning"), 1);
     // The third run knows that the warning was given and gives none, and it exceeds the rest of the budget.
-    let third = scene.start_with("three", Order::default(), Some(task), None).await;
+    let third = scene.start_with("three", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(third).await;
     assert_eq!(first!(events, RunQueued).budget_warned, Some(true));
     assert_eq!(count(&events, "cost.budget_warning"), 0);
     assert_eq!(first!(events, RunFailed).code, "budget_exceeded");
-    let fourth = scene.start_with("four", Order::default(), Some(task), None).await;
+    let fourth = scene.start_with("four", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(fourth).await;
     assert_eq!(first!(events, RunFailed).code, "budget_exceeded");
     assert_eq!(count(&events, "turn.started"), 0);
@@ -123,7 +123,7 @@ async fn a_last_turn_that_exceeds_the_budget_ends_as_budget_exceeded() {
     for (micros_usd, tokens) in [(Some(1_000), None), (None, Some(1_000))] {
         let scene = Scene::with(script).await;
         let task = task(&scene, micros_usd, tokens).await;
-        let run = scene.start_with("go", Order::default(), Some(task), None).await;
+        let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
         let events = scene.ended(run).await;
         assert_eq!((count(&events, "cost.budget_warning"), count(&events, "cost.budget_exceeded")), (0, 1));
         let failed = first!(events, RunFailed);
@@ -137,7 +137,7 @@ async fn a_last_turn_that_exceeds_the_budget_ends_as_budget_exceeded() {
     // Using exactly the rest of the budget does not exceed it.
     let scene = Scene::with(script).await;
     let task = task(&scene, Some(1_020), None).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(run).await;
     assert_eq!((count(&events, "cost.budget_warning"), types(&events).last()), (1, Some(&"run.finished")));
 }
@@ -182,7 +182,7 @@ async fn usage_that_was_reported_before_a_cut_counts() {
 async fn interrupted_attempts_count_towards_the_budget() {
     let (scene, player) = playing(Api::Anthropic, vec![cut()], PRICED).await;
     let task = task(&scene, Some(1_300), None).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(run).await;
     assert_eq!(player.seen().len(), 2, "no request is sent when the budget is exhausted");
     assert_eq!(first!(events, CostBudgetExceeded).cumulative_cost_micros_usd, 1_402);
@@ -194,12 +194,12 @@ async fn usage_that_was_reported_before_a_cancellation_counts() {
     let hanging = RecordedResponse { end: End::Hang, ..answer(STARTED.to_owned()) };
     let (scene, _player) = playing(Api::Anthropic, vec![hanging, whole()], PRICED).await;
     let task = task(&scene, Some(10_000), None).await;
-    let run = scene.start_with("go", Order::default(), Some(task), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(task), None).await;
     scene.until(run, "assistant.text_delta").await;
     scene.cancel(run).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, RunCancelled).cost_micros_usd, Some(701));
-    let second = scene.start_with("again", Order::default(), Some(task), None).await;
+    let second = scene.start_with("again", RunConfig::default(), Some(task), None).await;
     let events = scene.ended(second).await;
     assert_eq!(first!(events, RunQueued).prior_cost_micros_usd, Some(701));
     assert_eq!(ticks(&events).last(), Some(&(1_451, Some(8_549))));
@@ -210,14 +210,14 @@ async fn a_budget_in_money_needs_a_model_with_a_price() {
     let (scene, player) = playing(Api::Anthropic, vec![whole()], "").await;
     let priceless = task(&scene, Some(10_000), None).await;
     let refused =
-        scene.try_queue(model_run("go"), Order::default(), Some(priceless), None).await.unwrap_err();
+        scene.try_queue(model_run("go"), RunConfig::default(), Some(priceless), None).await.unwrap_err();
     let recount_engine::Error::Rejected(refused) = refused else { panic!("{refused}") };
     assert_eq!(refused.code.as_str(), "budget_unpriced");
     assert!(refused.message.contains("real/recorded-1"), "{}", refused.message);
     assert_eq!(player.seen().len(), 0);
     // One limit that can be enforced is enough.
     let bounded = task(&scene, Some(10_000), Some(100_000)).await;
-    let run = scene.start_with("go", Order::default(), Some(bounded), None).await;
+    let run = scene.start_with("go", RunConfig::default(), Some(bounded), None).await;
     assert_eq!(types(&scene.ended(run).await).last(), Some(&"run.finished"));
 }
 
@@ -225,7 +225,7 @@ async fn a_budget_in_money_needs_a_model_with_a_price() {
 async fn a_budget_in_turns_limits_the_turns() {
     let scene = Scene::with(WORKING).await;
     for (turns, status) in [(1, "run.failed"), (2, "run.failed"), (3, "run.finished")] {
-        let order = Order { budget_turns: Some(turns), ..Order::default() };
+        let order = RunConfig { budget_turns: Some(turns), ..RunConfig::default() };
         let run = scene.start_with("go", order, None, None).await;
         let events = scene.approve_all(run).await;
         assert_eq!(types(&events).last(), Some(&status), "{turns}");
@@ -247,7 +247,7 @@ data: [DONE]
     let (scene, _player) = playing(Api::OpenAi, vec![answer(silent.to_owned())], PRICED).await;
     let bounded = task(&scene, None, Some(1_000)).await;
     for (task, adjusted) in [(Some(bounded), Some(vec!["usage_estimated".to_owned()])), (None, None)] {
-        let run = scene.start_with("say good morning", Order::default(), task, None).await;
+        let run = scene.start_with("say good morning", RunConfig::default(), task, None).await;
         let events = scene.ended(run).await;
         let completed = first!(events, TurnCompleted);
         assert_eq!(completed.adjusted, adjusted);

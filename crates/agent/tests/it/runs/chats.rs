@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use recount_engine::{AgentOption, NewSetup, OptionKind, Order, Profile, Profiles, Purpose, Sets, Setup};
+use recount_engine::{
+    AgentOption, NewSetup, OptionKind, OptionTarget, Profile, Profiles, Purpose, RunConfig, Setup,
+};
 use recount_event::family::run::Agent;
 use recount_event::{Payload, SessionId, codec};
 use recount_playback::{Player, Shelf};
@@ -14,8 +16,8 @@ use crate::runs::applications::{answer, call_of, client_tool, output};
 use crate::runs::providers::recording;
 use crate::runs::scene::{self, Scene, count, first, model_run, types};
 
-fn chat() -> Order {
-    Order { tools: Some(vec![]), ..Order::default() }
+fn chat() -> RunConfig {
+    RunConfig { tools: Some(vec![]), ..RunConfig::default() }
 }
 
 /// The types of events of each append.
@@ -55,17 +57,17 @@ call = [{ name = "write_file", input = { path = "a.txt", content = "one" } }]
 text = "Done."
 "#;
     let scene = Scene::with(script).await;
-    let order = Order {
+    let order = RunConfig {
         tools: Some(vec!["todo_write".into()]),
         client_tools: vec![client_tool("wait")],
-        ..Order::default()
+        ..RunConfig::default()
     };
     let run = scene.start_with("go", order.clone(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     assert_eq!((count(&events, "tool.completed"), count(&events, "workspace.provisioned")), (1, 0));
     // With the response it gets a tool that needs a workspace.
-    let order = Order { tools: Some(vec!["write_file".into()]), ..order };
-    let change = recount_engine::OrderChange::to(None, &order).written();
+    let order = RunConfig { tools: Some(vec!["write_file".into()]), ..order };
+    let change = recount_engine::RunConfigChange::from_config(None, &order).written();
     answer(&scene, run, vec![output(call_of(&events, "wait"), "\"go on\"")], Some(change)).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "workspace.provisioned"), 1, "{:?}", types(&events));
@@ -87,7 +89,7 @@ text = "Done."
 "#;
     for thinking in [true, false] {
         let scene = Scene::with(script).await;
-        let order = Order { thinking, tools: Some(vec!["todo_write".into()]), ..Order::default() };
+        let order = RunConfig { thinking, tools: Some(vec!["todo_write".into()]), ..RunConfig::default() };
         let run = scene.start_with("go", order, None, None).await;
         let events = scene.ended(run).await;
         let recorded: Vec<(u64, u64, String)> = events
@@ -133,7 +135,7 @@ async fn with_key(name: &str, default: &str) -> (Scene, Player) {
         description: None,
         kind: OptionKind::Secret,
         default: default.into(),
-        sets: Some(Sets::ApiKey),
+        sets: Some(OptionTarget::ApiKey),
     };
     let profile = Profile { name: "clerk".into(), options: vec![option], ..Profile::default() };
     let profiles = Arc::new(Profiles::new([profile]));
@@ -150,7 +152,7 @@ async fn session_with(scene: &Scene, key: Option<&str>) -> SessionId {
 }
 
 async fn run_with_key(scene: &Scene, session: SessionId) -> Vec<recount_event::Event> {
-    let order = Order { secrets: BTreeMap::from([(Purpose::ApiKey, "key".into())]), ..chat() };
+    let order = RunConfig { secrets: BTreeMap::from([(Purpose::ApiKey, "key".into())]), ..chat() };
     let mut queued = model_run("hello");
     queued.agent = Some(Agent { name: "clerk".into(), version: None });
     let run = scene.queue(queued, order, None, Some(session)).await;

@@ -1,6 +1,6 @@
 //! Child runs: their results, budgets and endings, and crashes meanwhile.
 
-use recount_engine::{ListQuery, NewTask, Order, RunRow};
+use recount_engine::{ListQuery, NewTask, RunConfig, RunRow};
 use recount_event::{Event, RunId};
 use recount_faulty_store::{Crash, CrashAt};
 use recount_run::{CancelledBy, Command};
@@ -108,7 +108,7 @@ async fn the_final_message_of_a_child_run_is_the_result_of_the_call() {
     let child = child_of(&events);
     let child_events = scene.all(child).await;
     let queued = first!(child_events, RunQueued);
-    let above = Order::read(queued.config.as_ref()).unwrap().spawned_by.unwrap();
+    let above = RunConfig::from_json(queued.config.as_ref()).unwrap().spawned_by.unwrap();
     assert_eq!((above.run_id, above.tool_call_id, above.depth), (run, invoked.tool_call_id, 1));
     assert_eq!(queued.workspace_path, first!(events, RunQueued).workspace_path, "they work in one folder");
     assert!(std::path::Path::new(&queued.workspace_path.unwrap()).join("part.txt").exists());
@@ -149,8 +149,8 @@ async fn a_rule_can_require_approval_for_a_child_run_or_block_it() {
 async fn a_child_run_spends_from_the_remaining_budget() {
     let scene = Scene::with_setup(giving()).await;
     let budget = NewTask { title: None, budget_micros_usd: Some(175), budget_tokens: None };
-    let (task, _) = scene.engine.write().create_task_once(budget, None, None).await.unwrap();
-    let run = scene.start_with("the whole", Order::default(), Some(task.id), None).await;
+    let (task, _) = scene.engine.write().create_task_keyed(budget, None, None).await.unwrap();
+    let run = scene.start_with("the whole", RunConfig::default(), Some(task.id), None).await;
     let events = scene.ended(run).await;
     let child_events = scene.all(child_of(&events)).await;
     // 100 tokens in and 10 out are 120 micro-dollars.
@@ -261,7 +261,7 @@ text = "Without."
     }
     let deepest = scene.all(run).await;
     assert_eq!((count(&deepest, "child_run.started"), refusals(&deepest)[0].0.as_str()), (0, "unavailable"));
-    let order = Order { tools: Some(vec!["spawn_run".into(), "grep".into()]), ..Order::default() };
+    let order = RunConfig { tools: Some(vec!["spawn_run".into(), "grep".into()]), ..RunConfig::default() };
     let run = scene.start_with("others", order, None, None).await;
     let events = scene.ended(run).await;
     let failed = first!(events, ToolFailed);

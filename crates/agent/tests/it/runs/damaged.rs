@@ -1,7 +1,7 @@
 //! Earlier runs that cannot be read: a run that needs their conversation fails with a message, or waits. It never
 //! continues without them.
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::{RunId, SessionId};
 use recount_faulty_store::{Crash, CrashAt};
 
@@ -24,7 +24,7 @@ text = "I go on."
 async fn session() -> (Scene, SessionId, RunId) {
     let mut scene = Scene::with(SCRIPT).await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
-    let run = scene.start_with("first", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("first", RunConfig::default(), None, Some(session)).await;
     scene.ended(run).await;
     scene.restart().await;
     (scene, session, run)
@@ -36,7 +36,7 @@ async fn a_run_in_a_session_with_a_damaged_run_fails_and_names_it() {
     for damaged_from in [0, 5] {
         scene.disk.restore_events();
         scene.disk.damage_events(earlier, damaged_from..=1_000);
-        let run = scene.start_with("second", Order::default(), None, Some(session)).await;
+        let run = scene.start_with("second", RunConfig::default(), None, Some(session)).await;
         let events = scene.until(run, "no such type").await;
         let failed = first!(events, RunFailed);
         assert_eq!((failed.code.as_str(), failed.retriable), ("run_damaged", false));
@@ -47,7 +47,7 @@ async fn a_run_in_a_session_with_a_damaged_run_fails_and_names_it() {
     }
     // Once the events are readable again, the session continues with all of them.
     scene.disk.restore_events();
-    let run = scene.start_with("second", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("second", RunConfig::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(run).await, AssistantFinalAnswer).summary, "I go on.");
 }
 
@@ -56,9 +56,9 @@ async fn a_run_that_continues_a_damaged_one_fails() {
     let mut scene = Scene::with(SCRIPT).await;
     let earlier = scene.start("first").await;
     scene.ended(earlier).await;
-    let past = scene.engine.write().past(earlier).await.unwrap();
+    let past = scene.engine.write().ended_run(earlier).await.unwrap();
     let mut new = past.resumed(None).unwrap();
-    past.precede(&mut new.queued);
+    past.set_predecessor(&mut new.queued);
     scene.restart().await;
     scene.disk.damage_events(earlier, 5..=1_000);
     let (run, _) = scene.engine.write().create_run(new).await.unwrap();
@@ -71,14 +71,14 @@ async fn a_run_that_continues_a_damaged_one_fails() {
 async fn a_busy_store_delays_a_run_and_loses_nothing() {
     let (scene, session, earlier) = session().await;
     scene.disk.be_busy(earlier, 2);
-    let run = scene.start_with("second", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("second", RunConfig::default(), None, Some(session)).await;
     let events = scene.until(run, "no such type").await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "I go on.");
     // It has retried, so the history was read.
     assert_eq!(scene.disk.busy_reads_left(), 0);
     let whole = first!(events, TurnStarted).input_tokens_estimate;
     let (scene, session, _) = self::session().await;
-    let run = scene.start_with("second", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("second", RunConfig::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(run).await, TurnStarted).input_tokens_estimate, whole);
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use futures_util::{StreamExt as _, stream};
-use recount_engine::{FoundArtifact, ListQuery, Order};
+use recount_engine::{FoundArtifact, ListQuery, RunConfig};
 use recount_event::{Event, Payload, RunId, SessionId};
 use recount_faulty_store::WriteFailure;
 
@@ -85,15 +85,15 @@ text = "Take a coat."
 struct Story {
     name: &'static str,
     setup: fn() -> Setup,
-    order: fn() -> Order,
+    order: fn() -> RunConfig,
     requests: &'static [&'static str],
 }
 
 const STORIES: [Story; 5] = [
-    Story { name: "files", setup: files, order: Order::default, requests: &["go"] },
-    Story { name: "parts", setup: parts, order: Order::default, requests: &["the whole"] },
-    Story { name: "others", setup: others, order: Order::default, requests: &["go"] },
-    Story { name: "talk", setup: talk, order: Order::default, requests: &["first", "second"] },
+    Story { name: "files", setup: files, order: RunConfig::default, requests: &["go"] },
+    Story { name: "parts", setup: parts, order: RunConfig::default, requests: &["the whole"] },
+    Story { name: "others", setup: others, order: RunConfig::default, requests: &["go"] },
+    Story { name: "talk", setup: talk, order: RunConfig::default, requests: &["first", "second"] },
     Story { name: "application", setup: application, order: of_application, requests: &["go"] },
 ];
 
@@ -116,12 +116,12 @@ fn application() -> Setup {
     Setup { script: APPLICATION.into(), ..Setup::default() }
 }
 
-fn of_application() -> Order {
-    Order {
+fn of_application() -> RunConfig {
+    RunConfig {
         client_tools: vec![client_tool("weather")],
         tools: Some(vec!["write_file".into()]),
         ask_first: vec!["write_file".into()],
-        ..Order::default()
+        ..RunConfig::default()
     }
 }
 
@@ -213,7 +213,7 @@ async fn check_effects(scene: &Scene, events: &[Event], context: &str) {
             // Whether it was changed is unknown.
             Payload::ToolFailed(end) if end.tool_name == "edit_file" => expected = None,
             Payload::ArtifactCreated(made) => {
-                let found = scene.engine.read().artifacts_called(&made.artifact_id).await.unwrap().remove(0);
+                let found = scene.engine.read().find_artifacts(&made.artifact_id).await.unwrap().remove(0);
                 assert!(matches!(found, FoundArtifact::OfRun(_)), "{context}");
                 let bytes = scene.engine.read().artifact_bytes(&found).await.unwrap();
                 assert_eq!(Some(bytes.len() as u64), made.size_bytes, "{context}");

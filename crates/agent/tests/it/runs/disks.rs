@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::family::run::RunKind;
 use recount_event::family::shell::Stream;
 use recount_event::{Event, ForeignId, Payload};
@@ -76,8 +76,8 @@ fn check_outputs(events: &[Event], context: &str) -> [usize; 2] {
     counts
 }
 
-fn shell(command: &str) -> Order {
-    Order { command: Some(command.into()), ..Order::default() }
+fn shell(command: &str) -> RunConfig {
+    RunConfig { command: Some(command.into()), ..RunConfig::default() }
 }
 
 #[tokio::test]
@@ -102,8 +102,10 @@ async fn a_slow_disk_loses_no_output_at_a_timeout() {
     let scene = Scene::with("").await;
     scene.put("much.txt", &"0123456789abcdef\n".repeat(80_000).as_bytes()[..MUCH]);
     scene.disk.faults.slow(Duration::from_millis(400));
-    let order =
-        Order { timeout_seconds: Some(1), ..shell("cat much.txt && touch written; sleep 1000; sleep 1000") };
+    let order = RunConfig {
+        timeout_seconds: Some(1),
+        ..shell("cat much.txt && touch written; sleep 1000; sleep 1000")
+    };
     let run = scene.call(RunKind::Shell, order).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, RunFailed).code, "wall_clock");
@@ -171,7 +173,7 @@ async fn story() -> Scene {
 
 /// Plays the story on a disk and checks its end. `None` if the run could not be created.
 async fn play(scene: &Scene, context: &str) -> Option<[usize; 2]> {
-    let run = scene.try_queue(model_run("go"), Order::default(), None, None).await.ok()?;
+    let run = scene.try_queue(model_run("go"), RunConfig::default(), None, None).await.ok()?;
     let events = scene.approve_all(run).await;
     let last = events.last().unwrap();
     let is_end = matches!(last.payload(), Payload::RunFinished(_) | Payload::RunFailed(_));

@@ -1,6 +1,6 @@
 //! Endings of runs: completed, failed, cancelled and over budget.
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::Payload;
 
 use crate::runs::scene::{Scene, Setup, count, first, refusals, results, types};
@@ -42,7 +42,7 @@ async fn an_endless_model_is_stopped() {
     let call = "call = [{ name = 'glob', input = { pattern = '*' } }]\n";
     let script = format!("[[turn]]\n{call}").repeat(20);
     let scene = Scene::with(&script).await;
-    let order = Order { max_turns: Some(5), ..Order::default() };
+    let order = RunConfig { max_turns: Some(5), ..RunConfig::default() };
     let run = scene.start_with("go", order, None, None).await;
     let events = scene.ended(run).await;
     let failed = first!(events, RunFailed);
@@ -79,7 +79,7 @@ text = "Done."
     let mut queued = recount_event::family::run::Queued::new(recount_event::family::run::RunKind::AgentLoop);
     queued.request_text = Some("go".into());
     queued.task_budget_micros_usd = Some(1_000);
-    let run = scene.queue(queued, Order::default(), None, None).await;
+    let run = scene.queue(queued, RunConfig::default(), None, None).await;
     let events = scene.ended(run).await;
     let exceeded = first!(events, CostBudgetExceeded);
     assert_eq!((exceeded.cumulative_cost_micros_usd, exceeded.action.as_str()), (1_020, "halted"));
@@ -162,7 +162,7 @@ async fn a_tool_that_is_not_offered_is_refused() {
     let script =
         "[[turn]]\ncall = [{ name = 'shell_exec', input = { command = 'ls' } }]\n[[turn]]\ntext = 'I see.'";
     let scene = Scene::with(script).await;
-    let order = Order { tools: Some(vec!["glob".into()]), ..Order::default() };
+    let order = RunConfig { tools: Some(vec!["glob".into()]), ..RunConfig::default() };
     let run = scene.start_with("go", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, ErrorToolUnavailable).reason, "not_offered");

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use recount_agent::Experimental;
 use recount_agent::conversation::Conversation;
-use recount_engine::{Order, ResumeFrom};
+use recount_engine::{ResumeFrom, RunConfig};
 use recount_event::{Event, ForeignId, Payload};
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ async fn inputs_are_streamed_and_images_are_artifacts_when_enabled() {
     assert!(count(&events, "assistant.tool_call_input_delta") >= 2);
     let block = first!(events, AssistantImageBlock);
     assert_eq!((block.turn_index, block.mime.as_deref()), (1, Some("image/png")));
-    let kept = scene.engine.read().artifacts_called(&block.artifact_id).await.unwrap();
+    let kept = scene.engine.read().find_artifacts(&block.artifact_id).await.unwrap();
     let bytes = scene.engine.read().artifact_bytes(&kept[0]).await.unwrap();
     assert_eq!(bytes, STANDARD.decode("iVBORw0KGgo=").unwrap());
     assert_eq!(count(&events, "assistant.image_block"), 1, "a drawing is no image that is kept");
@@ -125,12 +125,12 @@ async fn a_branch_names_its_origin_when_enabled() {
         let saved = before.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap();
         let Payload::RunCheckpointSaved(checkpoint) = saved.payload() else { unreachable!() };
         let from = ResumeFrom::Checkpoint(checkpoint.checkpoint_id.clone());
-        let past = scene.engine.write().past(run).await.unwrap();
+        let past = scene.engine.write().ended_run(run).await.unwrap();
         for (from, branch) in [(from, true), (ResumeFrom::End, false)] {
-            let place = scene.engine.write().resume_place(&past, &from).await.unwrap();
+            let place = scene.engine.write().resume_point(&past, &from).await.unwrap();
             let mut new = past.resumed(place).unwrap();
-            let order = Order::read(new.queued.config.as_ref()).unwrap();
-            new.queued.config = Some(Order { branch: from.branch(), ..order }.written());
+            let order = RunConfig::from_json(new.queued.config.as_ref()).unwrap();
+            new.queued.config = Some(RunConfig { branch: from.branch(), ..order }.written());
             let (after, _) = scene.engine.write().create_run(new).await.unwrap();
             let events = scene.approve_all(after).await;
             assert_eq!(count(&events, "run.branched_from"), usize::from(branches && branch), "{from:?}");

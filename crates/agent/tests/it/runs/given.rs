@@ -1,7 +1,7 @@
 //! The context that a model gets before the conversation: the default system prompt and the instructions of the
 //! workspace, as recorded and as sent.
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::family::turn::InstructionSource;
 use recount_event::{Event, Payload};
 use recount_playback::{Player, Recording, Shelf};
@@ -52,13 +52,13 @@ async fn the_default_system_prompt_is_recorded_as_sent() {
         assert!(text.contains(words), "{words}: {text}");
     }
     // The prompt of the run replaces it.
-    let order = Order { system: Some("Be brief.".into()), ..Order::default() };
+    let order = RunConfig { system: Some("Be brief.".into()), ..RunConfig::default() };
     let run = scene.start_with("hello", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, TurnStarted).instructions, None);
     assert_eq!(texts(&player.seen()[1].body, "system"), ["Be brief."]);
     // An empty prompt replaces it too.
-    let order = Order { system: Some(String::new()), ..Order::default() };
+    let order = RunConfig { system: Some(String::new()), ..RunConfig::default() };
     let run = scene.start_with("hello", order, None, None).await;
     scene.ended(run).await;
     assert!(texts(&player.seen()[2].body, "system").is_empty());
@@ -101,13 +101,13 @@ async fn instructions_of_the_workspace_are_read_once_masked_and_recorded() {
 async fn a_run_can_skip_the_instructions_of_its_workspace() {
     let Playing { scene, player } = recorded(recording("text"), Some(String::new())).await;
     scene.put("AGENTS.md", "Indent with tabs.\n");
-    let order = Order { workspace_instructions: Some(false), ..Order::default() };
+    let order = RunConfig { workspace_instructions: Some(false), ..RunConfig::default() };
     let run = scene.start_with("hello", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(given(&events), [0]);
     assert_eq!(texts(&player.seen()[0].body, "user"), ["hello"]);
     // A run without file tools has no workspace with instructions.
-    let order = Order { tools: Some(vec![]), ..Order::default() };
+    let order = RunConfig { tools: Some(vec![]), ..RunConfig::default() };
     let run = scene.start_with("hello", order, None, None).await;
     assert_eq!(given(&scene.ended(run).await), [0]);
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::family::run::RunKind;
 use recount_event::{Event, Payload};
 use recount_faulty_store::{Crash, CrashAt};
@@ -362,7 +362,7 @@ async fn a_run_of_one_call_has_hooks_too() {
         "#!/bin/sh\ngrep -q '\"command\":\"echo bad\"' && { echo bad words >&2; exit 2; }\nexit 0\n",
     );
     for (line, last) in [("echo bad", "run.failed"), ("echo good", "run.finished")] {
-        let order = Order { command: Some(line.into()), ..Order::default() };
+        let order = RunConfig { command: Some(line.into()), ..RunConfig::default() };
         let run = scene.call(RunKind::Shell, order).await;
         let events = scene.ended(run).await;
         assert_eq!(types(&events).last(), Some(&last), "{line}");

@@ -228,7 +228,7 @@ async fn a_model_that_alternates_reasoning_and_text_endlessly_is_stopped() {
     }
     lines.push(finish("stop"));
     let (scene, _player) = playing(Api::OpenAi, vec![answer(stream(Api::OpenAi, &lines))], "").await;
-    let order = recount_engine::Order { thinking: true, ..recount_engine::Order::default() };
+    let order = recount_engine::RunConfig { thinking: true, ..recount_engine::RunConfig::default() };
     let run = scene.start_with("go", order, None, None).await;
     let (page, _) = {
         scene.until(run, "run.failed").await;
@@ -403,11 +403,11 @@ async fn hostile_run(seed: u64) -> String {
     let api = if seed.is_multiple_of(2) { Api::OpenAi } else { Api::Anthropic };
     let answers = (0..6).map(|_| dice.body(api)).collect();
     let (scene, _player) = playing(api, answers, "").await;
-    let order = recount_engine::Order {
+    let order = recount_engine::RunConfig {
         max_turns: Some(4),
         tools: Some(["glob", "read_file", "todo_write", "write_file"].map(str::to_owned).to_vec()),
         thinking: seed.is_multiple_of(3),
-        ..recount_engine::Order::default()
+        ..recount_engine::RunConfig::default()
     };
     let run = scene.start_with("go", order, None, None).await;
     let events = sound(&scene.ended(run).await);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use recount_engine::{
-    ArtifactContent, ArtifactFilter, ArtifactRow, Attached, FoundArtifact, ListQuery, Narrowing, Order,
-    Redactor, Upload,
+    ArtifactContent, ArtifactFilter, ArtifactRow, Attachment, FoundArtifact, ListQuery, Narrowing, Redactor,
+    RunConfig, Upload,
 };
 use recount_event::family::run::RunKind;
 use recount_event::{Event, Payload};
@@ -51,8 +51,9 @@ async fn an_output_artifact_is_created_once_and_read_from_the_log() {
         ("seq 1 20000; seq 1 20000 >&2", "text/plain; charset=utf-8", 2 * 108_894),
         ("head -c 100000 /dev/zero | tr '\\000' '\\377'", "application/octet-stream", 100_000),
     ] {
-        let run =
-            scene.call(RunKind::Shell, Order { command: Some(command.into()), ..Order::default() }).await;
+        let run = scene
+            .call(RunKind::Shell, RunConfig { command: Some(command.into()), ..RunConfig::default() })
+            .await;
         let events = scene.ended(run).await;
         let row = artifacts(&scene).await.remove(0);
         assert_eq!((row.run_id, row.kind.as_str(), row.mime.as_deref()), (run, "command_output", Some(mime)));
@@ -71,7 +72,7 @@ async fn a_large_output_is_complete_and_never_fully_in_memory() {
     let scene = Scene::with("").await;
     let bytes = 32_u64 << 20;
     let command = format!("yes 0123456789abcde | head -c {bytes}");
-    let order = Order { command: Some(command), output_bytes_max: Some(bytes), ..Order::default() };
+    let order = RunConfig { command: Some(command), output_bytes_max: Some(bytes), ..RunConfig::default() };
     let run = scene.call(RunKind::Shell, order).await;
     scene.until(run, "run.finished").await;
     let row = artifacts(&scene).await.remove(0);
@@ -119,8 +120,8 @@ text = "They are {all}."
         by: "operator".into(),
     };
     let sent = scene.engine.write().upload(sent).await.unwrap();
-    let attached = Attached { artifact_id: sent.id, mime: "text/plain".into(), name: sent.name };
-    let order = Order { attachments: vec![attached], ..Order::default() };
+    let attached = Attachment { artifact_id: sent.id, mime: "text/plain".into(), name: sent.name };
+    let order = RunConfig { attachments: vec![attached], ..RunConfig::default() };
     let run = scene.start_with(&format!("use {all}"), order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "tool.completed"), 5, "{:#?}", scene.stored_lines(run).await);

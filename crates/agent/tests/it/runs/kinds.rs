@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use recount_engine::{FileOrder, Order};
+use recount_engine::{FileCall, RunConfig};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Json, Payload};
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::runs::scene::{Scene, Setup, approval_ids, course, first, types};
 use crate::runs::tools::git;
 
-fn shell(command: &str) -> Order {
-    Order { command: Some(command.into()), ..Order::default() }
+fn shell(command: &str) -> RunConfig {
+    RunConfig { command: Some(command.into()), ..RunConfig::default() }
 }
 
-fn file(tool: &str, input: Value) -> Order {
+fn file(tool: &str, input: Value) -> RunConfig {
     let input = Json::parse(&input.to_string()).unwrap();
-    Order { file: Some(FileOrder { tool: tool.into(), input }), ..Order::default() }
+    RunConfig { file: Some(FileCall { tool: tool.into(), input }), ..RunConfig::default() }
 }
 
 #[tokio::test]
@@ -50,12 +50,12 @@ async fn the_status_of_the_call_is_the_status_of_its_run() {
     let scene = Scene::with("").await;
     scene.put("a.txt", "one\n");
     git(&scene, &["init", "--quiet"]);
-    let args = |words: &[&str]| Order {
+    let args = |words: &[&str]| RunConfig {
         args: Some(words.iter().map(|word| (*word).to_owned()).collect()),
-        ..Order::default()
+        ..RunConfig::default()
     };
-    let brief = |command: &str| Order { timeout_seconds: Some(1), ..shell(command) };
-    let narrow = |command: &str| Order { output_bytes_max: Some(1_000), ..shell(command) };
+    let brief = |command: &str| RunConfig { timeout_seconds: Some(1), ..shell(command) };
+    let narrow = |command: &str| RunConfig { output_bytes_max: Some(1_000), ..shell(command) };
     let edit = json!({ "path": "a.txt", "old_text": "one", "new_text": "1" });
     let cases = [
         (RunKind::Shell, shell("true"), None),
@@ -95,7 +95,7 @@ async fn the_status_of_the_call_is_the_status_of_its_run() {
 #[tokio::test]
 async fn impossible_requests_are_refused_before_a_run_is_created() {
     let scene = Scene::with("").await;
-    let refused = async |kind: RunKind, order: Order, queued: Option<Queued>| {
+    let refused = async |kind: RunKind, order: RunConfig, queued: Option<Queued>| {
         let queued = queued.unwrap_or_else(|| Queued::new(kind));
         scene.try_queue(queued, order, None, None).await.unwrap_err().to_string()
     };
@@ -103,13 +103,13 @@ async fn impossible_requests_are_refused_before_a_run_is_created() {
     assert!(why.contains("is not a file tool"), "{why}");
     let why = refused(RunKind::File, file("read_file", json!({ "file": "a" })), None).await;
     assert!(why.contains("is not valid for read_file"), "{why}");
-    let tools = Order { tools: Some(vec!["fly".into()]), ..Order::default() };
+    let tools = RunConfig { tools: Some(vec!["fly".into()]), ..RunConfig::default() };
     let why = refused(RunKind::AgentLoop, tools, None).await;
     assert!(why.contains("unknown tool `fly`"), "{why}");
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.provider = Some("nobody".into());
     queued.model = Some("x".into());
-    let why = refused(RunKind::AgentLoop, Order::default(), Some(queued)).await;
+    let why = refused(RunKind::AgentLoop, RunConfig::default(), Some(queued)).await;
     assert!(why.contains("nobody") && why.contains("play"), "{why}");
 }
 
@@ -206,7 +206,7 @@ async fn a_command_killed_by_a_signal_fails() {
 #[tokio::test]
 async fn a_command_that_exceeds_the_output_limit_fails_without_a_timeout() {
     let scene = Scene::with("").await;
-    let order = Order { output_bytes_max: Some(1_000), ..shell("yes") };
+    let order = RunConfig { output_bytes_max: Some(1_000), ..shell("yes") };
     let run = scene.call(RunKind::Shell, order).await;
     let events = scene.ended(run).await;
     assert_eq!(types(&events).iter().filter(|name| **name == "tool.timed_out").count(), 0);

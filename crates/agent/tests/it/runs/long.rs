@@ -1,6 +1,6 @@
 //! Long conversations: summarized for the model, and cached between the messages of a session.
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::SessionId;
 use recount_event::family::run::RunKind;
 use recount_playback::Player;
@@ -18,7 +18,7 @@ async fn send(
     text: &str,
     above: Option<u64>,
 ) -> Vec<Value> {
-    let order = Order { compact_above: above, tools: Some(vec![]), ..Order::default() };
+    let order = RunConfig { compact_above: above, tools: Some(vec![]), ..RunConfig::default() };
     let run = scene.start_with(text, order, None, Some(session)).await;
     scene.ended(run).await;
     messages(&player.seen().last().unwrap().body)
@@ -49,7 +49,7 @@ async fn a_long_conversation_is_summarized_and_recorded() {
     let sent = send(&scene, &player, session, "short", None).await;
     assert_eq!((text(&sent[0]), text(sent.last().unwrap())), (extract.as_str(), "short"));
     send(&scene, &player, session, &long(5), None).await;
-    let order = Order { compact_above: above, tools: Some(vec![]), ..Order::default() };
+    let order = RunConfig { compact_above: above, tools: Some(vec![]), ..RunConfig::default() };
     let run = scene.start_with(&long(6), order, None, Some(session)).await;
     let events = scene.ended(run).await;
     let compacted = first!(events, ContextCompacted);
@@ -76,7 +76,7 @@ async fn a_cached_session_continues_like_one_read_from_the_log() {
             sent.push(send(&scene, &player, session, message, None).await);
         }
         // Another client's run in the session is in between.
-        let order = Order { command: Some("true".into()), ..Order::default() };
+        let order = RunConfig { command: Some("true".into()), ..RunConfig::default() };
         let queued = recount_event::family::run::Queued::new(RunKind::Shell);
         let run = scene.queue(queued, order, None, Some(session)).await;
         assert_eq!(count(&scene.ended(run).await, "tool.completed"), 1);
@@ -94,7 +94,7 @@ async fn a_cached_session_continues_like_one_read_from_the_log() {
 async fn a_session_cancelled_in_the_middle_is_read_again() {
     let Playing { scene, player } = playing(recording("silent"), "").await;
     let session = seeded(&scene, &[]).await;
-    let order = Order { tools: Some(vec![]), ..Order::default() };
+    let order = RunConfig { tools: Some(vec![]), ..RunConfig::default() };
     let run = scene.start_with("one", order.clone(), None, Some(session)).await;
     player.wait_seen(1).await;
     scene.cancel(run).await;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use recount_agent::sandbox::{Mode, Sandbox, SandboxContext, SandboxSettings};
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::family::tool::Ended;
 use recount_event::{Event, Payload};
 use serde_json::Value;
@@ -201,7 +201,7 @@ async fn a_run_uses_only_the_servers_that_it_names() {
     let scene = playing("old", AUTO, &[("mcp__toy__echo", "text = \"one\""), ("mcp__toy__whoami", "")]).await;
     let of = |tools: &[&str]| {
         let tools = Some(tools.iter().map(|tool| (*tool).to_owned()).collect());
-        Order { tools, ..Order::default() }
+        RunConfig { tools, ..RunConfig::default() }
     };
     let run = scene.start_with("call", of(&["mcp__toy__echo"]), None, None).await;
     let events = scene.ended(run).await;
@@ -490,7 +490,8 @@ async fn an_http_server_is_called_in_both_protocol_eras() {
 async fn failures_of_an_http_server_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start("new", &folder.path().join("deleted"));
-    let more = format!("{TOKEN}\ncall_timeout_ms = 300");
+    // Enough for the calls that end, on a busy machine too.
+    let more = format!("{TOKEN}\ncall_timeout_ms = 3000");
     let list = [
         ("mcp__toy__fail", ""),
         ("mcp__toy__hang", ""),

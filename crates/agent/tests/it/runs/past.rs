@@ -1,6 +1,6 @@
 //! Runs that continue others: resumed, repeated, and consecutive in a session.
 
-use recount_engine::{Order, ResumeFrom};
+use recount_engine::{ResumeFrom, RunConfig};
 use recount_event::RunId;
 
 use crate::runs::scene::{Scene, count, first, types};
@@ -22,9 +22,9 @@ text = "It is there."
 "#;
 
 async fn resumed(scene: &Scene, run: RunId, from: Option<u64>) -> RunId {
-    let past = scene.engine.write().past(run).await.unwrap();
+    let past = scene.engine.write().ended_run(run).await.unwrap();
     let mut new = past.resumed(from).unwrap();
-    past.precede(&mut new.queued);
+    past.set_predecessor(&mut new.queued);
     scene.engine.write().create_run(new).await.unwrap().0
 }
 
@@ -81,12 +81,12 @@ text = "The first is done."
 #[tokio::test]
 async fn a_run_that_reached_its_turn_limit_continues_after_its_last_call() {
     let scene = Scene::with(TWO_TURNS).await;
-    let order = Order { max_turns: Some(1), ..Order::default() };
+    let order = RunConfig { max_turns: Some(1), ..RunConfig::default() };
     let first_run = scene.start_with("begin", order, None, None).await;
     let first_events = scene.ended(first_run).await;
     assert_eq!(types(&first_events)[first_events.len() - 2..], ["run.checkpoint_saved", "run.failed"]);
-    let past = scene.engine.write().past(first_run).await.unwrap();
-    let place = scene.engine.write().resume_place(&past, &ResumeFrom::Settled).await.unwrap();
+    let past = scene.engine.write().ended_run(first_run).await.unwrap();
+    let place = scene.engine.write().resume_point(&past, &ResumeFrom::Settled).await.unwrap();
     assert_eq!(place, Some(first_events[first_events.len() - 2].sequence));
     let second = resumed(&scene, first_run, place).await;
     let events = scene.ended(second).await;
@@ -112,11 +112,11 @@ text = "Something else."
 "#;
     let scene = Scene::with(script).await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
-    let first_run = scene.start_with("begin", Order::default(), None, Some(session)).await;
+    let first_run = scene.start_with("begin", RunConfig::default(), None, Some(session)).await;
     let first_events = scene.ended(first_run).await;
     let checkpoint =
         first_events.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
-    let other = scene.start_with("else", Order::default(), None, Some(session)).await;
+    let other = scene.start_with("else", RunConfig::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(other).await, AssistantFinalAnswer).summary, "Something else.");
     let branch = resumed(&scene, first_run, Some(checkpoint)).await;
     let events = scene.ended(branch).await;
@@ -129,7 +129,7 @@ async fn a_run_can_be_repeated() {
     let scene = Scene::with(TWO_TURNS).await;
     let first_run = scene.start("begin").await;
     scene.ended(first_run).await;
-    let again = scene.engine.write().past(first_run).await.unwrap().again().unwrap();
+    let again = scene.engine.write().ended_run(first_run).await.unwrap().again().unwrap();
     let (second, _) = scene.engine.write().create_run(again).await.unwrap();
     let events = scene.ended(second).await;
     assert_eq!(types(&events)[0], "run.queued");
@@ -156,11 +156,11 @@ text = "Found."
 "#;
     let mut scene = Scene::with(script).await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
-    let run = scene.start_with("first", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("first", RunConfig::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     let workspace = first!(events, RunQueued).workspace_path;
     scene.restart().await;
-    let run = scene.start_with("second", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("second", RunConfig::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "Found.");
     assert_eq!(first!(events, RunQueued).workspace_path, workspace);

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use recount_agent::tool::{Assessment, Job, NewArtifact, Outcome, OutcomeStatus, Targets, Tool};
 use recount_engine::{
-    ApplyTo, ArtifactFilter, ArtifactRow, Error, FoundArtifact, ListQuery, Narrowing, Order, PatchAction,
-    PatchRequest, RunRow,
+    ApplyTo, ArtifactFilter, ArtifactRow, Error, FoundArtifact, ListQuery, Narrowing, PatchAction,
+    PatchRequest, RunConfig, RunRow,
 };
 use recount_event::family::approval::Reversibility;
 use recount_event::family::file;
@@ -68,7 +68,7 @@ impl Tool for Proposes {
                 summary: None,
                 bytes: text("diff").into(),
                 call: Some(job.call.clone()),
-                target: Some(recount_agent::tool::Target {
+                target: Some(recount_agent::tool::PatchTarget {
                     path: text("path"),
                     base_revision: text("base"),
                     additions: 1,
@@ -157,8 +157,8 @@ impl Scene {
             traceparent: None,
         };
         let work = self.engine.work();
-        let run = work.order_patch(request, &Narrowing::default(), None).await?;
-        work.patch_run(run).await
+        let run = work.start_patch_run(request, &Narrowing::default(), None).await?;
+        work.wait_for_patch_run(run).await
     }
 
     /// The same, if it must succeed.
@@ -192,7 +192,7 @@ async fn a_patch_is_proposed_applied_reverted_and_put_on_a_branch() {
     git(&scene.work(), &["add", "."], None);
     git(&scene.work(), &["commit", "--quiet", "-m", "first"], None);
     let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
-    let run = scene.start_with("propose", Order::default(), Some(task), None).await;
+    let run = scene.start_with("propose", RunConfig::default(), Some(task), None).await;
     let copy = copy(&scene.ended(run).await);
     let patch = scene.patches(run).await.remove(0);
     assert_eq!(patch.status, "proposed");

@@ -1,7 +1,7 @@
 //! Images in requests and in tool results, as they are shown to the model.
 
 use bytes::Bytes;
-use recount_engine::{Attached, FoundArtifact, Order, Upload};
+use recount_engine::{Attachment, FoundArtifact, RunConfig, Upload};
 use recount_event::ForeignId;
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::runs::scene::{Scene, count, first, types};
 
 pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde";
 
-async fn upload(scene: &Scene, kind: &str, mime: &str, bytes: &'static [u8]) -> Attached {
+async fn upload(scene: &Scene, kind: &str, mime: &str, bytes: &'static [u8]) -> Attachment {
     let bytes = Bytes::from_static(bytes);
     let (kind, mime, by) = (kind.to_owned(), mime.to_owned(), "ann".to_owned());
     let row = scene
@@ -19,10 +19,10 @@ async fn upload(scene: &Scene, kind: &str, mime: &str, bytes: &'static [u8]) -> 
         .upload(Upload { kind, mime: mime.clone(), name: Some("it".into()), bytes, by })
         .await
         .unwrap();
-    Attached { artifact_id: ForeignId::parse(&row.id).unwrap(), mime, name: row.name }
+    Attachment { artifact_id: ForeignId::parse(&row.id).unwrap(), mime, name: row.name }
 }
 
-pub(crate) async fn upload_png(scene: &Scene) -> Attached {
+pub(crate) async fn upload_png(scene: &Scene) -> Attachment {
     upload(scene, "image", "image/png", PNG).await
 }
 
@@ -56,7 +56,7 @@ async fn an_uploaded_image_is_shown_to_the_model_and_belongs_to_the_run() {
     let picture = upload(&scene, "image", "image/png", PNG).await;
     let note = upload(&scene, "file_snapshot", "text/plain", b"a note").await;
     let id = picture.artifact_id.clone();
-    let order = Order { attachments: vec![picture, note], ..Order::default() };
+    let order = RunConfig { attachments: vec![picture, note], ..RunConfig::default() };
     let run = scene.start_with("What is this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(
@@ -75,12 +75,12 @@ async fn an_uploaded_image_is_shown_to_the_model_and_belongs_to_the_run() {
     let attached = first!(events, UserAttachment);
     assert_eq!((attached.kind.as_str(), &attached.artifact_id), ("image", &id));
     assert_eq!(pictures(&player.seen()[0].body), [as_url()]);
-    let rows = scene.engine.read().artifacts_called(&id).await.unwrap();
+    let rows = scene.engine.read().find_artifacts(&id).await.unwrap();
     let [FoundArtifact::OfRun(row)] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!(row.run_id, run);
     // An artifact that already belongs to a run is referenced by the next.
-    let again = Attached { artifact_id: id.clone(), mime: "image/png".into(), name: None };
-    let order = Order { attachments: vec![again], ..Order::default() };
+    let again = Attachment { artifact_id: id.clone(), mime: "image/png".into(), name: None };
+    let order = RunConfig { attachments: vec![again], ..RunConfig::default() };
     let run = scene.start_with("And this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert!(count(&events, "artifact.created") + count(&events, "artifact.referenced") == 1);
@@ -91,8 +91,8 @@ async fn an_uploaded_image_is_shown_to_the_model_and_belongs_to_the_run() {
 async fn missing_attachments_are_refused() {
     let scene = Scene::with("[[turn]]\ntext = 'Hm.'").await;
     let artifact_id = ForeignId::parse("art_nothing").unwrap();
-    let attached = Attached { artifact_id, mime: "image/png".into(), name: None };
-    let order = Order { attachments: vec![attached], ..Order::default() };
+    let attached = Attachment { artifact_id, mime: "image/png".into(), name: None };
+    let order = RunConfig { attachments: vec![attached], ..RunConfig::default() };
     let run = scene.start_with("What is this?", order, None, None).await;
     let failed = first!(scene.ended(run).await, RunFailed);
     assert_eq!((failed.code.as_str(), failed.retriable), ("attachment_missing", false));
@@ -120,8 +120,8 @@ data: [DONE]
     assert_eq!(pictures(&player.seen()[1].body), [as_url()]);
     // An artifact of one run may be attached to the request of another.
     let artifact_id = first!(events, ArtifactCreated).artifact_id;
-    let attached = Attached { artifact_id, mime: "image/png".into(), name: None };
-    let order = Order { attachments: vec![attached], ..Order::default() };
+    let attached = Attachment { artifact_id, mime: "image/png".into(), name: None };
+    let order = RunConfig { attachments: vec![attached], ..RunConfig::default() };
     let run = scene.start_with("And this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!((count(&events, "artifact.created"), count(&events, "artifact.referenced")), (0, 1));
@@ -134,7 +134,7 @@ async fn unsupported_inputs_are_omitted_and_recorded() {
         playing(recording("text"), "models = { '*' = { tools = false, images = false } }").await;
     let picture = upload(&scene, "image", "image/png", PNG).await;
     let id = picture.artifact_id.clone();
-    let order = Order { attachments: vec![picture], ..Order::default() };
+    let order = RunConfig { attachments: vec![picture], ..RunConfig::default() };
     let run = scene.start_with("What is this?", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "error.model_capability_missing"), 2);

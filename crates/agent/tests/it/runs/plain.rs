@@ -1,6 +1,6 @@
 //! Runs in which a model only writes text, and what the next run gets of them.
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 use recount_event::Payload;
 
 use crate::runs::scene::{Scene, first, types};
@@ -49,9 +49,9 @@ async fn a_session_is_one_conversation() {
     let script = "[[scene]]\nwhen = 'first'\n[[scene.turn]]\ntext = 'one'\n[[scene]]\nwhen = 'second'\n[[scene.turn]]\ntext = 'two'";
     let scene = Scene::with(script).await;
     let session = scene.engine.write().create_session(None).await.unwrap().id;
-    let run = scene.start_with("the first", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("the first", RunConfig::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(run).await, AssistantFinalAnswer).summary, "one");
-    let run = scene.start_with("the second", Order::default(), None, Some(session)).await;
+    let run = scene.start_with("the second", RunConfig::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "two");
     let estimate = first!(events, TurnStarted).input_tokens_estimate.unwrap();

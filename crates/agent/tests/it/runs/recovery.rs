@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use recount_engine::Order;
+use recount_engine::RunConfig;
 
 use crate::runs::scene::{Scene, count, first, model_run, refusals, results, types};
 
@@ -99,7 +99,7 @@ async fn a_run_that_kills_every_worker_fails() {
     let scene = Scene::with("").await;
     let mut queued = model_run("go");
     (queued.provider, queued.model) = (Some("broken".into()), Some("x".into()));
-    let run = scene.queue(queued, Order::default(), None, None).await;
+    let run = scene.queue(queued, RunConfig::default(), None, None).await;
     let events = scene.ended(run).await;
     let failed = first!(events, RunFailed);
     assert_eq!((failed.code.as_str(), failed.retriable), ("worker_lost", true));

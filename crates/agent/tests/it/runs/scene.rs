@@ -16,7 +16,7 @@ use recount_agent::tools::Tools;
 use recount_agent::web::Web;
 use recount_agent::{Agent, Experimental, Settings, Workspaces};
 use recount_engine::{
-    Delivery, Engine, Framing, ListQuery, NewRun, Order, Profiles, Redactor, SEAL_KEY_BYTES,
+    Delivery, Engine, Framing, ListQuery, NewRun, Profiles, Redactor, RunConfig, SEAL_KEY_BYTES,
 };
 use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Queued, RunKind};
@@ -162,13 +162,13 @@ impl Scene {
 
     /// Starts a model run that works in a copy.
     pub(crate) async fn start(&self, text: &str) -> RunId {
-        self.start_with(text, Order::default(), None, None).await
+        self.start_with(text, RunConfig::default(), None, None).await
     }
 
     pub(crate) async fn start_with(
         &self,
         text: &str,
-        order: Order,
+        order: RunConfig,
         task: Option<TaskId>,
         session: Option<SessionId>,
     ) -> RunId {
@@ -176,14 +176,14 @@ impl Scene {
     }
 
     /// Starts a run that is one call.
-    pub(crate) async fn call(&self, kind: RunKind, order: Order) -> RunId {
+    pub(crate) async fn call(&self, kind: RunKind, order: RunConfig) -> RunId {
         self.queue(Queued::new(kind), order, None, None).await
     }
 
     pub(crate) async fn queue(
         &self,
         queued: Queued,
-        order: Order,
+        order: RunConfig,
         task: Option<TaskId>,
         session: Option<SessionId>,
     ) -> RunId {
@@ -193,7 +193,7 @@ impl Scene {
     pub(crate) async fn try_queue(
         &self,
         mut queued: Queued,
-        mut order: Order,
+        mut order: RunConfig,
         task: Option<TaskId>,
         session: Option<SessionId>,
     ) -> Result<RunId, recount_engine::Error> {
@@ -461,7 +461,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         ..Settings::new(models, tools, workspaces)
     };
     let agent = Agent::new(settings, world);
-    engine.work().employ(Arc::new(agent.clone()), setup.at_once).await.unwrap();
+    engine.work().attach_performer(Arc::new(agent.clone()), setup.at_once).await.unwrap();
     (engine, agent)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recount_engine::{Order, Redactor};
+use recount_engine::{Redactor, RunConfig};
 use recount_event::family::run::RunKind;
 use recount_redact::Secret;
 
@@ -74,7 +74,7 @@ async fn a_character_that_may_start_a_secret_does_not_wait_for_the_next_one() {
     scene.cancel(run).await;
     scene.ended(run).await;
 
-    let order = Order { command: Some("printf s; sleep 600".into()), ..Order::default() };
+    let order = RunConfig { command: Some("printf s; sleep 600".into()), ..RunConfig::default() };
     let run = scene.call(RunKind::Shell, order).await;
     let events = scene.until(run, "tool.shell.output_chunk").await;
     assert_eq!(first!(events, ToolShellOutputChunk).data, "s");
@@ -92,7 +92,7 @@ async fn a_secret_in_chunked_output_is_masked() {
         format!("printf '%s%s\\n' {head} {tail} >&2; exit 1"),
     ];
     for command in commands {
-        let order = Order { command: Some(command), ..Order::default() };
+        let order = RunConfig { command: Some(command), ..RunConfig::default() };
         let run = scene.call(RunKind::Shell, order).await;
         let events = scene.ended(run).await;
         assert!(count(&events, "tool.shell.output_chunk") > 0, "{:?}", types(&events));

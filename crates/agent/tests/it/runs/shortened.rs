@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recount_agent::conversation::Conversation;
-use recount_engine::{Order, Redactor};
+use recount_engine::{Redactor, RunConfig};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, Payload};
 use recount_redact::Secret;
@@ -82,7 +82,7 @@ async fn a_run_continues_after_the_provider_refuses_a_long_request() {
 #[tokio::test]
 async fn a_run_shortens_results_first_and_then_steps() {
     let scene = reading(60, 700, 1_000_000, "").await;
-    let order = Order { compact_above: Some(1_500), ..Order::default() };
+    let order = RunConfig { compact_above: Some(1_500), ..RunConfig::default() };
     let run = scene.start_with("read all files", order, None, None).await;
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "tool.completed"), 60, "{:?}", types(&events));
@@ -150,7 +150,7 @@ async fn an_omitted_result_can_be_read_again() {
         let mut queued = Queued::new(RunKind::AgentLoop);
         queued.request_text = Some("once more".into());
         queued.prior_run_id = Some(run.to_string());
-        let again = scene.queue(queued, Order::default(), None, None).await;
+        let again = scene.queue(queued, RunConfig::default(), None, None).await;
         results(&scene.ended(again).await).pop().unwrap()
     };
     let call = ended.tool_call_id.to_string();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use recount_agent::web::{HostSettings, SearchSettings, Web, WebSettings};
-use recount_engine::{Order, Redactor};
+use recount_engine::{Redactor, RunConfig};
 use recount_event::family::tool::{RefusalCode, RiskLevel};
 use recount_event::{Event, RunId};
 use recount_redact::Secret;
@@ -241,7 +241,7 @@ async fn a_search_without_a_provider_is_unavailable() {
     let server = Server::start().await;
     let scene = scene(&server, "", false, &[("web_search", "query = \"x\"".to_owned())]).await;
     for tools in [None, Some(vec!["web_search".to_owned()])] {
-        let order = Order { tools, ..Order::default() };
+        let order = RunConfig { tools, ..RunConfig::default() };
         let run = scene.start_with("search", order, None, None).await;
         let events = scene.ended(run).await;
         let unavailable = first!(events, ErrorToolUnavailable);

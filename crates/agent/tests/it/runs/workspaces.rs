@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recount_engine::{
-    ApplyTo, Error, HeldFolders, Narrowing, Order, Performer as _, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, Error, HeldFolders, Narrowing, Performer as _, RunConfig, WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::family::run::RunKind;
 use recount_event::{Code, Event, RunId};
@@ -42,7 +42,7 @@ async fn changes_in_place_need_approval() {
     scene.put("a.txt", "old\n");
     let mut queued = model_run("write");
     queued.workspace_mode = Some("in_place".into());
-    let run = scene.queue(queued, Order::default(), None, None).await;
+    let run = scene.queue(queued, RunConfig::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     assert_eq!(workspace(&events), scene.work());
     assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "old\n");
@@ -59,7 +59,7 @@ async fn a_file_that_changes_meanwhile_is_not_overwritten() {
     scene.put("a.txt", "old\n");
     let mut queued = model_run("edit");
     queued.workspace_mode = Some("in_place".into());
-    let run = scene.queue(queued, Order::default(), None, None).await;
+    let run = scene.queue(queued, RunConfig::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     scene.put("a.txt", "a person was here\n");
     scene.resolve(run, &approval_ids(&events)[0], true).await.unwrap();
@@ -76,7 +76,7 @@ async fn an_approved_change_is_written_to_the_file_that_was_shown() {
     scene.put("a.txt", "old\n");
     let mut queued = model_run("edit");
     queued.workspace_mode = Some("in_place".into());
-    let run = scene.queue(queued, Order::default(), None, None).await;
+    let run = scene.queue(queued, RunConfig::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     scene.put("a.txt", "if armed {\nold\n}\n");
     scene.resolve(run, &approval_ids(&events)[0], true).await.unwrap();
@@ -98,7 +98,7 @@ async fn approved_changes_of_one_file_are_all_written() {
     scene.put("a.txt", "one\n1\n2\n3\n4\ntwo\n");
     let mut queued = model_run("edit");
     queued.workspace_mode = Some("in_place".into());
-    let run = scene.queue(queued, Order::default(), None, None).await;
+    let run = scene.queue(queued, RunConfig::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
     for approval in approval_ids(&events) {
         scene.resolve(run, &approval, true).await.unwrap();
@@ -123,7 +123,7 @@ async fn folders_that_are_not_allowed_are_refused() {
         (link.as_str(), "outside"),
         (data.as_str(), "the server's data"),
     ] {
-        let order = Order { workspace_source: Some(source.into()), ..Order::default() };
+        let order = RunConfig { workspace_source: Some(source.into()), ..RunConfig::default() };
         let refused = scene.try_queue(model_run("go"), order, None, None).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{source}: {refused}");
     }
@@ -146,7 +146,7 @@ async fn a_missing_source_fails_the_run() {
     let first_run = scene.start("slow").await;
     scene.until(first_run, "assistant.text_delta").await;
     let project = scene.work().join("project");
-    let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
+    let order = RunConfig { workspace_source: Some(project.display().to_string()), ..RunConfig::default() };
     let run = scene.start_with("go", order, None, None).await;
     scene.until(run, "run.throttled").await;
     std::fs::remove_dir_all(&project).unwrap();
@@ -192,7 +192,7 @@ async fn unused_copies_are_deleted_and_recorded_in_the_last_run() {
 async fn a_workspace_is_deleted_with_its_task() {
     let scene = Scene::with(WRITING).await;
     let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
-    let run = scene.start_with("write", Order::default(), Some(task), None).await;
+    let run = scene.start_with("write", RunConfig::default(), Some(task), None).await;
     let path = workspace(&scene.ended(run).await);
     assert!(path.exists());
     scene.engine.admin().delete_task(task, "ann").await.unwrap();
@@ -229,7 +229,7 @@ text = "Done."
 async fn in_place(scene: &Scene, folder: &Path) -> RunId {
     let mut queued = model_run("write");
     queued.workspace_mode = Some("in_place".into());
-    let order = Order { workspace_source: Some(folder.display().to_string()), ..Order::default() };
+    let order = RunConfig { workspace_source: Some(folder.display().to_string()), ..RunConfig::default() };
     scene.queue(queued, order, None, None).await
 }
 
@@ -247,7 +247,7 @@ async fn nothing_is_applied_while_a_run_works_in_place_in_an_overlapping_folder(
     scene.put("project/a.txt", "old\n");
     scene.put("project/deep/b.txt", "b\n");
     let project = scene.work().join("project");
-    let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
+    let order = RunConfig { workspace_source: Some(project.display().to_string()), ..RunConfig::default() };
     let run = scene.start_with("write", order, None, None).await;
     scene.ended(run).await;
     for folder in [project.clone(), project.join("deep"), scene.work()] {
@@ -278,7 +278,7 @@ async fn a_run_outside_the_callers_tasks_is_not_named() {
     let scene = Scene::with(WRITING).await;
     scene.put("project/a.txt", "old\n");
     let project = scene.work().join("project");
-    let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
+    let order = RunConfig { workspace_source: Some(project.display().to_string()), ..RunConfig::default() };
     let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let run = scene.start_with("write", order, Some(task), None).await;
     scene.ended(run).await;
@@ -301,7 +301,7 @@ async fn nothing_is_applied_while_a_command_of_a_cancelled_run_still_writes() {
     let scene = Scene::with("").await;
     scene.put("f", "");
     let command = "trap '' TERM; echo here; while :; do date >> f; done";
-    let order = Order { command: Some(command.into()), ..Order::default() };
+    let order = RunConfig { command: Some(command.into()), ..RunConfig::default() };
     let run = scene.call(RunKind::Shell, order).await;
     let events = scene.until(run, "tool.shell.output_chunk").await;
     let no = apply(&scene, run).await.unwrap_err();
@@ -334,9 +334,9 @@ async fn no_run_starts_in_a_folder_while_changes_are_applied() {
     let scene = Scene::with(WRITING).await;
     scene.put("project/a.txt", "old\n");
     scene.put("other/a.txt", "old\n");
-    let folder = |name: &str| Order {
+    let folder = |name: &str| RunConfig {
         workspace_source: Some(scene.work().join(name).display().to_string()),
-        ..Order::default()
+        ..RunConfig::default()
     };
     let run = scene.start_with("write", folder("project"), None, None).await;
     let path = workspace(&scene.ended(run).await).display().to_string();

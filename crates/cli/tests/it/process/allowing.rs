@@ -2,7 +2,7 @@
 
 use crate::process::scene::{ASK_ALL, Scene};
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, Following};
+use crate::server::{CommandOutput, RunningCommand};
 
 const ECHO: &[&str] = &["--kind", "shell", "--", "echo hi there"];
 
@@ -20,7 +20,7 @@ fn what_is_allowed_always_is_listed_and_taken_back() {
     assert_eq!(terminal.end().1, 0);
 
     // No person is present, and none is needed.
-    let output = Answer::of(&mut scene.run(&server, ECHO)).good();
+    let output = CommandOutput::of(&mut scene.run(&server, ECHO)).good();
     assert!(output.contains("(always allowed in this workspace by operator)"), "{output}");
 
     let listed = server.ask(&["policy", "ls"]).good();
@@ -48,7 +48,7 @@ fn all_of_it_is_shown_before_it_is_approved() {
     let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let asking = || {
-        let following = Following::of(&mut scene.run(&server, ECHO));
+        let following = RunningCommand::of(&mut scene.run(&server, ECHO));
         let id = loop {
             if let Some(rest) = following.line().strip_prefix("To answer: recount approve ") {
                 break rest.split(' ').next().unwrap().to_owned();

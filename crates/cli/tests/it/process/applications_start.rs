@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// Where the page says that the server listens, and what starts it.
 const ADDRESS: &str = "http://127.0.0.1:8765";
@@ -25,7 +25,7 @@ fn shell(folder: &Path, script: &str) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-eu", "-c", script]).current_dir(folder).stdin(Stdio::null());
     shell.env("no_proxy", "*").env("CURL_HOME", folder);
-    Answer::of(&mut shell).good()
+    CommandOutput::of(&mut shell).good()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Following, Server, recount};
+use crate::server::{CommandOutput, RunningCommand, Server, recount};
 
 /// All events of the trail so far.
 fn trail(server: &Server) -> Vec<Value> {
@@ -18,12 +18,12 @@ fn facts<'a>(trail: &'a [Value], event_type: &str) -> Vec<&'a Value> {
     trail.iter().filter(|event| event["type"] == name.as_str()).map(|event| &event["data"]).collect()
 }
 
-fn offline(arguments: &[&str], data: &Path) -> Answer {
-    Answer::of(recount().args(arguments).arg("--data").arg(data))
+fn offline(arguments: &[&str], data: &Path) -> CommandOutput {
+    CommandOutput::of(recount().args(arguments).arg("--data").arg(data))
 }
 
 /// Follows the trail until an event of this type comes.
-fn until(following: &Following, event_type: &str) -> Value {
+fn until(following: &RunningCommand, event_type: &str) -> Value {
     loop {
         let event: Value = serde_json::from_str(&following.line()).unwrap();
         if event["type"] == event_type {
@@ -58,7 +58,8 @@ async fn what_is_done_to_a_server_is_recorded_and_can_be_followed() {
 
     // A caller that is no administrator does not see it, and that is recorded too.
     let url = server.url();
-    let refused = Answer::of(recount().env("RECOUNT_TOKEN", secret).args(["--url", &url, "tail", "--audit"]));
+    let refused =
+        CommandOutput::of(recount().env("RECOUNT_TOKEN", secret).args(["--url", &url, "tail", "--audit"]));
     refused.bad(1, "scope_missing");
     assert_eq!(until(&following, "ext.recount.access_refused")["data"]["code"], "scope_missing");
 
@@ -66,7 +67,7 @@ async fn what_is_done_to_a_server_is_recorded_and_can_be_followed() {
     let revoked = until(&following, "ext.recount.token_revoked");
     assert_eq!((&revoked["data"]["token_id"], &revoked["data"]["by"]), (&json!(id), &json!("operator")));
     for _ in 0..3 {
-        let wrong = Answer::of(recount().env("RECOUNT_TOKEN", secret).args(["--url", &url, "ls"]));
+        let wrong = CommandOutput::of(recount().env("RECOUNT_TOKEN", secret).args(["--url", &url, "ls"]));
         wrong.bad(1, "token_invalid");
     }
 

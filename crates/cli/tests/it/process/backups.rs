@@ -7,11 +7,11 @@ use futures_util::future::join_all;
 
 use crate::process::scene::client;
 use crate::process::story;
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// Whether every run of a copy is a beginning of the same run on the server it was copied from. Answers how many.
 fn check_copy(server: &Server, copy: &Path) -> usize {
-    let verified = Answer::of(recount().args(["verify", "--data"]).arg(copy)).good();
+    let verified = CommandOutput::of(recount().args(["verify", "--data"]).arg(copy)).good();
     let restored = Server::start(copy);
     let mut digests = Vec::new();
     for line in verified.lines() {
@@ -120,9 +120,10 @@ async fn without_a_server_a_folder_is_copied_as_it_is() {
         let server = Server::start(data.path());
         story::whole(&client(&server), "one").await
     };
-    let backup = || Answer::of(recount().arg("backup").arg(&copy).arg("--data").arg(data.path()));
+    let backup = || CommandOutput::of(recount().arg("backup").arg(&copy).arg("--data").arg(data.path()));
     let output =
-        Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
+        CommandOutput::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy))
+            .good();
     assert!(output.contains("backup written to") && output.contains(&format!("{run} ok")), "{output}");
     backup().bad(2, "already exists");
     std::fs::remove_dir_all(&copy).unwrap();
@@ -130,7 +131,7 @@ async fn without_a_server_a_folder_is_copied_as_it_is() {
     backup().bad(5, "in use by process");
     drop(server);
     backup().good();
-    Answer::of(recount().args(["backup", "--data"]).arg(place.path()).arg(place.path().join("x")))
+    CommandOutput::of(recount().args(["backup", "--data"]).arg(place.path()).arg(place.path().join("x")))
         .bad(2, "contains no store");
 }
 
@@ -151,7 +152,7 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
     let elsewhere = place.path().join("elsewhere");
     server.ask(&["backup", elsewhere.to_str().unwrap()]).bad(1, "backups");
     assert!(!elsewhere.exists());
-    Answer::of(recount().args(["backup", "--url", "http://127.0.0.1:1"]).arg(&elsewhere)).bad(3, "");
+    CommandOutput::of(recount().args(["backup", "--url", "http://127.0.0.1:1"]).arg(&elsewhere)).bad(3, "");
 }
 
 /// A store with a run and blobs enough that copying them takes some steps.
@@ -202,13 +203,14 @@ async fn a_backup_killed_at_any_step_is_never_taken_for_a_store() {
         drop(child.kill());
         child.wait().unwrap();
         if to.exists() {
-            Answer::of(recount().args(["verify", "--data"]).arg(&to)).good();
+            CommandOutput::of(recount().args(["verify", "--data"]).arg(&to)).good();
             continue;
         }
         broken += 1;
-        let serve = Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&half));
+        let serve =
+            CommandOutput::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&half));
         serve.bad(5, "is an unfinished backup");
-        let again = || Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&to));
+        let again = || CommandOutput::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&to));
         again().bad(2, "is an unfinished backup; delete it");
         std::fs::remove_dir_all(&half).unwrap();
         again().good();
@@ -237,11 +239,11 @@ async fn a_server_killed_while_it_makes_a_backup_clears_away_what_is_left() {
         server.kill();
         asking.wait().unwrap();
         if let Some(half) = half() {
-            let doctor = Answer::of(recount().args(["doctor", "--data"]).arg(data.path()));
+            let doctor = CommandOutput::of(recount().args(["doctor", "--data"]).arg(data.path()));
             assert!(doctor.data.contains(&format!("{} is unfinished", half.display())), "{doctor:?}");
         }
         for whole in left().into_iter().filter(|path| !path.to_string_lossy().contains(".unfinished")) {
-            Answer::of(recount().args(["verify", "--data"]).arg(&whole)).good();
+            CommandOutput::of(recount().args(["verify", "--data"]).arg(&whole)).good();
             std::fs::remove_dir_all(&whole).unwrap();
         }
     }
@@ -254,15 +256,16 @@ async fn a_folder_that_is_not_a_whole_store_is_refused() {
     let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     with_blobs(data.path()).await;
     let copy = place.path().join("copy");
-    Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
+    CommandOutput::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
     let blob = std::fs::read_dir(copy.join("blobs")).unwrap().next().unwrap().unwrap().path();
     let count = std::fs::read_dir(&blob).unwrap().count();
     std::fs::remove_dir_all(&blob).unwrap();
     let message = format!("should have {BLOBS} blobs, but it has {}", usize::from(BLOBS) - count);
-    let verified = Answer::of(recount().args(["verify", "--data"]).arg(&copy));
+    let verified = CommandOutput::of(recount().args(["verify", "--data"]).arg(&copy));
     assert!(verified.status == 1 && verified.data.contains(&message), "{verified:?}");
-    let serve =
-        |folder: &Path| Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(folder));
+    let serve = |folder: &Path| {
+        CommandOutput::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(folder))
+    };
     serve(&copy).bad(5, &message);
     for rest in ["blobs", "keys", "tenants"] {
         let part = place.path().join(rest);
@@ -279,21 +282,23 @@ async fn a_backup_that_lost_the_store_of_a_tenant_is_refused_and_named() {
     let of_server = place.path().join("of-server");
     {
         let mut server = Server::start(data.path());
-        Answer::of(recount().args(["--url", &server.url(), "backup"]).arg(&of_server)).good();
+        CommandOutput::of(recount().args(["--url", &server.url(), "backup"]).arg(&of_server)).good();
         server.stop();
     }
     let of_folder = place.path().join("of-folder");
-    Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&of_folder)).good();
+    CommandOutput::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&of_folder))
+        .good();
     for copy in [of_server, of_folder] {
         std::fs::remove_dir_all(copy.join("tenants/recount-audit")).unwrap();
         let message = "has no stores for its tenants recount-audit";
-        let verified = Answer::of(recount().args(["verify", "--data"]).arg(&copy));
+        let verified = CommandOutput::of(recount().args(["verify", "--data"]).arg(&copy));
         assert!(verified.status == 1 && verified.data.contains(message), "{verified:?}");
-        let healed = Answer::of(recount().args(["doctor", "--data"]).arg(&copy));
+        let healed = CommandOutput::of(recount().args(["doctor", "--data"]).arg(&copy));
         assert!(healed.status == 1 && healed.data.contains(message), "{healed:?}");
         let again = place.path().join("again");
-        Answer::of(recount().args(["backup", "--data"]).arg(&copy).arg(&again)).bad(1, message);
-        let served = || Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&copy));
+        CommandOutput::of(recount().args(["backup", "--data"]).arg(&copy).arg(&again)).bad(1, message);
+        let served =
+            || CommandOutput::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&copy));
         served().bad(1, message);
         assert!(!copy.join("tenants/recount-audit").exists(), "nothing was made in its place");
     }
@@ -310,7 +315,7 @@ async fn a_damaged_store_is_not_backed_up_without_a_word() {
     };
     crate::process::tamper::change_first_event(data.path(), &run).await;
     let copy = place.path().join("copy");
-    Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&copy))
+    CommandOutput::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&copy))
         .bad(1, "the store is damaged, so no backup was created");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }

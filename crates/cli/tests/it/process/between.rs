@@ -9,14 +9,14 @@ use recount_world::{Kind, World};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::server::{Answer, PATIENCE, Server, recount};
+use crate::server::{CommandOutput, PATIENCE, Server, recount};
 
 /// What happens at a request.
 pub(crate) enum Then {
     /// This, once, before the server hears of it.
     First(Box<dyn FnOnce() + Send>),
     /// The server never hears of it: this is the answer, each time.
-    Answer(String),
+    CommandOutput(String),
 }
 
 /// It ends with the tests.
@@ -52,8 +52,10 @@ impl Between {
         Between { port: port_receiver.recv_timeout(PATIENCE).unwrap() }
     }
 
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Answer {
-        Answer::of(recount().args(["--url", &format!("http://127.0.0.1:{}", self.port)]).args(arguments))
+    pub(crate) fn ask(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(
+            recount().args(["--url", &format!("http://127.0.0.1:{}", self.port)]).args(arguments),
+        )
     }
 }
 
@@ -65,8 +67,8 @@ fn happen(then: &Mutex<Option<Then>>) -> Option<String> {
             first();
             None
         }
-        Some(Then::Answer(answer)) => {
-            *then = Some(Then::Answer(answer.clone()));
+        Some(Then::CommandOutput(answer)) => {
+            *then = Some(Then::CommandOutput(answer.clone()));
             Some(answer)
         }
         None => None,

@@ -15,7 +15,7 @@ use self::foreign::{
     whole_stream,
 };
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, recount};
+use crate::server::{CommandOutput, recount};
 
 fn chat(server: &Foreign, arguments: &[&str]) -> Command {
     let mut command = recount();
@@ -23,15 +23,15 @@ fn chat(server: &Foreign, arguments: &[&str]) -> Command {
     command
 }
 
-fn run_chat(server: &Foreign, arguments: &[&str]) -> Answer {
-    Answer::of(&mut chat(server, arguments))
+fn run_chat(server: &Foreign, arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(&mut chat(server, arguments))
 }
 
 /// What the verb answers with these lines on its standard input.
-fn piped(mut command: Command, lines: &str) -> Answer {
+fn piped(mut command: Command, lines: &str) -> CommandOutput {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().write_all(lines.as_bytes()).unwrap();
-    Answer::of(command.stdin(Stdio::from(file.reopen().unwrap())))
+    CommandOutput::of(command.stdin(Stdio::from(file.reopen().unwrap())))
 }
 
 /// A server that answers a turn by its last message.
@@ -235,11 +235,11 @@ fn refusals_show_the_message_of_the_server() {
     run_chat(&server, &["--message", "x", "--token-file", "/nonexistent/t"]).bad(2, "/nonexistent/t");
     // The token in the environment is for the usual server.
     let mut elsewhere = chat(&server, &["--message", "x"]);
-    let answer = Answer::of(elsewhere.env("RECOUNT_TOKEN", "good"));
+    let answer = CommandOutput::of(elsewhere.env("RECOUNT_TOKEN", "good"));
     assert!(answer.words.contains("is not sent to"), "{answer:?}");
     answer.bad(1, "status 401");
     let mut there = chat(&server, &["--message", "x", "--url", &format!("http://{}", server.address)]);
-    Answer::of(there.env("RECOUNT_TOKEN", "good")).bad(1, "no such session");
+    CommandOutput::of(there.env("RECOUNT_TOKEN", "good")).bad(1, "no such session");
     let busy = Foreign::start(|request| match request.path.as_str() {
         "/sessions/s-1/turns" => Some(plain(500, "Internal Server Error")),
         _ => around(request, &agent()),
@@ -257,13 +257,13 @@ fn what_is_not_the_protocol_is_named_and_said_where_it_may_be() {
     run_chat(&of_version(json!(3)), &["--message", "x"]).bad(2, "no agent");
     let server = server(|_| reply_with("x"));
     let bare = format!("http://{}", server.address);
-    let answer = Answer::of(recount().args(["chat", "--message", "x", &bare]));
+    let answer = CommandOutput::of(recount().args(["chat", "--message", "x", &bare]));
     answer.bad(4, &format!("try {bare}/aap"));
-    Answer::of(recount().args(["chat", "ftp://localhost/aap"])).bad(2, "does not begin with http://");
-    Answer::of(recount().args(["chat", "--url", "http://127.0.0.1:9", "--message", "x"]))
+    CommandOutput::of(recount().args(["chat", "ftp://localhost/aap"])).bad(2, "does not begin with http://");
+    CommandOutput::of(recount().args(["chat", "--url", "http://127.0.0.1:9", "--message", "x"]))
         .bad(3, "no response from");
     // One trailing slash is no part of the address.
-    Answer::of(recount().args(["chat", "--message", "x", &format!("{}/", server.url())])).good();
+    CommandOutput::of(recount().args(["chat", "--message", "x", &format!("{}/", server.url())])).good();
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_server_that_never_stops_a_turn_is_left_by_an_interrupt() {
         reply
     });
     let following =
-        crate::server::Following::of(chat(&server, &["--message", "x", "--json"]).stdin(Stdio::null()));
+        crate::server::RunningCommand::of(chat(&server, &["--message", "x", "--json"]).stdin(Stdio::null()));
     while !following.line().contains("on and on") {}
     following.interrupt();
     assert_eq!(following.end().1, 130);

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use recount_client::export::Header;
 use recount_client::request::CreateTask;
-use recount_server::export::Sum;
+use recount_server::export::ExportDigest;
 use serde_json::json;
 
 use crate::process::between::{Between, Then};
 use crate::process::scene::client;
 use crate::process::story;
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
-fn offline(data: &Path, more: &[&str]) -> Answer {
-    Answer::of(recount().arg("verify").arg("--data").arg(data).args(more))
+fn offline(data: &Path, more: &[&str]) -> CommandOutput {
+    CommandOutput::of(recount().arg("verify").arg("--data").arg(data).args(more))
 }
 
 /// Another store with the same runs, in one of which the words of the first event are others: all of it fits.
 fn rewritten(data: &Path, run: &str) -> tempfile::TempDir {
-    let all = Answer::of(recount().args(["export", "--all", "--data"]).arg(data)).good();
+    let all = CommandOutput::of(recount().args(["export", "--all", "--data"]).arg(data)).good();
     let mut forged = String::new();
     for part in
         all.split_inclusive('\n').collect::<Vec<_>>().chunk_by(|_, line| !line.starts_with("{\"object\":"))
@@ -29,7 +29,7 @@ fn rewritten(data: &Path, run: &str) -> tempfile::TempDir {
             continue;
         }
         let events = events.replace("say hello", "say jello");
-        let mut sum = Sum::new(run);
+        let mut sum = ExportDigest::new(run);
         events.lines().for_each(|line| sum.event(line.as_bytes()).unwrap());
         let header = Header::new(run, events.lines().count() as u64, &sum.head());
         forged.push_str(&format!("{}\n{events}", header.line()));
@@ -37,7 +37,7 @@ fn rewritten(data: &Path, run: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("forged.jsonl");
     std::fs::write(&file, forged).unwrap();
-    Answer::of(recount().arg("import").arg(&file).arg("--data").arg(folder.path())).good();
+    CommandOutput::of(recount().arg("import").arg(&file).arg("--data").arg(folder.path())).good();
     folder
 }
 
@@ -228,7 +228,7 @@ async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
     let last = story::whole(&client(&server), "two").await;
     let (url, task) = (server.url(), task.id);
     let erase = move || {
-        Answer::of(recount().args(["--url", &url, "delete", &task, "--yes"])).good();
+        CommandOutput::of(recount().args(["--url", &url, "delete", &task, "--yes"])).good();
     };
     let between = Between::at(&server, &format!("{erased}/digest"), Then::First(Box::new(erase)));
     let found = between.ask(&["verify", "--all"]);
@@ -251,7 +251,7 @@ async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
             "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\r\n{problem}",
             problem.len()
         );
-        let between = Between::at(&server, &target, Then::Answer(answer));
+        let between = Between::at(&server, &target, Then::CommandOutput(answer));
         let found = between.ask(&["verify", "--all"]);
         assert_eq!(found.status, 1, "{target}: {found:?}");
         assert!(found.data.contains(&format!("{last} wrong: {reason}")), "{target}: {found:?}");

@@ -4,7 +4,7 @@ use recount_client::{Client, Listing};
 use serde_json::Value;
 
 use crate::process::scene::{Scene, all};
-use crate::server::{Answer, Server};
+use crate::server::{CommandOutput, Server};
 
 const SCRIPT: &str = r#"
 [[scene]]
@@ -55,7 +55,7 @@ fn client_of(server: &Server) -> Client {
 async fn a_started_run_outlives_a_killed_server_and_its_answer_arrives() {
     let scene = Scene::playing(SCRIPT).with("[experimental]\nchild_runs = true\n");
     let mut server = scene.server();
-    Answer::of(&mut scene.run(&server, &["the whole", "--detach"])).good();
+    CommandOutput::of(&mut scene.run(&server, &["the whole", "--detach"])).good();
     let question_id = question(&client_of(&server)).await;
     server.kill();
     let server = scene.server();
@@ -83,7 +83,7 @@ async fn a_started_run_outlives_a_killed_server_and_its_answer_arrives() {
 async fn without_the_setting_no_run_starts_another() {
     let scene = Scene::playing(SCRIPT);
     let server = scene.server();
-    Answer::of(&mut scene.run(&server, &["the whole"])).good();
+    CommandOutput::of(&mut scene.run(&server, &["the whole"])).good();
     let client = client_of(&server);
     let listed = client.list_runs(&Listing::default()).await.unwrap().data;
     let recorded = events(&client, &listed[0].id).await;

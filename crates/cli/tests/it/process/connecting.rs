@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::{Answer, recount};
+use crate::server::{CommandOutput, recount};
 
 /// An address at which nothing listens.
 const URL: &str = "http://127.0.0.1:9";
@@ -54,8 +54,8 @@ impl Home {
         command
     }
 
-    fn connect(&self, arguments: &[&str]) -> Answer {
-        Answer::of(&mut self.command(arguments))
+    fn connect(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(&mut self.command(arguments))
     }
 
     /// All files with their content, but for the folder of our own state.
@@ -187,7 +187,7 @@ fn what_a_person_changed_meanwhile_stays() {
     let changed = after.replacen("\"model\": \"opus\"", "\"model\": \"haiku\",\n  \"verbose\": true", 1);
     home.write(".claude/settings.json", &changed);
     // Hooks for another server replace the first, and the copy is the file without them.
-    let other = Answer::of(
+    let other = CommandOutput::of(
         recount().args(["connect", "claude", "--url", "http://127.0.0.1:10"]).env("HOME", home.folder.path()),
     );
     other.good();
@@ -228,7 +228,7 @@ fn no_token_is_written_into_settings() {
     home.connect(&["claude", "--token", secret]).bad(2, "--token-file");
     assert!(home.files().is_empty());
 
-    Answer::of(home.command(&["claude"]).env("RECOUNT_TOKEN", secret)).good();
+    CommandOutput::of(home.command(&["claude"]).env("RECOUNT_TOKEN", secret)).good();
     let text = home.read(".claude/settings.json");
     assert!(text.contains("Bearer $RECOUNT_TOKEN") && !text.contains(secret), "{text}");
 
@@ -239,8 +239,10 @@ fn no_token_is_written_into_settings() {
     assert!(text.contains(&format!("--token-file {file}")) && !text.contains(secret), "{text}");
     home.connect(&["codex", "--token-file", "/missing/token"]).bad(2, "/missing/token");
     home.connect(&["gemini", "--ask"]).bad(2, "no hook that answers permission requests");
-    Answer::of(recount().args(["connect", "codex", "--url", "nonsense"]).env("HOME", home.folder.path()))
-        .bad(2, "nonsense");
+    CommandOutput::of(
+        recount().args(["connect", "codex", "--url", "nonsense"]).env("HOME", home.folder.path()),
+    )
+    .bad(2, "nonsense");
 }
 
 #[test]
@@ -251,7 +253,7 @@ fn the_agents_own_variables_name_the_folder() {
         ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
     ] {
         let (home, elsewhere) = (Home::new(), Home::new());
-        Answer::of(home.command(&[agent]).env(variable, elsewhere.folder.path())).good();
+        CommandOutput::of(home.command(&[agent]).env(variable, elsewhere.folder.path())).good();
         assert!(elsewhere.path(path).exists() && home.files().is_empty(), "{agent}");
     }
 }
@@ -329,7 +331,7 @@ fn a_folder_that_is_not_writable_is_refused() {
         }
     }
     fs::set_permissions(home.path(".claude"), fs::Permissions::from_mode(0o500)).unwrap();
-    let answer = Answer::of(&mut command);
+    let answer = CommandOutput::of(&mut command);
     fs::set_permissions(home.path(".claude"), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(answer.status, 1, "{answer:?}");
     assert!(answer.words.contains("the folder is not writable"), "{answer:?}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::server::{Answer, recount};
+use crate::server::{CommandOutput, recount};
 
 #[test]
 fn the_demo_shows_everything_and_keeps_a_true_account() {
@@ -12,7 +12,7 @@ fn the_demo_shows_everything_and_keeps_a_true_account() {
     let data = folder.path().join("data");
     let mut command = recount();
     command.args(["demo", "--json", "--data"]).arg(&data).env("TMPDIR", folder.path());
-    let output = Answer::of(&mut command);
+    let output = CommandOutput::of(&mut command);
     assert_eq!(output.status, 0, "{output:?}");
     let events: Vec<Value> = output.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut left = events.iter().map(|event| event["type"].as_str().unwrap());
@@ -47,7 +47,7 @@ fn the_demo_shows_everything_and_keeps_a_true_account() {
     }
     is_as_recorded(&output.data, folder.path());
     let run = events[0]["run_id"].as_str().unwrap();
-    let checked = Answer::of(recount().args(["verify", "--data"]).arg(&data)).good();
+    let checked = CommandOutput::of(recount().args(["verify", "--data"]).arg(&data)).good();
     assert!(checked.starts_with(&format!("{run} ok, {} events", events.len())), "{checked}");
 }
 

@@ -6,7 +6,7 @@ use recount_client::Client;
 use serde_json::Value;
 
 use crate::process::{story, tamper};
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// Checks by name, and the status of the program.
 struct Found {
@@ -15,7 +15,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(answer: &Answer) -> Found {
+    fn of(answer: &CommandOutput) -> Found {
         let checks = answer.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         Found { checks, status: answer.status }
     }
@@ -37,7 +37,7 @@ impl Found {
 }
 
 fn offline(data: &Path, more: &[&str]) -> Found {
-    Found::of(&Answer::of(recount().args(["doctor", "--json", "--data"]).arg(data).args(more)))
+    Found::of(&CommandOutput::of(recount().args(["doctor", "--json", "--data"]).arg(data).args(more)))
 }
 
 #[tokio::test]
@@ -109,11 +109,11 @@ fn a_missing_server_and_folder_are_reported() {
     assert!(!none.exists(), "nothing is made");
     let mut command = recount();
     command.args(["doctor", "--json", "--url", "http://127.0.0.1:1"]).env("XDG_DATA_HOME", nowhere.path());
-    let found = Found::of(&Answer::of(&mut command));
+    let found = Found::of(&CommandOutput::of(&mut command));
     assert_eq!(found.problems(), ["server", "store"]);
     // A folder that is there is looked at.
     drop(Server::start(&nowhere.path().join("recount")));
-    let found = Found::of(&Answer::of(&mut command));
+    let found = Found::of(&CommandOutput::of(&mut command));
     assert_eq!(found.problems(), ["server"]);
     assert!(found.get("store")["value"].as_str().unwrap().contains("schema"));
 }

@@ -7,7 +7,7 @@ use recount_client::{Client, ClientError, request};
 use serde_json::Value;
 
 use crate::process::story;
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 const ROUNDS: usize = 6;
 const RUNS: usize = 12;
@@ -150,5 +150,5 @@ async fn nothing_goes_but_what_a_marker_names() {
     println!("{pruned} prunes acknowledged, {cut_short} of {ROUNDS} under way when the server was killed");
     drop(server);
     let folder = data.path().to_str().unwrap();
-    Answer::of(recount().args(["verify", "--data", folder])).good();
+    CommandOutput::of(recount().args(["verify", "--data", folder])).good();
 }

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 
 use serde_json::Value;
 
-use crate::server::{Answer, recount};
+use crate::server::{CommandOutput, recount};
 
 const EVENTS: &str = include_str!("../../../../../testdata/future/events.jsonl");
 const STREAM: &str = include_str!("../../../../../testdata/future/stream.txt");
@@ -65,8 +65,8 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     )
 }
 
-fn ask(url: &str, arguments: &[&str]) -> Answer {
-    Answer::of(recount().args(["--url", url]).args(arguments))
+fn ask(url: &str, arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(recount().args(["--url", url]).args(arguments))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use recount_client::{Client, Listing};
 use serde_json::Value;
 
 use crate::process::scene::{Scene, all};
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 const SCRIPT: &str = r#"
 [[turn]]
@@ -38,7 +38,7 @@ impl Chain {
         let client = Client::new(&server.url(), None).unwrap();
         let all_arguments: Vec<&str> =
             arguments.iter().copied().chain(["--max-turns", "2", "do it"]).collect();
-        Answer::of(&mut scene.run(&server, &all_arguments)).bad(1, "");
+        CommandOutput::of(&mut scene.run(&server, &all_arguments)).bad(1, "");
         let failed = client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
         assert_eq!((failed.status.as_str(), failed.turns), ("failed", 2));
         Chain { scene, server, client, failed }
@@ -194,7 +194,7 @@ async fn events_of(client: &Client, run: &str) -> Vec<Value> {
 async fn resumed_from(scene: &Scene, server: &Server, run: &str, checkpoint: &str) -> Vec<Value> {
     let mut command = recount();
     command.args(["--url", &server.url(), "resume", run, "--checkpoint", checkpoint]);
-    Answer::of(command.current_dir(scene.work())).good();
+    CommandOutput::of(command.current_dir(scene.work())).good();
     let client = Client::new(&server.url(), None).unwrap();
     let newest = client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
     assert_eq!(newest.prior_run_id.as_deref(), Some(run));
@@ -205,7 +205,7 @@ async fn resumed_from(scene: &Scene, server: &Server, run: &str, checkpoint: &st
 async fn a_run_whose_server_was_killed_in_the_middle_is_resumed_from_a_checkpoint() {
     let scene = Scene::playing(WAITING).with("[experimental]\nbranches = true\n");
     let mut server = scene.server();
-    Answer::of(&mut scene.run(&server, &["do it", "--detach"])).good();
+    CommandOutput::of(&mut scene.run(&server, &["do it", "--detach"])).good();
     let client = Client::new(&server.url(), None).unwrap();
     let run = client.list_runs(&Listing::default()).await.unwrap().data.remove(0).id;
     // Killed while the command of the third turn runs.

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::process::scene::Scene;
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, recount};
+use crate::server::{CommandOutput, recount};
 
 const SCRIPT: &str = r#"
 [[scene]]
@@ -98,7 +98,7 @@ fn lines_are_broken_between_words_and_what_must_stay_whole_does() {
     assert!(bare.contains("▸ call shell_exec") && bare.contains("✓ finished: completed"), "{bare}");
     assert!(coloured.contains("\u{1b}[32m✓ finished:\u{1b}[0m"), "{coloured:?}");
     // Into a pipe lines are whole.
-    let piped = Answer::of(&mut scene.run(&server, &["tell me"])).good();
+    let piped = CommandOutput::of(&mut scene.run(&server, &["tell me"])).good();
     assert!(piped.contains("does the same once more for good measure.\n"), "{piped}");
 }
 
@@ -127,7 +127,7 @@ fn after_an_interrupt_the_command_that_goes_on_is_there_and_works() {
     let command = rest.rsplit_once("    recount ").unwrap().1.lines().next().unwrap();
     let mut again = recount();
     again.args(command.split(' ')).arg("think").current_dir(scene.work());
-    let printed = Answer::of(&mut again).good();
+    let printed = CommandOutput::of(&mut again).good();
     assert!(printed.contains("I thought about it."), "{printed}");
 }
 
@@ -135,7 +135,7 @@ fn after_an_interrupt_the_command_that_goes_on_is_there_and_works() {
 async fn a_run_without_a_title_is_named_after_its_request() {
     let scene = Scene::playing(SCRIPT);
     let server = scene.server();
-    Answer::of(&mut scene.run(&server, &["Please tell me. I want to know."])).good();
+    CommandOutput::of(&mut scene.run(&server, &["Please tell me. I want to know."])).good();
     let listed = server.ask(&["ls"]).good();
     assert!(listed.contains(" Please tell me "), "{listed}");
 }
@@ -197,7 +197,7 @@ fn lines_of_every_script_are_broken_where_they_may_be() {
 
 #[test]
 fn the_default_system_prompt_is_printed() {
-    let printed = Answer::of(recount().args(["config", "--system-prompt", "--sandbox", "off"])).good();
+    let printed = CommandOutput::of(recount().args(["config", "--system-prompt", "--sandbox", "off"])).good();
     assert!(printed.starts_with("You are an agent run by Recount."), "{printed}");
     assert!(
         printed.contains("git_status, glob, grep") && printed.contains("Commands run without a sandbox."),

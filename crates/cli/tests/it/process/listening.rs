@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Following, Server, aaep, aaep_program, recount};
+use crate::server::{CommandOutput, RunningCommand, Server, aaep, aaep_program, recount};
 
 /// A model that writes, asks a person, and ends.
 const SCRIPT: &str = r#"
@@ -42,7 +42,7 @@ impl ServerFixture {
         std::fs::write(at("config.toml"), config).unwrap();
         let mut add = recount();
         add.args(["token", "add", "ann", "--scope", "admin,read,run,approve,ingest", "--data"]);
-        let token = Answer::of(add.arg(at("data"))).good().trim().to_owned();
+        let token = CommandOutput::of(add.arg(at("data"))).good().trim().to_owned();
         std::fs::write(at("token"), &token).unwrap();
         let mut serve = recount();
         serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", log, "--config"]);
@@ -56,7 +56,7 @@ impl ServerFixture {
     }
 
     /// Captures until there is an event of a type.
-    fn capture(&self, producer: &[&str], kind: &str, name: &str) -> Following {
+    fn capture(&self, producer: &[&str], kind: &str, name: &str) -> RunningCommand {
         let request = json!({
             "type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": name,
             "capabilities": { "supports_clarification_reply": true, "supported_conformance_levels": [1, 2] },
@@ -67,17 +67,17 @@ impl ServerFixture {
         command.arg("capture").args(producer);
         command.args(["--request", &wish, "--token-file", &self.path("token"), "-o", &self.path(name)]);
         command.args(["--type", kind, "--max-events", "1"]);
-        let capture = Following::of(&mut command);
+        let capture = RunningCommand::of(&mut command);
         capture.words("connected");
         capture
     }
 
     /// Starts a run that asks a person.
-    fn run(&self) -> Following {
+    fn run(&self) -> RunningCommand {
         let mut command: Command = recount();
         command.args(["--url", &self.server.url(), "--token", &self.token]);
         command.args(["run", "--model", "play/it", "sing"]).current_dir(self.folder.path().join("work"));
-        Following::of(&mut command)
+        RunningCommand::of(&mut command)
     }
 
     /// The events of a capture.

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Following, recount};
+use crate::server::{CommandOutput, RunningCommand, recount};
 
 #[track_caller]
 fn json(line: &str) -> Value {
@@ -22,7 +22,7 @@ fn serve(data: &std::path::Path) -> Command {
 #[test]
 fn every_line_is_json_also_where_the_level_is_high() {
     let data = tempfile::tempdir().unwrap();
-    let server = Following::of(&mut serve(data.path()));
+    let server = RunningCommand::of(&mut serve(data.path()));
     let address = loop {
         let line = json(&server.words(""));
         if line["fields"]["message"]
@@ -35,7 +35,7 @@ fn every_line_is_json_also_where_the_level_is_high() {
     assert!(address.starts_with("127.0.0.1:"), "{address}");
 
     // The same folder a second time: it does not start, and logs the error in the same form.
-    let second = Answer::of(&mut serve(data.path()));
+    let second = CommandOutput::of(&mut serve(data.path()));
     assert_eq!(second.status, 5, "{second:?}");
     let lines: Vec<Value> = second.words.lines().map(json).collect();
     let last = lines.last().expect("it says why");
@@ -51,7 +51,7 @@ fn a_configuration_that_cannot_be_used_is_told_in_json_too() {
     let data = tempfile::tempdir().unwrap();
     let mut command = serve(data.path());
     command.args(["--max-age", "soon"]).stderr(Stdio::piped());
-    let answer = Answer::of(&mut command);
+    let answer = CommandOutput::of(&mut command);
     assert_eq!(answer.status, 2, "{answer:?}");
     let lines: Vec<Value> = answer.words.lines().map(json).collect();
     assert!(lines.last().unwrap()["fields"]["message"].as_str().unwrap().contains("soon"), "{lines:?}");

@@ -7,7 +7,7 @@ use recount_client::Client;
 use serde_json::{Value, json};
 
 use crate::process::story;
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 const FRAME: usize = 24 + 4096;
 
@@ -17,8 +17,8 @@ fn serve(data: &Path, more: &[&str]) -> std::process::Command {
     command
 }
 
-fn with_data(data: &Path, verb: &str) -> Answer {
-    Answer::of(recount().args([verb, "--data"]).arg(data))
+fn with_data(data: &Path, verb: &str) -> CommandOutput {
+    CommandOutput::of(recount().args([verb, "--data"]).arg(data))
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn a_damaged_log_stops_the_start_until_its_loss_is_given_up() {
     std::fs::write(&log, &bytes).unwrap();
 
     let found = format!("is damaged at frame {}", damaged + 1);
-    let refused = Answer::of(&mut serve(data.path(), &[]));
+    let refused = CommandOutput::of(&mut serve(data.path(), &[]));
     assert_eq!(refused.status, 5, "{refused:?}");
     assert!(refused.words.contains(&found) && refused.words.contains("events at positions"), "{refused:?}");
     assert!(refused.words.contains(&runs[19]) || refused.words.contains(" more)"), "{refused:?}");
@@ -48,13 +48,13 @@ async fn a_damaged_log_stops_the_start_until_its_loss_is_given_up() {
     assert!(doctor.status == 1 && doctor.data.contains(&found), "{doctor:?}");
     assert!(doctor.data.contains("is a copy of a damaged write-ahead log"), "{doctor:?}");
     let backup = data.path().join("backup");
-    Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&backup)).bad(1, &found);
+    CommandOutput::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&backup)).bad(1, &found);
     assert!(!backup.exists());
     assert!(std::fs::read(&log).unwrap() == bytes, "nobody wrote to it");
 
     let (_, last) = refused.words.split_once("--accept-loss-after ").unwrap();
     let last = last.split('`').next().unwrap();
-    let other = Answer::of(&mut serve(data.path(), &["--accept-loss-after", "1"]));
+    let other = CommandOutput::of(&mut serve(data.path(), &["--accept-loss-after", "1"]));
     assert!(other.status == 5 && other.words.contains(&found), "{other:?}");
     let mut server = Server::of(&mut serve(data.path(), &["--accept-loss-after", last])).listening();
     story::whole(&Client::new(&server.url(), None).unwrap(), "after").await;

@@ -6,21 +6,21 @@ use std::process::Stdio;
 
 use recount_client::export::Header;
 use recount_client::request::CreateTask;
-use recount_server::export::Sum;
+use recount_server::export::ExportDigest;
 use serde_json::{Value, json};
 
 use crate::process::between::{Between, Then};
 use crate::process::scene::client;
 use crate::process::story::{self, ASKING, BEGINNING};
 use crate::process::tamper;
-use crate::server::{Answer, PATIENCE, Server, recount};
+use crate::server::{CommandOutput, PATIENCE, Server, recount};
 
 /// Runs a verb with this as its standard input.
-fn ask_with(arguments: &[&str], input: &[u8]) -> Answer {
+fn ask_with(arguments: &[&str], input: &[u8]) -> CommandOutput {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().write_all(input).unwrap();
     let input = std::fs::File::open(file.path()).unwrap();
-    Answer::of(recount().args(arguments).stdin(Stdio::from(input)))
+    CommandOutput::of(recount().args(arguments).stdin(Stdio::from(input)))
 }
 
 fn files_of(folder: &Path) -> Vec<String> {
@@ -90,9 +90,9 @@ async fn everything_moves_to_a_fresh_server() {
 
     // The same without a server.
     let folder = old.path().to_str().unwrap();
-    let offline = Answer::of(recount().args(["export", "--all", "--data", folder]));
+    let offline = CommandOutput::of(recount().args(["export", "--all", "--data", folder]));
     assert_eq!(offline.good(), whole);
-    assert_eq!(Answer::of(recount().args(["export", &ended, "--data", folder])).good(), parts[1]);
+    assert_eq!(CommandOutput::of(recount().args(["export", &ended, "--data", folder])).good(), parts[1]);
 
     let here = Server::start(new.path());
     let imported = here.ask(&["import", name]);
@@ -135,14 +135,14 @@ async fn a_folder_can_be_filled_without_a_server() {
     });
     assert_eq!(imported, expected);
     // No server is contacted, so none has to run, and a bad address does no harm.
-    let verified = Answer::of(recount().args(["verify", "--data", folder]));
+    let verified = CommandOutput::of(recount().args(["verify", "--data", folder]));
     assert!(verified.good().starts_with(&format!("{run} ok, ")));
     let again = ask_with(&["import", "-", "--data", folder, "--url", "nonsense"], lines.as_bytes()).good();
     assert!(again.starts_with(&format!("{run} already present, ")), "{again}");
     let here = Server::start(&data);
     assert_eq!(here.ask(&["export", &run]).good(), lines);
     ask_with(&["import", "-", "--data", folder], lines.as_bytes()).bad(5, "another folder");
-    Answer::of(recount().args(["export", "--all", "--data", folder])).bad(5, "another folder");
+    CommandOutput::of(recount().args(["export", "--all", "--data", folder])).bad(5, "another folder");
 }
 
 #[tokio::test]
@@ -236,7 +236,7 @@ fn high_water(data: &Path) -> u64 {
 }
 
 /// The output of `export --all --data` for a damaged copy of a store, on which no server starts.
-fn export_damaged(data: &Path, damage: impl Fn(&Path)) -> Answer {
+fn export_damaged(data: &Path, damage: impl Fn(&Path)) -> CommandOutput {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("blobs")).unwrap();
     for name in ["recount.db", "recount.db-wal", "high-water"] {
@@ -246,9 +246,10 @@ fn export_damaged(data: &Path, damage: impl Fn(&Path)) -> Answer {
     }
     damage(place.path());
     let mut serve = recount();
-    let refused = Answer::of(serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(place.path()));
+    let refused =
+        CommandOutput::of(serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(place.path()));
     assert_eq!(refused.status, 5, "{refused:?}");
-    let export = || Answer::of(recount().args(["export", "--all", "--data"]).arg(place.path()));
+    let export = || CommandOutput::of(recount().args(["export", "--all", "--data"]).arg(place.path()));
     let exported = export();
     assert_eq!(export().data, exported.data, "the folder stays as it is");
     exported
@@ -332,7 +333,7 @@ async fn an_export_leaves_out_a_run_that_is_damaged_where_it_is_sealed() {
 
     let file = files.path().join("out.jsonl");
     let (name, partial) = (file.to_str().unwrap(), files.path().join("out.jsonl.partial"));
-    let check = |ask: &dyn Fn(&[&str]) -> Answer| {
+    let check = |ask: &dyn Fn(&[&str]) -> CommandOutput| {
         let all = ask(&["export", "--all"]);
         assert_eq!((all.status, without_end(&all.data)), (1, without_end(&before)), "{all:?}");
         let end: Value = serde_json::from_str(all.data.lines().last().unwrap()).unwrap();
@@ -362,7 +363,7 @@ async fn an_export_leaves_out_a_run_that_is_damaged_where_it_is_sealed() {
         ask(&["export", &bad, "-o", name]).bad(1, &bad);
         assert_eq!(files_of(files.path()), Vec::<String>::new());
     };
-    check(&|arguments| Answer::of(recount().args(arguments).arg("--data").arg(data.path())));
+    check(&|arguments| CommandOutput::of(recount().args(arguments).arg("--data").arg(data.path())));
     let server = Server::start(data.path());
     check(&|arguments| server.ask(arguments));
 }
@@ -385,7 +386,7 @@ async fn an_export_of_all_goes_on_after_a_run_that_went_or_does_not_add_up() {
     let name = file.to_str().unwrap();
     let (url, task) = (server.url(), task.id);
     let erase = move || {
-        Answer::of(recount().args(["--url", &url, "delete", &task, "--yes"])).good();
+        CommandOutput::of(recount().args(["--url", &url, "delete", &task, "--yes"])).good();
     };
     let between = Between::at(&server, &format!("{erased}/digest"), Then::First(Box::new(erase)));
     let all = between.ask(&["export", "--all", "-o", name]);
@@ -417,7 +418,7 @@ async fn a_damaged_run_leaves_no_file() {
     drop(server);
     tamper::change_first_event(data.path(), &bad).await;
     let folder = data.path().to_str().unwrap();
-    let offline = Answer::of(recount().args(["export", &good, &bad, "--data", folder, "-o", name]));
+    let offline = CommandOutput::of(recount().args(["export", &good, &bad, "--data", folder, "-o", name]));
     let server = Server::start(data.path());
     let online = server.ask(&["export", &good, &bad, "-o", name]);
     for answer in [offline, online] {
@@ -445,7 +446,7 @@ async fn an_artifact_that_does_not_fit_on_the_disk_leaves_no_file() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &script, "sh"]).arg(recount().get_program());
         shell.args(["--url", &server.url(), "artifact", "get", &sent.id, "-o"]).arg(files.path().join("out"));
-        Answer::of(&mut shell)
+        CommandOutput::of(&mut shell)
     };
     get("8").bad(5, "cannot write");
     assert_eq!(files_of(files.path()), Vec::<String>::new());
@@ -480,14 +481,14 @@ async fn every_story_can_be_brought_in() {
 /// The header that fits some lines.
 fn headed(run: &str, lines: &str) -> Header {
     let events = lines.lines().count() as u64;
-    let mut sum = Sum::new(run);
+    let mut sum = ExportDigest::new(run);
     lines.lines().for_each(|line| sum.event(line.as_bytes()).unwrap());
     Header::new(run, events, &sum.head())
 }
 
 #[test]
 fn invalid_exports_are_rejected() {
-    let ask = |arguments: &[&str]| Answer::of(recount().args(arguments));
+    let ask = |arguments: &[&str]| CommandOutput::of(recount().args(arguments));
     ask(&["export"]).bad(2, "Usage");
     ask(&["export", "run_1", "--all"]).bad(2, "--all");
     ask(&["import"]).bad(2, "Usage");
@@ -543,5 +544,5 @@ async fn an_export_goes_on_when_the_server_was_started_again() {
 
     // A server that never answered is not waited for.
     let unused = "http://127.0.0.1:9";
-    Answer::of(recount().args(["--url", unused, "export", &run])).bad(3, "no response from");
+    CommandOutput::of(recount().args(["--url", unused, "export", &run])).bad(3, "no response from");
 }

@@ -13,7 +13,7 @@ use self::dispatcher::Dispatcher;
 use crate::process::scene::{ASK_ALL, Scene};
 use crate::process::story;
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, Following, PATIENCE, Server, recount};
+use crate::server::{CommandOutput, PATIENCE, RunningCommand, Server, recount};
 
 /// A producer that asks, gives time to answer, and is narrated at a terminal.
 struct Producer {
@@ -135,7 +135,7 @@ fn a_run_of_a_server_is_narrated_approved_and_cancelled_by_keyboard() {
     let arguments = ["--url", &url, "narrate", "--all"];
     let mut terminal = Terminal::start(&scene.work(), &arguments, &[("SPEECHD_ADDRESS", &address)]);
     dispatcher.wait_for("Connected. Press question mark for the keys.");
-    let following = Following::of(&mut scene.run(&server, &["clear up"]));
+    let following = RunningCommand::of(&mut scene.run(&server, &["clear up"]));
     dispatcher.wait_for("rm -r old");
     dispatcher.wait_for("Press y to approve, n to reject.");
     // The policy decides whether it is high-risk; Enter alone does nothing.
@@ -145,7 +145,7 @@ fn a_run_of_a_server_is_narrated_approved_and_cancelled_by_keyboard() {
     let (output, status) = following.end();
     assert!(status == 0 && output.iter().any(|line| line.contains("approved by")), "{status} {output:?}");
 
-    let following = Following::of(&mut scene.run(&server, &["slow"]));
+    let following = RunningCommand::of(&mut scene.run(&server, &["slow"]));
     dispatcher.wait_for("Run 2: ");
     terminal.press("c");
     dispatcher.wait_for("Cancel run 2?");
@@ -162,18 +162,27 @@ async fn a_run_is_narrated_as_lines_and_ends_as_the_run_did() {
     let server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
     let run = story::whole(&client, "A story").await;
-    let output = Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text"]));
+    let output = CommandOutput::of(recount().args(["--url", &server.url(), "narrate", &run, "--text"]));
     assert_eq!((output.status, output.words.as_str()), (0, ""), "{output:?}");
     let lines: Vec<&str> = output.data.lines().collect();
     assert!(lines[0].contains("tester"), "{lines:?}");
     assert!(lines.contains(&"Hello there") && lines.last().unwrap().contains("has finished"), "{lines:?}");
-    let brief = Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text", "--brief"]));
+    let brief =
+        CommandOutput::of(recount().args(["--url", &server.url(), "narrate", &run, "--text", "--brief"]));
     assert_eq!(brief.data.lines().count(), 2, "{brief:?}");
-    let as_json = Answer::of(recount().args(["--url", &server.url(), "--json", "narrate", &run])).good();
+    let as_json =
+        CommandOutput::of(recount().args(["--url", &server.url(), "--json", "narrate", &run])).good();
     let first: serde_json::Value = serde_json::from_str(as_json.lines().next().unwrap()).unwrap();
     assert_eq!((&first["priority"], &first["language"]), (&"text".into(), &"en-US".into()), "{first}");
-    let arabic =
-        Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text", "--language", "ar"]));
+    let arabic = CommandOutput::of(recount().args([
+        "--url",
+        &server.url(),
+        "narrate",
+        &run,
+        "--text",
+        "--language",
+        "ar",
+    ]));
     assert!(arabic.data.lines().next().unwrap().contains("العمل"), "{arabic:?}");
 
     let failed = story::create(&client, "Another").await;
@@ -182,7 +191,7 @@ async fn a_run_is_narrated_as_lines_and_ends_as_the_run_did() {
         ("run.failed", r#"{"code":"tool_failed","message":"The tool failed.","retriable":false}"#),
     ];
     story::append(&client, &failed, 0, &ending).await;
-    let output = Answer::of(recount().args(["--url", &server.url(), "narrate", &failed, "--text"]));
+    let output = CommandOutput::of(recount().args(["--url", &server.url(), "narrate", &failed, "--text"]));
     assert_eq!(output.status, 1, "{output:?}");
 }
 
@@ -198,6 +207,6 @@ fn what_cannot_be_narrated_is_refused() {
     server.ask(&["narrate", unknown, "--text"]).bad(1, "not found");
     let url = server.url();
     server.stop();
-    Answer::of(recount().args(["--url", &url, "narrate", unknown, "--text"]))
+    CommandOutput::of(recount().args(["--url", &url, "narrate", unknown, "--text"]))
         .bad(3, "recount serve starts one");
 }

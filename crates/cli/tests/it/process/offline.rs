@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::server::{Answer, recount};
+use crate::server::{CommandOutput, recount};
 
-fn ask(arguments: &[&str]) -> Answer {
+fn ask(arguments: &[&str]) -> CommandOutput {
     // No server listens at this address.
-    Answer::of(recount().args(["--url", "http://127.0.0.1:1"]).args(arguments))
+    CommandOutput::of(recount().args(["--url", "http://127.0.0.1:1"]).args(arguments))
 }
 
 fn checked_in(path: &str) -> String {
@@ -79,7 +79,8 @@ fn each_value_tells_where_it_was_said() {
     let output = |arguments: &[&str]| {
         let mut command = recount();
         command.env("HOME", folder.path()).env("RECOUNT_LOG", "warn").env("RECOUNT_TOKEN", "rt_hidden");
-        Answer::of(command.args(["config", "--config", path, "--bind", "127.0.0.1:9"]).args(arguments)).good()
+        CommandOutput::of(command.args(["config", "--config", path, "--bind", "127.0.0.1:9"]).args(arguments))
+            .good()
     };
     let rows: Vec<Value> =
         output(&["--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -104,6 +105,6 @@ fn each_value_tells_where_it_was_said() {
         line.split_whitespace().collect::<Vec<_>>(),
         ["log.level", "warn", "environment", "RECOUNT_LOG"]
     );
-    let bad = Answer::of(recount().args(["config", "--bind", "nowhere"]));
+    let bad = CommandOutput::of(recount().args(["config", "--bind", "nowhere"]));
     bad.bad(2, "invalid value \"nowhere\" for bind; use an address");
 }

@@ -8,7 +8,7 @@ use recount_client::request::CreateRun;
 use recount_client::{Listing, Source, TailItem, Until};
 
 use crate::process::scene::{Scene, client};
-use crate::server::Answer;
+use crate::server::CommandOutput;
 #[cfg(target_os = "linux")]
 use crate::server::held_mib;
 
@@ -27,7 +27,7 @@ async fn an_artifact_is_uploaded_pinned_and_deleted() {
     assert_eq!(deleted, format!("{id} deleted, with its bytes\n"));
     server.ask(&["artifact", "show", &id]).bad(1, "artifact_deleted");
 
-    let output = Answer::of(&mut scene.run(&server, &["look", "--attach", "a.txt"])).good();
+    let output = CommandOutput::of(&mut scene.run(&server, &["look", "--attach", "a.txt"])).good();
     let id = output.split("attached: ").nth(1).unwrap_or_else(|| panic!("{output}"));
     let id = id.split(' ').next().unwrap().to_owned();
     assert_eq!(server.ask(&["artifact", "pin", &id]).good(), format!("{id} pinned\n"));

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Server, aaep, aaep_program, recount};
+use crate::server::{CommandOutput, Server, aaep, aaep_program, recount};
 
 /// What is not shown when nothing is waited for: what comes about when the time of a prompt is up, and when a stream is
 /// quiet for longer.
@@ -39,7 +39,7 @@ impl Trial {
             "--data",
             &at("data"),
         ]);
-        std::fs::write(at("token"), Answer::of(&mut add).good().trim()).unwrap();
+        std::fs::write(at("token"), CommandOutput::of(&mut add).good().trim()).unwrap();
         let mut serve = recount();
         serve.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn"]);
         serve.args(["--conformance-agent", "--data", &at("data")]);

@@ -9,7 +9,7 @@ use recount_client::reply::Run;
 use recount_client::{Client, Listing};
 
 use crate::process::scene::Scene;
-use crate::server::{Answer, Following, Server};
+use crate::server::{CommandOutput, RunningCommand, Server};
 
 const SCRIPT: &str = r#"
 [[turn]]
@@ -79,7 +79,7 @@ impl Reviewed {
         git(&work, &["commit", "--quiet", "-m", "first"]);
         let server = scene.server();
         let client = Client::new(&server.url(), None).unwrap();
-        let following = Following::of(&mut scene.run(&server, &["write it"]));
+        let following = RunningCommand::of(&mut scene.run(&server, &["write it"]));
         if approves {
             let how = loop {
                 let line = following.line();
@@ -95,7 +95,7 @@ impl Reviewed {
         Reviewed { scene, server, client, run }
     }
 
-    fn verb(&self, words: &[&str]) -> Answer {
+    fn verb(&self, words: &[&str]) -> CommandOutput {
         self.scene.ask(&self.server, words)
     }
 

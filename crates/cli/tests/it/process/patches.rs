@@ -7,7 +7,7 @@ use recount_client::reply::Artifact;
 use recount_client::{Client, Listing};
 
 use crate::process::scene::Scene;
-use crate::server::{Answer, Server};
+use crate::server::{CommandOutput, Server};
 
 const SCRIPT: &str = r#"
 [[turn]]
@@ -30,7 +30,7 @@ impl Written {
         let scene = Scene::playing(SCRIPT);
         let server = scene.server();
         let client = Client::new(&server.url(), None).unwrap();
-        Answer::of(&mut scene.run(&server, &["write it"])).good();
+        CommandOutput::of(&mut scene.run(&server, &["write it"])).good();
         let run = client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
         let patch = client.list_artifacts(&Listing::default(), Some(&run.id), None).await.unwrap();
         let patch = patch.data.into_iter().find(|artifact| artifact.kind == "patch").unwrap();
@@ -39,7 +39,7 @@ impl Written {
         Written { scene, server, client, file, patch }
     }
 
-    fn verb(&self, words: &[&str]) -> Answer {
+    fn verb(&self, words: &[&str]) -> CommandOutput {
         self.scene.ask(&self.server, words)
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::server::{Answer, Server, aaep, recount};
+use crate::server::{CommandOutput, Server, aaep, recount};
 
 #[path = "../../../../aaep-kit/tests/it/exchange/python.rs"]
 mod python;
@@ -128,7 +128,7 @@ fn a_port_for_a_room_that_more_than_this_machine_could_reach_is_refused() {
         let mut serve = recount();
         serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(data.path());
         serve.env("RECOUNT_AAEP__ROOM_BIND", bind).env("RECOUNT_AAEP__ROOMS", rooms);
-        Answer::of(&mut serve).bad(2, words);
+        CommandOutput::of(&mut serve).bad(2, words);
     };
     refused(
         "0.0.0.0:0",
@@ -201,7 +201,7 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
     assert_eq!(events[0]["type"], "aaep:agent.session.started");
     assert_eq!(events[7]["type"], "aaep:agent.session.completed");
     let name = file.to_str().unwrap();
-    Answer::of(aaep().args(["validate", "--profile", "compat", name])).good();
+    CommandOutput::of(aaep().args(["validate", "--profile", "compat", name])).good();
 
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut player = std::process::Command::new(python::program("aaep-replay"))
@@ -216,7 +216,8 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
         crate::server::wait_to_look();
     }
     let url = format!("http://127.0.0.1:{port}");
-    let captured = Answer::of(aaep().args(["capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
+    let captured =
+        CommandOutput::of(aaep().args(["capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
     player.kill().unwrap();
     player.wait().unwrap();
     let captured: Vec<Value> =
@@ -233,7 +234,7 @@ fn what_our_recorder_records_of_the_server_the_public_recorder_hears_from_our_pl
     let file = data.path().join("ours.jsonl");
     let name = file.to_str().unwrap();
     let mut recorder = aaep();
-    let recorder = crate::server::Following::of(
+    let recorder = crate::server::RunningCommand::of(
         recorder.args(["capture", &room(&server), "-o", name]).args(["--max-events", "8"]),
     );
     is_read(&server);
@@ -241,7 +242,7 @@ fn what_our_recorder_records_of_the_server_the_public_recorder_hears_from_our_pl
     assert_eq!(recorder.end().1, 0);
     let recorded = std::fs::read_to_string(&file).unwrap();
     let mut player = aaep();
-    let player = crate::server::Following::of(player.args([
+    let player = crate::server::RunningCommand::of(player.args([
         "--json",
         "replay",
         name,

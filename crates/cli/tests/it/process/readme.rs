@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use recount_client::Client;
 
-use crate::server::{Answer, Following, Server};
+use crate::server::{CommandOutput, RunningCommand, Server};
 
 /// The address of the server in the page.
 const ADDRESS: &str = "http://127.0.0.1:8765";
@@ -59,15 +59,16 @@ async fn play(server: &Server, blocks: &[String]) {
 
     // The first block sets the server's address, and finds the run's id.
     let created = format!("{create}\necho \"$RECOUNT_URL $RUN\"");
-    let created = Answer::of(&mut shell(folder.path(), "", "", &created)).good();
+    let created = CommandOutput::of(&mut shell(folder.path(), "", "", &created)).good();
     let (url, run) = created.trim().split_once(' ').expect("an address and a run");
     assert_eq!(url, server.url());
-    let ask = |script: &str| Answer::of(&mut shell(folder.path(), url, run, script)).good();
+    let ask = |script: &str| CommandOutput::of(&mut shell(folder.path(), url, run, script)).good();
 
     let follow: Vec<&str> = follow.lines().collect();
     let [words, stream] = follow[..] else { panic!("two ways to follow: {follow:?}") };
     assert!(words.contains(" tail -f ") && stream.starts_with("curl -N "), "{follow:?}");
-    let follow = |line: &str| Following::of(&mut shell(folder.path(), url, run, &format!("exec {line}")));
+    let follow =
+        |line: &str| RunningCommand::of(&mut shell(folder.path(), url, run, &format!("exec {line}")));
     let words = follow(words);
     let stream = follow(stream);
     let bytes = server.follow(&["tail", "-f", "--json", run]);

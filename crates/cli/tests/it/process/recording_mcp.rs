@@ -157,7 +157,7 @@ fn a_server_that_fails_ends_the_run_as_failed() {
     assert_eq!(cancelled["data"]["code"], "outcome_unknown");
     let mut missing = recount();
     missing.args(["--url", &server.url(), "mcp", "--", "/no/such/server"]);
-    crate::server::Answer::of(&mut missing).bad(2, "/no/such/server");
+    crate::server::CommandOutput::of(&mut missing).bad(2, "/no/such/server");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn each_call_is_recorded_with_its_policy_verdict() {
         ),
     ] {
         std::fs::write(&policy, rules).unwrap();
-        crate::server::Answer::of(&mut serve(data.path())).bad(2, expected);
+        crate::server::CommandOutput::of(&mut serve(data.path())).bad(2, expected);
     }
     std::fs::write(&policy, POLICY).unwrap();
     let server = Server::of(&mut serve(data.path())).listening();

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// The server of `mcp_server.py`, and the requests that it received.
 struct McpServer {
@@ -167,7 +167,7 @@ fn a_server_that_refuses_or_is_away_is_an_error_of_each_request() {
     let bad = |arguments: &[&str], words: &str| {
         let mut command = recount();
         command.args(["--url", &server.url(), "mcp"]).args(arguments).env_remove("NO_SUCH_TOKEN");
-        Answer::of(&mut command).bad(2, words);
+        CommandOutput::of(&mut command).bad(2, words);
     };
     bad(&["ftp://tickets.example"], "use a URL such as https://");
     bad(&["http://user:hidden@tickets.example/mcp"], "without a password");

@@ -1,9 +1,9 @@
 //! How verbs fail on invalid requests, and the text of the help.
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
-fn ask(arguments: &[&str]) -> Answer {
-    Answer::of(recount().args(arguments))
+fn ask(arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(recount().args(arguments))
 }
 
 #[test]

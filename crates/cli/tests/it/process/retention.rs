@@ -4,11 +4,11 @@ use recount_client::{Client, request};
 use serde_json::{Value, json};
 
 use crate::process::story::{self, BEGINNING};
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// A verb that asks no server.
-fn alone(arguments: &[&str]) -> Answer {
-    Answer::of(recount().args(arguments))
+fn alone(arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(recount().args(arguments))
 }
 
 #[tokio::test]

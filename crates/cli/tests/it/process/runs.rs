@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::process::scene::{Scene, client, newest};
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, Following, PATIENCE, Server, recount, the_usual_address_is_free};
+use crate::server::{CommandOutput, PATIENCE, RunningCommand, Server, recount, the_usual_address_is_free};
 
 fn types(lines: &str) -> Vec<String> {
     let name = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned();
@@ -28,7 +28,7 @@ fn check_order(types: &[String], wanted: &[&str]) {
 async fn a_run_is_printed_with_its_cost() {
     let scene = Scene::new();
     let server = scene.server();
-    let printed = Answer::of(&mut scene.run(&server, &["say", "hello"])).good();
+    let printed = CommandOutput::of(&mut scene.run(&server, &["say", "hello"])).good();
     let run = newest(&server).await;
     let lines: Vec<&str> = printed.lines().collect();
     assert!(lines[0].starts_with(&format!("run {}", run.id)), "{printed}");
@@ -38,14 +38,15 @@ async fn a_run_is_printed_with_its_cost() {
     assert_eq!(run.task_id, None);
 
     let budget =
-        Answer::of(&mut scene.run(&server, &["say hello", "--budget", "0.50", "--title", "Hi"])).good();
+        CommandOutput::of(&mut scene.run(&server, &["say hello", "--budget", "0.50", "--title", "Hi"]))
+            .good();
     assert!(budget.ends_with("0.49898 USD of 0.50 USD remaining\n"), "{budget}");
     let run = newest(&server).await;
     assert!(run.task_id.is_some() && run.title.as_deref() == Some("Hi"), "{run:?}");
 
-    let detached = Answer::of(&mut scene.run(&server, &["say hello", "--detach"])).good();
+    let detached = CommandOutput::of(&mut scene.run(&server, &["say hello", "--detach"])).good();
     assert_eq!(detached.trim(), newest(&server).await.id);
-    let again = Answer::of(&mut scene.run(&server, &["--resume", &run.id, "say hello"])).good();
+    let again = CommandOutput::of(&mut scene.run(&server, &["--resume", &run.id, "say hello"])).good();
     assert!(again.contains("Hello there"), "{again}");
     assert_eq!(newest(&server).await.task_id, run.task_id);
 }
@@ -68,13 +69,13 @@ async fn invalid_requests_are_rejected_before_anything_is_done() {
         (&["x", "--attach", "/dev/zero"], "not a regular file"),
         (&["x", "--resume", "run_1", "--workspace", "."], "cannot be used with"),
     ] {
-        Answer::of(&mut scene.run(&server, arguments)).bad(2, word);
+        CommandOutput::of(&mut scene.run(&server, arguments)).bad(2, word);
     }
-    Answer::of(&mut scene.run(&server, &["x", "--tools", "nothing"])).bad(1, "order_refused");
+    CommandOutput::of(&mut scene.run(&server, &["x", "--tools", "nothing"])).bad(1, "order_refused");
     assert_eq!(client(&server).list_runs(&Listing::default()).await.unwrap().data.len(), 0);
     let detached_arguments = ["run", "x", "--detach"];
     let mut command = recount();
-    Answer::of(
+    CommandOutput::of(
         command.args(["--url", "http://127.0.0.1:1"]).args(detached_arguments).current_dir(scene.work()),
     )
     .bad(3, "127.0.0.1:1");
@@ -84,7 +85,7 @@ async fn invalid_requests_are_rejected_before_anything_is_done() {
 async fn events_come_as_they_are_stored() {
     let scene = Scene::new();
     let server = scene.server();
-    let printed = Answer::of(&mut scene.run(&server, &["edit it", "--json"])).good();
+    let printed = CommandOutput::of(&mut scene.run(&server, &["edit it", "--json"])).good();
     let run = newest(&server).await;
     let page = client(&server).read_run_events(&run.id, None, None).await.unwrap();
     let stored: Vec<&str> = page.data.iter().map(|envelope| envelope.get()).collect();
@@ -99,7 +100,7 @@ async fn events_come_as_they_are_stored() {
         "run.finished",
     ];
     check_order(&types(&printed), &wanted);
-    let printed = Answer::of(&mut scene.run(&server, &["edit it"])).good();
+    let printed = CommandOutput::of(&mut scene.run(&server, &["edit it"])).good();
     for line in ["  to do:", "    [now]  Edit it", "    -one", "    +two", "Edited."] {
         assert!(printed.lines().any(|row| row == line), "{line:?} is not in {printed}");
     }
@@ -111,7 +112,7 @@ async fn events_come_as_they_are_stored() {
 async fn verify_names_the_lost_bytes_of_an_artifact() {
     let scene = Scene::new();
     let server = scene.server();
-    Answer::of(&mut scene.run(&server, &["edit it"])).good();
+    CommandOutput::of(&mut scene.run(&server, &["edit it"])).good();
     let run = newest(&server).await;
     server.ask(&["verify", &run.id]).good();
     let artifacts = client(&server).list_run_artifacts(&run.id, &Listing::default()).await.unwrap().data;
@@ -137,24 +138,25 @@ async fn verify_names_the_lost_bytes_of_an_artifact() {
 async fn commands_say_how_they_ended() {
     let scene = Scene::new();
     let server = scene.server();
-    let good = Answer::of(&mut scene.run(&server, &["--kind", "shell", "--", "echo", "a  b"])).good();
+    let good = CommandOutput::of(&mut scene.run(&server, &["--kind", "shell", "--", "echo", "a  b"])).good();
     assert!(
         good.contains("\n    a  b\n✓ done shell_exec in ") && good.contains(", exit status 0\n"),
         "{good}"
     );
-    let bad =
-        Answer::of(&mut scene.run(&server, &["--kind", "shell", "--", "echo out; echo err >&2; exit 3"]));
+    let bad = CommandOutput::of(
+        &mut scene.run(&server, &["--kind", "shell", "--", "echo out; echo err >&2; exit 3"]),
+    );
     assert_eq!(bad.status, 1, "{bad:?}");
     assert!(bad.data.contains("✗ ended shell_exec in ") && bad.data.contains(", exit status 3\n"), "{bad:?}");
     assert!(bad.data.contains("\n    out\n") && bad.data.contains("\n    err\n"), "{bad:?}");
-    let long = Answer::of(&mut scene.run(&server, &["--kind", "shell", "--", "seq 1 5000"])).good();
+    let long = CommandOutput::of(&mut scene.run(&server, &["--kind", "shell", "--", "seq 1 5000"])).good();
     assert!(
         long.contains("\n    20\n") && !long.contains("\n    21\n") && long.contains("\n    5000\n"),
         "{long}"
     );
     assert!(long.contains("(4970 lines not shown; the last lines follow)"), "{long}");
     let read = r#"{"path":"a.txt"}"#;
-    let file = Answer::of(&mut scene.run(&server, &["--kind", "file", "read_file", read])).good();
+    let file = CommandOutput::of(&mut scene.run(&server, &["--kind", "file", "read_file", read])).good();
     assert!(file.contains("✓ done read_file") && file.contains("one\n"), "{file}");
 }
 
@@ -162,7 +164,7 @@ async fn commands_say_how_they_ended() {
 async fn what_is_attached_is_kept_and_named() {
     let scene = Scene::new();
     let server = scene.server();
-    let printed = Answer::of(&mut scene.run(&server, &["say hello", "--attach", "a.txt"])).good();
+    let printed = CommandOutput::of(&mut scene.run(&server, &["say hello", "--attach", "a.txt"])).good();
     assert!(printed.contains("attached: art_") && printed.contains("(text/plain)"), "{printed}");
     let id = printed.split("attached: ").nth(1).unwrap().split(' ').next().unwrap();
     assert_eq!(&client(&server).read_artifact(id).await.unwrap()[..], b"one\n");
@@ -227,7 +229,7 @@ async fn another_client_may_answer_first() {
     assert_eq!(terminal.end().1, 0);
 
     // Without a person it prints how to answer, and waits.
-    let following = Following::of(&mut scene.run(&server, &["clear up"]));
+    let following = RunningCommand::of(&mut scene.run(&server, &["clear up"]));
     let how = loop {
         let line = following.line();
         if line.starts_with("To answer: ") {
@@ -244,7 +246,7 @@ async fn another_client_may_answer_first() {
     let mut piped = scene.run(&server, &["clear up", "--answers-from-stdin"]);
     let lines = scene.path("answers");
     std::fs::write(&lines, "n not now\n").unwrap();
-    let piped = Answer::of(piped.stdin(Stdio::from(std::fs::File::open(&lines).unwrap()))).good();
+    let piped = CommandOutput::of(piped.stdin(Stdio::from(std::fs::File::open(&lines).unwrap()))).good();
     assert!(piped.contains("rejected by operator: not now"), "{piped}");
 }
 
@@ -261,7 +263,7 @@ async fn an_interrupt_cancels_the_run() {
     assert_eq!(terminal.end().1, 130);
     assert_eq!(newest(&server).await.status, "cancelled");
 
-    let following = Following::of(&mut scene.run(&server, &["slow"]));
+    let following = RunningCommand::of(&mut scene.run(&server, &["slow"]));
     while !following.line().starts_with("run ") {}
     server.ask(&["cancel", &newest(&server).await.id]).good();
     assert_eq!(following.end().1, 6, "another client cancelled it");
@@ -289,7 +291,7 @@ async fn without_a_server_the_program_is_one_itself() {
     let scene = Scene::new();
     let mut command = recount();
     command.args(["run", "say hello"]).current_dir(scene.work()).envs(scene.alone());
-    let printed = Answer::of(&mut command);
+    let printed = CommandOutput::of(&mut command);
     assert!(
         printed.words.contains("no server at http://127.0.0.1:8765; started one for this command"),
         "{printed:?}"
@@ -297,7 +299,7 @@ async fn without_a_server_the_program_is_one_itself() {
     assert!(printed.data.contains("Hello there, dear old friend."), "{printed:?}");
     assert_eq!(printed.status, 0);
     let mut verify = recount();
-    let checked = Answer::of(verify.args(["verify", "--data"]).arg(scene.path("data"))).good();
+    let checked = CommandOutput::of(verify.args(["verify", "--data"]).arg(scene.path("data"))).good();
     assert!(checked.contains(" ok, "), "{checked}");
 
     // Who leaves at once takes the commands along.
@@ -344,7 +346,7 @@ async fn a_command_ended_by_a_signal_gives_the_exit_status_of_shells() {
     let scene = Scene::new();
     let server = scene.server();
     for (line, status) in [("kill -9 $$", 137), ("kill -TERM $$", 143), ("exit 3", 1), ("true", 0)] {
-        let printed = Answer::of(&mut scene.run(&server, &["--kind", "shell", "--", line]));
+        let printed = CommandOutput::of(&mut scene.run(&server, &["--kind", "shell", "--", line]));
         assert_eq!(printed.status, status, "{line}: {printed:?}");
         assert_eq!(printed.data.contains("by SIG"), status > 128, "{printed:?}");
     }
@@ -354,19 +356,20 @@ async fn a_command_ended_by_a_signal_gives_the_exit_status_of_shells() {
 async fn a_budget_is_held_or_refused_and_never_passed_over() {
     let scene = Scene::new();
     let server = scene.server();
-    let printed = Answer::of(&mut scene.run(&server, &["--budget-tokens", "500", "say hello"]));
+    let printed = CommandOutput::of(&mut scene.run(&server, &["--budget-tokens", "500", "say hello"]));
     assert!(printed.status == 1 && printed.data.contains("budget_exceeded"), "{printed:?}");
-    let printed = Answer::of(&mut scene.run(&server, &["--budget", "0.001", "say hello"]));
+    let printed = CommandOutput::of(&mut scene.run(&server, &["--budget", "0.001", "say hello"]));
     assert!(printed.status == 1 && printed.data.contains("budget_exceeded"), "{printed:?}");
-    let printed = Answer::of(&mut scene.run(&server, &["--budget-turns", "1", "edit it"]));
+    let printed = CommandOutput::of(&mut scene.run(&server, &["--budget-turns", "1", "edit it"]));
     assert!(printed.status == 1 && printed.data.contains("budget_exceeded"), "{printed:?}");
     let config = std::fs::read_to_string(scene.path("config.toml")).unwrap();
     std::fs::write(scene.path("config.toml"), config.replace("here/*", "there/*")).unwrap();
     drop(server);
     let server = scene.server();
-    let printed = Answer::of(&mut scene.run(&server, &["--budget", "1", "say hello"]));
+    let printed = CommandOutput::of(&mut scene.run(&server, &["--budget", "1", "say hello"]));
     assert!(printed.status == 1 && printed.words.contains("budget_tokens"), "{printed:?}");
-    let printed = Answer::of(&mut scene.run(&server, &["--budget", "1", "--budget-turns", "2", "say hello"]));
+    let printed =
+        CommandOutput::of(&mut scene.run(&server, &["--budget", "1", "--budget-turns", "2", "say hello"]));
     assert_eq!(printed.status, 0, "{printed:?}");
 }
 
@@ -376,7 +379,7 @@ async fn without_a_server_what_a_run_changed_is_brought_back_too() {
     let scene = Scene::new();
     let ask = |words: &[&str]| {
         let mut command = recount();
-        Answer::of(command.args(words).current_dir(scene.work()).envs(scene.alone()))
+        CommandOutput::of(command.args(words).current_dir(scene.work()).envs(scene.alone()))
     };
     let printed = ask(&["run", "edit it"]);
     let line = printed.words.lines().find(|line| line.contains("recount apply run_")).expect("it says how");
@@ -407,19 +410,19 @@ async fn what_a_run_changed_in_its_copy_is_brought_back_by_one_command() {
     assert!(String::from_utf8(shown.stderr).unwrap().contains(&format!("recount apply {run}")));
 
     let file = scene.work().join("a.txt");
-    let dry = Answer::of(&mut at(&server, &scene, &["apply", &run, "--dry-run"])).good();
+    let dry = CommandOutput::of(&mut at(&server, &scene, &["apply", &run, "--dry-run"])).good();
     assert_eq!(dry, "changed a.txt\n");
-    let diff = Answer::of(&mut at(&server, &scene, &["apply", &run, "--diff"])).good();
+    let diff = CommandOutput::of(&mut at(&server, &scene, &["apply", &run, "--diff"])).good();
     assert!(diff.contains("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"), "{diff}");
     std::fs::write(&file, "mine\n").unwrap();
-    Answer::of(&mut at(&server, &scene, &["apply", &run])).bad(1, "a.txt");
-    Answer::of(&mut at(&server, &scene, &["apply", &run, "--dry-run"])).bad(1, "conflict");
+    CommandOutput::of(&mut at(&server, &scene, &["apply", &run])).bad(1, "a.txt");
+    CommandOutput::of(&mut at(&server, &scene, &["apply", &run, "--dry-run"])).bad(1, "conflict");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
     std::fs::write(&file, "one\n").unwrap();
-    Answer::of(&mut at(&server, &scene, &["apply", &run])).good();
+    CommandOutput::of(&mut at(&server, &scene, &["apply", &run])).good();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "two\n");
-    let again = Answer::of(&mut at(&server, &scene, &["apply", &run])).good();
+    let again = CommandOutput::of(&mut at(&server, &scene, &["apply", &run])).good();
     assert!(!again.contains("conflict"), "{again}");
-    Answer::of(&mut at(&server, &scene, &["apply", "run_01JXMZ00000000000000000000"]))
+    CommandOutput::of(&mut at(&server, &scene, &["apply", "run_01JXMZ00000000000000000000"]))
         .bad(1, "run_not_found");
 }

@@ -8,7 +8,7 @@ use recount_client::{Client, Listing};
 use serde_json::Value;
 
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// A model that plays `script.toml`.
 pub(crate) const MODEL: &str = r#"
@@ -206,10 +206,10 @@ impl Scene {
     }
 
     /// A verb in the folder to work in.
-    pub(crate) fn ask(&self, server: &Server, words: &[&str]) -> Answer {
+    pub(crate) fn ask(&self, server: &Server, words: &[&str]) -> CommandOutput {
         let mut command = recount();
         command.args(["--url", &server.url()]).args(words).current_dir(self.work());
-        Answer::of(&mut command)
+        CommandOutput::of(&mut command)
     }
 
     pub(crate) fn at_terminal(&self, server: &Server, arguments: &[&str]) -> Terminal {

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use aho_corasick::AhoCorasick;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, PATIENCE, recount};
+use crate::server::{CommandOutput, PATIENCE, recount};
 
 const SHAPED: &str = include_str!("../../../../../testdata/secrets/true.txt");
 
@@ -350,7 +350,8 @@ fn no_canary_is_found_in_anything_that_is_written_stored_or_answered() {
         );
         found.insert(format!("{format}: problems"), answers.join("\n"));
         let url = format!("http://{}", server.address);
-        let verb = |arguments: &[&str]| Answer::of(recount().args(["--url", &url]).args(arguments)).good();
+        let verb =
+            |arguments: &[&str]| CommandOutput::of(recount().args(["--url", &url]).args(arguments)).good();
         verb(&["verify", &run]);
         for arguments in [vec!["show", &run], vec!["export", &run], vec!["ls"]] {
             let message = verb(&arguments);

@@ -6,7 +6,7 @@ use recount_client::request::{AgentName, CreateRun};
 use serde_json::Value;
 
 use crate::process::story::{self, StoryEvent};
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 const SOURCE: StoryEvent = (
     "ext.recount.source",
@@ -112,6 +112,6 @@ async fn a_morning_with_two_agents() {
     let listed = server.ask(&["ls", "--agent", "claude"]).good();
     assert!(listed.ends_with("  claude-code 2.1.330\n"), "{listed}");
     drop(server);
-    let checked = Answer::of(recount().arg("verify").arg("--data").arg(data.path())).good();
+    let checked = CommandOutput::of(recount().arg("verify").arg("--data").arg(data.path())).good();
     assert_eq!(checked.lines().count(), 2, "{checked}");
 }

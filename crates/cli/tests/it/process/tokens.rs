@@ -2,17 +2,17 @@
 
 use std::process::Command;
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// The secret that a new token is shown as.
 fn add(command: &mut Command) -> String {
-    let secret = Answer::of(command).good().trim().to_owned();
+    let secret = CommandOutput::of(command).good().trim().to_owned();
     assert!(secret.starts_with("rct_") && secret.lines().count() == 1, "{secret}");
     secret
 }
 
-fn with(server: &Server, token: &str, arguments: &[&str]) -> Answer {
-    Answer::of(recount().env("RECOUNT_URL", server.url()).env("RECOUNT_TOKEN", token).args(arguments))
+fn with(server: &Server, token: &str, arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(recount().env("RECOUNT_URL", server.url()).env("RECOUNT_TOKEN", token).args(arguments))
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn two_tenants_as_documented() {
         command
     };
     // No request from outside is accepted before there is a token.
-    Answer::of(&mut serve("0.0.0.0:0")).bad(2, "no token exists");
+    CommandOutput::of(&mut serve("0.0.0.0:0")).bad(2, "no token exists");
     let boss = add(recount()
         .args(["token", "add", "boss", "--scope", "admin,read,run,approve,ingest", "--data"])
         .arg(data.path()));
@@ -57,23 +57,24 @@ fn two_tenants_as_documented() {
     drop(server);
     // A tenant's folder is a data folder like any other.
     let folder = data.path().join("tenants/acme");
-    let verified = Answer::of(recount().args(["verify", "--data"]).arg(&folder)).good();
+    let verified = CommandOutput::of(recount().args(["verify", "--data"]).arg(&folder)).good();
     assert!(verified.contains(&created), "{verified}");
     // And what is asked of the whole is asked of each.
-    let whole = Answer::of(recount().args(["verify", "--data"]).arg(data.path())).good();
+    let whole = CommandOutput::of(recount().args(["verify", "--data"]).arg(data.path())).good();
     assert!(whole.contains(&created), "{whole}");
-    let looked = Answer::of(recount().args(["doctor", "--full", "--data"]).arg(data.path()));
+    let looked = CommandOutput::of(recount().args(["doctor", "--full", "--data"]).arg(data.path()));
     assert!(looked.data.contains("of acme: fine"), "{looked:?}");
     let noted = data.path().join("noted");
     let digest = verified.lines().next().unwrap().replace(" ok,", "").replace(" events, head", "");
     std::fs::write(&noted, format!("{digest}\n")).unwrap();
     let verify_noted = |data: &std::path::Path| {
-        Answer::of(recount().args(["verify", "--digests"]).arg(&noted).arg("--data").arg(data))
+        CommandOutput::of(recount().args(["verify", "--digests"]).arg(&noted).arg("--data").arg(data))
     };
     verify_noted(data.path()).good();
     let copy = data.path().join("copy");
     let made =
-        Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
+        CommandOutput::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy))
+            .good();
     assert!(made.contains(&created), "{made}");
     std::fs::remove_dir_all(copy.join("tenants/acme")).unwrap();
     let verification = verify_noted(&copy);
@@ -82,7 +83,7 @@ fn two_tenants_as_documented() {
             && verification.data.contains("a digest of it was recorded, but the run is missing",),
         "{verification:?}"
     );
-    let offline = Answer::of(recount().args(["token", "ls", "--data"]).arg(data.path())).good();
+    let offline = CommandOutput::of(recount().args(["token", "ls", "--data"]).arg(data.path())).good();
     assert_eq!(offline.lines().count(), 2, "{offline}");
 }
 
@@ -103,7 +104,7 @@ fn a_wrong_word_makes_no_token() {
     let add = |arguments: &[&str]| {
         let mut command = recount();
         command.args(["token", "add"]).args(arguments).arg("--data").arg(data.path());
-        Answer::of(&mut command)
+        CommandOutput::of(&mut command)
     };
     add(&["a"]).bad(2, "--scope");
     add(&["a", "--scope", "root"]).bad(2, "use read, run, approve, ingest or admin");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::server::{Answer, Following, Server, recount, the_usual_address_is_free};
+use crate::server::{CommandOutput, RunningCommand, Server, recount, the_usual_address_is_free};
 
 const CONFIG: &str = r#"
 [models]
@@ -44,7 +44,7 @@ impl Killed {
         }
         std::fs::write(folder.path().join("recount/config.toml"), CONFIG).unwrap();
         std::fs::write(folder.path().join("recount/script.toml"), SILENT).unwrap();
-        let following = Following::of(&mut alone(folder.path(), &["--json", "remember me"]));
+        let following = RunningCommand::of(&mut alone(folder.path(), &["--json", "remember me"]));
         let run = loop {
             let event: Value = serde_json::from_str(&following.line()).unwrap();
             if event["type"] == "assistant.text_delta" {
@@ -57,15 +57,15 @@ impl Killed {
         Killed { folder, run }
     }
 
-    fn run(&self, arguments: &[&str]) -> Answer {
-        Answer::of(&mut alone(self.folder.path(), arguments))
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(&mut alone(self.folder.path(), arguments))
     }
 
     /// The types of the events of the run that was killed.
     fn types(&self) -> Vec<String> {
         let mut export = recount();
         export.args(["export", "--all", "--data"]).arg(self.folder.path().join("data"));
-        let lines = Answer::of(&mut export).good();
+        let lines = CommandOutput::of(&mut export).good();
         let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let own = events.filter(|event| event["run_id"] == *self.run);
         own.filter_map(|event| event["type"].as_str().map(str::to_owned)).collect()
@@ -123,7 +123,7 @@ fn a_person_at_a_terminal_decides_about_a_killed_run() {
         let file = killed.folder.path().join("typed");
         std::fs::write(&file, typed).unwrap();
         command.stdin(std::fs::File::open(&file).unwrap());
-        let output = Answer::of(&mut command);
+        let output = CommandOutput::of(&mut command);
         assert_eq!(output.status, status, "{typed:?}: {output:?}");
         assert!(output.words.contains("Type r to resume"), "{output:?}");
         assert_eq!(killed.count(ending), usize::from(!ending.is_empty()), "{typed:?}");
@@ -140,7 +140,7 @@ fn a_server_reports_which_earlier_runs_continue() {
 
 /// Changes one bit wherever a store has these words. Its write-ahead log is copied into the database before.
 fn damage(data: &Path, store: &str, words: &str) {
-    Answer::of(recount().arg("verify").arg("--data").arg(data)).good();
+    CommandOutput::of(recount().arg("verify").arg("--data").arg(data)).good();
     let database = data.join(store).join("recount.db");
     let mut bytes = std::fs::read(&database).unwrap();
     let places: Vec<usize> =

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::process::scene::client;
 use crate::process::story::{self, ASKING, BEGINNING, ENDING};
 use crate::process::tamper;
-use crate::server::{Answer, Server, recount};
+use crate::server::{CommandOutput, Server, recount};
 
 /// Lines without their place and time: the type and what follows.
 fn words(lines: &str) -> Vec<String> {
@@ -81,8 +81,8 @@ async fn a_run_is_shown_listed_and_checked() {
         command.arg("verify").arg("--data").arg(data.path());
         command
     };
-    assert_eq!(Answer::of(&mut offline()).good(), ok);
-    let report: Value = serde_json::from_str(&Answer::of(offline().arg("--json")).good()).unwrap();
+    assert_eq!(CommandOutput::of(&mut offline()).good(), ok);
+    let report: Value = serde_json::from_str(&CommandOutput::of(offline().arg("--json")).good()).unwrap();
     assert_eq!((&report["ok"], &report["head"]), (&Value::Bool(true), &Value::from(head)));
 }
 
@@ -92,7 +92,7 @@ async fn rows_that_contradict_the_log_are_found_and_a_lost_catalogue_comes_back(
     let server = Server::start(data.path());
     let run = story::whole(&client(&server), "one").await;
     drop(server);
-    let check = || Answer::of(recount().arg("verify").arg("--data").arg(data.path()));
+    let check = || CommandOutput::of(recount().arg("verify").arg("--data").arg(data.path()));
     assert_eq!(check().status, 0);
 
     let edit = |sql: &str| {
@@ -131,7 +131,7 @@ async fn one_changed_byte_is_found() {
 
     tamper::change_first_event(data.path(), &touched).await;
 
-    let answer = Answer::of(recount().arg("verify").arg("--data").arg(data.path()));
+    let answer = CommandOutput::of(recount().arg("verify").arg("--data").arg(data.path()));
     assert_eq!(answer.status, 1, "{answer:?}");
     assert!(answer.data.contains(&format!("{untouched} ok, ")), "{answer:?}");
     assert!(answer.data.contains(&format!("{touched} wrong: ")), "{answer:?}");

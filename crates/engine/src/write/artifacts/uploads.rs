@@ -1,5 +1,5 @@
-//! What is sent in before there is a run that it belongs to: a picture, a file. Kept for a while; the first run that uses
-//! it makes it an artifact of its own, and later ones refer to that.
+//! Uploads: files that are sent before a run uses them. They expire after a while. The first run that uses an upload
+//! turns it into its artifact; later runs refer to that.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use recount_event::{Code, ForeignId, time};
 use recount_log::{Append, Guard, RowPut, RowRange};
 
 use crate::boxed;
-use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, Indexed, blob_of, blob_uses};
+use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, ArtifactEntry, HASH_PREFIX, blob_of, blob_uses};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::write::artifact_uses::was_here;
-use crate::write::artifacts::keep::kept_bytes;
+use crate::write::artifact_uses::blob_kept_row;
+use crate::write::artifacts::store::stored_bytes;
 use crate::write::handle::WriteHandle;
-use crate::{Error, Made, Once, UploadRow, limits};
+use crate::{Error, IdempotencyKey, RequestResult, UploadRow, limits};
 
-/// Something that is sent in.
+/// A file to upload.
 #[derive(Debug, Clone)]
 pub struct Upload {
     /// `image` or `file_snapshot`.
@@ -24,30 +24,35 @@ pub struct Upload {
     pub mime: String,
     pub name: Option<String>,
     pub bytes: Bytes,
-    /// Whose it is, by what tells callers apart.
+    /// The id of the uploading caller.
     pub by: String,
 }
 
 impl WriteHandle {
-    /// Keeps what is sent in until a run uses it, or its time is over. Durable when answered.
+    /// Stores an upload until a run uses it or it expires. It is durable when this returns.
     #[boxed]
     pub async fn upload(&self, upload: Upload) -> Result<UploadRow, Error> {
-        self.upload_once(upload, None).await
+        self.upload_keyed(upload, None).await
     }
 
-    /// The same for a request that is to be done once.
+    /// The same for a request with an idempotency key.
     #[boxed]
-    pub async fn upload_once(&self, upload: Upload, once: Option<&Once>) -> Result<UploadRow, Error> {
-        let came = upload.bytes.len();
-        if came > limits::ARTIFACT_BYTES_MAX {
+    pub async fn upload_keyed(
+        &self,
+        upload: Upload,
+        idempotency: Option<&IdempotencyKey>,
+    ) -> Result<UploadRow, Error> {
+        let received = upload.bytes.len();
+        if received > limits::ARTIFACT_BYTES_MAX {
             let most = limits::ARTIFACT_BYTES_MAX;
-            let message = format!("the upload has {came} bytes; the limit is {most} (ARTIFACT_BYTES_MAX)");
+            let message =
+                format!("the upload has {received} bytes; the limit is {most} (ARTIFACT_BYTES_MAX)");
             return Err(Error::rejected(Code::LimitReached, message));
         }
-        self.may_upload(came as u64).await?;
-        let (bytes, _) = kept_bytes(self.redactor(), &upload.mime, &upload.bytes);
+        self.check_upload_quota(received as u64).await?;
+        let (bytes, _) = stored_bytes(self.redactor(), &upload.mime, &upload.bytes);
         let size_bytes = bytes.len() as u64;
-        let hash = self.room.blobs.put(bytes, None).await?;
+        let hash = self.context.blobs.put(bytes, None).await?;
         let stamp = self.ground().stamp();
         let life = u64::try_from(limits::UPLOAD_LIFE.as_millis()).unwrap_or(u64::MAX);
         let row = UploadRow {
@@ -64,25 +69,29 @@ impl WriteHandle {
         let due = rows::due_key(row.until_ms, &row.id);
         let mut puts = vec![
             rows::put(rows::UPLOADS, rows::tenant_key(&row.id), Guard::Absent, &row),
-            rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &Indexed(row.id.clone(), size_bytes)),
+            rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &ArtifactEntry(row.id.clone(), size_bytes)),
             rows::put(rows::UPLOAD_BLOBS, format!("{hash}/{}", row.id), Guard::Absent, &()),
         ];
-        puts.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Artifact(row.id.clone()))));
+        puts.extend(
+            idempotency.into_iter().flat_map(|idempotency| {
+                self.result_rows(idempotency, RequestResult::Artifact(row.id.clone()))
+            }),
+        );
         let appended = self.ground().store().append(Append { rows: puts, ..Append::default() }).await;
-        self.room.blobs.named(None, [hash]);
+        self.context.blobs.named(None, [hash]);
         appended?;
         Ok(row)
     }
 
-    async fn may_upload(&self, bytes: u64) -> Result<(), Error> {
+    async fn check_upload_quota(&self, bytes: u64) -> Result<(), Error> {
         let page = self.uploads_due(limits::UPLOADS_MAX).await?;
         let mut sum = bytes;
         for row in &page {
-            // What one that cannot be read holds is not known.
+            // The size of an unreadable one is unknown.
             let indexed = read_row(rows::UPLOADS_DUE, &row.key, &row.value);
-            sum = sum.saturating_add(indexed.map_or(0, |Indexed(_, bytes)| bytes));
+            sum = sum.saturating_add(indexed.map_or(0, |ArtifactEntry(_, bytes)| bytes));
         }
-        let most = self.room.quotas.quota().upload_bytes;
+        let most = self.context.quotas.quota().upload_bytes;
         if page.len() >= limits::UPLOADS_MAX || sum > most {
             let message = format!(
                 "{} unused uploads exist and would have {sum} bytes together; the limits are {most} bytes \
@@ -96,14 +105,15 @@ impl WriteHandle {
         Ok(())
     }
 
-    /// The keys of the artifacts that have these bytes, of at most so many as may have one id.
+    /// The keys of the artifacts with these bytes, up to the limit for one id.
     async fn uses(&self, hash: &str) -> Result<Vec<Arc<str>>, Error> {
         let uses =
             blob_uses(self.ground().store(), rows::BLOB_USES, hash, limits::ARTIFACT_NAMESAKES_MAX).await?;
         Ok(uses.into_iter().map(|row| row.key).collect())
     }
 
-    /// Damaged ones are left out, so that they prevent neither uploads nor the forgetting of others.
+    /// The expiry rows, oldest first. Damaged ones are skipped, so that they block neither uploads nor the expiry of
+    /// others.
     async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
         let range = RowRange {
             space: rows::UPLOADS_DUE.into(),
@@ -115,59 +125,59 @@ impl WriteHandle {
         Ok(self.ground().store().whole_rows(range).await?.rows)
     }
 
-    /// The rows that forget what was sent in.
-    pub(crate) async fn upload_goes(&self, upload: &UploadRow) -> Result<Vec<RowPut>, Error> {
+    /// The deletions for an upload.
+    pub(crate) async fn upload_deletions(&self, upload: &UploadRow) -> Result<Vec<RowPut>, Error> {
         let id = &upload.id;
-        let mut gone = vec![
+        let mut deletions = vec![
             rows::delete(rows::UPLOADS, rows::tenant_key(id)),
             rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, id)),
         ];
         if let Some(hash) = blob_of(&upload.hash) {
-            gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
-            // A run may have named the bytes before they came: then they stay, and it is known from here on that they
-            // were kept.
-            gone.extend(self.uses(hash).await?.into_iter().map(was_here));
+            deletions.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
+            // A run may have named the bytes before the upload. Then they stay, and a record says that they were
+            // stored.
+            deletions.extend(self.uses(hash).await?.into_iter().map(blob_kept_row));
         }
-        Ok(gone)
+        Ok(deletions)
     }
 
-    /// Forgets some of what nobody used in time, and answers whether there may be more.
+    /// Deletes some expired uploads. Returns whether there may be more.
     pub(crate) async fn forget_uploads(&self) -> Result<bool, Error> {
         let now = rows::due_key(self.ground().world.clock.now_ms(), "");
         let page = self.uploads_due(limits::UPLOADS_FORGOTTEN_AT_A_TIME).await?;
         let may_be_more = page.len() == limits::UPLOADS_FORGOTTEN_AT_A_TIME;
-        let (mut gone, mut hashes) = (Vec::new(), Vec::new());
+        let (mut deletions, mut hashes) = (Vec::new(), Vec::new());
         let due = page.iter().take_while(|row| *row.key < *now.as_str());
         for row in due {
             let upload = match read_row(rows::UPLOADS_DUE, &row.key, &row.value) {
-                Ok(Indexed(id, _)) => {
+                Ok(ArtifactEntry(id, _)) => {
                     self.catalogue().row::<UploadRow>(rows::UPLOADS, &rows::tenant_key(&id)).await
                 }
                 Err(unreadable) => Err(unreadable),
             };
             match upload {
                 Ok(Some(upload)) => {
-                    gone.extend(self.upload_goes(&upload).await?);
+                    deletions.extend(self.upload_deletions(&upload).await?);
                     hashes.extend(blob_of(&upload.hash).map(str::to_owned));
                 }
                 Err(error) if !error.is_damage() => return Err(error),
-                // A damaged one does not prevent others from being forgotten.
+                // A damaged one does not block the expiry of others.
                 Err(error) => {
                     tracing::error!(
                         %error,
                         due = &*row.key,
                         "a damaged upload cannot be deleted; its bytes stay"
                     );
-                    gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
+                    deletions.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
                 }
-                Ok(None) => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
+                Ok(None) => deletions.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
             }
         }
-        if gone.is_empty() {
+        if deletions.is_empty() {
             return Ok(false);
         }
-        self.ground().store().append(Append { rows: gone, ..Append::default() }).await?;
-        self.room.blobs.release(hashes).await?;
+        self.ground().store().append(Append { rows: deletions, ..Append::default() }).await?;
+        self.context.blobs.release(hashes).await?;
         Ok(may_be_more)
     }
 }

@@ -1,8 +1,7 @@
-//! The redaction of one session: what is masked everywhere, and the values of the session's secret options.
+//! The redaction of a session: the general redactor and the values of the session's secret options.
 //!
-//! An application gives these values for the agent to use, and a person may repeat one in a message. A value that is
-//! too short or too plain to be found in text ([`Secret::new`] refuses it) is kept sealed and not searched for. How
-//! they are read is in `session_redaction`.
+//! A user may repeat such a value in a message. A value that is too short or too common to be found in text
+//! ([`Secret::new`] refuses it) is stored sealed and not searched for. `session_redaction` reads the values.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +12,13 @@ use recount_redact::Secret;
 use crate::limits;
 use crate::write::redaction::Redaction;
 
-/// Redactions of sessions with secret options, by the version of the setup that they were made for.
+/// Cached redactions by session and setup version.
 #[derive(Default)]
 pub(crate) struct SessionRedactions(Mutex<HashMap<SessionId, (u64, Redaction)>>);
 
 impl Redaction {
-    /// The same with more values that are secret.
-    pub(crate) fn knowing<'a>(&self, values: impl IntoIterator<Item = &'a String>) -> Redaction {
+    /// Adds secret values.
+    pub(crate) fn with_secrets<'a>(&self, values: impl IntoIterator<Item = &'a String>) -> Redaction {
         let secrets: Vec<Secret> = values.into_iter().filter_map(|value| Secret::new(value).ok()).collect();
         match secrets.is_empty() || self.redactor.is_off() {
             true => self.clone(),
@@ -29,7 +28,7 @@ impl Redaction {
 }
 
 impl SessionRedactions {
-    /// Keeps what was made for this version of a setup.
+    /// Caches the redaction for a version of a setup.
     pub(crate) fn keep(&self, session: SessionId, version: u64, redaction: Redaction) {
         let mut redactions = self.lock();
         if redactions.len() >= limits::SESSION_REDACTIONS_MAX {
@@ -38,9 +37,12 @@ impl SessionRedactions {
         redactions.insert(session, (version, redaction));
     }
 
-    /// What was made for this version of a setup.
+    /// The cached redaction for a version of a setup.
     pub(crate) fn get(&self, session: SessionId, version: u64) -> Option<Redaction> {
-        self.lock().get(&session).filter(|(made_for, _)| *made_for == version).map(|(_, made)| made.clone())
+        self.lock()
+            .get(&session)
+            .filter(|(cached_version, _)| *cached_version == version)
+            .map(|(_, redaction)| redaction.clone())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, (u64, Redaction)>> {

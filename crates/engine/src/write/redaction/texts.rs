@@ -1,6 +1,6 @@
-//! The texts of a run that come in pieces: the model's blocks, the inputs of its calls, the output of commands.
+//! Texts of a run that arrive in pieces: blocks of the model, inputs of calls, output of commands.
 //!
-//! What is known of them comes from the log alone, so a writer that wakes knows what one that never slept does.
+//! Their state comes from the log alone, so it is the same after a restart.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,41 +13,41 @@ use recount_event::family::shell::{Encoding, OutputChunk, Stream};
 use recount_event::{Draft, Event, ForeignId, Payload};
 use recount_redact::{MASK, Online, Redactor};
 
-/// Names a text.
+/// The name of a text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Name {
+pub(crate) enum TextName {
     /// Turn and block.
     Block(u64, u64),
     Output(ForeignId, Stream),
     Input(ForeignId),
 }
 
-/// What is known of the open texts of a run.
+/// The state of the unfinished texts of a run.
 #[derive(Default)]
 pub(crate) struct Texts {
-    open: BTreeMap<Name, Online>,
+    open: BTreeMap<TextName, Online>,
 }
 
-/// What one event adds to a text.
+/// The part of a text in one event.
 pub(crate) struct Piece<'a> {
-    /// Where in `data` it stands.
+    /// The field of `data`.
     pub(super) field: &'static str,
     text: &'a str,
-    name: Named<'a>,
+    name: TextNameRef<'a>,
 }
 
-enum Named<'a> {
+enum TextNameRef<'a> {
     Block(&'a TextDelta),
     Output(&'a OutputChunk),
     Input(&'a ForeignId),
 }
 
 impl Texts {
-    pub(crate) fn get(&self, name: &Name) -> Option<&Online> {
+    pub(crate) fn get(&self, name: &TextName) -> Option<&Online> {
         self.open.get(name)
     }
 
-    /// An event of the log, as it stands there. `pieces`: whether what it adds to a text is still to be added.
+    /// Adds an event of the log. `pieces`: whether to add its piece of text.
     pub(crate) fn event(&mut self, event: &Event, pieces: bool, redactor: &Redactor) {
         let payload = event.payload();
         if let Some(piece) = Piece::of(payload) {
@@ -59,8 +59,8 @@ impl Texts {
         }
     }
 
-    /// What masking came to for the texts that a batch made longer.
-    pub(crate) fn settle(&mut self, texts: Vec<(Name, Online)>) {
+    /// Stores the state of the texts that a batch extended.
+    pub(crate) fn settle(&mut self, texts: Vec<(TextName, Online)>) {
         self.open.extend(texts);
     }
 }
@@ -69,47 +69,47 @@ impl<'a> Piece<'a> {
     pub(super) fn of(payload: &'a Payload) -> Option<Self> {
         Some(match payload {
             Payload::AssistantTextDelta(delta) | Payload::AssistantThinkingDelta(delta) => {
-                Piece { field: "delta", text: &delta.delta, name: Named::Block(delta) }
+                Piece { field: "delta", text: &delta.delta, name: TextNameRef::Block(delta) }
             }
             Payload::ToolShellOutputChunk(chunk) => {
-                Piece { field: "data", text: &chunk.data, name: Named::Output(chunk) }
+                Piece { field: "data", text: &chunk.data, name: TextNameRef::Output(chunk) }
             }
             Payload::AssistantToolCallInputDelta(delta) => {
-                Piece { field: "delta", text: &delta.delta, name: Named::Input(&delta.tool_call_id) }
+                Piece { field: "delta", text: &delta.delta, name: TextNameRef::Input(&delta.tool_call_id) }
             }
             _ => return None,
         })
     }
 
-    pub(super) fn name(&self) -> Name {
+    pub(super) fn name(&self) -> TextName {
         match self.name {
-            Named::Block(delta) => Name::Block(delta.turn_index, delta.block_index),
-            Named::Output(chunk) => Name::Output(chunk.tool_call_id.clone(), chunk.stream),
-            Named::Input(call) => Name::Input(call.clone()),
+            TextNameRef::Block(delta) => TextName::Block(delta.turn_index, delta.block_index),
+            TextNameRef::Output(chunk) => TextName::Output(chunk.tool_call_id.clone(), chunk.stream),
+            TextNameRef::Input(call) => TextName::Input(call.clone()),
         }
     }
 
-    pub(super) fn is_of(&self, name: &Name) -> bool {
+    pub(super) fn is_of(&self, name: &TextName) -> bool {
         match (&self.name, name) {
-            (Named::Block(delta), Name::Block(turn, block)) => {
+            (TextNameRef::Block(delta), TextName::Block(turn, block)) => {
                 (delta.turn_index, delta.block_index) == (*turn, *block)
             }
-            (Named::Output(chunk), Name::Output(call, stream)) => {
+            (TextNameRef::Output(chunk), TextName::Output(call, stream)) => {
                 chunk.stream == *stream && chunk.tool_call_id == *call
             }
-            (Named::Input(of), Name::Input(call)) => *of == call,
+            (TextNameRef::Input(of), TextName::Input(call)) => *of == call,
             _ => false,
         }
     }
 
     fn encoding(&self) -> Option<Encoding> {
         match self.name {
-            Named::Output(chunk) => chunk.encoding,
-            Named::Block(_) | Named::Input(_) => None,
+            TextNameRef::Output(chunk) => chunk.encoding,
+            TextNameRef::Block(_) | TextNameRef::Input(_) => None,
         }
     }
 
-    /// What it says. Base64 that is none is looked at as it stands; the rules refuse it.
+    /// The content. Invalid base64 is used as it is; the rules refuse it.
     pub(super) fn bytes(&self) -> Cow<'a, [u8]> {
         match self.encoding() {
             None => self.text.as_bytes().into(),
@@ -124,7 +124,7 @@ impl<'a> Piece<'a> {
         bytes.extend_from_slice(&self.bytes());
     }
 
-    /// What it becomes when parts of it are masked, written as it was.
+    /// The piece with ranges masked, in its original encoding.
     pub(super) fn masked(&self, spans: &[Range<usize>]) -> String {
         let mut bytes = self.bytes().into_owned();
         for span in spans {
@@ -135,7 +135,7 @@ impl<'a> Piece<'a> {
         if self.encoding() == Some(Encoding::Base64) && STANDARD.decode(self.text).is_ok() {
             return STANDARD.encode(bytes);
         }
-        // Characters of several bytes are masked whole or not at all, but for one that a producer cut.
+        // Characters of several bytes are masked completely or not at all, except one that a producer split.
         String::from_utf8(bytes).unwrap_or_else(|broken| {
             let text: Vec<u8> = broken.into_bytes();
             text.iter()
@@ -144,10 +144,10 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// Whether the event says nothing else that could be a secret: then its data are as long as the members
-    /// that are known and a text without escapes. Looking twice at the most frequent events costs too much.
+    /// Whether the event has no other text: its data are as long as the known fields and a text without escapes.
+    /// Masking the most frequent events twice would be slow.
     pub(super) fn is_all_of(&self, draft: &Draft) -> bool {
-        let Named::Block(delta) = self.name else { return false };
+        let TextNameRef::Block(delta) = self.name else { return false };
         const AROUND: usize = r#"{"turn_index":,"block_index":,"delta":""}"#.len();
         let known = AROUND + digits(delta.turn_index) + digits(delta.block_index) + self.text.len();
         draft.verbatim.as_ref().is_none_or(|text| text.len() == known)
@@ -158,7 +158,7 @@ fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// Whether an event may end a text. Nearly always not.
+/// Whether an event may complete a text; `false` for almost all events.
 pub(super) fn may_close(payload: &Payload) -> bool {
     matches!(
         payload,
@@ -179,25 +179,29 @@ pub(super) fn may_close(payload: &Payload) -> bool {
     )
 }
 
-/// Whether an event ends a text.
-pub(super) fn closes(payload: &Payload, name: &Name) -> bool {
+/// Whether an event completes a text.
+pub(super) fn closes(payload: &Payload, name: &TextName) -> bool {
     match (payload, name) {
         (
             Payload::AssistantTextComplete(whole) | Payload::AssistantThinkingComplete(whole),
-            Name::Block(turn, block),
+            TextName::Block(turn, block),
         ) => (whole.turn_index, whole.block_index) == (*turn, *block),
         // One turn is open at a time.
-        (Payload::TurnCompleted(_) | Payload::TurnFailed(_), Name::Block(..) | Name::Input(_)) => true,
-        (Payload::ToolShellExited(exited), Name::Output(call, _)) => exited.tool_call_id == *call,
+        (Payload::TurnCompleted(_) | Payload::TurnFailed(_), TextName::Block(..) | TextName::Input(_)) => {
+            true
+        }
+        (Payload::ToolShellExited(exited), TextName::Output(call, _)) => exited.tool_call_id == *call,
         (
             Payload::ToolCompleted(ended)
             | Payload::ToolFailed(ended)
             | Payload::ToolCancelled(ended)
             | Payload::ToolTimedOut(ended),
-            Name::Output(call, _) | Name::Input(call),
+            TextName::Output(call, _) | TextName::Input(call),
         ) => ended.tool_call_id == *call,
-        (Payload::AssistantToolCallProposed(proposed), Name::Input(call)) => proposed.tool_call_id == *call,
-        (Payload::ToolRefused(refused), Name::Input(call)) => refused.tool_call_id == *call,
+        (Payload::AssistantToolCallProposed(proposed), TextName::Input(call)) => {
+            proposed.tool_call_id == *call
+        }
+        (Payload::ToolRefused(refused), TextName::Input(call)) => refused.tool_call_id == *call,
         (Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_), _) => true,
         _ => false,
     }

@@ -2,7 +2,7 @@
 //! texts only as far as the subscription wants them.
 
 use recount_aaep::Body as AaepBody;
-use recount_engine::{Caller, Narrowing, Scope, Visitor};
+use recount_engine::{Caller, Narrowing, RequestContext, Scope};
 use serde_json::json;
 
 use crate::serve::stage::{Stage, request, summary, tenant, text, types};
@@ -33,7 +33,7 @@ async fn a_subscription_receives_runs_of_its_tenant_and_within_its_token_alone()
         assert_eq!(reply.status, 404, "a run that may not be seen does not exist");
     }
     // Its subscription does not exist for others either.
-    let stranger = Visitor { engine: other, caller: Caller::operator() };
+    let stranger = RequestContext { engine: other, caller: Caller::operator() };
     let (namesake, _revoke) = stage.visitor("tok_2", &[Scope::Read], Narrowing::default());
     for visitor in [&stranger, &namesake, &stage.operator()] {
         assert_eq!(stage.get(visitor, &location, None).await.status, 404);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use recount_aaep::Body;
 use recount_aaep::wire::{AwaitingConfirmation, ReplyToken, StateChanged};
-use recount_engine::{ApprovalRow, Narrowing, Scope, Visitor};
+use recount_engine::{ApprovalRow, Narrowing, RequestContext, Scope};
 use recount_event::{ForeignId, RunId};
 use recount_face_aaep::{AttemptLog, Outcome, ReplyAttempt};
 use recount_run::{CancelledBy, Command};
@@ -66,7 +66,7 @@ impl Scene {
     }
 
     /// A subscription to a run that replies, and its stream.
-    async fn follow(&self, visitor: &Visitor, run: RunId) -> Follower {
+    async fn follow(&self, visitor: &RequestContext, run: RunId) -> Follower {
         Follower::of(&self.stage, visitor, run).await
     }
 
@@ -74,30 +74,30 @@ impl Scene {
         self.stage.engine.read().approval(&id("a1")).await.unwrap().unwrap()
     }
 
-    async fn send(&self, visitor: &Visitor, message: &Value) {
+    async fn send(&self, visitor: &RequestContext, message: &Value) {
         send(&self.stage, visitor, message).await;
     }
 }
 
 /// Sends a message; whatever it causes, the response is the same.
-async fn send(stage: &Stage, visitor: &Visitor, message: &Value) {
+async fn send(stage: &Stage, visitor: &RequestContext, message: &Value) {
     let (status, body) = stage.post(visitor, "/aaep/v1/replies", message).await.json().await;
     assert_eq!((status, body), (204, json!("")), "{message}");
 }
 
 struct Follower {
     id: String,
-    visitor: Visitor,
+    visitor: RequestContext,
     listener: Listener,
 }
 
 impl Follower {
-    async fn of(stage: &Stage, visitor: &Visitor, run: RunId) -> Follower {
+    async fn of(stage: &Stage, visitor: &RequestContext, run: RunId) -> Follower {
         let able = json!({ "supports_confirmation_reply": true, "supports_clarification_reply": true });
         Follower::with(stage, visitor, run, able).await
     }
 
-    async fn with(stage: &Stage, visitor: &Visitor, run: RunId, capabilities: Value) -> Follower {
+    async fn with(stage: &Stage, visitor: &RequestContext, run: RunId, capabilities: Value) -> Follower {
         let location = stage.subscribe(visitor, &request(capabilities, json!({ "run_id": run }))).await;
         let listener = stage.listen(visitor, &location, None).await;
         let (_, id) = location.split_once("subscription_id=").unwrap();
@@ -148,7 +148,7 @@ impl Follower {
 struct ApprovalScene {
     scene: Scene,
     run: Run,
-    operator: Visitor,
+    operator: RequestContext,
     follower: Follower,
     ask: AwaitingConfirmation,
     token: ReplyToken,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http_body_util::BodyExt as _;
-use recount_engine::{Engine, Error, Narrowing, NewRun, Scope, Visitor};
+use recount_engine::{Engine, Error, Narrowing, NewRun, RequestContext, Scope};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{ForeignId, RunId, SessionId};
 use recount_face_aaep::RoomAgent;
@@ -25,7 +25,7 @@ struct Room {
 }
 
 impl Room {
-    async fn enter(stage: &Stage, visitor: &Visitor, name: &str) -> Room {
+    async fn enter(stage: &Stage, visitor: &RequestContext, name: &str) -> Room {
         let reply = stage.get(visitor, &format!("/aaep/legacy/{name}/events"), None).await;
         assert_eq!((reply.status, reply.header("content-type")), (StatusCode::OK, "text/event-stream"));
         Room { reply, decoder: Decoder::new() }

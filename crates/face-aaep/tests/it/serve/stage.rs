@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_aaep::{Body as AaepBody, Event as AaepEvent};
-use recount_engine::{Caller, Engine, Framing, Narrowing, NewRun, Scope, Triple, Visitor};
+use recount_engine::{BatchId, Caller, Engine, Framing, Narrowing, NewRun, RequestContext, Scope};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{ForeignId, Json, RunId, TaskId, door};
 use recount_face_aaep::{AttemptLog, FaceState, RoomAgent, TokenKey, router};
@@ -93,7 +93,7 @@ impl Stage {
         run
     }
 
-    pub(crate) async fn send(&self, request: Request<Body>, visitor: Option<Visitor>) -> Response {
+    pub(crate) async fn send(&self, request: Request<Body>, visitor: Option<RequestContext>) -> Response {
         let mut request = request;
         if let Some(visitor) = visitor {
             request.extensions_mut().insert(visitor);
@@ -102,8 +102,8 @@ impl Stage {
         tokio::time::timeout(PATIENCE, sent).await.expect("a response").unwrap()
     }
 
-    pub(crate) fn operator(&self) -> Visitor {
-        Visitor { engine: self.engine.clone(), caller: Caller::operator() }
+    pub(crate) fn operator(&self) -> RequestContext {
+        RequestContext { engine: self.engine.clone(), caller: Caller::operator() }
     }
 
     /// A caller with a token of its own.
@@ -112,21 +112,26 @@ impl Stage {
         id: &str,
         scopes: &[Scope],
         narrowing: Narrowing,
-    ) -> (Visitor, watch::Sender<bool>) {
+    ) -> (RequestContext, watch::Sender<bool>) {
         let (revoke, revoked) = watch::channel(false);
         let scopes: BTreeSet<Scope> = scopes.iter().copied().collect();
         let caller = Caller::new(id.into(), id.into(), scopes, narrowing, revoked, None);
-        (Visitor { engine: self.engine.clone(), caller }, revoke)
+        (RequestContext { engine: self.engine.clone(), caller }, revoke)
     }
 
-    pub(crate) async fn post(&self, visitor: &Visitor, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn post(&self, visitor: &RequestContext, path: &str, body: &Value) -> Reply {
         let request =
             Request::builder().method(Method::POST).uri(path).header("content-type", "application/json");
         let request = request.body(Body::from(body.to_string())).unwrap();
         Reply::of(self.send(request, Some(visitor.clone())).await)
     }
 
-    pub(crate) async fn get(&self, visitor: &Visitor, path: &str, last_event_id: Option<&str>) -> Reply {
+    pub(crate) async fn get(
+        &self,
+        visitor: &RequestContext,
+        path: &str,
+        last_event_id: Option<&str>,
+    ) -> Reply {
         let mut request =
             Request::builder().method(Method::GET).uri(path).header("accept", "text/event-stream");
         if let Some(id) = last_event_id {
@@ -136,7 +141,7 @@ impl Stage {
     }
 
     /// A subscription that is accepted; the path of its stream.
-    pub(crate) async fn subscribe(&self, visitor: &Visitor, request: &Value) -> String {
+    pub(crate) async fn subscribe(&self, visitor: &RequestContext, request: &Value) -> String {
         let reply = self.post(visitor, "/aaep/v1/subscriptions", request).await;
         let location = reply.header("location").to_owned();
         let (status, body) = reply.json().await;
@@ -150,7 +155,7 @@ impl Stage {
 
     pub(crate) async fn listen(
         &self,
-        visitor: &Visitor,
+        visitor: &RequestContext,
         location: &str,
         last_event_id: Option<&str>,
     ) -> Listener {
@@ -176,7 +181,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) async fn report(&mut self, events: &[(&str, Value)]) {
-        let triple = Triple { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq: self.seq };
+        let triple = BatchId { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq: self.seq };
         self.seq += 1;
         let drafts =
             events.iter().map(|(name, data)| door::draft(name, &data.to_string()).unwrap()).collect();

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use recount_aaep::negotiate::{Offer, answer_text};
+use recount_aaep::negotiate::{Offer, evaluate_text};
 use recount_aaep::shaping::Shaper;
 use recount_aaep::wire::{Producer, SubscriptionId, Urgency};
 use recount_aaep::{Body, Event as AaepEvent};
@@ -32,7 +32,7 @@ fn shaper(language: &str, verbosity: &str) -> Shaper {
     let request = format!(
         r#"{{"type":"subscription.request","aaep_version":"1.0.0","subscriber_id":"reader","capabilities":{{"max_events_per_second":100,"preferred_verbosity":"{verbosity}","coalesce_boundaries":["sentence","completion"]}}}}"#
     );
-    let terms = answer_text(&offer, &request).accepted().expect("it can be served");
+    let terms = evaluate_text(&offer, &request).accepted().expect("it can be served");
     Shaper::new(terms, &SubscriptionId::new("sub_1").unwrap())
 }
 

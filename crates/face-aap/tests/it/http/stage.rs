@@ -19,7 +19,7 @@ use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
 use recount_engine::{
     AgentOption, Caller, Capabilities, Engine, Framing, Narrowing, OptionKind, Profile, Profiles, Redactor,
-    Scope, ToolInfo, Visitor,
+    RequestContext, Scope, ToolInfo,
 };
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
@@ -185,8 +185,8 @@ impl Stage {
             profiles: profiles.clone(),
             ..Settings::new(models, tools, workspaces)
         };
-        engine.catalogue().introduce(profiles.clone());
-        engine.work().employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
+        engine.catalogue().register_profiles(profiles.clone());
+        engine.work().attach_performer(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
         let router = router(FaceState::new(profiles, scenery.streams_max));
         Stage { engine, world, store, router, toys, folder }
     }
@@ -215,7 +215,7 @@ impl Stage {
         let mut request = request;
         request.extensions_mut().insert(RequestId("req_1".into()));
         if let Some(caller) = caller {
-            request.extensions_mut().insert(Visitor { engine: self.engine.clone(), caller });
+            request.extensions_mut().insert(RequestContext { engine: self.engine.clone(), caller });
         }
         let sent = self.router.clone().oneshot(request);
         tokio::time::timeout(PATIENCE, sent).await.expect("an answer came").unwrap()

@@ -2,7 +2,7 @@
 //! is a session where runs may not work on it.
 
 use http::Method;
-use recount_engine::{Narrowing, Order, Profile, Scope};
+use recount_engine::{Narrowing, Profile, RunConfig, Scope};
 use recount_event::Payload;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn every_run_of_a_session_works_on_the_folder_that_was_chosen() {
     for run in runs {
         let events = stage.events(run).await;
         let Payload::RunQueued(queued) = events[0].payload() else { panic!("{:?}", events[0]) };
-        let order = Order::read(queued.config.as_ref()).unwrap();
+        let order = RunConfig::from_json(queued.config.as_ref()).unwrap();
         assert_eq!((order.workspace_source.as_deref(), order.copy_ignored), (Some(&*work), true));
         assert_eq!(queued.workspace_mode.as_deref(), Some("clone"));
         copies.push(queued.workspace_path.clone());

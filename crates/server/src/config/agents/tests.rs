@@ -1,4 +1,4 @@
-//! Agents: every key, the defaults, and the message of each refusal.
+//! Tests of agents in the configuration: every key, the defaults, and the message of each refusal.
 
 use super::super::{Config, Options};
 use super::*;
@@ -28,7 +28,7 @@ fn profiles(agents: &Agents) -> Vec<Profile> {
 }
 
 #[test]
-fn everything_that_can_be_said_of_an_agent() {
+fn every_agent_key_is_read() {
     let agents = settle(
         "[agents.clerk]\ntitle='The clerk'\nversion='1.2.0-rc.1'\ndescription='Files things.'\nmodel='local/b'\n\
          system_file='words.md'\ntools=['read_file','grep']\nhidden_tools=['todo_write']\nhistory=['full']\n\
@@ -78,22 +78,22 @@ fn everything_that_can_be_said_of_an_agent() {
         defaults,
         [
             ("English", None),
-            ("local/b", Some(Sets::Model)),
-            ("", Some(Sets::ApiKey)),
-            ("3", Some(Sets::MaxTurns))
+            ("local/b", Some(OptionTarget::Model)),
+            ("", Some(OptionTarget::ApiKey)),
+            ("3", Some(OptionTarget::MaxTurns))
         ]
     );
 }
 
 #[test]
-fn what_is_not_said_is_little() {
+fn an_agent_without_keys_has_minimal_defaults() {
     let [clerk] = profiles(&settle("[agents.clerk]\n").unwrap()).try_into().unwrap();
     let least = Profile { name: "clerk".into(), version: "0.1.0".into(), ..Profile::default() };
     assert_eq!(clerk, least);
 }
 
 #[test]
-fn there_is_an_assistant_where_a_model_is_and_nobody_said_otherwise() {
+fn a_default_model_without_agents_gives_the_assistant() {
     let [assistant] = profiles(&settle("").unwrap()).try_into().unwrap();
     assert_eq!(assistant.name, AGENT_DEFAULT);
     let tools: Vec<_> = assistant.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -103,7 +103,7 @@ fn there_is_an_assistant_where_a_model_is_and_nobody_said_otherwise() {
 }
 
 #[tokio::test]
-async fn where_no_command_can_run_agents_work_without() {
+async fn agents_lose_command_tools_without_a_sandbox() {
     let agents =
         settle("[agents.clerk]\ntools=['shell_exec','read_file']\nhidden_tools=['git_diff']\n").unwrap();
     let (profiles, without) = agents.profiles(&Tools::standard());
@@ -125,7 +125,7 @@ fn the_tools_that_run_commands_are_known() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_named() {
+fn invalid_agent_keys_are_named() {
     let long = format!("[agents.{}]", "a".repeat(65));
     for (text, words) in [
         ("[agents.'a b']", ["agents", "a b", "letters"]),
@@ -221,7 +221,7 @@ fn what_cannot_be_meant_is_named() {
 }
 
 #[test]
-fn defaults_of_secrets_are_masked_and_never_told() {
+fn defaults_of_secret_options_are_masked_and_never_shown() {
     let text = format!(
         "{MODELS}[[agents.a.options]]\nname='key'\ntype='secret'\ndefault='hush-from-all-of-us'\nsets='api_key'\n\
          [[agents.a.options]]\nname='other'\ntype='secret'\ndefault_env='OTHER'\n"
@@ -229,10 +229,10 @@ fn defaults_of_secrets_are_masked_and_never_told() {
     let config = settle_with(&text, &[("OTHER", "hush-as-well-as-that")]).unwrap();
     let known: Vec<_> = config.agents.secrets().iter().map(|secret| secret.reveal().to_owned()).collect();
     assert_eq!(known, ["hush-from-all-of-us", "hush-as-well-as-that"]);
-    let looked_at = format!("{config:?}");
-    assert!(looked_at.contains("agents") && !looked_at.contains("hush"), "{looked_at}");
-    let told = config.settings.iter().find(|setting| setting.key == "agents").unwrap();
-    assert_eq!(told.value, "a");
+    let debug_text = format!("{config:?}");
+    assert!(debug_text.contains("agents") && !debug_text.contains("hush"), "{debug_text}");
+    let setting = config.settings.iter().find(|setting| setting.key == "agents").unwrap();
+    assert_eq!(setting.value, "a");
     // Messages about a neighbouring key must not repeat it either.
     for bad in [
         text.replace("'hush-from-all-of-us'", "73737373"),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::house::House;
+use super::test_context::TestContext;
 use super::wire::Reply;
 
-/// Fields that every body of Claude Code has.
+/// A body of Claude Code with the fields that every body has.
 pub(crate) fn claude(event: &str, prompt: Option<&str>, fields: Value) -> Value {
     let mut body = json!({
         "session_id": "11111111-2222-3333-4444-555555555555",
@@ -26,7 +26,7 @@ pub(crate) fn event_of(body: &Value) -> &str {
     body["hook_event_name"].as_str().unwrap()
 }
 
-/// A whole prompt of Claude Code with one call, as its documentation has the bodies.
+/// A whole prompt of Claude Code with one call, with the bodies of its documentation.
 pub(crate) fn story() -> Vec<Value> {
     let p = Some("p-1");
     let bash = json!({"command": "ls", "description": "List files"});
@@ -66,29 +66,29 @@ pub(crate) fn story() -> Vec<Value> {
     ]
 }
 
-pub(crate) async fn post(house: &House, agent: &str, query: &str, body: &Value) -> Reply {
-    house.post(&format!("/hooks/{agent}/{}{query}", event_of(body)), &body.to_string()).await
+pub(crate) async fn post(context: &TestContext, agent: &str, query: &str, body: &Value) -> Reply {
+    context.post(&format!("/hooks/{agent}/{}{query}", event_of(body)), &body.to_string()).await
 }
 
-/// Posts and expects that the agent is told nothing.
-pub(crate) async fn tell(house: &House, agent: &str, bodies: &[Value]) {
+/// Posts the bodies and expects empty replies.
+pub(crate) async fn post_all(context: &TestContext, agent: &str, bodies: &[Value]) {
     for body in bodies {
-        let reply = post(house, agent, "", body).await;
+        let reply = post(context, agent, "", body).await;
         assert_eq!((reply.status, reply.text()), (200, "{}"), "{body}");
     }
 }
 
 /// All runs, oldest first.
-pub(crate) async fn runs(house: &House) -> Vec<Value> {
-    let mut runs = house.get("/v1/runs?limit=200").await.data().as_array().unwrap().clone();
+pub(crate) async fn runs(context: &TestContext) -> Vec<Value> {
+    let mut runs = context.get("/v1/runs?limit=200").await.data().as_array().unwrap().clone();
     runs.reverse();
     runs
 }
 
 /// Types and data of a run's events.
-pub(crate) async fn events(house: &House, run: &Value) -> Vec<(String, Value)> {
+pub(crate) async fn events(context: &TestContext, run: &Value) -> Vec<(String, Value)> {
     let target = format!("/v1/runs/{}/events", run["id"].as_str().unwrap());
-    let envelopes = house.envelopes(&target).await;
+    let envelopes = context.envelopes(&target).await;
     let read = |text: &String| -> Value { serde_json::from_str(text).unwrap() };
     let typed = |event: Value| (event["type"].as_str().unwrap().to_owned(), event["data"].clone());
     envelopes.iter().map(read).map(typed).collect()
@@ -106,24 +106,24 @@ pub(crate) fn the<'a>(events: &'a [(String, Value)], kind: &str) -> &'a Value {
     &found.1
 }
 
-/// Looks until it is so, for a while that is long on any machine.
+/// Polls until a condition holds, for at most a long time.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
             if let Some(found) = look().await {
                 return found;
             }
-            // tidy: the condition is what the server answers; this is the pause between two looks
+            // tidy: the condition is a server response; this is the pause between two polls
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), looking).await.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
-/// The one approval that waits.
-pub(crate) async fn pending(house: &House) -> Value {
+/// The only pending approval.
+pub(crate) async fn pending(context: &TestContext) -> Value {
     until("an approval waits", async || {
-        let list = house.get("/v1/approvals?status=pending").await.data();
+        let list = context.get("/v1/approvals?status=pending").await.data();
         list.as_array().unwrap().first().cloned()
     })
     .await

@@ -1,31 +1,31 @@
-//! Sessions of each agent become runs.
+//! Recording: sessions of each agent become runs.
 
 use serde_json::{Value, json};
 
-use super::agent::{claude, events, post, runs, story, tell, the, types};
-use super::house::House;
+use super::agent::{claude, events, post, post_all, runs, story, the, types};
+use super::test_context::TestContext;
 
 #[tokio::test]
 async fn a_session_of_claude_code_is_a_session_with_a_run_for_each_prompt() {
-    let house = House::memory().await;
-    tell(&house, "claude", &story()).await;
+    let context = TestContext::memory().await;
+    post_all(&context, "claude", &story()).await;
     let second = [
         claude("UserPromptSubmit", Some("p-2"), json!({"prompt": "thanks\nand bye"})),
         claude("Stop", Some("p-2"), json!({"stop_hook_active": false, "last_assistant_message": "Bye."})),
         claude("SessionEnd", None, json!({"reason": "prompt_input_exit"})),
     ];
-    tell(&house, "claude", &second).await;
-    let runs = runs(&house).await;
+    post_all(&context, "claude", &second).await;
+    let runs = runs(&context).await;
     assert_eq!(runs.len(), 2, "{runs:?}");
     let of = |run: &Value| (run["title"].clone(), run["status"].clone(), run["driver"].clone());
     assert_eq!(of(&runs[0]), (json!("list the files"), json!("finished"), json!("external")));
     assert_eq!(of(&runs[1]), (json!("thanks"), json!("finished"), json!("external")));
     assert_eq!(runs[0]["session_id"], runs[1]["session_id"]);
     let session =
-        house.get(&format!("/v1/sessions/{}", runs[0]["session_id"].as_str().unwrap())).await.data();
+        context.get(&format!("/v1/sessions/{}", runs[0]["session_id"].as_str().unwrap())).await.data();
     assert_eq!(session["title"], "claude in /home/ann/project");
 
-    let first = events(&house, &runs[0]).await;
+    let first = events(&context, &runs[0]).await;
     assert_eq!(
         types(&first),
         [
@@ -65,21 +65,21 @@ async fn a_session_of_claude_code_is_a_session_with_a_run_for_each_prompt() {
     assert_eq!(the(&first, "tool.completed")["duration_ms"], 12);
     assert_eq!(the(&first, "ext.claude.subagent_start")["raw"]["agent_type"], "Explore");
     assert_eq!(the(&first, "turn.completed")["tool_calls"], 1);
-    let last = events(&house, &runs[1]).await;
+    let last = events(&context, &runs[1]).await;
     assert_eq!(the(&last, "assistant.text_complete")["text"], "Bye.");
 }
 
 #[tokio::test]
 async fn failures_denials_and_unknown_events_are_recorded_as_what_they_are() {
-    let house = House::memory().await;
+    let context = TestContext::memory().await;
     let p = Some("p-1");
     let call = |n: &str| json!({"tool_name": "mcp__db__drop", "tool_input": {"table": n}, "tool_use_id": n});
     let with = |mut one: Value, more: Value| {
         one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         one
     };
-    tell(
-        &house,
+    post_all(
+        &context,
         "claude",
         &[
             claude("UserPromptSubmit", p, json!({"prompt": "go", "future_field": {"x": 1}})),
@@ -102,9 +102,9 @@ async fn failures_denials_and_unknown_events_are_recorded_as_what_they_are() {
         ],
     )
     .await;
-    let runs = runs(&house).await;
+    let runs = runs(&context).await;
     assert_eq!((runs.len(), &runs[0]["status"]), (1, &json!("failed")));
-    let all = events(&house, &runs[0]).await;
+    let all = events(&context, &runs[0]).await;
     assert_eq!(the(&all, "tool.failed")["error"], "no such table");
     assert_eq!(the(&all, "tool.failed")["mcp_server"], "db");
     assert_eq!(the(&all, "tool.refused")["message"], "too risky");
@@ -119,15 +119,15 @@ async fn failures_denials_and_unknown_events_are_recorded_as_what_they_are() {
 
 #[tokio::test]
 async fn codex_and_gemini_are_recorded_the_same_way() {
-    let house = House::memory().await;
+    let context = TestContext::memory().await;
     let codex = |event: &str, fields: Value| {
         let mut body = json!({"session_id": "c-1", "cwd": "/w", "hook_event_name": event, "model": "gpt-5",
             "permission_mode": "default", "transcript_path": null, "turn_id": "turn-1"});
         body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         body
     };
-    tell(
-        &house,
+    post_all(
+        &context,
         "codex",
         &[
             codex("UserPromptSubmit", json!({"prompt": "list"})),
@@ -152,8 +152,8 @@ async fn codex_and_gemini_are_recorded_the_same_way() {
         body["tool_response"] = response;
         body
     };
-    tell(
-        &house,
+    post_all(
+        &context,
         "gemini",
         &[
             gemini("SessionStart", 0, json!({"source": "startup"})),
@@ -162,33 +162,33 @@ async fn codex_and_gemini_are_recorded_the_same_way() {
             gemini("BeforeTool", 3, ls.clone()),
             gemini("AfterTool", 4, done(json!({"llmContent": "a"}))),
             gemini("BeforeTool", 5, ls.clone()),
-            gemini("AfterTool", 6, done(json!({"error": "gone"}))),
+            gemini("AfterTool", 6, done(json!({"error": "missing"}))),
             gemini("AfterAgent", 7, json!({"prompt": "list", "prompt_response": "There is a."})),
         ],
     )
     .await;
-    let runs = runs(&house).await;
+    let runs = runs(&context).await;
     assert_eq!(runs.len(), 2);
     for run in &runs {
         assert_eq!((&run["title"], &run["status"]), (&json!("list"), &json!("finished")), "{run}");
-        let all = events(&house, run).await;
+        let all = events(&context, run).await;
         assert_eq!(the(&all, "assistant.text_complete")["text"], "There is a.");
         the(&all, "tool.completed");
     }
-    let all = events(&house, &runs[1]).await;
-    assert_eq!(the(&all, "tool.failed")["error"], "gone");
+    let all = events(&context, &runs[1]).await;
+    assert_eq!(the(&all, "tool.failed")["error"], "missing");
     assert_eq!(the(&all, "ext.gemini.before_model")["raw"]["llm_request"]["model"], "gemini-3");
-    // A question to Gemini's hook cannot be answered with a yes, so none is asked.
+    // A Gemini hook cannot be answered with an approval, so no approval is requested.
     let more = gemini("BeforeTool", 9, ls);
-    assert_eq!(post(&house, "gemini", "?ask=1&wait_seconds=1", &more).await.text(), "{}");
+    assert_eq!(post(&context, "gemini", "?ask=1&wait_seconds=1", &more).await.text(), "{}");
 }
 
 #[tokio::test]
-async fn secrets_are_masked_also_in_what_is_kept_raw() {
-    let house = House::memory().await;
+async fn secrets_are_masked_in_raw_data_too() {
+    let context = TestContext::memory().await;
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    tell(
-        &house,
+    post_all(
+        &context,
         "claude",
         &[
             claude("UserPromptSubmit", Some("p"), json!({"prompt": format!("use {secret}")})),
@@ -202,7 +202,7 @@ async fn secrets_are_masked_also_in_what_is_kept_raw() {
         ],
     )
     .await;
-    let run = runs(&house).await.remove(0);
-    let all = house.envelopes(&format!("/v1/runs/{}/events", run["id"].as_str().unwrap())).await.join("\n");
+    let run = runs(&context).await.remove(0);
+    let all = context.envelopes(&format!("/v1/runs/{}/events", run["id"].as_str().unwrap())).await.join("\n");
     assert!(!all.contains(&secret) && all.contains("redacted_paths"), "{all}");
 }

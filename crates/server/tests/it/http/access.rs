@@ -1,17 +1,17 @@
-//! Who comes in: tokens, tickets, tenants, origins; and what becomes of those who do not.
+//! Access: tokens, tickets, tenants and origins, and the refusals.
 
 use std::time::Duration;
 
 use recount_event::Code;
 use recount_server::access::Access;
 
-use crate::house::{House, STORY, batch, check_problem, check_reply, text};
 use crate::http::admin::at_home_with;
+use crate::test_context::{STORY, TestContext, batch, check_problem, check_reply, text};
 use crate::wire::{Frame, Listener, Reply, Wire, request};
 
-/// Asks with a token.
-pub(crate) async fn ask_as(
-    house: &House,
+/// Sends a request with a token.
+pub(crate) async fn request_as(
+    context: &TestContext,
     token: Option<&str>,
     method: &str,
     target: &str,
@@ -19,25 +19,26 @@ pub(crate) async fn ask_as(
 ) -> Reply {
     let bearer = token.map(|token| format!("Bearer {token}"));
     let headers: Vec<(&str, &str)> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
-    house.ask(method, target, &headers, body.map(str::as_bytes)).await
+    context.request(method, target, &headers, body.map(str::as_bytes)).await
 }
 
 /// The secret of a new token.
-pub(crate) async fn make_token(house: &House, by: Option<&str>, body: &str) -> String {
-    let made = ask_as(house, by, "POST", "/admin/tokens", Some(body)).await;
+pub(crate) async fn make_token(context: &TestContext, by: Option<&str>, body: &str) -> String {
+    let made = request_as(context, by, "POST", "/admin/tokens", Some(body)).await;
     assert_eq!(made.status, 201, "{}", made.text());
     check_reply(&made);
     text(&made.data()["secret"])
 }
 
-/// A complete run, made with the token.
-pub(crate) async fn new_tenant_run(house: &House, token: &str) -> String {
-    let made = ask_as(house, Some(token), "POST", "/v1/runs", Some(r#"{"kind":"external"}"#)).await;
+/// Creates a complete run with a token.
+pub(crate) async fn new_tenant_run(context: &TestContext, token: &str) -> String {
+    let made = request_as(context, Some(token), "POST", "/v1/runs", Some(r#"{"kind":"external"}"#)).await;
     assert_eq!(made.status, 201, "{}", made.text());
     let run = text(&made.data()["id"]);
-    let told = batch("p", 1, 0, STORY);
-    let told = ask_as(house, Some(token), "POST", &format!("/v1/runs/{run}/events"), Some(&told)).await;
-    assert_eq!(told.status, 200, "{}", told.text());
+    let events = batch("p", 1, 0, STORY);
+    let reply =
+        request_as(context, Some(token), "POST", &format!("/v1/runs/{run}/events"), Some(&events)).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
     run
 }
 
@@ -45,8 +46,8 @@ pub(crate) fn strict() -> Access {
     Access { require_token: true, ..Access::default() }
 }
 
-/// A house where nobody comes in without a token, and a token for everything.
-pub(crate) async fn closed_house(data: &std::path::Path) -> (House, String) {
+/// A server that requires tokens, and a token with all scopes.
+pub(crate) async fn context_with_token(data: &std::path::Path) -> (TestContext, String) {
     let open = at_home_with(data, Access::default()).await;
     let all = r#"{"name":"boss","scopes":["admin","read","run","approve","ingest"]}"#;
     let admin = make_token(&open, None, all).await;
@@ -55,12 +56,12 @@ pub(crate) async fn closed_house(data: &std::path::Path) -> (House, String) {
 }
 
 #[tokio::test]
-async fn a_token_is_good_until_it_is_taken_back_also_for_streams() {
+async fn a_revoked_token_ends_requests_and_streams() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
-    check_problem(&house.get("/v1/runs").await, Code::TokenMissing, "no token");
-    let made = ask_as(
-        &house,
+    let (context, admin) = context_with_token(data.path()).await;
+    check_problem(&context.get("/v1/runs").await, Code::TokenMissing, "no token");
+    let made = request_as(
+        &context,
         Some(&admin),
         "POST",
         "/admin/tokens",
@@ -68,22 +69,27 @@ async fn a_token_is_good_until_it_is_taken_back_also_for_streams() {
     )
     .await;
     let (id, token) = (text(&made.data()["id"]), text(&made.data()["secret"]));
-    let listed = ask_as(&house, Some(&admin), "GET", "/admin/tokens", None).await;
+    let listed = request_as(&context, Some(&admin), "GET", "/admin/tokens", None).await;
     assert!(listed.text().contains(&id) && !listed.text().contains(&token), "{}", listed.text());
     assert!(!listed.text().contains("hash"), "{}", listed.text());
-    assert_eq!(ask_as(&house, Some(&token), "GET", "/v1/runs", None).await.status, 200);
+    assert_eq!(request_as(&context, Some(&token), "GET", "/v1/runs", None).await.status, 200);
     let bearer = format!("Bearer {token}");
-    let mut stream = Listener::open(house.address, "/v1/events/stream", &[("authorization", &bearer)]).await;
+    let mut stream =
+        Listener::open(context.address, "/v1/events/stream", &[("authorization", &bearer)]).await;
     stream.until_caught_up().await;
-    let gone = ask_as(&house, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await;
-    assert_eq!(gone.status, 200, "{}", gone.text());
+    let revoked = request_as(&context, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await;
+    assert_eq!(revoked.status, 200, "{}", revoked.text());
     let (frames, _) = stream.all().await;
     assert!(frames.iter().all(|frame| !matches!(frame, Frame::Event { .. })), "{frames:?}");
-    check_problem(&ask_as(&house, Some(&token), "GET", "/v1/runs", None).await, Code::TokenInvalid, "gone");
-    let again = ask_as(&house, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await;
+    check_problem(
+        &request_as(&context, Some(&token), "GET", "/v1/runs", None).await,
+        Code::TokenInvalid,
+        "revoked",
+    );
+    let again = request_as(&context, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await;
     check_problem(&again, Code::TokenNotFound, "again");
-    // The file and what lies beside it hold no secret.
-    house.running.stop().await;
+    // No file of the folder contains the secret.
+    context.running.stop().await;
     for entry in std::fs::read_dir(data.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
@@ -97,15 +103,18 @@ async fn a_token_is_good_until_it_is_taken_back_also_for_streams() {
 }
 
 #[tokio::test]
-async fn what_is_no_good_token_is_told_the_same_whatever_is_wrong() {
+async fn every_invalid_token_gets_the_same_error() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
+    let (context, admin) = context_with_token(data.path()).await;
     let mut details = std::collections::BTreeSet::new();
     let other_secret = format!("{}{}", &admin[..31], "0".repeat(64));
     let unknown = format!("rct_01JZZZZZZZZZZZZZZZZZZZZZZZ{}", &admin[30..]);
     for bad in ["x", "rct_", &admin[..40], &other_secret, &unknown] {
-        let problem =
-            check_problem(&ask_as(&house, Some(bad), "GET", "/v1/runs", None).await, Code::TokenInvalid, bad);
+        let problem = check_problem(
+            &request_as(&context, Some(bad), "GET", "/v1/runs", None).await,
+            Code::TokenInvalid,
+            bad,
+        );
         details.insert(text(&problem["detail"]));
     }
     assert_eq!(details.len(), 1, "{details:?}");
@@ -114,28 +123,34 @@ async fn what_is_no_good_token_is_told_the_same_whatever_is_wrong() {
         (vec![("authorization", "Bearer")], "no token in it"),
         (vec![("authorization", "Bearer a"), ("authorization", "Bearer b")], "twice"),
     ] {
-        check_problem(&house.ask("GET", "/v1/runs", &headers, None).await, Code::TokenInvalid, about);
+        check_problem(&context.request("GET", "/v1/runs", &headers, None).await, Code::TokenInvalid, about);
     }
-    // A token that is shown must be good, also where none is needed.
+    // A sent token must be valid, also where none is required.
     let open_data = tempfile::tempdir().unwrap();
     let open = at_home_with(open_data.path(), Access::default()).await;
     assert_eq!(open.get("/v1/runs").await.status, 200);
-    check_problem(&ask_as(&open, Some(&admin), "GET", "/v1/runs", None).await, Code::TokenInvalid, "foreign");
+    check_problem(
+        &request_as(&open, Some(&admin), "GET", "/v1/runs", None).await,
+        Code::TokenInvalid,
+        "foreign",
+    );
 }
 
 #[tokio::test]
 async fn tenants_see_nothing_of_each_other() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
+    let (context, admin) = context_with_token(data.path()).await;
     let all = r#""scopes":["admin","read","run","approve","ingest"]"#;
-    let acme = make_token(&house, Some(&admin), &format!(r#"{{"name":"a","tenant":"acme",{all}}}"#)).await;
-    let zeta = make_token(&house, Some(&admin), &format!(r#"{{"name":"z","tenant":"zeta",{all}}}"#)).await;
-    let ours = new_tenant_run(&house, &acme).await;
-    // A foreign run is answered like one that never was, byte for byte.
+    let acme = make_token(&context, Some(&admin), &format!(r#"{{"name":"a","tenant":"acme",{all}}}"#)).await;
+    let zeta = make_token(&context, Some(&admin), &format!(r#"{{"name":"z","tenant":"zeta",{all}}}"#)).await;
+    let ours = new_tenant_run(&context, &acme).await;
+    // A foreign run gets the same response as an unknown one, byte for byte.
     let never = "run_01JZZZZZZZZZZZZZZZZZZZZZZZ";
     for suffix in ["", "/events", "/digest"] {
-        let foreign = ask_as(&house, Some(&zeta), "GET", &format!("/v1/runs/{ours}{suffix}"), None).await;
-        let unknown = ask_as(&house, Some(&zeta), "GET", &format!("/v1/runs/{never}{suffix}"), None).await;
+        let foreign =
+            request_as(&context, Some(&zeta), "GET", &format!("/v1/runs/{ours}{suffix}"), None).await;
+        let unknown =
+            request_as(&context, Some(&zeta), "GET", &format!("/v1/runs/{never}{suffix}"), None).await;
         let (foreign_id, unknown_id) =
             (foreign.header("x-request-id").unwrap(), unknown.header("x-request-id").unwrap());
         let plain = |reply: &Reply, run: &str, id: &str| reply.text().replace(run, "RUN").replace(id, "REQ");
@@ -143,17 +158,17 @@ async fn tenants_see_nothing_of_each_other() {
         assert_eq!(foreign.status, 404);
     }
     for (token, own) in [(&acme, STORY.len() as u64 + 1), (&zeta, 0), (&admin, 0)] {
-        let feed = ask_as(&house, Some(token), "GET", "/v1/events?limit=1000", None).await;
+        let feed = request_as(&context, Some(token), "GET", "/v1/events?limit=1000", None).await;
         assert_eq!(feed.json()["data"].as_array().unwrap().len() as u64, own);
-        let listed = ask_as(&house, Some(token), "GET", "/v1/runs", None).await;
+        let listed = request_as(&context, Some(token), "GET", "/v1/runs", None).await;
         assert_eq!(listed.json()["data"].as_array().unwrap().len(), usize::from(own > 0));
     }
-    // Positions tell nothing of what others do either.
-    let first = new_tenant_run(&house, &zeta).await;
-    let feed = ask_as(&house, Some(&zeta), "GET", "/v1/events?limit=1000", None).await;
+    // Positions do not reveal the activity of other tenants either.
+    let first = new_tenant_run(&context, &zeta).await;
+    let feed = request_as(&context, Some(&zeta), "GET", "/v1/events?limit=1000", None).await;
     assert_eq!(feed.json()["next"], STORY.len() as u64 + 1, "{first}");
-    // Nor does an administrator of one see the tokens of another, or of the house.
-    let tokens = ask_as(&house, Some(&zeta), "GET", "/admin/tokens", None).await;
+    // An administrator of one tenant sees no tokens of others, nor of the default tenant.
+    let tokens = request_as(&context, Some(&zeta), "GET", "/admin/tokens", None).await;
     assert_eq!(tokens.json()["data"].as_array().unwrap().len(), 1, "{}", tokens.text());
     for (method, target, body) in [
         ("GET", "/metrics", None),
@@ -161,39 +176,47 @@ async fn tenants_see_nothing_of_each_other() {
         ("POST", "/admin/backups", Some("{}")),
         ("POST", "/admin/tokens", Some(r#"{"name":"n","scopes":["read"],"tenant":"acme"}"#)),
     ] {
-        check_problem(&ask_as(&house, Some(&zeta), method, target, body).await, Code::ScopeMissing, target);
+        check_problem(
+            &request_as(&context, Some(&zeta), method, target, body).await,
+            Code::ScopeMissing,
+            target,
+        );
     }
-    let listed = ask_as(&house, Some(&admin), "GET", "/admin/tokens", None).await;
+    let listed = request_as(&context, Some(&admin), "GET", "/admin/tokens", None).await;
     let of_acme = listed.json()["data"].as_array().unwrap().iter().find(|t| t["tenant"] == "acme").cloned();
     let id = text(&of_acme.unwrap()["id"]);
-    let foreign = ask_as(&house, Some(&zeta), "DELETE", &format!("/admin/tokens/{id}"), None).await;
+    let foreign = request_as(&context, Some(&zeta), "DELETE", &format!("/admin/tokens/{id}"), None).await;
     check_problem(&foreign, Code::TokenNotFound, "of another tenant");
-    // All of it is there again after a restart, and in a copy.
-    let made = ask_as(&house, Some(&admin), "POST", "/admin/backups", Some(r#"{"name":"b"}"#)).await;
+    // Everything persists over a restart and in a copy.
+    let made = request_as(&context, Some(&admin), "POST", "/admin/backups", Some(r#"{"name":"b"}"#)).await;
     assert_eq!(made.status, 201, "{}", made.text());
-    house.running.stop().await;
+    context.running.stop().await;
     for folder in [data.path().to_owned(), data.path().join("backups/b")] {
-        let house = at_home_with(&folder, strict()).await;
-        let run = ask_as(&house, Some(&acme), "GET", &format!("/v1/runs/{ours}"), None).await;
+        let context = at_home_with(&folder, strict()).await;
+        let run = request_as(&context, Some(&acme), "GET", &format!("/v1/runs/{ours}"), None).await;
         assert_eq!(run.status, 200, "{}: {}", folder.display(), run.text());
-        assert_eq!(ask_as(&house, Some(&zeta), "GET", &format!("/v1/runs/{ours}"), None).await.status, 404);
-        house.running.stop().await;
+        assert_eq!(
+            request_as(&context, Some(&zeta), "GET", &format!("/v1/runs/{ours}"), None).await.status,
+            404
+        );
+        context.running.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_narrowed_token_knows_of_its_tasks_and_nothing_else() {
+async fn a_narrowed_token_sees_its_tasks_and_nothing_else() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
+    let (context, admin) = context_with_token(data.path()).await;
     let mut tasks = Vec::new();
     for _ in 0..2 {
-        let made = ask_as(&house, Some(&admin), "POST", "/v1/tasks", Some(r#"{"kind":"external"}"#)).await;
+        let made =
+            request_as(&context, Some(&admin), "POST", "/v1/tasks", Some(r#"{"kind":"external"}"#)).await;
         tasks.push((text(&made.data()["id"]), text(&made.data()["latest_run_id"])));
     }
     let ((task, run), (other_task, other_run)) = (&tasks[0], &tasks[1]);
     let body = format!(r#"{{"name":"n","scopes":["read","run","ingest"],"tasks":["{task}"]}}"#);
-    let narrow = make_token(&house, Some(&admin), &body).await;
-    let get = async |target: String| ask_as(&house, Some(&narrow), "GET", &target, None).await;
+    let narrow = make_token(&context, Some(&admin), &body).await;
+    let get = async |target: String| request_as(&context, Some(&narrow), "GET", &target, None).await;
     assert_eq!(get(format!("/v1/tasks/{task}")).await.status, 200);
     assert_eq!(get(format!("/v1/runs/{run}")).await.status, 200);
     assert_eq!(get(format!("/v1/runs/{run}/events")).await.status, 200);
@@ -213,8 +236,9 @@ async fn a_narrowed_token_knows_of_its_tasks_and_nothing_else() {
             listed["data"].as_array().unwrap().iter().map(|t| t["id"].as_str().unwrap()).collect();
         assert_eq!(ids, [id], "{target}");
     }
-    let post =
-        async |target: &str, body: &str| ask_as(&house, Some(&narrow), "POST", target, Some(body)).await;
+    let post = async |target: &str, body: &str| {
+        request_as(&context, Some(&narrow), "POST", target, Some(body)).await
+    };
     check_problem(&post("/v1/tasks", "{}").await, Code::ScopeMissing, "a task of its own");
     check_problem(&post("/v1/runs", r#"{"kind":"external"}"#).await, Code::ScopeMissing, "a run of its own");
     let outside = format!(r#"{{"kind":"external","task_id":"{other_task}"}}"#);
@@ -228,55 +252,56 @@ async fn a_narrowed_token_knows_of_its_tasks_and_nothing_else() {
 #[tokio::test]
 async fn a_ticket_opens_one_path_for_one_reader() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
-    let run = new_tenant_run(&house, &admin).await;
+    let (context, admin) = context_with_token(data.path()).await;
+    let run = new_tenant_run(&context, &admin).await;
     let path = format!("/v1/runs/{run}/events");
     let body = format!(r#"{{"path":"{path}"}}"#);
-    let made = ask_as(&house, Some(&admin), "POST", "/v1/tickets", Some(&body)).await;
+    let made = request_as(&context, Some(&admin), "POST", "/v1/tickets", Some(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text());
     let ticket = text(&made.data()["ticket"]);
     let with = |path: &str| format!("{path}?after_sequence=2&ticket={ticket}");
-    check_problem(&house.get(&with("/v1/events")).await, Code::TicketInvalid, "another path");
-    let opened = house.get(&with(&path)).await;
+    check_problem(&context.get(&with("/v1/events")).await, Code::TicketInvalid, "another path");
+    let opened = context.get(&with(&path)).await;
     assert_eq!(opened.status, 200, "{}", opened.text());
-    assert_eq!(house.get(&with(&path)).await.status, 200, "the same reader comes again");
+    assert_eq!(context.get(&with(&path)).await.status, 200, "the same reader reconnects");
     let elsewhere = [("user-agent", "another")];
     check_problem(
-        &house.ask("GET", &with(&path), &elsewhere, None).await,
+        &context.request("GET", &with(&path), &elsewhere, None).await,
         Code::TicketInvalid,
         "another reader",
     );
-    // It is for reading, and makes no tickets.
+    // A ticket is for reading, and creates no tickets.
     let other = format!("{path}?ticket={ticket}");
-    let appended = house.post(&other, &batch("p", 1, 1, &[("run.started", "{}")])).await;
+    let appended = context.post(&other, &batch("p", 1, 1, &[("run.started", "{}")])).await;
     check_problem(&appended, Code::TokenMissing, "to append");
-    let made = ask_as(&house, Some(&admin), "POST", "/v1/tickets", Some(r#"{"path":"/v1/tickets"}"#)).await;
+    let made =
+        request_as(&context, Some(&admin), "POST", "/v1/tickets", Some(r#"{"path":"/v1/tickets"}"#)).await;
     let ticket = text(&made.data()["ticket"]);
-    let more = house.post(&format!("/v1/tickets?ticket={ticket}"), &body).await;
+    let more = context.post(&format!("/v1/tickets?ticket={ticket}"), &body).await;
     check_problem(&more, Code::TokenMissing, "a ticket for a ticket");
     for bad in [r#"{"path":"v1"}"#, r#"{"path":"/v1?x"}"#, "{}", r#"{"path":1}"#, "[]"] {
-        let made = ask_as(&house, Some(&admin), "POST", "/v1/tickets", Some(bad)).await;
+        let made = request_as(&context, Some(&admin), "POST", "/v1/tickets", Some(bad)).await;
         check_problem(&made, Code::BodyMalformed, bad);
     }
-    // And ends with what it was asked for with.
-    let listed = ask_as(&house, Some(&admin), "GET", "/admin/tokens", None).await;
+    // A ticket ends with the token that requested it.
+    let listed = request_as(&context, Some(&admin), "GET", "/admin/tokens", None).await;
     let id = text(&listed.json()["data"][0]["id"]);
     assert_eq!(
-        ask_as(&house, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await.status,
+        request_as(&context, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await.status,
         200
     );
-    check_problem(&house.get(&other).await, Code::TokenInvalid, "taken back");
+    check_problem(&context.get(&other).await, Code::TokenInvalid, "revoked");
 }
 
 #[tokio::test]
-async fn who_asks_too_often_is_told_when_to_come_again() {
+async fn a_rate_limited_client_gets_a_retry_delay() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
+    let (context, admin) = context_with_token(data.path()).await;
     let slow =
-        make_token(&house, Some(&admin), r#"{"name":"s","scopes":["read"],"requests_per_second":3}"#).await;
+        make_token(&context, Some(&admin), r#"{"name":"s","scopes":["read"],"requests_per_second":3}"#).await;
     let mut refused = None;
     for _ in 0..50 {
-        let reply = ask_as(&house, Some(&slow), "GET", "/v1/runs", None).await;
+        let reply = request_as(&context, Some(&slow), "GET", "/v1/runs", None).await;
         if reply.status != 200 {
             refused = Some(reply);
             break;
@@ -285,14 +310,18 @@ async fn who_asks_too_often_is_told_when_to_come_again() {
     let refused = refused.expect("fifty at once are more than three a second");
     check_problem(&refused, Code::RateLimited, "too often");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    assert_eq!(ask_as(&house, Some(&admin), "GET", "/v1/runs", None).await.status, 200, "others go on");
+    assert_eq!(
+        request_as(&context, Some(&admin), "GET", "/v1/runs", None).await.status,
+        200,
+        "other clients are served"
+    );
 }
 
 #[tokio::test]
-async fn a_page_that_is_allowed_is_told_so_before_it_shows_a_token() {
+async fn an_allowed_page_passes_the_preflight_without_a_token() {
     let data = tempfile::tempdir().unwrap();
     let access = Access { allowed_origins: vec!["https://app.example".to_owned()], ..Access::default() };
-    let house = at_home_with(data.path(), access).await;
+    let context = at_home_with(data.path(), access).await;
     let preflight = |origin: &'static str| {
         [
             ("origin", origin),
@@ -300,23 +329,23 @@ async fn a_page_that_is_allowed_is_told_so_before_it_shows_a_token() {
             ("access-control-request-headers", "authorization,content-type"),
         ]
     };
-    let told = house.ask("OPTIONS", "/v1/runs", &preflight("https://app.example"), None).await;
-    assert_eq!((told.status, told.body.len()), (204, 0));
-    assert_eq!(told.header("access-control-allow-origin"), Some("https://app.example"));
-    assert!(told.header("access-control-allow-headers").unwrap().contains("authorization"));
-    assert!(told.header("access-control-allow-methods").unwrap().contains("DELETE"));
-    assert_eq!(told.header("vary"), Some("origin"));
+    let reply = context.request("OPTIONS", "/v1/runs", &preflight("https://app.example"), None).await;
+    assert_eq!((reply.status, reply.body.len()), (204, 0));
+    assert_eq!(reply.header("access-control-allow-origin"), Some("https://app.example"));
+    assert!(reply.header("access-control-allow-headers").unwrap().contains("authorization"));
+    assert!(reply.header("access-control-allow-methods").unwrap().contains("DELETE"));
+    assert_eq!(reply.header("vary"), Some("origin"));
     for evil in ["https://evil.example", "null", "https://app.example.evil.example"] {
-        let told = house.ask("OPTIONS", "/v1/runs", &preflight(evil), None).await;
-        check_problem(&told, Code::OriginRefused, evil);
-        assert!(told.header("access-control-allow-origin").is_none());
+        let reply = context.request("OPTIONS", "/v1/runs", &preflight(evil), None).await;
+        check_problem(&reply, Code::OriginRefused, evil);
+        assert!(reply.header("access-control-allow-origin").is_none());
     }
-    // Also refusals can be read by the page that is allowed.
-    let refused = house.ask("GET", "/v1/runs/x", &[("origin", "https://app.example")], None).await;
+    // An allowed page can read refusals too.
+    let refused = context.request("GET", "/v1/runs/x", &[("origin", "https://app.example")], None).await;
     assert_eq!(refused.header("access-control-allow-origin"), Some("https://app.example"));
     // A stream, too.
     let stream =
-        Listener::open(house.address, "/v1/events/stream", &[("origin", "https://app.example")]).await;
+        Listener::open(context.address, "/v1/events/stream", &[("origin", "https://app.example")]).await;
     assert_eq!(stream.head.header("access-control-allow-origin"), Some("https://app.example"));
 }
 
@@ -326,22 +355,22 @@ async fn a_foreign_name_that_resolves_here_is_refused() {
     let open = at_home_with(open_data.path(), Access::default()).await;
     let rebound = [("host", "evil.example:8765")];
     for target in ["/v1/runs", "/", "/metrics", "/v1/events/stream", "/admin/tokens"] {
-        check_problem(&open.ask("GET", target, &rebound, None).await, Code::HostRefused, target);
+        check_problem(&open.request("GET", target, &rebound, None).await, Code::HostRefused, target);
     }
-    // Where everybody must show a token, a name is only a name; and a page of another site has no token.
+    // If tokens are required, any host name is accepted; a page of another site has no token.
     let data = tempfile::tempdir().unwrap();
-    let (house, _) = closed_house(data.path()).await;
-    check_problem(&house.ask("GET", "/v1/runs", &rebound, None).await, Code::TokenMissing, "rebound");
+    let (context, _) = context_with_token(data.path()).await;
+    check_problem(&context.request("GET", "/v1/runs", &rebound, None).await, Code::TokenMissing, "rebound");
     let page = [("host", "evil.example:8765"), ("origin", "http://evil.example:8765")];
     let approve = "/v1/approvals/a/resolve";
     let body = Some(&br#"{"decision":"approve"}"#[..]);
-    check_problem(&house.ask("POST", approve, &page, body).await, Code::TokenMissing, "its page");
+    check_problem(&context.request("POST", approve, &page, body).await, Code::TokenMissing, "its page");
 }
 
 #[tokio::test]
-async fn a_wrong_request_for_a_token_says_what_is_wrong() {
+async fn an_invalid_token_request_names_the_field() {
     let data = tempfile::tempdir().unwrap();
-    let house = at_home_with(data.path(), Access::default()).await;
+    let context = at_home_with(data.path(), Access::default()).await;
     for (body, word) in [
         ("{}", "name"),
         (r#"{"name":"","scopes":["read"]}"#, "name"),
@@ -356,39 +385,40 @@ async fn a_wrong_request_for_a_token_says_what_is_wrong() {
         (r#"{"name":"a","scopes":["read"],"requests_per_second":-1}"#, "-1"),
         (r#"{"name":"a","scopes":["read"],"more":1}"#, "more"),
     ] {
-        let problem = check_problem(&house.post("/admin/tokens", body).await, Code::BodyMalformed, body);
+        let problem = check_problem(&context.post("/admin/tokens", body).await, Code::BodyMalformed, body);
         assert!(problem["detail"].as_str().unwrap().contains(word), "{problem}");
     }
 }
 
 #[tokio::test]
-async fn a_token_expires_also_for_who_is_in() {
+async fn an_expired_token_ends_open_streams() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
+    let (context, admin) = context_with_token(data.path()).await;
     let short =
-        make_token(&house, Some(&admin), r#"{"name":"s","scopes":["read"],"expires_in_seconds":1}"#).await;
+        make_token(&context, Some(&admin), r#"{"name":"s","scopes":["read"],"expires_in_seconds":1}"#).await;
     let bearer = format!("Bearer {short}");
-    let mut stream = Listener::open(house.address, "/v1/events/stream", &[("authorization", &bearer)]).await;
+    let mut stream =
+        Listener::open(context.address, "/v1/events/stream", &[("authorization", &bearer)]).await;
     let ended = tokio::time::timeout(Duration::from_secs(30), stream.all()).await;
     ended.expect("the stream ends by itself");
     check_problem(
-        &ask_as(&house, Some(&short), "GET", "/v1/runs", None).await,
+        &request_as(&context, Some(&short), "GET", "/v1/runs", None).await,
         Code::TokenInvalid,
         "expired",
     );
 }
 
 #[tokio::test]
-async fn what_everybody_may_see_needs_no_token() {
+async fn public_paths_need_no_token() {
     let data = tempfile::tempdir().unwrap();
-    let (house, _) = closed_house(data.path()).await;
+    let (context, _) = context_with_token(data.path()).await;
     for open in ["/", "/console.js", "/healthz", "/readyz"] {
-        assert_eq!(house.get(open).await.status, 200, "{open}");
+        assert_eq!(context.get(open).await.status, 200, "{open}");
     }
     for closed in ["/metrics", "/admin/doctor", "/admin/tokens", "/v1/runs", "/nowhere", "/v1/nowhere"] {
-        check_problem(&house.get(closed).await, Code::TokenMissing, closed);
+        check_problem(&context.get(closed).await, Code::TokenMissing, closed);
     }
-    let mut wire = Wire::connect(house.address).await;
-    wire.send(&request(house.address, "GET", "/v1/runs", &[], None)).await;
+    let mut wire = Wire::connect(context.address).await;
+    wire.send(&request(context.address, "GET", "/v1/runs", &[], None)).await;
     assert_eq!(wire.reply("GET").await.unwrap().header("www-authenticate"), Some("Bearer"));
 }

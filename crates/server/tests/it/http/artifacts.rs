@@ -1,18 +1,18 @@
-//! Artifacts over HTTP: sent in, listed, shown, given out whole and in part, and gone with their run. Budgets of tasks.
+//! Artifacts over HTTP: upload, lists, downloads whole and in part, deletion with their run. And budgets of tasks.
 
 use bytes::Bytes;
-use recount_engine::{Engine, Keep, NewRun, Target};
+use recount_engine::{ArtifactInput, Engine, NewRun, PatchTarget};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, RunId, TaskId, door};
 use recount_run::Command;
 use serde_json::json;
 
-use crate::house::{House, check_problem, text};
-use crate::http::access::{ask_as, closed_house, make_token};
-use crate::http::contract::check_kept;
+use crate::http::access::{context_with_token, make_token, request_as};
+use crate::http::contract::check_contract;
+use crate::test_context::{TestContext, check_problem, text};
 use crate::wire::Reply;
 
-async fn say(engine: &Engine, run: RunId, drafts: Vec<Draft>) {
+async fn append(engine: &Engine, run: RunId, drafts: Vec<Draft>) {
     engine.write().submit(run, Command::Progress { drafts }).await.unwrap();
 }
 
@@ -20,12 +20,12 @@ async fn say(engine: &Engine, run: RunId, drafts: Vec<Draft>) {
 async fn own(engine: &Engine, task: Option<TaskId>) -> RunId {
     let new = NewRun { queued: Queued::new(RunKind::AgentLoop), task, session: None, resumed_from: None };
     let (run, _) = engine.write().create_run(new).await.unwrap();
-    say(engine, run, vec![door::draft("run.started", "{}").unwrap()]).await;
+    append(engine, run, vec![door::draft("run.started", "{}").unwrap()]).await;
     run
 }
 
-fn thing(kind: &str, mime: &str, bytes: &[u8]) -> Keep {
-    Keep {
+fn draft_of(kind: &str, mime: &str, bytes: &[u8]) -> ArtifactInput {
+    ArtifactInput {
         kind: kind.into(),
         mime: mime.into(),
         summary: None,
@@ -37,32 +37,32 @@ fn thing(kind: &str, mime: &str, bytes: &[u8]) -> Keep {
     }
 }
 
-async fn keep(engine: &Engine, run: RunId, thing: Keep) -> String {
-    let kept = engine.write().keep(run, thing).await.unwrap();
-    say(engine, run, vec![kept.created]).await;
-    kept.id.to_string()
+async fn keep(engine: &Engine, run: RunId, input: ArtifactInput) -> String {
+    let stored = engine.write().store_artifact(run, input).await.unwrap();
+    append(engine, run, vec![stored.created]).await;
+    stored.id.to_string()
 }
 
 const DIFF: &str = "--- a/a.rs\n+++ b/a.rs\n@@ -1 +1 @@\n-old\n+new\n";
 
 #[tokio::test]
-async fn a_patch_is_shown_as_the_protocol_says() {
-    let house = House::memory().await;
-    let engine = &house.running.engine;
-    let task = text(&house.post("/v1/tasks", "{}").await.data()["id"]);
+async fn a_patch_is_shown_as_the_protocol_defines() {
+    let context = TestContext::memory().await;
+    let engine = &context.running.engine;
+    let task = text(&context.post("/v1/tasks", "{}").await.data()["id"]);
     let run = own(engine, Some(task.parse().unwrap())).await;
-    let target = Target {
+    let target = PatchTarget {
         path: "a.rs".into(),
         base_revision: "sha256:00".into(),
         additions: 1,
         deletions: 1,
         hunks: 1,
     };
-    let patch = Keep { target: Some(target), ..thing("patch", "text/x-diff", DIFF.as_bytes()) };
+    let patch = ArtifactInput { target: Some(target), ..draft_of("patch", "text/x-diff", DIFF.as_bytes()) };
     let patch = keep(engine, run, patch).await;
-    let output = keep(engine, run, thing("command_output", "text/plain", b"ok")).await;
-    let shown = house.get(&format!("/v1/artifacts/{patch}")).await;
-    check_kept("GET", "/v1/artifacts/{artifact}", &shown);
+    let output = keep(engine, run, draft_of("command_output", "text/plain", b"ok")).await;
+    let shown = context.get(&format!("/v1/artifacts/{patch}")).await;
+    check_contract("GET", "/v1/artifacts/{artifact}", &shown);
     let data = shown.data();
     assert_eq!(data["diff"], DIFF);
     assert_eq!(data["stats"], json!({ "additions": 1, "deletions": 1, "hunks": 1 }));
@@ -72,8 +72,8 @@ async fn a_patch_is_shown_as_the_protocol_says() {
     let applied = format!(
         r#"{{"artifact_id":"{patch}","field":"status","old_value":"proposed","new_value":"applied"}}"#
     );
-    say(engine, run, vec![door::draft("artifact.updated", &applied).unwrap()]).await;
-    let data = house.get(&format!("/v1/artifacts/{patch}")).await.data();
+    append(engine, run, vec![door::draft("artifact.updated", &applied).unwrap()]).await;
+    let data = context.get(&format!("/v1/artifacts/{patch}")).await.data();
     assert!(data["status"] == "applied" && data["applied_at"].is_string(), "{data}");
     for (query, wanted) in [
         (format!("run_id={run}"), vec![&output, &patch]),
@@ -81,8 +81,8 @@ async fn a_patch_is_shown_as_the_protocol_says() {
         ("status=applied".to_owned(), vec![&patch]),
         ("status=rejected".to_owned(), vec![]),
     ] {
-        let page = house.get(&format!("/v1/artifacts?{query}")).await;
-        check_kept("GET", "/v1/artifacts", &page);
+        let page = context.get(&format!("/v1/artifacts?{query}")).await;
+        check_contract("GET", "/v1/artifacts", &page);
         let page = page.json();
         let mut found: Vec<&str> =
             page["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
@@ -91,22 +91,22 @@ async fn a_patch_is_shown_as_the_protocol_says() {
         wanted.sort_unstable();
         assert_eq!(found, wanted, "{query}");
     }
-    let of_run = house.get(&format!("/v1/runs/{run}/artifacts?limit=1")).await.json();
+    let of_run = context.get(&format!("/v1/runs/{run}/artifacts?limit=1")).await.json();
     assert!(of_run["data"].as_array().unwrap().len() == 1 && of_run["has_more"] == true);
-    check_problem(&house.get("/v1/artifacts/art_1").await, Code::ArtifactNotFound, "unknown");
-    check_problem(&house.get("/v1/artifacts?status=lost").await, Code::ParameterInvalid, "status");
+    check_problem(&context.get("/v1/artifacts/art_1").await, Code::ArtifactNotFound, "unknown");
+    check_problem(&context.get("/v1/artifacts?status=lost").await, Code::ParameterInvalid, "status");
 }
 
 #[tokio::test]
-async fn bytes_come_whole_or_in_part_and_nothing_of_them_runs() {
+async fn artifact_bytes_are_served_whole_or_in_part_and_sandboxed() {
     let folder = tempfile::tempdir().unwrap();
-    let house = House::sqlite(folder.path()).await;
-    let engine = &house.running.engine;
+    let context = TestContext::sqlite(folder.path()).await;
+    let engine = &context.running.engine;
     let run = own(engine, None).await;
     let html = b"<script>alert(1)</script>";
-    let page = keep(engine, run, thing("fetched_resource", "text/html", html)).await;
+    let page = keep(engine, run, draft_of("fetched_resource", "text/html", html)).await;
     let raw = format!("/v1/artifacts/{page}/raw");
-    let get = async |headers: &[(&str, &str)]| house.ask("GET", &raw, headers, None).await;
+    let get = async |headers: &[(&str, &str)]| context.request("GET", &raw, headers, None).await;
     let whole = get(&[]).await;
     assert_eq!((whole.status, whole.body.as_slice()), (200, html.as_slice()));
     assert_eq!(whole.header("content-type"), Some("text/html"));
@@ -115,17 +115,17 @@ async fn bytes_come_whole_or_in_part_and_nothing_of_them_runs() {
     assert!(whole.header("content-disposition").unwrap().starts_with("attachment; "));
     assert_eq!(whole.header("accept-ranges"), Some("bytes"));
     let tag = whole.header("etag").unwrap().to_owned();
-    let hash = house.get(&format!("/v1/artifacts/{page}")).await.data()["hash"].clone();
+    let hash = context.get(&format!("/v1/artifacts/{page}")).await.data()["hash"].clone();
     assert_eq!(tag, hash.to_string());
     let unchanged = get(&[("if-none-match", &tag)]).await;
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
-    for (range, said, wanted) in [
+    for (range, content_range, wanted) in [
         ("bytes=0-7", "bytes 0-7/25", &html[..8]),
         ("bytes=-9", "bytes 16-24/25", &html[16..]),
         ("bytes=20-99", "bytes 20-24/25", &html[20..]),
     ] {
         let part = get(&[("range", range), ("if-range", &tag)]).await;
-        assert_eq!((part.status, part.header("content-range")), (206, Some(said)), "{range}");
+        assert_eq!((part.status, part.header("content-range")), (206, Some(content_range)), "{range}");
         assert_eq!(part.body, wanted, "{range}");
     }
     check_problem(&get(&[("range", "bytes=25-")]).await, Code::RangeNotSatisfiable, "beyond");
@@ -134,38 +134,38 @@ async fn bytes_come_whole_or_in_part_and_nothing_of_them_runs() {
     {
         assert_eq!(get(&headers).await.status, 200, "{headers:?}");
     }
-    let head = house.ask("HEAD", &raw, &[], None).await;
+    let head = context.request("HEAD", &raw, &[], None).await;
     assert_eq!((head.status, head.header("content-length")), (200, Some("25")));
-    // What was changed behind our back is told, not given.
+    // Altered bytes are reported and not served.
     let name = text(&hash).replace("blake3:", "");
     std::fs::write(folder.path().join("blobs").join(&name[..2]).join(&name), b"other").unwrap();
     check_problem(&get(&[]).await, Code::ArtifactBytesLost, "damaged");
-    house.running.stop().await;
+    context.running.stop().await;
 }
 
-async fn send(house: &House, target: &str, mime: Option<&str>, body: &[u8]) -> Reply {
+async fn send(context: &TestContext, target: &str, mime: Option<&str>, body: &[u8]) -> Reply {
     let headers: Vec<(&str, &str)> = mime.map(|mime| ("content-type", mime)).into_iter().collect();
-    house.ask("POST", target, &headers, Some(body)).await
+    context.request("POST", target, &headers, Some(body)).await
 }
 
 #[tokio::test]
-async fn a_name_is_no_longer_than_is_published() {
-    let house = House::memory().await;
+async fn artifact_names_are_limited_as_published() {
+    let context = TestContext::memory().await;
     for (letters, status) in [(255, 201), (256, 400)] {
         let target = format!("/v1/artifacts?name={}", "a".repeat(letters));
-        let sent = send(&house, &target, Some("image/png"), b"picture").await;
+        let sent = send(&context, &target, Some("image/png"), b"picture").await;
         assert_eq!(sent.status, status, "{letters}: {}", sent.text());
     }
-    house.running.stop().await;
+    context.running.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_sent_in_is_kept_for_a_run() {
-    let house = House::memory().await;
+async fn uploads_are_kept_for_a_run() {
+    let context = TestContext::memory().await;
     let picture = b"\x89PNG\0picture";
-    let sent = send(&house, "/v1/artifacts?name=a%20b.png", Some("image/png"), picture).await;
+    let sent = send(&context, "/v1/artifacts?name=a%20b.png", Some("image/png"), picture).await;
     assert_eq!(sent.status, 201, "{}", sent.text());
-    check_kept("POST", "/v1/artifacts", &sent);
+    check_contract("POST", "/v1/artifacts", &sent);
     let data = sent.data();
     assert_eq!(
         (&data["kind"], &data["name"], &data["size_bytes"]),
@@ -173,81 +173,84 @@ async fn what_is_sent_in_is_kept_for_a_run() {
     );
     assert!(data.get("produced_by_run_id").is_none());
     let raw = format!("{}/raw", sent.header("location").unwrap());
-    let back = house.get(&raw).await;
+    let back = context.get(&raw).await;
     assert_eq!(back.body, picture);
     assert_eq!(
         back.header("content-disposition"),
         Some("inline; filename=\"a_b.png\"; filename*=UTF-8\'\'a%20b.png")
     );
     let secret = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
-    let file = send(&house, "/v1/artifacts?kind=file", Some("text/plain"), secret.as_bytes()).await;
+    let file = send(&context, "/v1/artifacts?kind=file", Some("text/plain"), secret.as_bytes()).await;
     assert_eq!(file.data()["kind"], "file_snapshot");
-    let masked = house.get(&format!("{}/raw", file.header("location").unwrap())).await;
+    let masked = context.get(&format!("{}/raw", file.header("location").unwrap())).await;
     assert!(masked.body.len() == secret.len() && !masked.text().contains(secret));
     for (target, mime, body, code) in [
         ("/v1/artifacts?kind=patch", Some("text/x-diff"), &b"x"[..], Code::ParameterInvalid),
         ("/v1/artifacts", Some("image/png"), b"", Code::BodyMalformed),
         ("/v1/artifacts", Some("nonsense"), b"x", Code::MediaTypeUnsupported),
     ] {
-        check_problem(&send(&house, target, mime, body).await, code, target);
+        check_problem(&send(&context, target, mime, body).await, code, target);
     }
 }
 
 #[tokio::test]
-async fn artifacts_of_others_and_of_erased_runs_are_not_there() {
+async fn artifacts_of_others_and_of_erased_runs_are_not_found() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
-    let engine = &house.running.engine;
-    let made = ask_as(&house, Some(&admin), "POST", "/v1/tasks", Some("{}")).await;
+    let (context, admin) = context_with_token(data.path()).await;
+    let engine = &context.running.engine;
+    let made = request_as(&context, Some(&admin), "POST", "/v1/tasks", Some("{}")).await;
     let task = text(&made.data()["id"]);
     let run = own(engine, Some(task.parse().unwrap())).await;
-    let artifact = keep(engine, run, thing("command_output", "text/plain", b"ours")).await;
+    let artifact = keep(engine, run, draft_of("command_output", "text/plain", b"ours")).await;
     let narrowed = r#"{"name":"n","scopes":["read","run"],"tasks":["task_01JZZZZZZZZZZZZZZZZZZZZZZZ"]}"#;
-    let narrow = make_token(&house, Some(&admin), narrowed).await;
+    let narrow = make_token(&context, Some(&admin), narrowed).await;
     let (path, raw) = (format!("/v1/artifacts/{artifact}"), format!("/v1/artifacts/{artifact}/raw"));
     for target in [&path, &raw] {
-        let theirs = ask_as(&house, Some(&narrow), "GET", target, None).await;
+        let theirs = request_as(&context, Some(&narrow), "GET", target, None).await;
         check_problem(&theirs, Code::ArtifactNotFound, target);
-        assert_eq!(ask_as(&house, Some(&admin), "GET", target, None).await.status, 200);
+        assert_eq!(request_as(&context, Some(&admin), "GET", target, None).await.status, 200);
     }
-    let listed = ask_as(&house, Some(&narrow), "GET", "/v1/artifacts", None).await.json();
+    let listed = request_as(&context, Some(&narrow), "GET", "/v1/artifacts", None).await.json();
     assert_eq!(listed["data"], json!([]));
-    // What nobody has used is seen by who sent it.
-    let sent = ask_as(&house, Some(&admin), "POST", "/v1/artifacts", Some("{}")).await;
+    // An unused upload is visible to its sender.
+    let sent = request_as(&context, Some(&admin), "POST", "/v1/artifacts", Some("{}")).await;
     let sent = sent.header("location").unwrap().to_owned();
-    let theirs = ask_as(&house, Some(&narrow), "GET", &sent, None).await;
+    let theirs = request_as(&context, Some(&narrow), "GET", &sent, None).await;
     check_problem(&theirs, Code::ArtifactNotFound, "an upload");
-    let mine = ask_as(&house, Some(&narrow), "POST", "/v1/artifacts", Some("{}")).await;
+    let mine = request_as(&context, Some(&narrow), "POST", "/v1/artifacts", Some("{}")).await;
     let mine = mine.header("location").unwrap().to_owned();
-    assert_eq!(ask_as(&house, Some(&narrow), "GET", &mine, None).await.status, 200);
-    assert_eq!(ask_as(&house, Some(&admin), "DELETE", &format!("/v1/tasks/{task}"), None).await.status, 200);
+    assert_eq!(request_as(&context, Some(&narrow), "GET", &mine, None).await.status, 200);
+    assert_eq!(
+        request_as(&context, Some(&admin), "DELETE", &format!("/v1/tasks/{task}"), None).await.status,
+        200
+    );
     for target in [&path, &raw] {
-        let gone = ask_as(&house, Some(&admin), "GET", target, None).await;
-        check_problem(&gone, Code::RunErased, target);
-        let theirs = ask_as(&house, Some(&narrow), "GET", target, None).await;
+        let erased = request_as(&context, Some(&admin), "GET", target, None).await;
+        check_problem(&erased, Code::RunErased, target);
+        let theirs = request_as(&context, Some(&narrow), "GET", target, None).await;
         check_problem(&theirs, Code::ArtifactNotFound, target);
     }
-    let of_run = ask_as(&house, Some(&admin), "GET", &format!("/v1/runs/{run}/artifacts"), None).await;
+    let of_run = request_as(&context, Some(&admin), "GET", &format!("/v1/runs/{run}/artifacts"), None).await;
     check_problem(&of_run, Code::RunErased, "its run");
-    house.running.stop().await;
+    context.running.stop().await;
 }
 
 #[tokio::test]
-async fn bytes_that_a_producer_kept_elsewhere_are_said_to_be_missing() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+async fn bytes_that_a_producer_kept_elsewhere_are_reported_missing() {
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let hash = "ab".repeat(32);
     let created = format!(r#"{{"artifact_id":"a.1","kind":"patch","size_bytes":5,"hash":"blake3:{hash}"}}"#);
-    house.tell(&run, 0, &[("run.started", "{}"), ("artifact.created", &created)]).await;
-    let shown = house.get("/v1/artifacts/a.1").await.data();
+    context.report(&run, 0, &[("run.started", "{}"), ("artifact.created", &created)]).await;
+    let shown = context.get("/v1/artifacts/a.1").await.data();
     assert!(shown.get("diff").is_none() && shown["status"] == "proposed", "{shown}");
-    check_problem(&house.get("/v1/artifacts/a.1/raw").await, Code::ArtifactBytesMissing, "raw");
+    check_problem(&context.get("/v1/artifacts/a.1/raw").await, Code::ArtifactBytesMissing, "raw");
 }
 
 #[tokio::test]
 async fn a_budget_is_shown_raised_and_never_lowered() {
-    let house = House::memory().await;
-    let made = house.post("/v1/tasks", r#"{"budget_micros_usd":100}"#).await.data();
+    let context = TestContext::memory().await;
+    let made = context.post("/v1/tasks", r#"{"budget_micros_usd":100}"#).await.data();
     assert_eq!(
         (&made["budget_micros_usd"], &made["budget_remaining_micros_usd"]),
         (&json!(100), &json!(100))
@@ -255,9 +258,9 @@ async fn a_budget_is_shown_raised_and_never_lowered() {
     assert_eq!((&made["cost_micros_usd"], &made["input_tokens"]), (&json!(0), &json!(0)));
     assert!(made.get("budget_tokens").is_none());
     let target = format!("/v1/tasks/{}", text(&made["id"]));
-    let patch = async |body: &str| house.ask("PATCH", &target, &[], Some(body.as_bytes())).await;
+    let patch = async |body: &str| context.request("PATCH", &target, &[], Some(body.as_bytes())).await;
     let raised = patch(r#"{"budget_micros_usd":150,"budget_tokens":9,"title":"more"}"#).await;
-    check_kept("PATCH", "/v1/tasks/{task}", &raised);
+    check_contract("PATCH", "/v1/tasks/{task}", &raised);
     let data = raised.data();
     assert_eq!(
         (&data["budget_micros_usd"], &data["budget_tokens"], &data["title"]),
@@ -275,16 +278,16 @@ async fn a_budget_is_shown_raised_and_never_lowered() {
     ] {
         check_problem(&patch(body).await, code, body);
     }
-    let nobody = "/v1/tasks/task_01JZZZZZZZZZZZZZZZZZZZZZZZ";
-    let reply = house.ask("PATCH", nobody, &[], Some(br#"{"title":"t"}"#)).await;
-    check_problem(&reply, Code::TaskNotFound, "nobody");
+    let unknown = "/v1/tasks/task_01JZZZZZZZZZZZZZZZZZZZZZZZ";
+    let reply = context.request("PATCH", unknown, &[], Some(br#"{"title":"t"}"#)).await;
+    check_problem(&reply, Code::TaskNotFound, "unknown");
 }
 
 #[tokio::test]
-async fn an_original_stands_nowhere_in_the_data_folder_in_the_clear() {
+async fn a_sealed_original_is_never_stored_in_plain_text() {
     let data = tempfile::tempdir().unwrap();
-    let (house, _) = closed_house(data.path()).await;
-    let engine = &house.running.engine;
+    let (context, _) = context_with_token(data.path()).await;
+    let engine = &context.running.engine;
     let run = own(engine, None).await;
     let call = recount_event::ForeignId::parse("call_1").unwrap();
     let canary = "hunter2-is-no-shape-that-anybody-knows";
@@ -301,15 +304,15 @@ async fn an_original_stands_nowhere_in_the_data_folder_in_the_clear() {
             files += 1;
             let bytes = std::fs::read(&path).unwrap();
             let found = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
-            assert!(!found, "{} tells it", path.display());
+            assert!(!found, "{} contains it", path.display());
         }
     }
     assert!(files >= 3 && data.path().join("keys/seal").is_file());
-    house.running.stop().await;
+    context.running.stop().await;
     // The next process has the same key.
-    let house =
+    let context =
         crate::http::admin::at_home_with(data.path(), recount_server::access::Access::default()).await;
-    let again = house.running.engine.write().unseal(run, &call).await.unwrap();
+    let again = context.running.engine.write().unseal(run, &call).await.unwrap();
     assert_eq!(again.unwrap(), canary.as_bytes());
-    house.running.stop().await;
+    context.running.stop().await;
 }

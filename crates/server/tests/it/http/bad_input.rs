@@ -1,13 +1,13 @@
-//! Requests that cannot be done: each is told why, in one form, and the server lives on.
+//! Invalid requests: each gets a problem that names the cause, and the server continues.
 
 use recount_event::Code;
 
-use crate::house::{House, STORY, batch, check_problem};
+use crate::test_context::{STORY, TestContext, batch, check_problem};
 use crate::wire::{Wire, request};
 
 #[tokio::test]
 async fn bodies_must_be_declared_as_json() {
-    let house = House::memory().await;
+    let context = TestContext::memory().await;
     let body = br#"{"kind":"external"}"#;
     for media_type in [
         "text/plain",
@@ -21,13 +21,13 @@ async fn bodies_must_be_declared_as_json() {
         "application/json2",
         "é",
     ] {
-        let reply = house.ask("POST", "/v1/runs", &[("content-type", media_type)], Some(body)).await;
+        let reply = context.request("POST", "/v1/runs", &[("content-type", media_type)], Some(body)).await;
         check_problem(&reply, Code::MediaTypeUnsupported, media_type);
     }
-    let mut wire = Wire::connect(house.address).await;
+    let mut wire = Wire::connect(context.address).await;
     let head = format!(
         "POST /v1/runs HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n",
-        house.address,
+        context.address,
         body.len()
     );
     wire.send(&[head.as_bytes(), body].concat()).await;
@@ -38,16 +38,16 @@ async fn bodies_must_be_declared_as_json() {
         "Application/JSON;x=y",
         "application/problem+json",
     ] {
-        let reply = house.ask("POST", "/v1/runs", &[("content-type", media_type)], Some(body)).await;
+        let reply = context.request("POST", "/v1/runs", &[("content-type", media_type)], Some(body)).await;
         assert_eq!(reply.status, 201, "{media_type}");
     }
 }
 
-/// A small body could unfold to any size.
+/// A small body could decompress to any size.
 #[tokio::test]
 async fn compressed_bodies_are_not_unfolded() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let events = format!("/v1/runs/{run}/events");
     for target in ["/v1/runs", "/v1/tasks", "/v1/imports", "/v1/prune", &events] {
         for encoding in ["gzip", "br", "deflate, gzip", "x-unknown", ""] {
@@ -56,23 +56,23 @@ async fn compressed_bodies_are_not_unfolded() {
             let lines = [("content-encoding", encoding), ("content-type", "application/x-ndjson")];
             let headers = if target == "/v1/imports" { lines } else { headers };
             let about = format!("{target} {encoding:?}");
-            let reply = house.ask("POST", target, &headers, Some(b"{}")).await;
+            let reply = context.request("POST", target, &headers, Some(b"{}")).await;
             let problem = check_problem(&reply, Code::MediaTypeUnsupported, &about);
             assert!(problem["detail"].as_str().unwrap().contains("content-encoding"), "{problem}");
         }
     }
     let headers = [("content-encoding", "identity"), ("content-type", "application/json")];
-    let reply = house.ask("POST", "/v1/runs", &headers, Some(br#"{"kind":"external"}"#)).await;
+    let reply = context.request("POST", "/v1/runs", &headers, Some(br#"{"kind":"external"}"#)).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
-    house.lives().await;
+    context.assert_ready().await;
 }
 
-/// A filter that is misspelt would be none, and the answer wider than was asked for.
+/// An ignored misspelt filter would widen the result.
 #[tokio::test]
-async fn queries_are_not_guessed_at() {
-    let house = House::memory().await;
-    let run = house.told_run().await;
-    for (method, target, said) in [
+async fn misspelt_queries_are_refused() {
+    let context = TestContext::memory().await;
+    let run = context.run_with_story().await;
+    for (method, target, words) in [
         ("GET", "/v1/runs?statsu=running".to_owned(), "did you mean status?"),
         ("GET", format!("/v1/runs/{run}/events?after_sequnce=9"), "did you mean after_sequence?"),
         ("GET", "/hecate/v1/events?after_sequence=9".to_owned(), "known parameters: after_position, limit"),
@@ -82,21 +82,21 @@ async fn queries_are_not_guessed_at() {
         ("POST", "/v1/runs?kind=external".to_owned(), "it takes no parameters"),
         ("PUT", format!("/v1/runs/{run}/pin?x"), "it takes no parameters"),
     ] {
-        let reply = house.ask(method, &target, &[], None).await;
+        let reply = context.request(method, &target, &[], None).await;
         let problem = check_problem(&reply, Code::ParameterInvalid, &target);
-        assert!(problem["detail"].as_str().unwrap().contains(said), "{target}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{target}: {problem}");
     }
-    // What watches a server may say what it likes.
+    // Monitoring may add any query.
     for target in ["/healthz?x=1", "/readyz?x=1", "/metrics?x=1", "/openapi.json?x=1"] {
-        assert_eq!(house.get(target).await.status, 200, "{target}");
+        assert_eq!(context.get(target).await.status, 200, "{target}");
     }
 }
 
-/// Bodies that are not JSON as everybody reads it, for every path that takes one.
+/// Bodies that are not unambiguous JSON, for every path with a body.
 #[tokio::test]
-async fn bodies_that_cannot_be_read() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+async fn unreadable_bodies_are_refused() {
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let bodies: &[&[u8]] = &[
         b"{",
         b"}",
@@ -115,7 +115,7 @@ async fn bodies_that_cannot_be_read() {
         b"{'kind':'external'}",
         b"{kind:1}",
         b"{\"a\":1,}",
-        b"{\"nobody\":1}",
+        b"{\"unknown\":1}",
         b"\x00",
         b"{\"kind\":\"external\",\"kind\":\"external\"}",
         b"{\"title\":\"\\ud800\"}",
@@ -130,7 +130,7 @@ async fn bodies_that_cannot_be_read() {
         format!("/v1/runs/{run}/cancel"),
     ] {
         for body in bodies {
-            let reply = house.ask("POST", &path, &[], Some(body)).await;
+            let reply = context.request("POST", &path, &[], Some(body)).await;
             let problem = check_problem(
                 &reply,
                 Code::BodyMalformed,
@@ -141,21 +141,21 @@ async fn bodies_that_cannot_be_read() {
         for depth in [65, 200, 100_000] {
             for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
                 let deep = format!("{}1{}", open.repeat(depth), close.repeat(depth));
-                let reply = house.ask("POST", &path, &[], Some(deep.as_bytes())).await;
+                let reply = context.request("POST", &path, &[], Some(deep.as_bytes())).await;
                 let large = deep.len() > 64 << 10 && !path.ends_with("/events");
                 let code = if large { Code::BodyTooLarge } else { Code::BodyMalformed };
                 check_problem(&reply, code, &format!("{path} {depth} {open}"));
             }
         }
     }
-    assert_eq!(house.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 1);
-    house.lives().await;
+    assert_eq!(context.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 1);
+    context.assert_ready().await;
 }
 
 #[tokio::test]
-async fn batches_that_are_not_batches() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+async fn invalid_batches_are_refused() {
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let path = format!("/v1/runs/{run}/events");
     let events = r#"[{"type":"ext.a.b","data":{}}]"#;
     let with = |producer: &str, events: &str| format!(r#"{{"producer":{producer},"events":{events}}}"#);
@@ -191,17 +191,17 @@ async fn batches_that_are_not_batches() {
         format!(r#"{{"producer":{good}}}"#),
         format!(r#"{{"producer":{good},"events":{events},"events":{events}}}"#),
     ] {
-        check_problem(&house.post(&path, &body).await, Code::BodyMalformed, &body);
+        check_problem(&context.post(&path, &body).await, Code::BodyMalformed, &body);
     }
     let epoch_max = with(r#"{"id":"p","epoch":9007199254740991,"seq":0}"#, events);
-    assert_eq!(house.post(&path, &epoch_max).await.status, 200);
-    house.lives().await;
+    assert_eq!(context.post(&path, &epoch_max).await.status, 200);
+    context.assert_ready().await;
 }
 
 #[tokio::test]
-async fn data_that_not_every_reader_would_read_alike() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+async fn ambiguous_data_is_refused() {
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let path = format!("/v1/runs/{run}/events");
     let nested = |depth: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1));
     for (data, part) in [
@@ -222,7 +222,7 @@ async fn data_that_not_every_reader_would_read_alike() {
         (r#"{"a":"#.repeat(65) + "1" + &"}".repeat(65), "64"),
         (format!(r#"{{"s":"{}"}}"#, "x".repeat(1 << 20)), "1048576"),
     ] {
-        let reply = house.post(&path, &batch("p", 0, 0, &[("ext.a.fine", "{}"), ("ext.a.b", &data)])).await;
+        let reply = context.post(&path, &batch("p", 0, 0, &[("ext.a.fine", "{}"), ("ext.a.b", &data)])).await;
         let problem = check_problem(&reply, Code::EventRefused, &format!("{data:.60}"));
         assert_eq!((problem["index"].as_u64(), problem["event_type"].as_str()), (Some(1), Some("ext.a.b")));
         assert_eq!(problem["rule"], "event.well_formed", "{data:.60}");
@@ -236,26 +236,26 @@ async fn data_that_not_every_reader_would_read_alike() {
         r#"{"n":[9007199254740991,1e300,1E-400]}"#.into(),
         format!(r#"{{"s":"{}"}}"#, "x".repeat((1 << 20) - 8)),
     ] {
-        let seq = house.envelopes(&path).await.len() as u64 - 1;
-        let reply = house.post(&path, &batch("p", 0, seq, &[("ext.a.b", &data)])).await;
+        let seq = context.envelopes(&path).await.len() as u64 - 1;
+        let reply = context.post(&path, &batch("p", 0, seq, &[("ext.a.b", &data)])).await;
         assert_eq!(reply.status, 200, "{data:.60}: {:.300}", reply.text());
     }
     let long_name = format!("ext.a.{}", "b".repeat(100_000));
-    let reply = house.post(&path, &batch("p", 0, 4, &[(&long_name, "{}")])).await;
+    let reply = context.post(&path, &batch("p", 0, 4, &[(&long_name, "{}")])).await;
     check_problem(&reply, Code::EventRefused, "a long name");
     assert!(reply.body.len() < 2000, "{}", reply.body.len());
-    house.lives().await;
+    context.assert_ready().await;
 }
 
 #[tokio::test]
-async fn what_is_larger_than_its_limit() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+async fn values_over_their_limits_are_refused() {
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let many: Vec<(&str, &str)> = vec![("ext.a.b", "{}"); 1001];
-    let reply = house.append(&run, 0, &many).await;
+    let reply = context.append(&run, 0, &many).await;
     let problem = check_problem(&reply, Code::LimitReached, "1001 events");
     assert!(problem["detail"].as_str().unwrap().contains("1000"), "{problem}");
-    house.tell(&run, 0, &many[..1000]).await;
+    context.report(&run, 0, &many[..1000]).await;
     let long = "x".repeat((16 << 10) + 1);
     for (path, body) in [
         ("/v1/tasks".to_owned(), format!(r#"{{"title":"{long}"}}"#)),
@@ -265,33 +265,38 @@ async fn what_is_larger_than_its_limit() {
         ("/v1/runs".into(), format!(r#"{{"kind":"external","agent":{{"name":"a","version":"{long}"}}}}"#)),
         (format!("/v1/runs/{run}/cancel"), format!(r#"{{"reason":"{long}"}}"#)),
     ] {
-        let problem = check_problem(&house.post(&path, &body).await, Code::LimitReached, &path);
+        let problem = check_problem(&context.post(&path, &body).await, Code::LimitReached, &path);
         assert!(problem["detail"].as_str().unwrap().contains("16384"), "{problem}");
         let just = body.replace(&long, &long[1..]);
-        let reply = house.post(&path, &just).await;
+        let reply = context.post(&path, &just).await;
         assert!(reply.status < 300, "{path}: {}", reply.text());
     }
     let strange =
         r#"{"kind":"external","title":"a\u0000b \ud83d\ude00","request_text":"\r\nset-cookie: a=b"}"#;
-    assert_eq!(house.post("/v1/runs", strange).await.data()["title"], "a\0b 😀");
+    assert_eq!(context.post("/v1/runs", strange).await.data()["title"], "a\0b 😀");
     for (body, code) in [
         (r#"{"kind":"agent_loop","request_text":"x"}"#, Code::KindUnavailable),
         (r#"{"kind":""}"#, Code::BodyMalformed),
         (r#"{"kind":"external","task_id":"x"}"#, Code::TaskNotFound),
         (r#"{"kind":"external","session_id":"x"}"#, Code::SessionNotFound),
     ] {
-        check_problem(&house.post("/v1/runs", body).await, code, body);
+        check_problem(&context.post("/v1/runs", body).await, code, body);
     }
 }
 
-/// Sends a body of this many bytes, declared or in chunks, as far as the server takes it.
-async fn send_large(house: &House, target: &str, bytes: usize, declared: bool) -> Option<crate::wire::Reply> {
-    let mut wire = Wire::connect(house.address).await;
+/// Sends a body of this many bytes, with a declared length or in chunks, as far as the server accepts it.
+async fn send_large(
+    context: &TestContext,
+    target: &str,
+    bytes: usize,
+    declared: bool,
+) -> Option<crate::wire::Reply> {
+    let mut wire = Wire::connect(context.address).await;
     let framing =
         if declared { format!("content-length: {bytes}") } else { "transfer-encoding: chunked".into() };
     let head = format!(
         "POST {target} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{framing}\r\n\r\n",
-        house.address
+        context.address
     );
     wire.send(head.as_bytes()).await;
     let piece = vec![b' '; 64 << 10];
@@ -315,37 +320,37 @@ async fn send_large(house: &House, target: &str, bytes: usize, declared: bool) -
 }
 
 #[tokio::test]
-async fn bodies_over_the_limit() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+async fn bodies_over_the_limit_are_refused() {
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let events = format!("/v1/runs/{run}/events");
     for (target, max) in [("/v1/runs", 64 << 10), ("/v1/tasks", 64 << 10), (events.as_str(), 8 << 20)] {
         for declared in [true, false] {
             for bytes in [max + 1, max + (100 << 10), 3 * max] {
-                let reply = send_large(&house, target, bytes, declared).await;
+                let reply = send_large(&context, target, bytes, declared).await;
                 let about = format!("{target} {bytes} {declared}");
                 let reply = reply.unwrap_or_else(|| panic!("{about}: no answer"));
                 let problem = check_problem(&reply, Code::BodyTooLarge, &about);
                 assert!(problem["detail"].as_str().unwrap().contains(&max.to_string()), "{problem}");
             }
-            let reply = send_large(&house, target, max, declared).await.unwrap();
+            let reply = send_large(&context, target, max, declared).await.unwrap();
             check_problem(&reply, Code::BodyMalformed, "just within, and empty");
         }
     }
-    // What is too large by its own account is not waited for.
-    let mut wire = Wire::connect(house.address).await;
+    // A body with a too large declared length is refused at once.
+    let mut wire = Wire::connect(context.address).await;
     let head = format!(
         "POST {events} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 9000000\r\n\r\n",
-        house.address
+        context.address
     );
     wire.send(head.as_bytes()).await;
     check_problem(&wire.reply("POST").await.unwrap(), Code::BodyTooLarge, "declared only");
-    house.lives().await;
+    context.assert_ready().await;
 }
 
 #[tokio::test]
-async fn paths_that_name_nothing() {
-    let house = House::memory().await;
+async fn unknown_ids_in_paths_are_not_found() {
+    let context = TestContext::memory().await;
     for id in [
         "x",
         "%2F",
@@ -385,7 +390,7 @@ async fn paths_that_name_nothing() {
             {
                 continue;
             }
-            let reply = house.ask(method, &path, &[], body.as_deref().map(str::as_bytes)).await;
+            let reply = context.request(method, &path, &[], body.as_deref().map(str::as_bytes)).await;
             let about = format!("{method} {path}");
             assert_eq!(reply.status, 404, "{about}: {}", String::from_utf8_lossy(&reply.body));
             let code = Code::parse(reply.json()["code"].as_str().unwrap()).unwrap();
@@ -403,18 +408,18 @@ async fn paths_that_name_nothing() {
         }
     }
     let long = "x".repeat(20_000);
-    let reply = house.get(&format!("/v1/runs/{long}")).await;
+    let reply = context.get(&format!("/v1/runs/{long}")).await;
     check_problem(&reply, Code::RunNotFound, "a long id");
     assert!(reply.body.len() < 1000);
-    let reply = house.get(&format!("/v1/runs?status={long}")).await;
+    let reply = context.get(&format!("/v1/runs?status={long}")).await;
     check_problem(&reply, Code::ParameterInvalid, "a long status");
     assert!(reply.body.len() < 1000);
 }
 
 #[tokio::test]
 async fn who_may_come_in() {
-    let house = House::memory().await;
-    let port = house.address.port();
+    let context = TestContext::memory().await;
+    let port = context.address.port();
     let own = format!("http://127.0.0.1:{port}");
     let here = format!("localhost:{port}");
     for (headers, code) in [
@@ -444,12 +449,12 @@ async fn who_may_come_in() {
             ("GET", "/nothing"),
             ("GET", "/"),
         ] {
-            let reply = house.ask(method, target, &headers, None).await;
+            let reply = context.request(method, target, &headers, None).await;
             check_problem(&reply, code, &format!("{method} {target} {headers:?}"));
             assert_eq!(reply.header("access-control-allow-origin"), None);
         }
         for target in ["/healthz", "/readyz"] {
-            assert_eq!(house.ask("GET", target, &headers, None).await.status, 200, "{headers:?}");
+            assert_eq!(context.request("GET", target, &headers, None).await.status, 200, "{headers:?}");
         }
     }
     let with_host = format!("http://{here}");
@@ -459,18 +464,18 @@ async fn who_may_come_in() {
         vec![("origin", own.as_str())],
         vec![("host", here.as_str()), ("origin", with_host.as_str())],
     ] {
-        assert_eq!(house.ask("GET", "/v1/runs", &headers, None).await.status, 200, "{headers:?}");
+        assert_eq!(context.request("GET", "/v1/runs", &headers, None).await.status, 200, "{headers:?}");
     }
-    // A target that names a host counts as a host.
+    // A host in the request target counts as the host.
     for (target, status) in
         [(format!("http://evil.example:{port}/v1/runs"), 403), (format!("{own}/v1/runs"), 200)]
     {
-        assert_eq!(house.get(&target).await.status, status, "{target}");
+        assert_eq!(context.get(&target).await.status, status, "{target}");
     }
-    let mut wire = Wire::connect(house.address).await;
+    let mut wire = Wire::connect(context.address).await;
     wire.send(b"GET /v1/runs HTTP/1.1\r\n\r\n").await;
     check_problem(&wire.reply("GET").await.unwrap(), Code::HostRefused, "no host");
-    let mut wire = Wire::connect(house.address).await;
-    wire.send(&request(house.address, "OPTIONS", "*", &[], None)).await;
+    let mut wire = Wire::connect(context.address).await;
+    wire.send(&request(context.address, "OPTIONS", "*", &[], None)).await;
     assert_eq!(wire.reply("OPTIONS").await.unwrap().status, 404);
 }

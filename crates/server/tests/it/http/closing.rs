@@ -1,45 +1,51 @@
-//! Each code that a WebSocket of the accessibility face is closed with, seen on a socket.
+//! Close codes of the WebSocket of the accessibility face, read from a socket.
 
 use std::time::Duration;
 
 use recount_world::Kind;
 use serde_json::json;
 
-use crate::house::{House, STORY, text};
-use crate::http::access::{ask_as, closed_house, make_token};
-use crate::http::web_socket::{BINARY, TEXT, WebSocket, wish};
+use crate::http::access::{context_with_token, make_token, request_as};
+use crate::http::web_socket::{BINARY, TEXT, WebSocket, subscription_request};
+use crate::test_context::{STORY, TestContext, text};
 use crate::wire::{Wire, request};
 
 #[tokio::test]
 async fn a_run_that_has_ended_closes_with_4000_after_all_of_it() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let (mut socket, _) =
-        WebSocket::subscribed(house.address, None, json!({ "run_id": run, "from": "start" })).await;
-    house.tell(&run, 0, STORY).await;
+        WebSocket::subscribed(context.address, None, json!({ "run_id": run, "from": "start" })).await;
+    context.report(&run, 0, STORY).await;
     let mut last = String::new();
     while let Some(text) = socket.text().await {
         last = text;
     }
     assert!(last.contains("agent.session.completed"), "{last}");
-    let (mut again, _) = WebSocket::subscribed(house.address, None, json!({ "run_id": run })).await;
+    let (mut again, _) = WebSocket::subscribed(context.address, None, json!({ "run_id": run })).await;
     assert_eq!(again.closed().await, Some((4000, "all events were sent".to_owned())));
 }
 
 #[tokio::test]
-async fn what_is_rejected_closes_with_4001() {
-    let house = House::memory().await;
-    let mut version = wish(json!({}), json!({}));
+async fn a_rejected_subscription_closes_with_4001() {
+    let context = TestContext::memory().await;
+    let mut version = subscription_request(json!({}), json!({}));
     version["aaep_version"] = json!("99.0.0");
-    let nowhere = wish(json!({}), json!({ "run_id": "run_01JZZZZZZZZZZZZZZZZZZZZZZZ" }));
+    let nowhere = subscription_request(json!({}), json!({ "run_id": "run_01JZZZZZZZZZZZZZZZZZZZZZZZ" }));
     for (request, reason) in [
         (version, "version_unsupported"),
-        (wish(json!({ "accept_signed_manifests_only": true }), json!({})), "manifest_signature_required"),
-        (wish(json!({ "preferred_verbosity": "loud" }), json!({})), "capabilities_incompatible"),
+        (
+            subscription_request(json!({ "accept_signed_manifests_only": true }), json!({})),
+            "manifest_signature_required",
+        ),
+        (
+            subscription_request(json!({ "preferred_verbosity": "loud" }), json!({})),
+            "capabilities_incompatible",
+        ),
         (nowhere, "unknown"),
     ] {
-        let mut socket = WebSocket::open(house.address, None).await;
-        socket.say(&request).await;
+        let mut socket = WebSocket::open(context.address, None).await;
+        socket.send_json(&request).await;
         let answer = socket.message().await;
         assert_eq!(answer["type"], "subscription.rejected", "{answer}");
         assert_eq!(answer["reason_code"], reason, "{answer}");
@@ -50,20 +56,25 @@ async fn what_is_rejected_closes_with_4001() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_taken_back_closes_with_4002_and_one_without_the_scope_with_4003() {
+async fn a_revoked_token_closes_with_4002_and_a_missing_scope_with_4003() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
-    let made =
-        ask_as(&house, Some(&admin), "POST", "/admin/tokens", Some(r#"{"name":"reader","scopes":["read"]}"#))
-            .await;
+    let (context, admin) = context_with_token(data.path()).await;
+    let made = request_as(
+        &context,
+        Some(&admin),
+        "POST",
+        "/admin/tokens",
+        Some(r#"{"name":"reader","scopes":["read"]}"#),
+    )
+    .await;
     let (id, token) = (text(&made.data()["id"]), text(&made.data()["secret"]));
-    let (mut socket, _) = WebSocket::subscribed(house.address, Some(&token), json!({})).await;
-    ask_as(&house, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await;
+    let (mut socket, _) = WebSocket::subscribed(context.address, Some(&token), json!({})).await;
+    request_as(&context, Some(&admin), "DELETE", &format!("/admin/tokens/{id}"), None).await;
     assert_eq!(socket.closed().await, Some((4002, "the token is no longer valid".to_owned())));
 
-    let writer = make_token(&house, Some(&admin), r#"{"name":"writer","scopes":["ingest"]}"#).await;
-    let mut socket = WebSocket::open(house.address, Some(&writer)).await;
-    socket.say(&wish(json!({}), json!({}))).await;
+    let writer = make_token(&context, Some(&admin), r#"{"name":"writer","scopes":["ingest"]}"#).await;
+    let mut socket = WebSocket::open(context.address, Some(&writer)).await;
+    socket.send_json(&subscription_request(json!({}), json!({}))).await;
     let answer = socket.message().await;
     assert_eq!(answer["reason_code"], "authorization_denied", "{answer}");
     let reason = "the token does not permit this subscription";
@@ -71,49 +82,49 @@ async fn a_token_that_is_taken_back_closes_with_4002_and_one_without_the_scope_w
 }
 
 #[tokio::test]
-async fn who_does_not_begin_with_a_request_in_time_is_closed_with_4004() {
-    let house = House::memory().await;
-    // In real time: a paused clock runs on while bytes are in the kernel. The server's wait begins after this.
+async fn a_late_subscription_request_closes_with_4004() {
+    let context = TestContext::memory().await;
+    // In real time: a paused clock advances while bytes are in the kernel. The server's wait begins after this.
     let began = recount_world::moment();
-    let mut socket = WebSocket::open(house.address, None).await;
+    let mut socket = WebSocket::open(context.address, None).await;
     let closed = socket.closed().await;
     let waited = began.elapsed();
     assert_eq!(closed, Some((4004, "no subscription.request arrived in time".to_owned())));
     let limit = recount_face_aaep::limits::HANDSHAKE_WAIT;
-    // No upper bound: a machine that is busy with other things takes longer.
+    // No upper bound: a busy machine takes longer.
     assert!(waited >= limit, "{waited:?}");
 }
 
 #[tokio::test]
-async fn who_closes_its_subscription_is_closed_with_4005() {
-    let house = House::memory().await;
-    let (mut socket, id) = WebSocket::subscribed(house.address, None, json!({})).await;
-    socket.say(&json!({ "type": "subscription.close", "subscription_id": id })).await;
+async fn closing_a_subscription_closes_with_4005() {
+    let context = TestContext::memory().await;
+    let (mut socket, id) = WebSocket::subscribed(context.address, None, json!({})).await;
+    socket.send_json(&json!({ "type": "subscription.close", "subscription_id": id })).await;
     assert_eq!(socket.closed().await, Some((4005, "closed on request".to_owned())));
 }
 
 #[tokio::test]
 async fn a_server_that_shuts_down_closes_with_1001() {
-    let house = House::memory().await;
-    let run = house.new_run().await;
+    let context = TestContext::memory().await;
+    let run = context.new_run().await;
     let own = json!({ "run_id": run, "from": "start" });
-    let (mut socket, _) = WebSocket::subscribed(house.address, None, own).await;
-    // The last sentence has no end yet, and is heard all the same.
+    let (mut socket, _) = WebSocket::subscribed(context.address, None, own).await;
+    // The last sentence is incomplete, and is announced anyway.
     let started = ("assistant.text_delta", r#"{"turn_index":0,"block_index":0,"delta":"It rains. It will"}"#);
-    house.tell(&run, 0, &[STORY[0], STORY[1], STORY[2], started]).await;
-    let mut heard = String::new();
-    while !heard.contains("It rains.") {
-        heard.push_str(&socket.text().await.expect("what has an end comes at once"));
+    context.report(&run, 0, &[STORY[0], STORY[1], STORY[2], started]).await;
+    let mut announced = String::new();
+    while !announced.contains("It rains.") {
+        announced.push_str(&socket.text().await.expect("complete sentences arrive at once"));
     }
-    let ((rest, closed), alive) = tokio::join!(socket.until_closed(), house.running.stop());
+    let ((rest, closed), alive) = tokio::join!(socket.until_closed(), context.running.stop());
     assert!(rest.concat().contains("It will"), "{rest:?}");
     assert_eq!(closed, Some((1001, "the server is shutting down".to_owned())));
     assert_eq!(alive, 0, "every task ended in time");
 }
 
 #[tokio::test]
-async fn frames_that_are_no_text_or_too_large_or_broken_close_with_the_code_for_it() {
-    let house = House::memory().await;
+async fn binary_oversized_and_broken_frames_close_with_their_codes() {
+    let context = TestContext::memory().await;
     let large = format!("\"{}\"", "x".repeat(recount_face_aaep::limits::MESSAGE_BYTES_MAX));
     for subscribed in [true, false] {
         for (opcode, payload, code, reason) in [
@@ -124,37 +135,37 @@ async fn frames_that_are_no_text_or_too_large_or_broken_close_with_the_code_for_
             (3, &b"{}"[..], 1002, "the frame cannot be read"),
         ] {
             let mut socket = match subscribed {
-                true => WebSocket::subscribed(house.address, None, json!({})).await.0,
-                false => WebSocket::open(house.address, None).await,
+                true => WebSocket::subscribed(context.address, None, json!({})).await.0,
+                false => WebSocket::open(context.address, None).await,
             };
             socket.frame(opcode, payload).await;
             let closed = socket.closed().await;
             assert_eq!(closed, Some((code, reason.to_owned())), "subscribed: {subscribed}");
         }
     }
-    assert_eq!(house.get("/readyz").await.status, 200);
+    assert_eq!(context.get("/readyz").await.status, 200);
 }
 
-/// A subscription has one stream at a time. Its subscriber opens another one where a socket hangs.
+/// A subscription has one stream at a time; a newer one replaces a stalled socket.
 #[tokio::test]
 async fn a_socket_whose_subscription_has_a_newer_stream_closes_with_1013() {
-    let house = House::memory().await;
-    let (mut socket, id) = WebSocket::subscribed(house.address, None, json!({})).await;
+    let context = TestContext::memory().await;
+    let (mut socket, id) = WebSocket::subscribed(context.address, None, json!({})).await;
     let path = format!("/aaep/v1/events?subscription_id={id}");
-    let mut wire = Wire::connect(house.address).await;
-    wire.send(&request(house.address, "GET", &path, &[("accept", "text/event-stream")], None)).await;
+    let mut wire = Wire::connect(context.address).await;
+    wire.send(&request(context.address, "GET", &path, &[("accept", "text/event-stream")], None)).await;
     let reason = "the subscription is no longer open, or the limit of subscribers is reached";
     assert_eq!(socket.closed().await, Some((1013, reason.to_owned())));
     assert_eq!(wire.head().await.unwrap().status, 200);
 }
 
-/// A subscription that a WebSocket carries ends with it, and its place is free.
+/// A subscription over a WebSocket ends with it and frees its slot.
 #[tokio::test]
 async fn a_subscription_ends_with_its_socket() {
-    let house = House::memory().await;
-    let (mut socket, _) = WebSocket::subscribed(house.address, None, json!({})).await;
+    let context = TestContext::memory().await;
+    let (mut socket, _) = WebSocket::subscribed(context.address, None, json!({})).await;
     let count = async || {
-        let metrics = house.get("/metrics").await;
+        let metrics = context.get("/metrics").await;
         metrics
             .text()
             .lines()
@@ -163,8 +174,8 @@ async fn a_subscription_ends_with_its_socket() {
     };
     assert_eq!(count().await.as_deref(), Some("1"));
     // Without a close frame, as when a cable is pulled.
-    drop(std::mem::replace(&mut socket.wire, Wire::connect(house.address).await));
-    let tasks = house.running.engine.world().tasks.clone();
+    drop(std::mem::replace(&mut socket.wire, Wire::connect(context.address).await));
+    let tasks = context.running.engine.world().tasks.clone();
     let until = recount_world::moment() + Duration::from_secs(60);
     while count().await.as_deref() != Some("0") {
         assert!(recount_world::moment() < until, "{} connections", tasks.alive(Kind::Connection));

@@ -1,10 +1,10 @@
-//! Damaged bytes in the store: the server starts beside them, never sends them, says which events they are, and serves
-//! everything else.
+//! Damaged events in the store: the server starts, never sends them, reports which events they are, and serves the
+//! rest.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use recount_engine::{Engine, Scrubbed};
+use recount_engine::{Engine, ScrubReport};
 use recount_event::Code;
 use recount_face_aep::SseFraming;
 use recount_log::Store as _;
@@ -12,24 +12,24 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 use serde_json::{Value, json};
 
-use crate::house::{House, STORY, check_problem, elements, text};
 use crate::http::damaged_rows::found;
-use crate::http::web_socket::{WebSocket, wish};
+use crate::http::web_socket::{WebSocket, subscription_request};
+use crate::test_context::{STORY, TestContext, check_problem, elements, text};
 use crate::wire::Frame;
 
-/// What only one event of one run holds.
+/// A text that only one event of one run contains.
 const MARK: &str = "the words that will not stay as they are";
 
-struct Told {
+struct DamagedStore {
     whole: String,
     damaged: String,
-    /// Of the damaged run.
+    /// The task of the damaged run.
     task: String,
-    /// Every envelope there was.
+    /// Every envelope before the damage.
     feed: Vec<String>,
 }
 
-/// Flips a bit of a text wherever it is in the database.
+/// Flips a bit in every occurrence of a text in the database.
 pub(crate) fn change_text(folder: &Path, text: &str) {
     let database = folder.join("recount.db");
     let mut bytes = std::fs::read(&database).unwrap();
@@ -40,65 +40,65 @@ pub(crate) fn change_text(folder: &Path, text: &str) {
     std::fs::write(&database, bytes).unwrap();
 }
 
-/// Two runs, one of them not at its end unless `ended`, of which the fourth event is damaged when this returns.
-async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
-    let house = House::sqlite(folder).await;
-    let whole = house.told_run().await;
-    let made = house.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
+/// Creates two runs and damages the fourth event of one, which is unfinished unless `ended`.
+async fn damaged(folder: &Path, sealed: bool, ended: bool) -> DamagedStore {
+    let context = TestContext::sqlite(folder).await;
+    let whole = context.run_with_story().await;
+    let made = context.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
     let (task, damaged) = (text(&made["id"]), text(&made["latest_run_id"]));
-    house.tell(&damaged, 0, &STORY[..2]).await;
-    house.tell(&damaged, 1, &[("ext.mark.made", &format!(r#"{{"text":"{MARK}"}}"#))]).await;
-    house.tell(&damaged, 2, &STORY[2..4]).await;
+    context.report(&damaged, 0, &STORY[..2]).await;
+    context.report(&damaged, 1, &[("ext.mark.made", &format!(r#"{{"text":"{MARK}"}}"#))]).await;
+    context.report(&damaged, 2, &STORY[2..4]).await;
     if ended {
-        house.tell(&damaged, 3, &STORY[4..]).await;
+        context.report(&damaged, 3, &STORY[4..]).await;
     }
-    let feed = house.envelopes("/v1/events").await;
-    assert_eq!(house.running.stop().await, 0);
+    let feed = context.envelopes("/v1/events").await;
+    assert_eq!(context.running.stop().await, 0);
     if sealed {
         recount_server::verify::seal(folder).await.unwrap();
     }
     change_text(folder, MARK);
-    Told { whole, damaged, task, feed }
+    DamagedStore { whole, damaged, task, feed }
 }
 
-/// Reads a list to its end. Answers what was told, and the gaps.
-async fn pages(house: &House, target: &str, cursor: &str) -> (Vec<String>, Vec<Value>) {
-    let (mut told, mut gaps, mut after) = (Vec::new(), Vec::new(), -1);
+/// Reads a list to its end. Returns the events and the gaps.
+async fn pages(context: &TestContext, target: &str, cursor: &str) -> (Vec<String>, Vec<Value>) {
+    let (mut events, mut gaps, mut after) = (Vec::new(), Vec::new(), -1);
     loop {
-        let reply = house.get(&format!("{target}?{cursor}={after}&limit=1000")).await;
+        let reply = context.get(&format!("{target}?{cursor}={after}&limit=1000")).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
-        told.extend(elements(reply.text()));
+        events.extend(elements(reply.text()));
         let page = reply.json();
         gaps.extend(page.get("gap").cloned());
         let next = page["next"].as_i64().unwrap();
         assert!(next >= after, "{page}");
         after = next;
         if page["has_more"] == false {
-            return (told, gaps);
+            return (events, gaps);
         }
     }
 }
 
-/// What one round of the scrub finds.
-async fn scrubbed(folder: &Path) -> Scrubbed {
+/// The findings of one scrub round.
+async fn scrubbed(folder: &Path) -> ScrubReport {
     let store = Arc::new(SqliteStore::open(SqliteOptions::new(folder)).unwrap());
     let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
     let found = engine.admin().scrub(|| std::future::ready(())).await.unwrap();
-    assert_eq!((&found, found.rounds), (&engine.admin().scrubbed(), 1));
+    assert_eq!((&found, found.rounds), (&engine.admin().scrub_report(), 1));
     store.close().await.unwrap();
     found
 }
 
 async fn check(sealed: bool, first: u64, last: u64) {
     let folder = tempfile::tempdir().unwrap();
-    let Told { whole, damaged, feed, .. } = damaged(folder.path(), sealed, false).await;
-    let house = House::sqlite(folder.path()).await;
-    assert_eq!(found(&house).await, f64::from(u8::from(!sealed)), "the start reads what is not sealed");
+    let DamagedStore { whole, damaged, feed, .. } = damaged(folder.path(), sealed, false).await;
+    let context = TestContext::sqlite(folder.path()).await;
+    assert_eq!(found(&context).await, f64::from(u8::from(!sealed)), "the start reads what is not sealed");
 
-    let (events, gaps) = pages(&house, &format!("/v1/runs/{whole}/events"), "after_sequence").await;
+    let (events, gaps) = pages(&context, &format!("/v1/runs/{whole}/events"), "after_sequence").await;
     assert_eq!((events.len(), gaps), (STORY.len() + 1, vec![]));
 
-    let (events, gaps) = pages(&house, &format!("/v1/runs/{damaged}/events"), "after_sequence").await;
+    let (events, gaps) = pages(&context, &format!("/v1/runs/{damaged}/events"), "after_sequence").await;
     assert!(events.iter().all(|event| feed.contains(event)), "nothing altered: {events:?}");
     assert_eq!(events.len() as u64 + (last - first + 1), 6);
     assert_eq!(gaps.len(), 1, "{gaps:?}");
@@ -106,43 +106,43 @@ async fn check(sealed: bool, first: u64, last: u64) {
     assert_eq!((gap["reason"].as_str(), gap["run_id"].as_str()), (Some("damaged"), Some(&*damaged)));
     assert_eq!((gap["first_sequence"].as_u64(), gap["last_sequence"].as_u64()), (Some(first), Some(last)));
 
-    let (events, gaps) = pages(&house, "/v1/events", "after_position").await;
+    let (events, gaps) = pages(&context, "/v1/events", "after_position").await;
     assert!(events.iter().all(|event| feed.contains(event)), "nothing altered: {events:?}");
     assert_eq!(events.len() as u64 + (last - first + 1), feed.len() as u64);
     assert!(gaps.iter().all(|gap| gap["run_id"] == *damaged && gap["reason"] == "damaged"), "{gaps:?}");
 
     // The same in streams, in frames without an id.
     for target in [format!("/v1/runs/{damaged}/events"), "/v1/events/stream".to_owned()] {
-        let frames = house.listen(&target).await.until_caught_up().await;
+        let frames = context.listen(&target).await.until_caught_up().await;
         let gaps = frames.iter().filter_map(|frame| match frame {
             Frame::Named { event, data } if event == "gap" => Some(data),
             _ => None,
         });
         let gaps: Vec<_> = gaps.collect();
         assert!(!gaps.is_empty() && gaps.iter().all(|gap| gap.contains(&damaged)), "{target}: {frames:?}");
-        let told = crate::wire::events(&frames);
-        assert!(told.iter().all(|(_, event)| feed.contains(event)), "{told:?}");
+        let sent = crate::wire::events(&frames);
+        assert!(sent.iter().all(|(_, event)| feed.contains(event)), "{sent:?}");
     }
 
-    assert_eq!(found(&house).await, 1.0, "one place, by whatever reads it was found");
+    assert_eq!(found(&context).await, 1.0, "one place counts once, whichever read found it");
 
-    // What would have to build on it is refused; everything else goes on.
-    let refused = house.append(&damaged, 3, &STORY[4..5]).await;
-    let problem = check_problem(&refused, Code::RunDamaged, "an event behind damaged ones");
-    let told = format!("{damaged} is damaged from sequence {first} to {last}");
-    assert!(problem["detail"].as_str().unwrap().contains(&told), "{problem}");
-    house.told_run().await;
-    assert_eq!(house.get("/readyz").await.status, 200);
-    assert_eq!(house.running.stop().await, 0);
+    // Further events of the run are refused; everything else continues.
+    let refused = context.append(&damaged, 3, &STORY[4..5]).await;
+    let problem = check_problem(&refused, Code::RunDamaged, "an event after damaged ones");
+    let range = format!("{damaged} is damaged from sequence {first} to {last}");
+    assert!(problem["detail"].as_str().unwrap().contains(&range), "{problem}");
+    context.run_with_story().await;
+    assert_eq!(context.get("/readyz").await.status, 200);
+    assert_eq!(context.running.stop().await, 0);
 
     let findings = scrubbed(folder.path()).await.findings;
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(findings[0].contains(&told), "{findings:?}");
+    assert!(findings[0].contains(&range), "{findings:?}");
 
     // It has a runtime of its own.
     let data = folder.path().to_owned();
-    let looking = tokio::task::spawn_blocking(move || recount_server::verify::offline(&data, &[]));
-    let survey = looking.await.unwrap().unwrap();
+    let verified = tokio::task::spawn_blocking(move || recount_server::verify::offline(&data, &[]));
+    let survey = verified.await.unwrap().unwrap();
     let wrong: Vec<_> = survey.reports.iter().filter(|report| !report.problems.is_empty()).collect();
     assert_eq!(wrong.len(), 1, "{wrong:?}");
     assert_eq!(wrong[0].run_id.as_deref(), Some(&*damaged));
@@ -150,7 +150,7 @@ async fn check(sealed: bool, first: u64, last: u64) {
 }
 
 #[tokio::test]
-async fn a_run_damaged_where_it_is_sealed_is_told_as_a_gap() {
+async fn damage_in_sealed_records_is_reported_as_a_gap() {
     check(true, 0, 5).await;
 }
 
@@ -159,39 +159,39 @@ async fn a_server_starts_beside_a_damaged_commit_and_flags_its_run() {
     check(false, 3, 3).await;
 }
 
-/// Appended to it is nothing any more, and it is pruned neither alone nor by policy; with its task it goes.
+/// A damaged run takes no events and is not pruned, alone or by policy; it is deleted with its task.
 #[tokio::test]
-async fn a_damaged_run_is_left_by_pruning_and_goes_with_its_task() {
+async fn a_damaged_run_is_skipped_by_pruning_and_deleted_with_its_task() {
     for (sealed, ended) in [(true, true), (true, false), (false, true), (false, false)] {
         let folder = tempfile::tempdir().unwrap();
-        let Told { whole, damaged, task, .. } = damaged(folder.path(), sealed, ended).await;
-        let house = House::sqlite(folder.path()).await;
-        let one = house.post(&format!("/v1/runs/{damaged}/prune"), "{}").await;
+        let DamagedStore { whole, damaged, task, .. } = damaged(folder.path(), sealed, ended).await;
+        let context = TestContext::sqlite(folder.path()).await;
+        let one = context.post(&format!("/v1/runs/{damaged}/prune"), "{}").await;
         check_problem(&one, Code::RunDamaged, "pruning a damaged run");
-        let swept = house.post("/v1/prune", r#"{"max_events":0}"#).await;
+        let swept = context.post("/v1/prune", r#"{"max_events":0}"#).await;
         let mut expected = json!({"runs": 1, "events": STORY.len(), "has_more": false});
         if ended {
             expected["damaged"] = json!(1);
         }
         assert_eq!(swept.data(), expected, "{sealed}");
-        let gone = house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
-        assert_eq!((gone.status, gone.data()["runs"].as_u64()), (200, Some(1)), "{}", gone.text());
-        check_problem(&house.get(&format!("/v1/runs/{damaged}")).await, Code::RunErased, "a deleted run");
-        let (events, gaps) = pages(&house, "/v1/events", "after_position").await;
+        let deleted = context.request("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
+        assert_eq!((deleted.status, deleted.data()["runs"].as_u64()), (200, Some(1)), "{}", deleted.text());
+        check_problem(&context.get(&format!("/v1/runs/{damaged}")).await, Code::RunErased, "a deleted run");
+        let (events, gaps) = pages(&context, "/v1/events", "after_position").await;
         assert!(events.iter().all(|event| event.contains(&whole)), "{events:?}");
         assert!(gaps.iter().all(|gap| gap["reason"] != "damaged"), "{gaps:?}");
-        assert_eq!(house.running.stop().await, 0);
+        assert_eq!(context.running.stop().await, 0);
         let data = folder.path().to_owned();
-        let looking = tokio::task::spawn_blocking(move || recount_server::verify::offline(&data, &[]));
-        let survey = looking.await.unwrap().unwrap();
+        let verified = tokio::task::spawn_blocking(move || recount_server::verify::offline(&data, &[]));
+        let survey = verified.await.unwrap().unwrap();
         assert!(survey.reports.iter().all(|report| report.problems.is_empty()), "{:?}", survey.reports);
         assert_eq!(scrubbed(folder.path()).await.findings, [""; 0]);
     }
 }
 
 /// What a subscriber of one run receives over AAEP, and how its socket is closed.
-async fn heard(house: &House, own: Value) -> (Vec<Value>, Option<u16>) {
-    let (mut socket, _) = WebSocket::subscribed(house.address, None, own).await;
+async fn received(context: &TestContext, own: Value) -> (Vec<Value>, Option<u16>) {
+    let (mut socket, _) = WebSocket::subscribed(context.address, None, own).await;
     let (texts, closed) = socket.until_closed().await;
     let events = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     (events, closed.map(|(code, _)| code))
@@ -201,11 +201,11 @@ async fn heard(house: &House, own: Value) -> (Vec<Value>, Option<u16>) {
 async fn a_subscriber_of_a_damaged_run_hears_that_its_record_is_damaged_and_nothing_after() {
     for (sealed, ended) in [(false, false), (false, true), (true, false), (true, true)] {
         let folder = tempfile::tempdir().unwrap();
-        let Told { damaged, .. } = damaged(folder.path(), sealed, ended).await;
-        let house = House::sqlite(folder.path()).await;
+        let DamagedStore { damaged, .. } = damaged(folder.path(), sealed, ended).await;
+        let context = TestContext::sqlite(folder.path()).await;
         for own in [json!({ "run_id": damaged }), json!({ "run_id": damaged, "from": "start" })] {
             let what = format!("sealed {sealed}, ended {ended}, {own}");
-            let (events, closed) = heard(&house, own).await;
+            let (events, closed) = received(&context, own).await;
             assert_eq!(closed, Some(4000), "{what}");
             let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
             let is_end = |name: &&&str| name.ends_with("session.errored");
@@ -217,18 +217,20 @@ async fn a_subscriber_of_a_damaged_run_hears_that_its_record_is_damaged_and_noth
                 (&last["error_category"], &last["error_code"]),
                 (&json!("permanent"), &json!("RUN_DAMAGED"))
             );
-            // What is whole before it is sent; nothing is said to be under way.
+            // The whole events before it are sent; no activity is announced.
             let started = types.iter().filter(|name| name.ends_with("session.started")).count();
             assert_eq!(started, usize::from(!sealed), "{what}: {types:?}");
-            let said = |words: &str| events.iter().any(|event| event.to_string().contains(words));
-            assert!(!said("Thinking") && !said("no longer stored"), "{what}: {events:?}");
-            // A client that reconnects by itself stops there.
+            let is_announced = |words: &str| events.iter().any(|event| event.to_string().contains(words));
+            assert!(!is_announced("Thinking") && !is_announced("no longer stored"), "{what}: {events:?}");
+            // A client that reconnects stops there.
             let own = json!({ "run_id": damaged });
-            let reply = house.post("/aaep/v1/subscriptions", &wish(json!({}), own).to_string()).await;
+            let reply = context
+                .post("/aaep/v1/subscriptions", &subscription_request(json!({}), own).to_string())
+                .await;
             let headers = [("last-event-id", last["event_id"].as_str().unwrap())];
-            let reply = house.ask("GET", reply.header("location").unwrap(), &headers, None).await;
+            let reply = context.request("GET", reply.header("location").unwrap(), &headers, None).await;
             assert_eq!(reply.status, 404, "{what}: {}", reply.text());
         }
-        assert_eq!(house.running.stop().await, 0);
+        assert_eq!(context.running.stop().await, 0);
     }
 }

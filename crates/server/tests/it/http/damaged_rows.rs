@@ -1,5 +1,5 @@
-//! Damaged rows: those of the catalogue are made again from the log, by a start, a read and the scrub; a damaged record
-//! costs itself and is named. Bits are flipped in the database file, before a start and under a running server.
+//! Damaged rows: catalogue rows are rebuilt from the log by a start, a read and the scrub; a damaged record is lost and
+//! named. Tests flip bits in the database file, before a start and under a running server.
 
 use std::path::{Path, PathBuf};
 
@@ -7,48 +7,48 @@ use recount_engine::{NewSetup, Setup};
 use recount_event::Code;
 use serde_json::Value;
 
-use recount_server::access::Book;
+use recount_server::access::OfflineTokens;
 
-use crate::house::{House, STORY, check_problem, text};
-use crate::http::access::{ask_as, closed_house, make_token, strict};
+use crate::http::access::{context_with_token, make_token, request_as, strict};
 use crate::http::admin::at_home_with;
 use crate::http::damage::change_text;
+use crate::test_context::{STORY, TestContext, check_problem, text};
 
 /// A row in the file: its space and the beginning of its key, and how many bytes of the key follow.
-struct Place {
+struct RowPlace {
     begins: String,
     more: usize,
 }
 
-impl Place {
-    fn exact(space: &str, key: &str) -> Place {
-        Place { begins: format!("{space}{key}"), more: 0 }
+impl RowPlace {
+    fn exact(space: &str, key: &str) -> RowPlace {
+        RowPlace { begins: format!("{space}{key}"), more: 0 }
     }
 
     /// A row whose key ends with the id of an event.
-    fn of_event(space: &str, key: &str) -> Place {
-        Place { begins: format!("{space}{key}evt_"), more: 26 }
+    fn of_event(space: &str, key: &str) -> RowPlace {
+        RowPlace { begins: format!("{space}{key}evt_"), more: 26 }
     }
 }
 
-/// Which bit of a row is flipped.
+/// The bit of a row to flip.
 #[derive(Debug, Clone, Copy)]
 enum Bit {
     Value,
-    /// The key stays text, and is another one.
+    /// The key becomes another text.
     Key,
-    /// The key is no text any more.
+    /// The key becomes invalid text.
     KeyUnreadable,
 }
 
-fn flip(folder: &Path, place: &Place, bit: Bit) {
+fn flip(folder: &Path, place: &RowPlace, bit: Bit) {
     let database = folder.join("recount.db");
     let bytes = std::fs::read(&database).unwrap();
     let found =
         (0..bytes.len() - place.begins.len()).filter(|at| bytes[*at..].starts_with(place.begins.as_bytes()));
     let key_ends: Vec<usize> = found.map(|at| at + place.begins.len() + place.more).collect();
     assert!(!key_ends.is_empty(), "{} is in the file", place.begins);
-    // Written in place: another file under the name would not be the one that a running server has open.
+    // Written in place: a running server has this file open.
     let file = std::fs::OpenOptions::new().write(true).open(database).unwrap();
     for end in key_ends {
         let (at, mask) = match bit {
@@ -60,8 +60,8 @@ fn flip(folder: &Path, place: &Place, bit: Bit) {
     }
 }
 
-/// A store in which every kind of row of the catalogue that a producer can make is there, and what lists say of it.
-struct Scene {
+/// A store with every kind of catalogue row that a producer can create, and the content of its lists.
+struct CatalogueStore {
     folder: tempfile::TempDir,
     task: String,
     session: String,
@@ -69,11 +69,11 @@ struct Scene {
     whole: Vec<(String, Value)>,
 }
 
-impl Scene {
-    async fn new() -> Scene {
+impl CatalogueStore {
+    async fn new() -> CatalogueStore {
         let folder = tempfile::tempdir().unwrap();
-        let house = House::sqlite(folder.path()).await;
-        let made = house.post("/v1/tasks", r#"{"title":"one","kind":"external"}"#).await.data();
+        let context = TestContext::sqlite(folder.path()).await;
+        let made = context.post("/v1/tasks", r#"{"title":"one","kind":"external"}"#).await.data();
         let (task, run) = (text(&made["id"]), text(&made["latest_run_id"]));
         let events = [
             ("run.started", "{}"),
@@ -91,16 +91,16 @@ impl Scene {
                 r#"{"handoff_id":"h-1","reason":"hard","target_kind":"human","target_uri":"queue:x","summary_terse":"help"}"#,
             ),
         ];
-        house.tell(&run, 0, &events).await;
-        let session = text(&house.post("/v1/sessions", r#"{"title":"talk"}"#).await.data()["id"]);
+        context.report(&run, 0, &events).await;
+        let session = text(&context.post("/v1/sessions", r#"{"title":"talk"}"#).await.data()["id"]);
         for _ in 0..3 {
             let body = format!(r#"{{"kind":"external","session_id":"{session}"}}"#);
-            let run = text(&house.post("/v1/runs", &body).await.data()["id"]);
-            house.tell(&run, 0, STORY).await;
+            let run = text(&context.post("/v1/runs", &body).await.data()["id"]);
+            context.report(&run, 0, STORY).await;
         }
-        let mut scene = Scene { folder, task, session, run, whole: Vec::new() };
-        scene.whole = scene.lists(&house).await;
-        assert_eq!(house.running.stop().await, 0);
+        let mut scene = CatalogueStore { folder, task, session, run, whole: Vec::new() };
+        scene.whole = scene.lists(&context).await;
+        assert_eq!(context.running.stop().await, 0);
         scene
     }
 
@@ -127,8 +127,8 @@ impl Scene {
         copy
     }
 
-    async fn lists(&self, house: &House) -> Vec<(String, Value)> {
-        let Scene { task, session, run, .. } = self;
+    async fn lists(&self, context: &TestContext) -> Vec<(String, Value)> {
+        let CatalogueStore { task, session, run, .. } = self;
         let mut lists = Vec::new();
         for target in [
             "/v1/runs".to_owned(),
@@ -151,7 +151,7 @@ impl Scene {
             format!("/v1/runs/{run}/artifacts"),
             "/v1/artifacts/art-1".into(),
         ] {
-            let reply = house.get(&target).await;
+            let reply = context.get(&target).await;
             assert_eq!(reply.status, 200, "{target}: {}", reply.text());
             lists.push((target, reply.json()));
         }
@@ -159,40 +159,40 @@ impl Scene {
     }
 
     /// A row of each kind.
-    fn places(&self) -> Vec<Place> {
-        let Scene { task, session, run, .. } = self;
+    fn places(&self) -> Vec<RowPlace> {
+        let CatalogueStore { task, session, run, .. } = self;
         vec![
-            Place::exact("catalogue.runs", &format!("default/{run}")),
-            Place::exact("catalogue.task_runs", &format!("default/{task}/{run}")),
-            Place { begins: format!("catalogue.session_runsdefault/{session}/run_"), more: 26 },
-            Place::exact("catalogue.deadlines", run),
-            Place::exact("catalogue.approvals", "default/appr-1"),
-            Place::of_event("catalogue.approvals_listed", "default/"),
-            Place::of_event("catalogue.approvals_pending", "default/"),
-            Place::of_event("catalogue.clarifications", "default/q-1/"),
-            Place::of_event("catalogue.clarifications_listed", "default/"),
-            Place::of_event("catalogue.clarifications_pending", "default/"),
-            Place::of_event("catalogue.handoffs", "default/h-1/"),
-            Place::of_event("catalogue.handoffs_listed", "default/"),
-            Place::of_event("catalogue.handoffs_pending", "default/"),
-            Place::of_event("catalogue.artifacts", "default/art-1/"),
-            Place::of_event("catalogue.artifacts_listed", "default/"),
-            Place::of_event("catalogue.run_artifacts", &format!("default/{run}/")),
-            Place::of_event("catalogue.task_artifacts", &format!("default/{task}/")),
+            RowPlace::exact("catalogue.runs", &format!("default/{run}")),
+            RowPlace::exact("catalogue.task_runs", &format!("default/{task}/{run}")),
+            RowPlace { begins: format!("catalogue.session_runsdefault/{session}/run_"), more: 26 },
+            RowPlace::exact("catalogue.deadlines", run),
+            RowPlace::exact("catalogue.approvals", "default/appr-1"),
+            RowPlace::of_event("catalogue.approvals_listed", "default/"),
+            RowPlace::of_event("catalogue.approvals_pending", "default/"),
+            RowPlace::of_event("catalogue.clarifications", "default/q-1/"),
+            RowPlace::of_event("catalogue.clarifications_listed", "default/"),
+            RowPlace::of_event("catalogue.clarifications_pending", "default/"),
+            RowPlace::of_event("catalogue.handoffs", "default/h-1/"),
+            RowPlace::of_event("catalogue.handoffs_listed", "default/"),
+            RowPlace::of_event("catalogue.handoffs_pending", "default/"),
+            RowPlace::of_event("catalogue.artifacts", "default/art-1/"),
+            RowPlace::of_event("catalogue.artifacts_listed", "default/"),
+            RowPlace::of_event("catalogue.run_artifacts", &format!("default/{run}/")),
+            RowPlace::of_event("catalogue.task_artifacts", &format!("default/{task}/")),
         ]
     }
 }
 
-/// How often damage was found, by the metrics.
-pub(crate) async fn found(house: &House) -> f64 {
-    let page = house.get("/metrics").await;
+/// The number of findings of damage in the metrics.
+pub(crate) async fn found(context: &TestContext) -> f64 {
+    let page = context.get("/metrics").await;
     let line = page.text().lines().find(|line| line.starts_with("recount_damage_found "));
     line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or_else(|| panic!("{}", page.text()))
 }
 
 async fn check_whole(folder: &Path) {
     let data = folder.to_owned();
-    // It has a runtime of its own.
+    // `verify::offline` has a runtime of its own.
     let looking = tokio::task::spawn_blocking(move || recount_server::verify::offline(&data, &[]));
     for report in looking.await.unwrap().unwrap().reports {
         assert_eq!(report.problems, [""; 0], "{report:?}");
@@ -200,203 +200,203 @@ async fn check_whole(folder: &Path) {
 }
 
 #[tokio::test]
-async fn a_catalogue_row_that_was_damaged_before_a_start_is_made_again() {
-    let scene = Scene::new().await;
+async fn a_catalogue_row_that_was_damaged_before_a_start_is_rebuilt() {
+    let scene = CatalogueStore::new().await;
     for place in scene.places() {
         for bit in [Bit::Value, Bit::Key, Bit::KeyUnreadable] {
             let copy = scene.copy();
             flip(copy.path(), &place, bit);
-            let house = House::sqlite(copy.path()).await;
-            assert_eq!(scene.lists(&house).await, scene.whole, "{} {bit:?}", place.begins);
-            assert!(found(&house).await >= 1.0, "{} {bit:?} is reported", place.begins);
-            assert_eq!(house.running.stop().await, 0);
+            let context = TestContext::sqlite(copy.path()).await;
+            assert_eq!(scene.lists(&context).await, scene.whole, "{} {bit:?}", place.begins);
+            assert!(found(&context).await >= 1.0, "{} {bit:?} is reported", place.begins);
+            assert_eq!(context.running.stop().await, 0);
             check_whole(copy.path()).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_catalogue_row_that_is_damaged_under_a_running_server_is_made_again() {
-    let scene = Scene::new().await;
+async fn a_catalogue_row_that_is_damaged_under_a_running_server_is_rebuilt() {
+    let scene = CatalogueStore::new().await;
     for place in scene.places() {
         for bit in [Bit::Value, Bit::KeyUnreadable] {
             let copy = scene.copy();
-            let house = House::sqlite(copy.path()).await;
+            let context = TestContext::sqlite(copy.path()).await;
             flip(copy.path(), &place, bit);
-            // After a commit, what readers have in memory is read again from the file.
-            assert_eq!(house.post("/v1/sessions", r#"{"title":"other"}"#).await.status, 201);
-            assert_eq!(scene.lists(&house).await, scene.whole, "{} {bit:?}", place.begins);
-            assert_eq!(house.running.stop().await, 0);
+            // After a commit, readers read the file again.
+            assert_eq!(context.post("/v1/sessions", r#"{"title":"other"}"#).await.status, 201);
+            assert_eq!(scene.lists(&context).await, scene.whole, "{} {bit:?}", place.begins);
+            assert_eq!(context.running.stop().await, 0);
             check_whole(copy.path()).await;
         }
     }
 }
 
-/// A record is no fold: it is lost, and named where it is asked for; the others are listed and work goes on.
+/// A record cannot be rebuilt: it is lost and named; others are listed, and the server continues.
 #[tokio::test]
 async fn a_damaged_record_is_named_and_fails_no_list_of_others() {
-    let scene = Scene::new().await;
+    let scene = CatalogueStore::new().await;
     let copy = scene.copy();
-    let house = House::sqlite(copy.path()).await;
-    let other = text(&house.post("/v1/tasks", r#"{"title":"two"}"#).await.data()["id"]);
-    assert_eq!(house.running.stop().await, 0);
+    let context = TestContext::sqlite(copy.path()).await;
+    let other = text(&context.post("/v1/tasks", r#"{"title":"two"}"#).await.data()["id"]);
+    assert_eq!(context.running.stop().await, 0);
     let name = format!("record.tasks/default/{}", scene.task);
-    flip(copy.path(), &Place::exact("record.tasks", &format!("default/{}", scene.task)), Bit::Value);
-    let house = House::sqlite(copy.path()).await;
-    let page = house.get("/v1/tasks").await;
+    flip(copy.path(), &RowPlace::exact("record.tasks", &format!("default/{}", scene.task)), Bit::Value);
+    let context = TestContext::sqlite(copy.path()).await;
+    let page = context.get("/v1/tasks").await;
     assert_eq!(page.status, 200, "{}", page.text());
     let page = page.json();
     let ids: Vec<String> = page["data"].as_array().unwrap().iter().map(|task| text(&task["id"])).collect();
     assert_eq!(ids, [other]);
     assert_eq!(page["damaged"], serde_json::json!([name]));
-    let refused = house.get(&format!("/v1/tasks/{}", scene.task)).await;
+    let refused = context.get(&format!("/v1/tasks/{}", scene.task)).await;
     let problem = check_problem(&refused, Code::StoreCorrupt, "a damaged record");
     assert!(problem["detail"].as_str().unwrap().contains(&name), "{problem}");
-    assert_eq!(house.post("/v1/tasks", r#"{"title":"three"}"#).await.status, 201);
-    assert_eq!(house.get("/v1/runs").await.json()["data"].as_array().unwrap().len(), 4);
-    assert_eq!(house.running.stop().await, 0);
+    assert_eq!(context.post("/v1/tasks", r#"{"title":"three"}"#).await.status, 201);
+    assert_eq!(context.get("/v1/runs").await.json()["data"].as_array().unwrap().len(), 4);
+    assert_eq!(context.running.stop().await, 0);
 }
 
-/// No whole record is between it and other lists, and none shows that its name was not changed.
+/// No whole record separates it from other lists, so its name may have been changed.
 #[tokio::test]
 async fn a_damaged_record_that_is_alone_in_its_list_fails_no_other_list() {
     let folder = tempfile::tempdir().unwrap();
-    let house = House::sqlite(folder.path()).await;
-    let made = house.post("/v1/tasks", r#"{"title":"one","kind":"external"}"#).await.data();
+    let context = TestContext::sqlite(folder.path()).await;
+    let made = context.post("/v1/tasks", r#"{"title":"one","kind":"external"}"#).await.data();
     let (task, run) = (text(&made["id"]), text(&made["latest_run_id"]));
     // Neither a producer nor an active run has a record beside it.
-    assert_eq!(house.post(&format!("/v1/runs/{run}/cancel"), "").await.status, 200);
-    assert_eq!(house.running.stop().await, 0);
-    flip(folder.path(), &Place::exact("record.tasks", &format!("default/{task}")), Bit::Value);
-    let house = House::sqlite(folder.path()).await;
-    let runs = house.get("/v1/runs").await;
+    assert_eq!(context.post(&format!("/v1/runs/{run}/cancel"), "").await.status, 200);
+    assert_eq!(context.running.stop().await, 0);
+    flip(folder.path(), &RowPlace::exact("record.tasks", &format!("default/{task}")), Bit::Value);
+    let context = TestContext::sqlite(folder.path()).await;
+    let runs = context.get("/v1/runs").await;
     assert_eq!((runs.status, &runs.json()["data"][0]["id"]), (200, &run.clone().into()), "{}", runs.text());
-    assert_eq!(house.get(&format!("/v1/runs/{run}")).await.status, 200);
-    let tasks = house.get("/v1/tasks").await.json();
+    assert_eq!(context.get(&format!("/v1/runs/{run}")).await.status, 200);
+    let tasks = context.get("/v1/tasks").await.json();
     assert_eq!(tasks["damaged"], serde_json::json!([format!("record.tasks/default/{task}")]));
-    assert_eq!(house.post("/v1/tasks", r#"{"title":"two"}"#).await.status, 201);
-    assert_eq!(house.running.stop().await, 0);
+    assert_eq!(context.post("/v1/tasks", r#"{"title":"two"}"#).await.status, 201);
+    assert_eq!(context.running.stop().await, 0);
 
-    // Now it is not alone any more, so that it certainly is in no other list, and it can be deleted.
-    let house = House::sqlite(folder.path()).await;
-    let gone = ask_as(&house, None, "DELETE", &format!("/v1/tasks/{task}"), None).await;
-    assert_eq!((gone.status, &gone.data()["runs"]), (200, &1.into()), "{}", gone.text());
-    let missing = house.get(&format!("/v1/tasks/{task}")).await;
+    // With another record in its list it is certainly in no other list, and it can be deleted.
+    let context = TestContext::sqlite(folder.path()).await;
+    let deleted = request_as(&context, None, "DELETE", &format!("/v1/tasks/{task}"), None).await;
+    assert_eq!((deleted.status, &deleted.data()["runs"]), (200, &1.into()), "{}", deleted.text());
+    let missing = context.get(&format!("/v1/tasks/{task}")).await;
     check_problem(&missing, Code::TaskErased, "a deleted task");
-    assert_eq!(house.get("/v1/tasks").await.json()["damaged"], Value::Null);
-    assert_eq!(house.running.stop().await, 0);
+    assert_eq!(context.get("/v1/tasks").await.json()["damaged"], Value::Null);
+    assert_eq!(context.running.stop().await, 0);
     check_whole(folder.path()).await;
 }
 
 #[tokio::test]
-async fn a_damaged_pin_still_keeps_its_run_fails_no_list_and_can_be_taken_away() {
-    let scene = Scene::new().await;
+async fn a_damaged_pin_still_keeps_its_run_fails_no_list_and_can_be_removed() {
+    let scene = CatalogueStore::new().await;
     let copy = scene.copy();
-    let house = House::sqlite(copy.path()).await;
+    let context = TestContext::sqlite(copy.path()).await;
     let ids = |runs: &Value| -> Vec<String> {
         let pinned = runs["data"].as_array().unwrap().iter().filter(|run| run["pinned"] == true);
         pinned.map(|run| text(&run["id"])).collect()
     };
-    let runs = house.get("/v1/runs").await.json();
+    let runs = context.get("/v1/runs").await.json();
     let run = text(&runs["data"][1]["id"]);
     let pin = format!("/v1/runs/{run}/pin");
-    assert_eq!(ask_as(&house, None, "PUT", &pin, None).await.status, 200);
-    assert_eq!(house.running.stop().await, 0);
-    flip(copy.path(), &Place::exact("record.pins", &run), Bit::Value);
-    let house = House::sqlite(copy.path()).await;
-    let runs = house.get("/v1/runs").await;
+    assert_eq!(request_as(&context, None, "PUT", &pin, None).await.status, 200);
+    assert_eq!(context.running.stop().await, 0);
+    flip(copy.path(), &RowPlace::exact("record.pins", &run), Bit::Value);
+    let context = TestContext::sqlite(copy.path()).await;
+    let runs = context.get("/v1/runs").await;
     assert_eq!(runs.status, 200, "{}", runs.text());
     assert_eq!((runs.json()["data"].as_array().unwrap().len(), ids(&runs.json())), (4, vec![run.clone()]));
-    assert_eq!(ask_as(&house, None, "DELETE", &pin, None).await.status, 200);
-    assert_eq!(ids(&house.get("/v1/runs").await.json()), [""; 0]);
-    assert_eq!(house.running.stop().await, 0);
+    assert_eq!(request_as(&context, None, "DELETE", &pin, None).await.status, 200);
+    assert_eq!(ids(&context.get("/v1/runs").await.json()), [""; 0]);
+    assert_eq!(context.running.stop().await, 0);
     check_whole(copy.path()).await;
 }
 
-/// Alone in its list, the damaged row may be one of the lists beside it; with another run it is not.
+/// A damaged row alone in its list may belong to a neighbouring list; with another run it does not.
 #[tokio::test]
-async fn a_damaged_run_whose_row_is_damaged_too_stops_no_start_and_goes_with_its_task() {
+async fn a_damaged_run_whose_row_is_damaged_too_stops_no_start_and_is_deleted_with_its_task() {
     const WORDS: &str = "words that will be other ones";
     for others in [0, 1] {
         let folder = tempfile::tempdir().unwrap();
-        let house = House::sqlite(folder.path()).await;
+        let context = TestContext::sqlite(folder.path()).await;
         for _ in 0..others {
-            house.told_run().await;
+            context.run_with_story().await;
         }
-        let made = house.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
+        let made = context.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
         let (task, run) = (text(&made["id"]), text(&made["latest_run_id"]));
         let words = format!(r#"{{"text":"{WORDS}"}}"#);
-        house.tell(&run, 0, &[STORY[0], ("ext.words.said", &words)]).await;
-        assert_eq!(house.running.stop().await, 0);
+        context.report(&run, 0, &[STORY[0], ("ext.words.sent", &words)]).await;
+        assert_eq!(context.running.stop().await, 0);
         change_text(folder.path(), WORDS);
         let name = format!("default/{run}");
-        flip(folder.path(), &Place::exact("catalogue.runs", &name), Bit::Value);
-        let house = House::sqlite(folder.path()).await;
-        let page = house.get("/v1/runs").await.json();
+        flip(folder.path(), &RowPlace::exact("catalogue.runs", &name), Bit::Value);
+        let context = TestContext::sqlite(folder.path()).await;
+        let page = context.get("/v1/runs").await.json();
         assert_eq!(page["damaged"], serde_json::json!([format!("catalogue.runs/{name}")]));
-        let gone = house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
-        assert_eq!(gone.status, 200, "{}", gone.text());
-        check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunErased, "a deleted run");
-        let page = house.get("/v1/runs").await.json();
+        let deleted = context.request("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
+        assert_eq!(deleted.status, 200, "{}", deleted.text());
+        check_problem(&context.get(&format!("/v1/runs/{run}")).await, Code::RunErased, "a deleted run");
+        let page = context.get("/v1/runs").await.json();
         assert_eq!((page["data"].as_array().unwrap().len(), page.get("damaged")), (others, None));
-        assert_eq!(house.running.stop().await, 0);
+        assert_eq!(context.running.stop().await, 0);
     }
 }
 
 #[tokio::test]
-async fn a_damaged_token_gives_nobody_access_and_stops_no_start() {
+async fn a_damaged_token_grants_no_access_and_stops_no_start() {
     let data = tempfile::tempdir().unwrap();
-    let (house, admin) = closed_house(data.path()).await;
+    let (context, admin) = context_with_token(data.path()).await;
     let body = r#"{"name":"ci","scopes":["read"]}"#;
-    let made = ask_as(&house, Some(&admin), "POST", "/admin/tokens", Some(body)).await.data();
+    let made = request_as(&context, Some(&admin), "POST", "/admin/tokens", Some(body)).await.data();
     let (id, lost) = (text(&made["id"]), text(&made["secret"]));
-    assert_eq!(ask_as(&house, Some(&lost), "GET", "/v1/runs", None).await.status, 200);
-    assert_eq!(house.running.stop().await, 0);
-    flip(data.path(), &Place::exact("record.tokens", &id), Bit::Value);
-    let house = at_home_with(data.path(), strict()).await;
-    let refused = ask_as(&house, Some(&lost), "GET", "/v1/runs", None).await;
+    assert_eq!(request_as(&context, Some(&lost), "GET", "/v1/runs", None).await.status, 200);
+    assert_eq!(context.running.stop().await, 0);
+    flip(data.path(), &RowPlace::exact("record.tokens", &id), Bit::Value);
+    let context = at_home_with(data.path(), strict()).await;
+    let refused = request_as(&context, Some(&lost), "GET", "/v1/runs", None).await;
     check_problem(&refused, Code::TokenInvalid, "a token whose record is damaged");
-    let page = ask_as(&house, Some(&admin), "GET", "/admin/tokens", None).await.json();
+    let page = request_as(&context, Some(&admin), "GET", "/admin/tokens", None).await.json();
     assert_eq!(page["damaged"], serde_json::json!([format!("record.tokens/{id}")]));
     let names: Vec<&Value> = page["data"].as_array().unwrap().iter().map(|token| &token["name"]).collect();
     assert_eq!(names, ["boss"]);
-    let again = make_token(&house, Some(&admin), body).await;
-    assert_eq!(ask_as(&house, Some(&again), "GET", "/v1/runs", None).await.status, 200);
-    assert_eq!(house.running.stop().await, 0);
-    // The same in a folder that no server uses.
-    let book = Book::open(data.path()).unwrap();
-    let page = book.list().await.unwrap();
+    let again = make_token(&context, Some(&admin), body).await;
+    assert_eq!(request_as(&context, Some(&again), "GET", "/v1/runs", None).await.status, 200);
+    assert_eq!(context.running.stop().await, 0);
+    // The same without a server.
+    let tokens = OfflineTokens::open(data.path()).unwrap();
+    let page = tokens.list().await.unwrap();
     assert_eq!((page.data.len(), page.damaged.len()), (2, 1));
-    book.close().await.unwrap();
-    // The operator can take it back: of whom it was is not known.
-    let house = House::sqlite(data.path()).await;
+    tokens.close().await.unwrap();
+    // Its tenant is unknown, so only the operator can revoke it.
+    let context = TestContext::sqlite(data.path()).await;
     let token = format!("/admin/tokens/{id}");
-    assert_eq!(ask_as(&house, None, "DELETE", &token, None).await.status, 200);
-    assert_eq!(ask_as(&house, None, "DELETE", &token, None).await.status, 404);
-    assert_eq!(ask_as(&house, None, "GET", "/admin/tokens", None).await.json()["damaged"], Value::Null);
-    assert_eq!(house.running.stop().await, 0);
-    let book = Book::open(data.path()).unwrap();
-    let page = book.list().await.unwrap();
+    assert_eq!(request_as(&context, None, "DELETE", &token, None).await.status, 200);
+    assert_eq!(request_as(&context, None, "DELETE", &token, None).await.status, 404);
+    assert_eq!(request_as(&context, None, "GET", "/admin/tokens", None).await.json()["damaged"], Value::Null);
+    assert_eq!(context.running.stop().await, 0);
+    let tokens = OfflineTokens::open(data.path()).unwrap();
+    let page = tokens.list().await.unwrap();
     assert_eq!((page.data.len(), page.damaged.len()), (2, 0));
-    book.close().await.unwrap();
+    tokens.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_damaged_session_of_an_application_fails_no_list_of_others() {
     let folder = tempfile::tempdir().unwrap();
-    let house = House::sqlite(folder.path()).await;
+    let context = TestContext::sqlite(folder.path()).await;
     let mut made = Vec::new();
     for _ in 0..3 {
         let setup =
             NewSetup { setup: Setup { agent: "clerk".into(), ..Setup::default() }, ..NewSetup::default() };
-        made.push(house.running.engine.write().create_setup(setup, None).await.unwrap().id.to_string());
+        made.push(context.running.engine.write().create_setup(setup, None).await.unwrap().id.to_string());
     }
-    assert_eq!(house.running.stop().await, 0);
+    assert_eq!(context.running.stop().await, 0);
     let row = |session: &str| format!("default/{session}");
-    flip(folder.path(), &Place::exact("record.session_setups", &row(&made[0])), Bit::Value);
-    flip(folder.path(), &Place::exact("record.sessions", &row(&made[1])), Bit::Value);
-    let house = House::sqlite(folder.path()).await;
-    let list = house.get("/aap/sessions").await;
+    flip(folder.path(), &RowPlace::exact("record.session_setups", &row(&made[0])), Bit::Value);
+    flip(folder.path(), &RowPlace::exact("record.sessions", &row(&made[1])), Bit::Value);
+    let context = TestContext::sqlite(folder.path()).await;
+    let list = context.get("/aap/sessions").await;
     assert_eq!(list.status, 200, "{}", list.text());
     let list = list.json();
     let listed: Vec<String> =
@@ -408,5 +408,5 @@ async fn a_damaged_session_of_an_application_fails_no_list_of_others() {
     {
         assert!(named.contains(&row), "{row}: {named:?}");
     }
-    assert_eq!(house.running.stop().await, 0);
+    assert_eq!(context.running.stop().await, 0);
 }

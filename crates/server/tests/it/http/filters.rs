@@ -1,29 +1,29 @@
-//! Filters of the feed: what is wanted comes, in order and once, and what is not moves the reader on.
+//! Filters of the feed: matching events arrive once and in order; other events only move the cursor.
 
 use std::collections::BTreeSet;
 
 use recount_event::Code;
 use recount_server::access::Access;
 
-use crate::house::{House, STORY, check_problem, elements, text};
-use crate::http::access::{ask_as, make_token};
+use crate::http::access::{make_token, request_as};
 use crate::http::admin::at_home_with;
+use crate::test_context::{STORY, TestContext, check_problem, elements, text};
 use crate::wire::{Frame, Listener, events};
 
-/// A run of a task, told in full; the task, and the run.
-async fn told_in_task(house: &House) -> (String, String) {
-    let made = house.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
+/// Creates a task with a complete run; returns the task and the run.
+async fn run_in_task(context: &TestContext) -> (String, String) {
+    let made = context.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
     let (task, run) = (text(&made["id"]), text(&made["latest_run_id"]));
-    house.tell(&run, 0, STORY).await;
+    context.report(&run, 0, STORY).await;
     (task, run)
 }
 
-/// All pages of a filtered feed; checks that cursors only rise. How many pages there were, and the envelopes.
-async fn pages(house: &House, filter: &str, limit: usize) -> (usize, Vec<String>) {
+/// Reads all pages of a filtered feed; checks that cursors only rise. Returns the number of pages and the envelopes.
+async fn pages(context: &TestContext, filter: &str, limit: usize) -> (usize, Vec<String>) {
     let (mut all, mut after, mut count) = (Vec::new(), -1, 0);
     loop {
         let target = format!("/v1/events?{filter}&limit={limit}&after_position={after}");
-        let reply = house.get(&target).await;
+        let reply = context.get(&target).await;
         assert_eq!(reply.status, 200, "{target}: {}", reply.text());
         let found = elements(reply.text());
         assert!(found.len() <= limit, "{target}");
@@ -41,16 +41,16 @@ async fn pages(house: &House, filter: &str, limit: usize) -> (usize, Vec<String>
 }
 
 #[tokio::test]
-async fn pages_hold_what_was_asked_for_whatever_their_size() {
-    let house = House::memory().await;
-    let (task, run) = told_in_task(&house).await;
-    let other = house.told_run().await;
-    let open = house.new_run().await;
-    house.tell(&open, 0, &[("run.started", "{}")]).await;
-    let all = house.envelopes("/v1/events").await;
+async fn filtered_pages_are_complete_at_any_size() {
+    let context = TestContext::memory().await;
+    let (task, run) = run_in_task(&context).await;
+    let other = context.run_with_story().await;
+    let open = context.new_run().await;
+    context.report(&open, 0, &[("run.started", "{}")]).await;
+    let all = context.envelopes("/v1/events").await;
     let naive = |wanted: &dyn Fn(&serde_json::Value) -> bool| -> Vec<String> {
-        let wants = |envelope: &&String| wanted(&serde_json::from_str(envelope).unwrap());
-        all.iter().filter(wants).cloned().collect()
+        let matches = |envelope: &&String| wanted(&serde_json::from_str(envelope).unwrap());
+        all.iter().filter(matches).cloned().collect()
     };
     let type_is =
         |envelope: &serde_json::Value, begin: &str| envelope["type"].as_str().unwrap().starts_with(begin);
@@ -71,29 +71,29 @@ async fn pages_hold_what_was_asked_for_whatever_their_size() {
             ("kind=shell".to_owned(), &Vec::new()),
             ("type=no.such.type".to_owned(), &Vec::new()),
         ] {
-            let (_, found) = pages(&house, &filter, limit).await;
+            let (_, found) = pages(&context, &filter, limit).await;
             assert_eq!(found, *expected, "{filter} by {limit}");
         }
     }
-    let empty = house.get("/v1/events?type=no.such.type").await.json();
+    let empty = context.get("/v1/events?type=no.such.type").await.json();
     assert_eq!(empty["next"], all.len() as i64, "an empty page moves the cursor to the end");
     for bad in ["type=Tool", "type=tool*", "run_id=x", "task_id=run_0", "status=done", "kind=agent", "type="]
     {
-        let reply = house.get(&format!("/v1/events?{bad}")).await;
+        let reply = context.get(&format!("/v1/events?{bad}")).await;
         check_problem(&reply, Code::ParameterInvalid, bad);
-        let reply = house.get(&format!("/v1/events/stream?{bad}")).await;
+        let reply = context.get(&format!("/v1/events/stream?{bad}")).await;
         check_problem(&reply, Code::ParameterInvalid, bad);
     }
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_from_where_it_was_also_over_what_it_was_not_told() {
-    let house = House::memory().await;
-    let (task, run) = told_in_task(&house).await;
+async fn a_filtered_stream_resumes_past_skipped_events() {
+    let context = TestContext::memory().await;
+    let (task, run) = run_in_task(&context).await;
     let filter = format!("/v1/events/stream?task_id={task}&type=run.*,turn.*");
-    let mut listener = house.listen(&filter).await;
+    let mut listener = context.listen(&filter).await;
     let history = events(&listener.until_caught_up().await);
-    let wanted: Vec<(u64, String)> = pages(&house, &format!("task_id={task}&type=run.*,turn.*"), 1000)
+    let wanted: Vec<(u64, String)> = pages(&context, &format!("task_id={task}&type=run.*,turn.*"), 1000)
         .await
         .1
         .into_iter()
@@ -101,12 +101,12 @@ async fn a_stream_goes_on_from_where_it_was_also_over_what_it_was_not_told() {
         .map(|(envelope, (position, _))| (*position, envelope))
         .collect();
     assert_eq!(history, wanted);
-    // What nobody wants here, much of it: the reader is told how far it has come.
-    let noise = house.new_run().await;
-    house.tell(&noise, 0, &[("run.started", "{}")]).await;
+    // Many events do not match: marks move the cursor of the reader.
+    let noise = context.new_run().await;
+    context.report(&noise, 0, &[("run.started", "{}")]).await;
     let piece = ("error.upstream", r#"{"provider":"p","message":"m","retriable":true}"#);
     for seq in 1..=12 {
-        house.tell(&noise, seq, &vec![piece; 100]).await;
+        context.report(&noise, seq, &vec![piece; 100]).await;
     }
     let mark = loop {
         match listener.next().await.expect("the stream is open") {
@@ -119,40 +119,41 @@ async fn a_stream_goes_on_from_where_it_was_also_over_what_it_was_not_told() {
         }
     };
     assert!(mark > wanted.last().unwrap().0, "{mark}");
-    // A second run of the task, told while nobody listens.
+    // A second run of the task, reported while the reader is disconnected.
     drop(listener);
-    let more = house.post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
+    let more = context.post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
     let second = text(&more.data()["id"]);
     assert_ne!(second, run);
-    house.tell(&second, 0, STORY).await;
+    context.report(&second, 0, STORY).await;
     let again = mark.to_string();
-    let mut listener = Listener::open(house.address, &filter, &[("last-event-id", &again)]).await;
+    let mut listener = Listener::open(context.address, &filter, &[("last-event-id", &again)]).await;
     let rest = events(&listener.until_caught_up().await);
     let types: BTreeSet<String> = rest
         .iter()
         .map(|(_, e)| text(&serde_json::from_str::<serde_json::Value>(e).unwrap()["run_id"]))
         .collect();
     assert_eq!(types, BTreeSet::from([second.clone()]), "only what was new, and all of it");
-    let expected = pages(&house, &format!("run_id={second}&type=run.*,turn.*"), 1000).await.1;
+    let expected = pages(&context, &format!("run_id={second}&type=run.*,turn.*"), 1000).await.1;
     assert_eq!(rest.into_iter().map(|(_, envelope)| envelope).collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
 async fn a_narrowed_token_s_feed_is_that_of_its_tasks() {
     let data = tempfile::tempdir().unwrap();
-    let house = at_home_with(data.path(), Access::default()).await;
-    let (task, _) = told_in_task(&house).await;
-    let (_, other) = told_in_task(&house).await;
+    let context = at_home_with(data.path(), Access::default()).await;
+    let (task, _) = run_in_task(&context).await;
+    let (_, other) = run_in_task(&context).await;
     let narrow =
-        make_token(&house, None, &format!(r#"{{"name":"n","scopes":["read"],"tasks":["{task}"]}}"#)).await;
-    let page = ask_as(&house, Some(&narrow), "GET", "/v1/events?limit=1000", None).await;
+        make_token(&context, None, &format!(r#"{{"name":"n","scopes":["read"],"tasks":["{task}"]}}"#)).await;
+    let page = request_as(&context, Some(&narrow), "GET", "/v1/events?limit=1000", None).await;
     assert_eq!(elements(page.text()).len(), STORY.len() + 1);
     assert!(!page.text().contains(&other));
-    let asked = ask_as(&house, Some(&narrow), "GET", &format!("/v1/events?run_id={other}"), None).await;
-    assert!(elements(asked.text()).is_empty(), "{}", asked.text());
+    let foreign =
+        request_as(&context, Some(&narrow), "GET", &format!("/v1/events?run_id={other}"), None).await;
+    assert!(elements(foreign.text()).is_empty(), "{}", foreign.text());
     let bearer = format!("Bearer {narrow}");
     let mut listener =
-        Listener::open(house.address, "/v1/events/stream", &[("authorization", &bearer)]).await;
+        Listener::open(context.address, "/v1/events/stream", &[("authorization", &bearer)]).await;
     let frames = listener.until_caught_up().await;
     assert_eq!(events(&frames).len(), STORY.len() + 1);
 }

@@ -1,4 +1,4 @@
-//! The page that users read, held against the program: its table of paths, its numbers, its commands.
+//! Checks `docs/faces/aep.md` against the program: its table of paths, its numbers, its commands.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use recount_api::query;
 use recount_api::routes::ROUTES;
 
-use crate::house::House;
+use crate::test_context::TestContext;
 
 const PAGE: &str = include_str!("../../../../../docs/faces/aep.md");
 
@@ -20,10 +20,10 @@ fn rows(heading: &str) -> Vec<Vec<&'static str>> {
 
 #[test]
 fn every_path_is_on_the_page() {
-    let told: Vec<String> = rows("Paths").iter().map(|row| row.join(" ")).collect();
+    let documented: Vec<String> = rows("Paths").iter().map(|row| row.join(" ")).collect();
     let there: Vec<String> =
         ROUTES.iter().map(|route| format!("{} `{}` {}", route.method, route.path, route.does)).collect();
-    assert_eq!(told, there);
+    assert_eq!(documented, there);
 }
 
 #[test]
@@ -69,8 +69,9 @@ fn every_limit_on_the_page_is_the_program_s() {
             ("`server::DRAIN_WAIT`", seconds(server::DRAIN_WAIT)),
         ])
     };
-    let told: BTreeMap<&str, String> = rows("Limits").iter().map(|row| (row[3], row[1].to_owned())).collect();
-    assert_eq!(told, there);
+    let documented: BTreeMap<&str, String> =
+        rows("Limits").iter().map(|row| (row[3], row[1].to_owned())).collect();
+    assert_eq!(documented, there);
 }
 
 #[test]
@@ -84,11 +85,11 @@ fn every_limit_of_exports_is_the_program_s() {
         (recount_face_aep::limits::IMPORTS_MAX, "face_aep::IMPORTS_MAX"),
     ] {
         let row = page.lines().find(|line| line.ends_with(&format!("| `{name}` |")));
-        let told = row.and_then(|row| row.split('|').nth(2)).map(str::trim);
-        assert_eq!(told, Some(&*limit.to_string()), "{name}");
+        let documented = row.and_then(|row| row.split('|').nth(2)).map(str::trim);
+        assert_eq!(documented, Some(&*limit.to_string()), "{name}");
     }
     let rows = page.lines().filter(|line| line.ends_with("_MAX` |")).count();
-    assert_eq!(rows, 4, "each row was looked at");
+    assert_eq!(rows, 4, "each row was checked");
 }
 
 /// The blocks of one language, in order.
@@ -97,7 +98,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
     PAGE.split(open.as_str()).skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect()
 }
 
-/// A text with what differs from time to time made equal: identifiers and times.
+/// A text with identifiers and times replaced, because they differ between runs.
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -120,15 +121,15 @@ fn masked(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_commands_on_the_page_print_what_it_says() {
+async fn the_commands_on_the_page_print_the_shown_output() {
     let (commands, outputs) = (blocks("sh"), blocks("text"));
     assert_eq!((commands.len(), outputs.len()), (7, 7));
-    let house = House::memory().await;
+    let context = TestContext::memory().await;
     let folder = tempfile::tempdir().unwrap();
     let cut = "\n---- cut ----\n";
     let mut script = String::from("set -eu\n");
     for command in &commands {
-        script.push_str(&command.replace("127.0.0.1:8765", &house.address.to_string()));
+        script.push_str(&command.replace("127.0.0.1:8765", &context.address.to_string()));
         script.push_str("\nprintf '\\n---- cut ----\\n'\n");
     }
     let done = std::process::Command::new("sh")
@@ -137,11 +138,11 @@ async fn the_commands_on_the_page_print_what_it_says() {
         .env("no_proxy", "127.0.0.1")
         .output()
         .expect("a shell");
-    let said = String::from_utf8(done.stdout).unwrap();
-    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
-    let printed: Vec<&str> = said.split(cut).collect();
+    let stdout = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&done.stderr));
+    let printed: Vec<&str> = stdout.split(cut).collect();
     assert_eq!(printed.len(), commands.len() + 1);
-    for (printed, told) in printed.iter().zip(outputs) {
-        assert_eq!(masked(printed.trim_end()), masked(told.trim_end()));
+    for (printed, documented) in printed.iter().zip(outputs) {
+        assert_eq!(masked(printed.trim_end()), masked(documented.trim_end()));
     }
 }

@@ -1,12 +1,12 @@
-//! `POST /v1/imports`: the lines of an export, in as they are or not at all.
+//! `POST /v1/imports`: imports the lines of an export unchanged or not at all.
 
 use recount_api::export::Header;
 use recount_event::{Code, RunId};
 use recount_log::chain::ChainValue;
-use recount_server::export::{Folder, NotImported, Sum};
+use recount_server::export::{ExportDigest, Folder, ImportError};
 use recount_world::{Entropy, SeededEntropy};
 
-use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
+use crate::test_context::{PREFIXES, TestContext, batch, check_problem, check_reply, text};
 use crate::wire::{Reply, Wire};
 
 const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
@@ -25,7 +25,7 @@ fn noted(run: &str, envelopes: &[impl AsRef<str>]) -> String {
     lines
 }
 
-/// An export of a run that was queued and no more; another run for each number.
+/// An export of a run that was only queued; another run for each number.
 pub(crate) fn queued(number: usize) -> String {
     let run = format!("run_01JXMZ000000000000000{number:05}");
     let envelope = format!(
@@ -34,23 +34,23 @@ pub(crate) fn queued(number: usize) -> String {
     noted(&run, &[envelope])
 }
 
-async fn export(house: &House, run: &str) -> String {
-    noted(run, &house.envelopes(&format!("/v1/runs/{run}/events")).await)
+async fn export(context: &TestContext, run: &str) -> String {
+    noted(run, &context.envelopes(&format!("/v1/runs/{run}/events")).await)
 }
 
-async fn import(house: &House, lines: &str) -> Reply {
-    house.ask("POST", "/v1/imports", &[LINES], Some(lines.as_bytes())).await
+async fn import(context: &TestContext, lines: &str) -> Reply {
+    context.request("POST", "/v1/imports", &[LINES], Some(lines.as_bytes())).await
 }
 
-async fn check_nothing_came(house: &House, about: &str) {
-    assert_eq!(house.running.engine.read().last_position().await.unwrap(), 0, "{about}");
-    assert_eq!(house.get("/v1/runs").await.json()["data"], serde_json::json!([]), "{about}");
+async fn check_nothing_came(context: &TestContext, about: &str) {
+    assert_eq!(context.running.engine.read().last_position().await.unwrap(), 0, "{about}");
+    assert_eq!(context.get("/v1/runs").await.json()["data"], serde_json::json!([]), "{about}");
 }
 
 #[tokio::test]
 async fn a_run_moves_from_one_server_to_another() {
-    let (there, here) = (House::memory().await, House::memory().await);
-    let run = there.told_run().await;
+    let (there, here) = (TestContext::memory().await, TestContext::memory().await);
+    let run = there.run_with_story().await;
     let lines = export(&there, &run).await;
     let reply = import(&here, &lines).await;
     check_reply(&reply);
@@ -64,10 +64,10 @@ async fn a_run_moves_from_one_server_to_another() {
     for path in [format!("/v1/runs/{run}"), "/v1/runs".to_owned(), "/v1/approvals".to_owned()] {
         assert_eq!(here.get(&path).await.json(), there.get(&path).await.json(), "{path}");
     }
-    // Again, under the other prefix, with parameters to the type, without the last line's end.
+    // Again, under the other prefix, with parameters of the media type, without the last line end.
     let target = format!("{}/imports", PREFIXES[1]);
     let headers = [("content-type", "Application/X-NDJSON; charset=utf-8")];
-    let reply = here.ask("POST", &target, &headers, Some(lines.trim_end().as_bytes())).await;
+    let reply = here.request("POST", &target, &headers, Some(lines.trim_end().as_bytes())).await;
     assert_eq!((reply.status, reply.header("location")), (200, None), "{}", reply.text());
     assert_eq!(reply.data()["imported"], false);
     assert_eq!(reply.data()["position"], digest["events"]);
@@ -75,9 +75,9 @@ async fn a_run_moves_from_one_server_to_another() {
 }
 
 #[tokio::test]
-async fn what_cannot_come_in_is_a_problem_and_leaves_nothing() {
-    let (there, here) = (House::memory().await, House::memory().await);
-    let run = there.told_run().await;
+async fn a_refused_import_is_a_problem_and_leaves_nothing() {
+    let (there, here) = (TestContext::memory().await, TestContext::memory().await);
+    let run = there.run_with_story().await;
     let envelopes = there.envelopes(&format!("/v1/runs/{run}/events")).await;
     let good = noted(&run, &envelopes);
     let other = there.new_run().await;
@@ -125,7 +125,7 @@ async fn what_cannot_come_in_is_a_problem_and_leaves_nothing() {
 
     for media_type in ["application/json", "text/plain", "application/x-ndjsonx", ""] {
         let headers = [("content-type", media_type)];
-        let reply = here.ask("POST", "/v1/imports", &headers, Some(good.as_bytes())).await;
+        let reply = here.request("POST", "/v1/imports", &headers, Some(good.as_bytes())).await;
         check_problem(&reply, Code::MediaTypeUnsupported, media_type);
     }
     check_nothing_came(&here, "media types").await;
@@ -137,49 +137,49 @@ async fn what_cannot_come_in_is_a_problem_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn too_large_is_said_before_it_is_sent() {
-    let house = House::memory().await;
-    let mut wire = Wire::connect(house.address).await;
+async fn an_oversized_import_is_refused_before_its_body() {
+    let context = TestContext::memory().await;
+    let mut wire = Wire::connect(context.address).await;
     let head = format!(
         "POST /v1/imports HTTP/1.1\r\nhost: {}\r\ncontent-type: application/x-ndjson\r\ncontent-length: 67108865\r\n\r\n",
-        house.address
+        context.address
     );
     wire.send(head.as_bytes()).await;
     check_problem(&wire.reply("POST").await.unwrap(), Code::BodyTooLarge, "by its length");
 }
 
 #[tokio::test]
-async fn so_many_at_a_time() {
-    let house = House::memory().await;
+async fn concurrent_imports_are_limited() {
+    let context = TestContext::memory().await;
     let head = format!(
         "POST /v1/imports HTTP/1.1\r\nhost: {}\r\ncontent-type: application/x-ndjson\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n",
-        house.address
+        context.address
     );
     let mut waiting = Vec::new();
     for _ in 0..recount_face_aep::limits::IMPORTS_MAX {
-        let mut wire = Wire::connect(house.address).await;
+        let mut wire = Wire::connect(context.address).await;
         wire.send(head.as_bytes()).await;
-        // Answered with 100 when its body is wanted, which is when it has its place.
+        // The server sends 100 when the import has its slot.
         assert_eq!(wire.reply("POST").await.unwrap().status, 100);
         waiting.push(wire);
     }
-    let problem = check_problem(&import(&house, &queued(1)).await, Code::StoreBusy, "one more");
+    let problem = check_problem(&import(&context, &queued(1)).await, Code::StoreBusy, "one more");
     assert_eq!(problem["retryable"], true);
     drop(waiting);
     let came = async {
-        while import(&house, &queued(1)).await.status == 503 {
+        while import(&context, &queued(1)).await.status == 503 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), came).await.expect("the places are free again");
-    assert_eq!(import(&house, &queued(1)).await.status, 200);
+    tokio::time::timeout(std::time::Duration::from_secs(20), came).await.expect("the slots are free again");
+    assert_eq!(import(&context, &queued(1)).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_producer_begins_anew() {
-    let (there, here) = (House::memory().await, House::memory().await);
+async fn a_producer_starts_over_after_an_import() {
+    let (there, here) = (TestContext::memory().await, TestContext::memory().await);
     let run = there.new_run().await;
-    there.tell(&run, 0, &[("run.started", "{}")]).await;
+    there.report(&run, 0, &[("run.started", "{}")]).await;
     assert_eq!(import(&here, &export(&there, &run).await).await.status, 201);
     let target = format!("/v1/runs/{run}/events");
     let note = [("ext.a.b", "{}")];
@@ -192,18 +192,18 @@ async fn a_producer_begins_anew() {
     );
 }
 
-/// Random edits of an export file: what comes in is what was exported, or nothing does.
+/// Random edits of an export file: the exported run is imported unchanged, or nothing is.
 #[tokio::test]
 async fn an_edited_file_is_refused_or_the_same() {
-    let there = House::memory().await;
-    let run = there.told_run().await;
+    let there = TestContext::memory().await;
+    let run = there.run_with_story().await;
     let good = export(&there, &run).await.into_bytes();
     let seed: u64 = 20_260_503;
     let draw = SeededEntropy::new(seed);
     let below = |bound: usize| usize::try_from(draw.draw() % bound as u128).unwrap();
     let mut came_in = 0;
     let mut folder = tempfile::tempdir().unwrap();
-    let mut store = Folder::open_or_make(folder.path()).unwrap();
+    let mut store = Folder::open_or_create(folder.path()).unwrap();
     for round in 0..2000 {
         let mut edited = good.clone();
         let at = below(edited.len());
@@ -225,9 +225,9 @@ async fn an_edited_file_is_refused_or_the_same() {
                 assert!(imported.is_new);
                 store.close().await.unwrap();
                 folder = tempfile::tempdir().unwrap();
-                store = Folder::open_or_make(folder.path()).unwrap();
+                store = Folder::open_or_create(folder.path()).unwrap();
             }
-            Err(NotImported::Refused { .. }) => {
+            Err(ImportError::Refused { .. }) => {
                 assert_eq!(store.runs().await.unwrap(), (vec![], 0), "{about}");
             }
             Err(why) => panic!("{about}: {why:?}"),
@@ -237,13 +237,13 @@ async fn an_edited_file_is_refused_or_the_same() {
 }
 
 #[tokio::test]
-async fn a_folder_gives_and_takes_whole_runs() {
+async fn a_folder_exports_and_imports_whole_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     assert!(Folder::open(&data).is_err(), "there is none to read");
-    let there = House::memory().await;
-    let (one, two) = (there.told_run().await, there.new_run().await);
-    let store = Folder::open_or_make(&data).unwrap();
+    let there = TestContext::memory().await;
+    let (one, two) = (there.run_with_story().await, there.new_run().await);
+    let store = Folder::open_or_create(&data).unwrap();
     for run in [&two, &one] {
         let lines = export(&there, run).await;
         assert!(store.import(lines.as_bytes()).await.unwrap().is_new);
@@ -252,14 +252,14 @@ async fn a_folder_gives_and_takes_whole_runs() {
         let digest = (tail.next_sequence, tail.head.to_string());
         let events = store.events(run, 0).await.unwrap();
         assert_eq!(digest.0, events.len() as u64);
-        let mut sum = Sum::new(run);
+        let mut sum = ExportDigest::new(run);
         events.iter().for_each(|event| sum.event(event).unwrap());
         sum.finish(digest.0, &digest.1).unwrap();
-        let mut sum = Sum::new(run);
+        let mut sum = ExportDigest::new(run);
         sum.event(b"{}").unwrap();
         assert!(sum.event(b"{\n}").is_err());
         assert!(sum.finish(1, &digest.1).unwrap_err().contains("have the head"));
-        assert!(Sum::new(run).finish(1, &digest.1).unwrap_err().contains("0 readable events"));
+        assert!(ExportDigest::new(run).finish(1, &digest.1).unwrap_err().contains("0 readable events"));
     }
     let mut expected = [one.clone(), two];
     expected.sort();
@@ -267,9 +267,9 @@ async fn a_folder_gives_and_takes_whole_runs() {
     assert_eq!(store.tail("run_x").await.unwrap(), None);
     assert!(Folder::open(&data).is_err(), "one at a time");
     store.close().await.unwrap();
-    let house = House::sqlite(&data).await;
-    let listed = house.get("/v1/runs").await.json();
+    let context = TestContext::sqlite(&data).await;
+    let listed = context.get("/v1/runs").await.json();
     assert_eq!(listed["data"], there.get("/v1/runs").await.json()["data"]);
     let run: RunId = one.parse().unwrap();
-    assert_eq!(text(&house.get(&format!("/v1/runs/{run}")).await.data()["status"]), "finished");
+    assert_eq!(text(&context.get(&format!("/v1/runs/{run}")).await.data()["status"]), "finished");
 }

@@ -1,18 +1,17 @@
-//! Runs after an ended run, over the wire: where each begins, that a request makes one run, what is refused, and who is
-//! named as whose successor.
+//! Successors of ended runs: where each starts, idempotency, refusals, and the links between runs.
 //!
-//! Each run of [`Worker`](crate::http::orders) that has ended has ten events: its only turn starts at 3, its checkpoint is at
-//! 8, its ending at 9.
+//! Each run of [`Worker`](crate::http::orders) that has ended has ten events: its only turn starts at 3, its checkpoint
+//! is at 8, its ending at 9.
 
 use recount_event::Code;
 use serde_json::{Value, json};
 
-use crate::house::{House, check_problem, text};
-use crate::http::orders::{WAITS, ended, house, made, until_end};
+use crate::http::orders::{WAITS, context_with_worker, create, ended, until_end};
+use crate::test_context::{TestContext, check_problem, text};
 
-const ASKED: &str = r#"{"kind":"agent_loop","request_text":"do","model":"a"}"#;
+const REQUEST: &str = r#"{"kind":"agent_loop","request_text":"do","model":"a"}"#;
 
-/// The verbs with a body that each takes.
+/// The verbs, each with a valid body.
 const VERBS: [(&str, &str); 4] = [
     ("retry", "{}"),
     ("resume", "{}"),
@@ -20,16 +19,16 @@ const VERBS: [(&str, &str); 4] = [
     ("retry-from-turn", r#"{"turn_index":0}"#),
 ];
 
-async fn events_of(house: &House, run: &str) -> Vec<String> {
-    house.envelopes(&format!("/v1/runs/{run}/events")).await
+async fn events_of(context: &TestContext, run: &str) -> Vec<String> {
+    context.envelopes(&format!("/v1/runs/{run}/events")).await
 }
 
 #[tokio::test]
-async fn each_begins_where_it_says_and_leaves_the_original_as_it_was() {
-    let house = house().await;
-    let first = ended(&house, ASKED).await;
-    let before = events_of(&house, &first).await;
-    for (verb, body, from, asked) in [
+async fn successors_start_at_their_checkpoint_and_leave_the_original_unchanged() {
+    let context = context_with_worker().await;
+    let first = ended(&context, REQUEST).await;
+    let before = events_of(&context, &first).await;
+    for (verb, body, from, request_text) in [
         ("resume", "", 8, Value::Null),
         ("resume", "{}", 8, Value::Null),
         ("resume", r#"{"checkpoint_id":"ckpt:1"}"#, 8, Value::Null),
@@ -40,104 +39,113 @@ async fn each_begins_where_it_says_and_leaves_the_original_as_it_was() {
         ("retry-from-turn", r#"{"turn_index":0}"#, 2, Value::Null),
     ] {
         let about = format!("{verb} {body}");
-        let next = made(&house, &format!("/v1/runs/{first}/{verb}"), body).await;
+        let next = create(&context, &format!("/v1/runs/{first}/{verb}"), body).await;
         assert_eq!(next["prior_run_id"], json!(first), "{about}");
-        let events = until_end(&house, next["id"].as_str().unwrap()).await;
+        let events = until_end(&context, next["id"].as_str().unwrap()).await;
         assert_eq!(events[0]["type"], "run.resumed_from_event", "{about}");
         let place = json!({"from_run_id": first, "from_sequence": from, "prior_cost_micros_usd": 0});
         assert_eq!(events[0]["data"], place, "{about}");
-        assert_eq!((&events[1]["type"], &events[1]["data"]["request_text"]), (&json!("run.queued"), &asked));
+        assert_eq!(
+            (&events[1]["type"], &events[1]["data"]["request_text"]),
+            (&json!("run.queued"), &request_text)
+        );
         assert_eq!(events[1]["data"]["workspace_path"], "/w", "{about}");
     }
-    let again = made(&house, &format!("/v1/runs/{first}/retry"), "{}").await;
-    let events = until_end(&house, again["id"].as_str().unwrap()).await;
+    let again = create(&context, &format!("/v1/runs/{first}/retry"), "{}").await;
+    let events = until_end(&context, again["id"].as_str().unwrap()).await;
     assert_eq!(
         (&events[0]["type"], &events[0]["data"]["request_text"]),
         (&json!("run.queued"), &json!("do"))
     );
-    assert_eq!(events_of(&house, &first).await, before, "not a byte of the original changed");
+    assert_eq!(events_of(&context, &first).await, before, "not a byte of the original changed");
 }
 
 #[tokio::test]
-async fn runs_name_those_before_and_after_them() {
-    let house = house().await;
-    let first = ended(&house, ASKED).await;
+async fn runs_name_their_predecessors_and_successors() {
+    let context = context_with_worker().await;
+    let first = ended(&context, REQUEST).await;
     let shown = |run: &str| {
         let target = format!("/v1/runs/{run}");
-        let house = &house;
-        async move { house.get(&target).await.data() }
+        let context = &context;
+        async move { context.get(&target).await.data() }
     };
     assert!(shown(&first).await.get("successor_run_ids").is_none());
     let mut after = Vec::new();
     for (verb, body) in VERBS {
-        let next = made(&house, &format!("/v1/runs/{first}/{verb}"), body).await;
+        let next = create(&context, &format!("/v1/runs/{first}/{verb}"), body).await;
         let next = text(&next["id"]);
-        until_end(&house, &next).await;
+        until_end(&context, &next).await;
         after.insert(0, next);
     }
     assert_eq!(shown(&first).await["successor_run_ids"], json!(after), "newest first");
-    let last = made(&house, &format!("/v1/runs/{}/resume", after[0]), "{}").await;
+    let last = create(&context, &format!("/v1/runs/{}/resume", after[0]), "{}").await;
     assert_eq!(last["prior_run_id"], json!(after[0]));
     assert_eq!(shown(&after[0]).await["successor_run_ids"], json!([last["id"]]));
-    let listed = house.get("/v1/runs").await.json();
+    let listed = context.get("/v1/runs").await.json();
     assert!(listed["data"].as_array().unwrap().iter().all(|run| run.get("successor_run_ids").is_none()));
 }
 
 #[tokio::test]
-async fn a_request_that_is_repeated_makes_one_run() {
-    let house = house().await;
-    let first = ended(&house, ASKED).await;
+async fn a_repeated_request_creates_one_run() {
+    let context = context_with_worker().await;
+    let first = ended(&context, REQUEST).await;
     for (verb, body) in VERBS {
         let target = format!("/v1/runs/{first}/{verb}");
         let headers = [("idempotency-key", verb)];
-        let one = house.ask("POST", &target, &headers, Some(body.as_bytes())).await;
-        let two = house.ask("POST", &target, &headers, Some(body.as_bytes())).await;
+        let one = context.request("POST", &target, &headers, Some(body.as_bytes())).await;
+        let two = context.request("POST", &target, &headers, Some(body.as_bytes())).await;
         assert_eq!((one.status, two.status, &one.body), (201, 201, &two.body), "{verb}");
         assert_eq!(two.header("idempotency-replayed"), Some("true"), "{verb}");
-        let other = house.ask("POST", &target, &headers, Some(br#"{"model":"other"}"#)).await;
+        let other = context.request("POST", &target, &headers, Some(br#"{"model":"other"}"#)).await;
         check_problem(&other, Code::IdempotencyKeyReused, verb);
     }
-    let listed = house.get(&format!("/v1/runs/{first}")).await.data();
+    let listed = context.get(&format!("/v1/runs/{first}")).await.data();
     assert_eq!(listed["successor_run_ids"].as_array().unwrap().len(), VERBS.len());
 }
 
 #[tokio::test]
-async fn what_cannot_come_after_a_run_is_refused_by_name() {
-    let house = house().await;
-    let first = ended(&house, ASKED).await;
-    let nobody = "run_01JXMZ00000000000000000000";
-    let external = house.told_run().await;
+async fn invalid_successors_are_refused_by_name() {
+    let context = context_with_worker().await;
+    let first = ended(&context, REQUEST).await;
+    let unknown = "run_01JXMZ00000000000000000000";
+    let external = context.run_with_story().await;
     let waiting = json!({"kind": "agent_loop", "request_text": WAITS});
-    let active = text(&made(&house, "/v1/runs", &waiting.to_string()).await["id"]);
-    let unbegun = text(&made(&house, "/v1/runs", &waiting.to_string()).await["id"]);
-    assert_eq!(house.post(&format!("/v1/runs/{unbegun}/cancel"), "{}").await.status, 200);
-    until_end(&house, &unbegun).await;
-    let pruned = ended(&house, ASKED).await;
-    assert_eq!(house.post(&format!("/v1/runs/{pruned}/prune"), "{}").await.status, 200);
-    let task = text(&made(&house, "/v1/tasks", "{}").await["id"]);
+    let active = text(&create(&context, "/v1/runs", &waiting.to_string()).await["id"]);
+    let never_started = text(&create(&context, "/v1/runs", &waiting.to_string()).await["id"]);
+    assert_eq!(context.post(&format!("/v1/runs/{never_started}/cancel"), "{}").await.status, 200);
+    until_end(&context, &never_started).await;
+    let pruned = ended(&context, REQUEST).await;
+    assert_eq!(context.post(&format!("/v1/runs/{pruned}/prune"), "{}").await.status, 200);
+    let task = text(&create(&context, "/v1/tasks", "{}").await["id"]);
     let of_task = json!({"kind": "agent_loop", "request_text": "do", "task_id": task}).to_string();
-    let erased = ended(&house, &of_task).await;
-    assert_eq!(house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await.status, 200);
+    let erased = ended(&context, &of_task).await;
+    assert_eq!(context.request("DELETE", &format!("/v1/tasks/{task}"), &[], None).await.status, 200);
     for (verb, body) in VERBS {
         for (run, code) in [
-            (nobody, Code::RunNotFound),
+            (unknown, Code::RunNotFound),
             (&external, Code::RunExternal),
             (&active, Code::RunActive),
             (&pruned, Code::RunPruned),
             (&erased, Code::RunErased),
         ] {
-            let reply = house.post(&format!("/v1/runs/{run}/{verb}"), body).await;
+            let reply = context.post(&format!("/v1/runs/{run}/{verb}"), body).await;
             let problem = check_problem(&reply, code, verb);
             assert!(problem["detail"].as_str().unwrap().contains(run), "{verb}: {problem}");
         }
     }
-    let shell = ended(&house, r#"{"kind":"shell","command":"ls"}"#).await;
+    let shell = ended(&context, r#"{"kind":"shell","command":"ls"}"#).await;
     let long = "x".repeat((16 << 10) + 1);
-    for (run, verb, body, code, said) in [
-        (&unbegun, "resume", "{}".to_owned(), Code::CheckpointMissing, "retry it"),
-        (&unbegun, "retry-from-turn", r#"{"turn_index":0}"#.into(), Code::TurnNotFound, "it has no turn"),
+    for (run, verb, body, code, words) in [
+        (&never_started, "resume", "{}".to_owned(), Code::CheckpointMissing, "retry it"),
         (
-            &unbegun,
+            &never_started,
+            "retry-from-turn",
+            r#"{"turn_index":0}"#.into(),
+            Code::TurnNotFound,
+            "it has no turn",
+        ),
+        (
+            &never_started,
             "resume",
             r#"{"checkpoint_id":"c"}"#.into(),
             Code::CheckpointNotFound,
@@ -162,16 +170,16 @@ async fn what_cannot_come_after_a_run_is_refused_by_name() {
         (&shell, "continue", r#"{"prompt":"x"}"#.into(), Code::OrderRefused, "retry it"),
         (&shell, "retry-from-turn", r#"{"turn_index":0}"#.into(), Code::OrderRefused, "retry it"),
     ] {
-        let reply = house.post(&format!("/v1/runs/{run}/{verb}"), &body).await;
-        let problem = check_problem(&reply, code, &format!("{verb} {said}"));
-        assert!(problem["detail"].as_str().unwrap().contains(said), "{verb}: {problem}");
+        let reply = context.post(&format!("/v1/runs/{run}/{verb}"), &body).await;
+        let problem = check_problem(&reply, code, &format!("{verb} {words}"));
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{verb}: {problem}");
     }
-    // What goes on from a run that is no longer whole cannot be resumed either, but it can be retried.
-    let second = text(&made(&house, &format!("/v1/runs/{first}/resume"), "{}").await["id"]);
-    until_end(&house, &second).await;
-    assert_eq!(house.post(&format!("/v1/runs/{first}/prune"), "{}").await.status, 200);
-    let reply = house.post(&format!("/v1/runs/{second}/resume"), "{}").await;
+    // A successor of a pruned run cannot be resumed either, but it can be retried.
+    let second = text(&create(&context, &format!("/v1/runs/{first}/resume"), "{}").await["id"]);
+    until_end(&context, &second).await;
+    assert_eq!(context.post(&format!("/v1/runs/{first}/prune"), "{}").await.status, 200);
+    let reply = context.post(&format!("/v1/runs/{second}/resume"), "{}").await;
     let problem = check_problem(&reply, Code::RunPruned, "an earlier run was pruned");
     assert!(problem["detail"].as_str().unwrap().contains(&first), "{problem}");
-    made(&house, &format!("/v1/runs/{second}/retry"), "{}").await;
+    create(&context, &format!("/v1/runs/{second}/retry"), "{}").await;
 }

@@ -1,20 +1,20 @@
-//! Lists of runs and tasks by what is wanted of them, page by page, while things change.
+//! Filtered lists of runs and tasks, page by page, while runs change.
 
 use recount_event::Code;
 
-use crate::house::{House, STORY, check_problem, text};
+use crate::test_context::{STORY, TestContext, check_problem, text};
 
-const ASKED: &str = r#"{"approval_id":"appr:1","tool_call_id":"c1","kind":"shell","summary":"rm a file"}"#;
+const APPROVAL: &str = r#"{"approval_id":"appr:1","tool_call_id":"c1","kind":"shell","summary":"rm a file"}"#;
 
-/// The ids of a list, all pages of it; cursors only go on.
-async fn ids(house: &House, target: &str, limit: usize) -> Vec<String> {
+/// The ids of all pages of a list; checks that cursors only move on.
+async fn ids(context: &TestContext, target: &str, limit: usize) -> Vec<String> {
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
         let joint = if target.contains('?') { '&' } else { '?' };
-        let reply = house.get(&format!("{target}{joint}limit={limit}&after={after}")).await;
+        let reply = context.get(&format!("{target}{joint}limit={limit}&after={after}")).await;
         assert_eq!(reply.status, 200, "{target}: {}", reply.text());
         let page = reply.json();
-        all.extend(page["data"].as_array().unwrap().iter().map(|thing| text(&thing["id"])));
+        all.extend(page["data"].as_array().unwrap().iter().map(|row| text(&row["id"])));
         if page["has_more"] == false {
             return all;
         }
@@ -25,22 +25,22 @@ async fn ids(house: &House, target: &str, limit: usize) -> Vec<String> {
 }
 
 /// A task with a run whose title is the task's own.
-async fn task(house: &House, title: &str) -> (String, String) {
-    let made = house.post("/v1/tasks", &format!(r#"{{"title":"{title}","kind":"external"}}"#)).await.data();
+async fn task(context: &TestContext, title: &str) -> (String, String) {
+    let made = context.post("/v1/tasks", &format!(r#"{{"title":"{title}","kind":"external"}}"#)).await.data();
     (text(&made["id"]), text(&made["latest_run_id"]))
 }
 
 #[tokio::test]
-async fn what_is_wanted_is_listed_newest_first_whatever_the_page_holds() {
-    let house = House::memory().await;
-    let (done_task, done) = task(&house, "Tidy the HOUSE").await;
-    house.tell(&done, 0, STORY).await;
-    let (waiting_task, waiting) = task(&house, "wash the car").await;
-    house.tell(&waiting, 0, &[("run.started", "{}"), ("approval.requested", ASKED)]).await;
-    let (failed_task, failed) = task(&house, "paint").await;
+async fn filtered_lists_are_newest_first_at_any_page_size() {
+    let context = TestContext::memory().await;
+    let (done_task, done) = task(&context, "Tidy the HOUSE").await;
+    context.report(&done, 0, STORY).await;
+    let (waiting_task, waiting) = task(&context, "wash the car").await;
+    context.report(&waiting, 0, &[("run.started", "{}"), ("approval.requested", APPROVAL)]).await;
+    let (failed_task, failed) = task(&context, "paint").await;
     let failing = r#"{"code":"no_paint","message":"the house has no paint","retriable":false}"#;
-    house.tell(&failed, 0, &[("run.started", "{}"), ("run.failed", failing)]).await;
-    let idle_task = text(&house.post("/v1/tasks", r#"{"title":"some day"}"#).await.data()["id"]);
+    context.report(&failed, 0, &[("run.started", "{}"), ("run.failed", failing)]).await;
+    let idle_task = text(&context.post("/v1/tasks", r#"{"title":"some day"}"#).await.data()["id"]);
     for limit in [1, 2, 200] {
         for (target, expected) in [
             ("/v1/runs?needs_attention=true", vec![&waiting]),
@@ -56,11 +56,11 @@ async fn what_is_wanted_is_listed_newest_first_whatever_the_page_holds() {
             ("/v1/tasks?text=house", vec![&done_task]),
             ("/v1/tasks?text=nothing%20like%20that", vec![]),
         ] {
-            let found = ids(&house, target, limit).await;
+            let found = ids(&context, target, limit).await;
             assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{target} by {limit}");
         }
         let of_task =
-            ids(&house, &format!("/v1/tasks/{waiting_task}/runs?needs_attention=true"), limit).await;
+            ids(&context, &format!("/v1/tasks/{waiting_task}/runs?needs_attention=true"), limit).await;
         assert_eq!(of_task, std::slice::from_ref(&waiting));
     }
     for bad in [
@@ -70,17 +70,17 @@ async fn what_is_wanted_is_listed_newest_first_whatever_the_page_holds() {
         &format!("text={}", "x".repeat(201)),
         &format!("agent={}", "x".repeat(201)),
     ] {
-        check_problem(&house.get(&format!("/v1/runs?{bad}")).await, Code::ParameterInvalid, bad);
+        check_problem(&context.get(&format!("/v1/runs?{bad}")).await, Code::ParameterInvalid, bad);
     }
-    check_problem(&house.get("/v1/tasks?status=done").await, Code::ParameterInvalid, "a status of no task");
+    check_problem(&context.get("/v1/tasks?status=done").await, Code::ParameterInvalid, "a status of no task");
 }
 
 #[tokio::test]
 async fn runs_are_listed_by_their_agent_and_name_their_source() {
-    let house = House::memory().await;
+    let context = TestContext::memory().await;
     let make = async |agent: &str| {
         let body = format!(r#"{{"kind":"external"{agent}}}"#);
-        text(&house.post("/v1/runs", &body).await.data()["id"])
+        text(&context.post("/v1/runs", &body).await.data()["id"])
     };
     let claude = make(r#","agent":{"name":"Claude-Code","version":"2.1.330"}"#).await;
     let codex = make(r#","agent":{"name":"codex"}"#).await;
@@ -88,8 +88,8 @@ async fn runs_are_listed_by_their_agent_and_name_their_source() {
     let source =
         r#"{"source":"claude-code-hooks","version":"2.1.330","shows":[],"does_not_show":["tokens"]}"#;
     let priced = r#"{"turn_index":0,"stop_reason":"end_turn","cost_micros_usd":0}"#;
-    house
-        .tell(
+    context
+        .report(
             &claude,
             0,
             &[
@@ -111,20 +111,20 @@ async fn runs_are_listed_by_their_agent_and_name_their_source() {
             ("/v1/runs?agent=CODEX&kind=external", vec![&codex]),
             ("/v1/runs?agent=codex&kind=shell", vec![]),
         ] {
-            let found = ids(&house, target, limit).await;
+            let found = ids(&context, target, limit).await;
             assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{target} by {limit}");
         }
     }
-    let run = house.get(&format!("/v1/runs/{claude}")).await.data();
+    let run = context.get(&format!("/v1/runs/{claude}")).await.data();
     assert_eq!(
         [&run["agent_name"], &run["agent_version"], &run["source"], &run["unpriced_turns"]],
         [&"Claude-Code".into(), &"2.1.330".into(), &"claude-code-hooks".into(), &serde_json::Value::from(1)]
     );
-    house.tell(&claude, 1, &[("run.finished", r#"{"final_status":"completed"}"#)]).await;
-    // Pruning takes the event that named the source; the agent stays.
-    let pruned = house.post(&format!("/v1/runs/{claude}/prune"), "{}").await;
+    context.report(&claude, 1, &[("run.finished", r#"{"final_status":"completed"}"#)]).await;
+    // Pruning removes the event that named the source; the agent stays.
+    let pruned = context.post(&format!("/v1/runs/{claude}/prune"), "{}").await;
     assert_eq!(pruned.status, 200, "{}", pruned.text());
-    let run = house.get(&format!("/v1/runs/{claude}")).await.data();
+    let run = context.get(&format!("/v1/runs/{claude}")).await.data();
     assert_eq!(
         [&run["agent_name"], &run["source"]],
         [&serde_json::Value::from("Claude-Code"), &serde_json::Value::Null]
@@ -132,20 +132,20 @@ async fn runs_are_listed_by_their_agent_and_name_their_source() {
 }
 
 #[tokio::test]
-async fn what_comes_while_a_list_is_read_neither_repeats_nor_hides_what_was_there() {
-    let house = House::memory().await;
+async fn new_items_neither_repeat_nor_hide_others_while_a_list_is_read() {
+    let context = TestContext::memory().await;
     let mut there = Vec::new();
     for _ in 0..10 {
-        there.push(house.new_run().await);
+        there.push(context.new_run().await);
     }
     there.reverse();
-    let first = house.get("/v1/runs?limit=4").await.json();
+    let first = context.get("/v1/runs?limit=4").await.json();
     let mut seen: Vec<String> =
         first["data"].as_array().unwrap().iter().map(|run| text(&run["id"])).collect();
-    house.new_run().await;
-    house.post(&format!("/v1/runs/{}/cancel", there[5]), "{}").await;
+    context.new_run().await;
+    context.post(&format!("/v1/runs/{}/cancel", there[5]), "{}").await;
     let after = text(&first["next"]);
-    let rest = house.get(&format!("/v1/runs?limit=200&after={after}")).await.json();
+    let rest = context.get(&format!("/v1/runs?limit=200&after={after}")).await.json();
     seen.extend(rest["data"].as_array().unwrap().iter().map(|run| text(&run["id"])));
     assert_eq!(seen, there);
 }

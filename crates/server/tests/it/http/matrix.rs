@@ -1,5 +1,5 @@
-//! Every route, asked by everybody from everywhere: what is let in is as the table of routes says, and stands
-//! in `docs/security.md`. `RECOUNT_BLESS=1` writes it again.
+//! The access matrix: each route with each kind of token and origin, compared with the table of routes and with
+//! `docs/security.md`. `RECOUNT_BLESS=1` rewrites the page.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use recount_event::Code;
 use recount_server::access::Access;
 use serde_json::Value;
 
-use crate::house::{House, check_problem};
 use crate::http::access::{make_token, new_tenant_run};
 use crate::http::admin::at_home_with;
 use crate::http::orders;
-use crate::http::routes::{Scene, happy};
+use crate::http::routes::{Scene, route_example};
+use crate::test_context::{TestContext, check_problem};
 use crate::wire::{Reply, Wire, request};
 
 const BEGIN: &str =
@@ -22,14 +22,14 @@ const END: &str = "<!-- end of what is made -->\n";
 const SCOPES: [&str; 5] = ["read", "run", "approve", "ingest", "admin"];
 const ALLOWED: &str = "https://app.example";
 
-/// Who asks, from where.
-struct Asker {
+/// A client with its token and origin: one column of the matrix.
+struct MatrixClient {
     column: &'static str,
     token: Option<String>,
     origin: Option<&'static str>,
 }
 
-/// What became of a request, as the table says it.
+/// The outcome of a request, as the table shows it.
 fn outcome(route: &Route, reply: &Reply) -> String {
     let code = || reply.json()["code"].as_str().map(str::to_owned).unwrap_or_default();
     match reply.status {
@@ -50,140 +50,150 @@ fn outcome(route: &Route, reply: &Reply) -> String {
     }
 }
 
-/// The head of a stream, or a whole reply.
-async fn ask(house: &House, route: &Route, target: &str, asker: &Asker, body: Option<&str>) -> Reply {
-    let bearer = asker.token.as_ref().map(|token| format!("Bearer {token}"));
+/// Sends a request; returns the head of a stream, or a whole reply.
+async fn send(
+    context: &TestContext,
+    route: &Route,
+    target: &str,
+    client: &MatrixClient,
+    body: Option<&str>,
+) -> Reply {
+    let bearer = client.token.as_ref().map(|token| format!("Bearer {token}"));
     let mut headers: Vec<(&str, &str)> = Vec::new();
     if let Some(bearer) = &bearer {
         headers.push(("authorization", bearer));
     }
-    if let Some(origin) = asker.origin {
+    if let Some(origin) = client.origin {
         headers.push(("origin", origin));
     }
     if route.name == RouteName::ImportRun {
         headers.push(("content-type", "application/x-ndjson"));
     }
-    let mut wire = Wire::connect(house.address).await;
-    wire.send(&request(house.address, route.method, target, &headers, body.map(str::as_bytes))).await;
+    let mut wire = Wire::connect(context.address).await;
+    wire.send(&request(context.address, route.method, target, &headers, body.map(str::as_bytes))).await;
     if route.name == RouteName::StreamFeed {
-        let mut head = wire.head().await.expect("a head comes");
+        let mut head = wire.head().await.expect("a response head");
         if head.status != 200 {
             let length = head.header("content-length").unwrap().parse().unwrap();
-            head.body = wire.take(length).await.expect("the whole body comes");
+            head.body = wire.take(length).await.expect("the whole body");
         }
         return head;
     }
-    wire.reply(route.method).await.expect("an answer comes")
+    wire.reply(route.method).await.expect("a response")
 }
 
-/// Another token, whatever this one ends with.
+/// A token with another last character.
 fn altered(token: &str) -> String {
     let (start, last) = token.split_at(token.len() - 1);
     format!("{start}{}", if last == "0" { '1' } else { '0' })
 }
 
 #[tokio::test]
-async fn every_route_by_everybody_from_everywhere() {
+async fn every_route_checks_scope_and_origin() {
     let data = tempfile::tempdir().unwrap();
     let access =
         Access { require_token: true, allowed_origins: vec![ALLOWED.to_owned()], requests_per_second: None };
-    // The first token is made while nobody is asked for one.
+    // The first token is created while none is required.
     let open = at_home_with(data.path(), Access::default()).await;
     let admin =
         make_token(&open, None, r#"{"name":"boss","scopes":["admin","read","run","approve","ingest"]}"#)
             .await;
     open.running.stop().await;
-    let house = at_home_with(data.path(), access).await;
-    orders::employ(&house).await;
+    let context = at_home_with(data.path(), access).await;
+    orders::attach_worker(&context).await;
 
-    let mut askers = vec![
-        Asker { column: "no token", token: None, origin: None },
-        Asker { column: "bad token", token: Some(altered(&admin)), origin: None },
+    let mut clients = vec![
+        MatrixClient { column: "no token", token: None, origin: None },
+        MatrixClient { column: "bad token", token: Some(altered(&admin)), origin: None },
     ];
     for scope in SCOPES {
         let body = format!(r#"{{"name":"{scope}","scopes":["{scope}"]}}"#);
-        askers.push(Asker {
+        clients.push(MatrixClient {
             column: scope,
-            token: Some(make_token(&house, Some(&admin), &body).await),
+            token: Some(make_token(&context, Some(&admin), &body).await),
             origin: None,
         });
     }
     let all = r#""scopes":["admin","read","run","approve","ingest"]"#;
     let other =
-        make_token(&house, Some(&admin), &format!(r#"{{"name":"them","tenant":"acme",{all}}}"#)).await;
-    let theirs = new_tenant_run(&house, &other).await;
+        make_token(&context, Some(&admin), &format!(r#"{{"name":"them","tenant":"acme",{all}}}"#)).await;
+    let theirs = new_tenant_run(&context, &other).await;
     let elsewhere = r#"{"name":"n","scopes":["read","run","approve","ingest"],"tasks":["task_01JZZZZZZZZZZZZZZZZZZZZZZZ"]}"#;
-    let narrowed = make_token(&house, Some(&admin), elsewhere).await;
-    askers.push(Asker { column: "all, other tenant", token: Some(other), origin: None });
-    askers.push(Asker { column: "narrowed to another task", token: Some(narrowed), origin: None });
-    askers.push(Asker { column: "all, page allowed", token: Some(admin.clone()), origin: Some(ALLOWED) });
-    askers.push(Asker {
+    let narrowed = make_token(&context, Some(&admin), elsewhere).await;
+    clients.push(MatrixClient { column: "all, other tenant", token: Some(other), origin: None });
+    clients.push(MatrixClient { column: "narrowed to another task", token: Some(narrowed), origin: None });
+    clients.push(MatrixClient {
+        column: "all, page allowed",
+        token: Some(admin.clone()),
+        origin: Some(ALLOWED),
+    });
+    clients.push(MatrixClient {
         column: "all, page of another site",
         token: Some(admin.clone()),
         origin: Some("https://evil.example"),
     });
 
     let mut table = String::from("| route | needs |");
-    for asker in &askers {
-        write!(table, " {} |", asker.column).unwrap();
+    for client in &clients {
+        write!(table, " {} |", client.column).unwrap();
     }
     table.push_str("\n| --- | --- |");
-    askers.iter().for_each(|_| table.push_str(" --- |"));
+    clients.iter().for_each(|_| table.push_str(" --- |"));
     table.push('\n');
     let mut number = 0;
     for route in ROUTES {
         let needed: Vec<String> =
             route.scopes.iter().map(|scope| format!("{scope:?}").to_lowercase()).collect();
         write!(table, "| `{} {}` | {} |", route.method, route.path, needed.join(" or ")).unwrap();
-        for asker in &askers {
+        for client in &clients {
             number += 1;
-            let mut scene = Scene::set_by(&house, number, Some(&admin)).await;
+            let mut scene = Scene::set_by(&context, number, Some(&admin)).await;
             if route.name == RouteName::TakeBackAllowance {
-                scene.allowance = orders::allowed(&house, Some(&admin)).await;
+                scene.allowance = orders::allowed(&context, Some(&admin)).await;
             }
             let target = format!("/v1{}", scene.path(route));
-            let body = happy(route.name, number).body;
-            let reply = ask(&house, route, &target, asker, body.as_deref()).await;
-            let said = outcome(route, &reply);
-            let about = format!("{} {} by {}", route.method, route.path, asker.column);
-            let expected = match asker.column {
-                "no token" | "bad token" => said == "401",
+            let body = route_example(route.name, number).body;
+            let reply = send(&context, route, &target, client, body.as_deref()).await;
+            let result = outcome(route, &reply);
+            let about = format!("{} {} by {}", route.method, route.path, client.column);
+            let expected = match client.column {
+                "no token" | "bad token" => result == "401",
                 scope if SCOPES.contains(&scope) => {
-                    (said == "yes") == needed.iter().any(|need| need == scope)
+                    (result == "yes") == needed.iter().any(|need| need == scope)
                 }
-                "all, page of another site" => said == "origin",
+                "all, page of another site" => result == "origin",
                 "all, page allowed" => {
                     let allowed = reply.header("access-control-allow-origin");
-                    said == "yes" && allowed == Some(ALLOWED) && reply.header("vary") == Some("origin")
+                    result == "yes" && allowed == Some(ALLOWED) && reply.header("vary") == Some("origin")
                 }
-                // The rules are the server's, and the names in the path are no ids.
-                _ if route.name == RouteName::JudgeMcpCall => said == "yes",
-                _ => said != "401" && !(said == "yes" && route.path.contains('{')),
+                // The rules belong to the server, and the names in the path are no ids.
+                _ if route.name == RouteName::JudgeMcpCall => result == "yes",
+                _ => result != "401" && !(result == "yes" && route.path.contains('{')),
             };
-            assert!(expected, "{about}: {said} {}", reply.text());
-            if matches!(asker.column, "all, other tenant" | "narrowed to another task") {
-                says_nothing_of(&reply, &scene, &target, &about);
-            } else if said == "yes" {
+            assert!(expected, "{about}: {result} {}", reply.text());
+            if matches!(client.column, "all, other tenant" | "narrowed to another task") {
+                reveals_nothing_of(&reply, &scene, &target, &about);
+            } else if result == "yes" {
                 assert!(
                     !String::from_utf8_lossy(&reply.body).contains(&theirs),
-                    "{about}: tells of another tenant"
+                    "{about}: reveals another tenant"
                 );
             }
-            write!(table, " {said} |").unwrap();
+            write!(table, " {result} |").unwrap();
         }
         table.push('\n');
     }
-    hold(&table);
+    compare_with_page(&table);
 }
 
-/// An answer that may say what was asked for, and nothing else of the scene.
-fn says_nothing_of(reply: &Reply, scene: &Scene, target: &str, about: &str) {
+/// Checks that a reply reveals nothing of the scene, except names in the request.
+fn reveals_nothing_of(reply: &Reply, scene: &Scene, target: &str, about: &str) {
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     for known in scene.names() {
-        assert!(!text.contains(&known) || target.contains(&known), "{about} tells of {known}: {text}");
+        assert!(!text.contains(&known) || target.contains(&known), "{about} reveals {known}: {text}");
     }
     for secret in ["tidy up", "rm a file", "which one?", "too hard", "talk"] {
-        assert!(!text.contains(secret), "{about} tells {secret:?}: {text}");
+        assert!(!text.contains(secret), "{about} reveals {secret:?}: {text}");
     }
     if reply.status == 200 && !text.is_empty() {
         let body: Value = reply.json();
@@ -192,7 +202,7 @@ fn says_nothing_of(reply: &Reply, scene: &Scene, target: &str, about: &str) {
     }
 }
 
-fn hold(table: &str) {
+fn compare_with_page(table: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("docs/security.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the table");

@@ -1,8 +1,8 @@
-//! `/metrics`: the grammar, read by a parser that was written from OpenMetrics 1.0 alone, and the numbers.
+//! `/metrics`: checks the grammar with a parser written from OpenMetrics 1.0 alone, and the numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::house::{House, STORY};
+use crate::test_context::{STORY, TestContext};
 use crate::wire::Wire;
 
 /// Families by name: type, unit, and samples by name and labels.
@@ -32,7 +32,7 @@ fn parse_number(text: &str) -> f64 {
     }
 }
 
-/// `name{label="value",…} number` and nothing else; we tell no times and no exemplars.
+/// `name{label="value",…} number` and nothing else; there are no times and no exemplars.
 fn parse_sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     let at = line.find(['{', ' ']).unwrap_or_else(|| panic!("no sample: {line:?}"));
     let (name, mut rest) = line.split_at(at);
@@ -98,7 +98,7 @@ fn parse(text: &str) -> Families {
                 current = name.to_owned();
             }
             let family = families.entry(current.clone()).or_default();
-            assert!(family.samples.is_empty(), "metadata behind samples: {line:?}");
+            assert!(family.samples.is_empty(), "metadata after samples: {line:?}");
             match what {
                 "TYPE" => assert!(std::mem::replace(&mut family.kind, value.to_owned()).is_empty()),
                 "UNIT" => {
@@ -118,7 +118,7 @@ fn parse(text: &str) -> Families {
         family.samples.push((name, labels, value));
     }
     for (name, family) in &families {
-        assert!(family.help && !family.samples.is_empty(), "{name} says nothing");
+        assert!(family.help && !family.samples.is_empty(), "{name} is empty");
         // Names of samples must not be those of other families.
         for suffix in ["_total", "_bucket", "_count", "_sum", "_info", "_created"] {
             assert!(!families.contains_key(&format!("{name}{suffix}")), "{name}{suffix}");
@@ -156,8 +156,8 @@ fn check_histogram(name: &str, family: &Family) {
     assert!(sum.is_some(), "{name}");
 }
 
-async fn look(house: &House) -> Families {
-    let reply = house.get("/metrics").await;
+async fn read_metrics(context: &TestContext) -> Families {
+    let reply = context.get("/metrics").await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(reply.header("content-type"), Some(expected));
@@ -185,35 +185,35 @@ fn sum(families: &Families, name: &str, labels: &[(&str, &str)]) -> f64 {
 #[tokio::test]
 async fn the_page_keeps_to_the_grammar_and_counts_what_happened() {
     let folder = tempfile::tempdir().unwrap();
-    let house = House::sqlite(folder.path()).await;
-    let run = house.told_run().await;
-    assert_eq!(house.get("/v1/runs/run_none").await.status, 404);
-    assert_eq!(house.get("/v1/runs/run_none/nothing").await.status, 404);
-    let (frames, _) = house.listen(&format!("/v1/runs/{run}/events")).await.all().await;
+    let context = TestContext::sqlite(folder.path()).await;
+    let run = context.run_with_story().await;
+    assert_eq!(context.get("/v1/runs/run_none").await.status, 404);
+    assert_eq!(context.get("/v1/runs/run_none/nothing").await.status, 404);
+    let (frames, _) = context.listen(&format!("/v1/runs/{run}/events")).await.all().await;
     assert!(frames.len() > STORY.len());
-    let open = house.new_run().await;
-    let mut listener = house.listen(&format!("/v1/runs/{open}/events")).await;
+    let open = context.new_run().await;
+    let mut listener = context.listen(&format!("/v1/runs/{open}/events")).await;
     listener.until_caught_up().await;
-    house.tell(&open, 0, &[STORY[0]]).await;
+    context.report(&open, 0, &[STORY[0]]).await;
     listener.event().await.unwrap();
 
-    // The writer of the run that ended goes by itself, soon after; that of the open one stays.
+    // The writer of the ended run stops soon after; that of the open one stays.
     let families = loop {
-        let families = look(&house).await;
+        let families = read_metrics(&context).await;
         if sum(&families, "recount_runs_awake", &[]) < 2.0 {
             break families;
         }
     };
-    let told = 1.0 + STORY.len() as f64 + 2.0;
+    let committed = 1.0 + STORY.len() as f64 + 2.0;
     for (name, labels, expected) in [
         ("recount_store_answers", &[][..], 1.0),
-        ("recount_events_committed_total", &[], told),
-        ("recount_last_position", &[], told),
+        ("recount_events_committed_total", &[], committed),
+        ("recount_last_position", &[], committed),
         ("recount_runs", &[], 2.0),
         ("recount_runs_awake", &[], 1.0),
         ("recount_commits_failed_total", &[], 0.0),
         ("recount_appends_without_space_total", &[], 0.0),
-        // One more than the requests: the store notes which folds it has.
+        // One more than the requests: the store records its folds.
         ("recount_append_seconds_count", &[], 5.0),
         ("recount_readers", &[], 1.0),
         ("recount_readers", &[("source", "live")], 1.0),
@@ -230,7 +230,7 @@ async fn the_page_keeps_to_the_grammar_and_counts_what_happened() {
         assert_eq!(sum(&families, name, labels), expected, "{name} {labels:?}");
     }
     let events = sum(&families, "recount_hot_events", &[]) + sum(&families, "recount_sealed_events", &[]);
-    assert_eq!(events, told);
+    assert_eq!(events, committed);
     for name in [
         "recount_uptime_seconds",
         "recount_database_bytes",
@@ -246,8 +246,8 @@ async fn the_page_keeps_to_the_grammar_and_counts_what_happened() {
     }
     let build = &families["recount_build"].samples[0].1;
     assert_eq!(build["version"], env!("CARGO_PKG_VERSION"));
-    // What was asked for adds no row, and nobody's name is told.
-    let reply = house.get("/metrics").await;
+    // Requested paths add no rows, and no names are shown.
+    let reply = context.get("/metrics").await;
     assert!(!reply.text().contains("run_"), "{}", reply.text());
     let routes: BTreeSet<&String> =
         families["recount_requests"].samples.iter().map(|(_, labels, _)| &labels["route"]).collect();
@@ -256,12 +256,12 @@ async fn the_page_keeps_to_the_grammar_and_counts_what_happened() {
 }
 
 #[tokio::test]
-async fn the_guard_stands_before_it() {
-    let house = House::memory().await;
-    let mut wire = Wire::connect(house.address).await;
+async fn the_guard_protects_the_metrics() {
+    let context = TestContext::memory().await;
+    let mut wire = Wire::connect(context.address).await;
     wire.send(b"GET /metrics HTTP/1.1\r\nhost: elsewhere.example\r\n\r\n").await;
     assert_eq!(wire.reply("GET").await.unwrap().status, 403);
-    let families = look(&house).await;
+    let families = read_metrics(&context).await;
     let refused = [("route", "/metrics"), ("status", "4xx")];
     assert_eq!(sum(&families, "recount_requests_total", &refused), 1.0);
 }

@@ -1,15 +1,14 @@
-//! Runs of our own over the wire: what may be asked of each kind, made again, gone on from, and made by messages.
+//! Own runs over the wire: the fields of each kind, retry, resume, and messages of sessions.
 //!
-//! Who does them here is [`Worker`], which has nothing to do with models: it ends what it is given, or waits where it
-//! is told to.
+//! [`Worker`] executes them without models: it ends a run at once, or waits if the request is [`WAITS`].
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    AgentOption, ApplyTo, ChangeKind, ChangeState, Delivery, Desk, ForeignFate, ForeignMcpCall,
-    ForeignVerdict, HeldFolders, NewRun, NewSetup, OptionKind, Order, Performer, Profile, Profiles, Setup,
-    ToolInfo, ToolRef, Unacceptable, Whose, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
+    AgentOption, ApplyTo, ChangeKind, ChangeState, Delivery, ForeignDecision, ForeignMcpCall, ForeignVerdict,
+    HeldFolders, NewRun, NewSetup, OptionKind, Performer, Profile, Profiles, RunConfig, RunOwner, Setup,
+    ToolInfo, ToolRef, Unacceptable, WorkerSession, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::family::approval;
 use recount_event::family::approval::Reversibility;
@@ -19,10 +18,10 @@ use recount_event::family::{assistant, turn, user};
 use recount_event::{Code, Draft, ForeignId, Json, Payload};
 use serde_json::{Value, json};
 
-use crate::house::{House, check_problem, text};
-use crate::http::access::{ask_as, make_token};
+use crate::http::access::{make_token, request_as};
+use crate::test_context::{TestContext, check_problem, text};
 
-/// Ends every run at once, but those that are to wait: these until a client ends them.
+/// Ends every run at once, except waiting ones, which a client must end.
 struct Worker;
 
 pub(crate) const WAITS: &str = "wait";
@@ -30,52 +29,55 @@ pub(crate) const WAITS: &str = "wait";
 /// A command that needs an approval.
 const ASKS: &str = "ask";
 
-/// Asks for leave to run the command, in a way that can be remembered.
-fn leave(desk: &Desk) -> Vec<Draft> {
-    let (id, call) = (desk.mint("appr_"), desk.mint("call_"));
-    let mut asked = approval::Requested::new(id.clone(), call, "shell_exec".into(), ASKS.into());
-    asked.preview = Some(ASKS.to_owned());
-    asked.allowance_digest = Some(desk.write().allowance_digest(&["shell_exec", ASKS]));
+/// The events that request an approval of the command that can be remembered.
+fn approval_request(session: &WorkerSession) -> Vec<Draft> {
+    let (id, call) = (session.mint("appr_"), session.mint("call_"));
+    let mut requested = approval::Requested::new(id.clone(), call, "shell_exec".into(), ASKS.into());
+    requested.preview = Some(ASKS.to_owned());
+    requested.allowance_digest = Some(session.write().allowance_digest(&["shell_exec", ASKS]));
     let waits_for = vec![WaitsFor { kind: WaitKind::Approval, id }];
     vec![
-        Payload::ApprovalRequested(Box::new(asked)).into(),
+        Payload::ApprovalRequested(Box::new(requested)).into(),
         Payload::RunWaiting(Box::new(Waiting::new(waits_for))).into(),
     ]
 }
 
-/// The request of a run of its own that waits for an answer which can be remembered.
-pub(crate) async fn asking(house: &House, token: Option<&str>) -> Value {
+/// Creates a run that requests an approval, and returns the pending approval.
+pub(crate) async fn pending_approval(context: &TestContext, token: Option<&str>) -> Value {
     let body = r#"{"kind":"shell","command":"ask"}"#;
-    let made = ask_as(house, token, "POST", "/v1/runs", Some(body)).await.data();
+    let made = request_as(context, token, "POST", "/v1/runs", Some(body)).await.data();
     loop {
-        let listed = ask_as(house, token, "GET", "/v1/approvals?status=pending", None).await.json();
-        let asked = listed["data"].as_array().unwrap().iter().find(|asked| asked["run_id"] == made["id"]);
-        if let Some(asked) = asked {
-            return asked.clone();
+        let listed = request_as(context, token, "GET", "/v1/approvals?status=pending", None).await.json();
+        let approval = listed["data"].as_array().unwrap().iter().find(|row| row["run_id"] == made["id"]);
+        if let Some(approval) = approval {
+            return approval.clone();
         }
         tokio::task::yield_now().await;
     }
 }
 
-/// The id of an allowance that was given just now.
-pub(crate) async fn allowed(house: &House, token: Option<&str>) -> String {
-    let asked = asking(house, token).await;
-    let target = format!("/v1/approvals/{}/resolve", text(&asked["id"]));
+/// Creates an allowance and returns its id.
+pub(crate) async fn allowed(context: &TestContext, token: Option<&str>) -> String {
+    let approval = pending_approval(context, token).await;
+    let target = format!("/v1/approvals/{}/resolve", text(&approval["id"]));
     let body = r#"{"decision":"approve","remember":"run"}"#;
-    let reply = ask_as(house, token, "POST", &target, Some(body)).await;
+    let reply = request_as(context, token, "POST", &target, Some(body)).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     text(&reply.data()["allowance_id"])
 }
 
 impl Performer for Worker {
     fn judge_mcp_call(&self, call: &ForeignMcpCall) -> Option<ForeignVerdict> {
-        let fate = if call.destroys {
-            ForeignFate::Blocked { policy_id: "no-harm".to_owned(), reason: format!("{} harms", call.tool) }
+        let decision = if call.destroys {
+            ForeignDecision::Blocked {
+                policy_id: "no-harm".to_owned(),
+                reason: format!("{} harms", call.tool),
+            }
         } else {
-            ForeignFate::Allowed
+            ForeignDecision::Allowed
         };
         Some(ForeignVerdict {
-            fate,
+            decision,
             risk: RiskLevel::Medium,
             reversibility: Reversibility::Reversible,
             policy_digest: None,
@@ -92,33 +94,33 @@ impl Performer for Worker {
         Ok(())
     }
 
-    fn perform(&self, mut desk: Desk) -> BoxFuture<'static, Option<Desk>> {
+    fn perform(&self, mut session: WorkerSession) -> BoxFuture<'static, Option<WorkerSession>> {
         Box::pin(async move {
-            let queued = desk.state().queued().expect("it was queued").clone();
-            let order = Order::read(queued.config.as_ref()).expect("an order");
+            let queued = session.state().queued().expect("it was queued").clone();
+            let config = RunConfig::from_json(queued.config.as_ref()).expect("a config");
             let mut started = Started::new();
-            started.worker_id = Some(desk.worker_id().to_owned());
-            desk.report(vec![Payload::RunStarted(Box::new(started)).into()]).await.ok()?;
-            let asked = queued.request_text.clone().unwrap_or_default();
-            if order.command.as_deref() == Some(WAITS) || asked == WAITS {
-                desk.watch().ended().await;
-                desk.catch_up().await.ok()?;
-                return Some(desk);
+            started.worker_id = Some(session.worker_id().to_owned());
+            session.report(vec![Payload::RunStarted(Box::new(started)).into()]).await.ok()?;
+            let request_text = queued.request_text.clone().unwrap_or_default();
+            if config.command.as_deref() == Some(WAITS) || request_text == WAITS {
+                session.watch().ended().await;
+                session.catch_up().await.ok()?;
+                return Some(session);
             }
-            if order.command.as_deref() == Some(ASKS) {
-                let was_asked = desk.state().open_calls().next().is_some();
-                if was_asked {
-                    desk.fail("done", "it was allowed".to_owned(), false).await.ok()?;
+            if config.command.as_deref() == Some(ASKS) {
+                let has_open_call = session.state().open_calls().next().is_some();
+                if has_open_call {
+                    session.fail("done", "it was allowed".to_owned(), false).await.ok()?;
                 } else {
-                    let drafts = leave(&desk);
-                    desk.report(drafts).await.ok()?;
+                    let drafts = approval_request(&session);
+                    session.report(drafts).await.ok()?;
                 }
-                return Some(desk);
+                return Some(session);
             }
-            let mut drafts = conversation(&asked);
+            let mut drafts = conversation(&request_text);
             drafts.push(Payload::RunFinished(Box::new(Finished::new("done".into()))).into());
-            desk.report(drafts).await.ok()?;
-            Some(desk)
+            session.report(drafts).await.ok()?;
+            Some(session)
         })
     }
 
@@ -155,15 +157,15 @@ impl Performer for Worker {
         Box::pin(async { Ok(WorkspaceChanges { branch: to.branch, ..changes.await? }) })
     }
 
-    fn forget(&self, _: Whose) -> BoxFuture<'static, ()> {
+    fn forget(&self, _: RunOwner) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 }
 
-fn conversation(asked: &str) -> Vec<Draft> {
+fn conversation(request_text: &str) -> Vec<Draft> {
     let call = || ForeignId::parse("call:1").expect("an id");
     let payloads = [
-        Payload::UserMessage(Box::new(user::Message::new(asked.to_owned()))),
+        Payload::UserMessage(Box::new(user::Message::new(request_text.to_owned()))),
         Payload::TurnStarted(Box::new(turn::Started::new(0))),
         Payload::AssistantTextComplete(Box::new(assistant::TextComplete::new(0, 0, "I look.".into()))),
         Payload::AssistantToolCallProposed(Box::new(assistant::ToolCallProposed::new(
@@ -187,19 +189,25 @@ fn conversation(asked: &str) -> Vec<Draft> {
 }
 
 /// Attaches a performer for own runs.
-pub(crate) async fn employ(house: &House) {
-    house.running.engine.work().employ(Arc::new(Worker), 8).await.expect("nobody was employed before");
+pub(crate) async fn attach_worker(context: &TestContext) {
+    context
+        .running
+        .engine
+        .work()
+        .attach_performer(Arc::new(Worker), 8)
+        .await
+        .expect("no performer was attached before");
 }
 
 /// A server with a performer for own runs.
-pub(crate) async fn house() -> House {
-    let house = House::memory().await;
-    employ(&house).await;
-    house.running.engine.catalogue().introduce(Arc::new(Profiles::new([agent()])));
-    house
+pub(crate) async fn context_with_worker() -> TestContext {
+    let context = TestContext::memory().await;
+    attach_worker(&context).await;
+    context.running.engine.catalogue().register_profiles(Arc::new(Profiles::new([agent()])));
+    context
 }
 
-/// The only agent there is.
+/// The only configured agent.
 fn agent() -> Profile {
     let option = |name: &str, kind, default: &str| AgentOption {
         name: name.into(),
@@ -231,15 +239,15 @@ fn agent() -> Profile {
 }
 
 /// The content of a run's `run.queued`.
-async fn queued(house: &House, run: &Value) -> Value {
-    let events = house.envelopes(&format!("/v1/runs/{}/events", text(run))).await;
+async fn queued(context: &TestContext, run: &Value) -> Value {
+    let events = context.envelopes(&format!("/v1/runs/{}/events", text(run))).await;
     serde_json::from_str::<Value>(&events[0]).unwrap()["data"].clone()
 }
 
 #[tokio::test]
-async fn an_agent_is_a_template_and_what_the_request_says_wins() {
-    let house = house().await;
-    let listed = house.get("/v1/agents").await;
+async fn request_fields_override_the_agent() {
+    let context = context_with_worker().await;
+    let listed = context.get("/v1/agents").await;
     let option = |name: &str| json!({"name": name});
     assert_eq!(listed.json()["data"][0]["name"], "a");
     assert_eq!(listed.json()["data"][0]["options"][0]["values"], json!(["English", "Dutch"]));
@@ -251,23 +259,35 @@ async fn an_agent_is_a_template_and_what_the_request_says_wins() {
     let mut chosen = option("a");
     chosen["options"] = json!({"language": "Dutch"});
     chosen["tools"] = json!([{"name": "glob"}]);
-    let run = made(&house, "/v1/runs", &of(chosen.clone()).to_string()).await;
-    let told = queued(&house, &run["id"]).await;
-    assert_eq!(told["agent"], json!({"name": "a", "version": "1.2.0"}));
-    assert_eq!((&told["model"], &told["config"]["system"]), (&json!("here/m"), &json!("Speak Dutch.")));
-    assert_eq!(told["config"]["tools"], json!(["glob", "todo_write"]));
-    assert_eq!((&told["config"]["ask_first"], &told["config"]["max_turns"]), (&json!(["glob"]), &json!(9)));
+    let run = create(&context, "/v1/runs", &of(chosen.clone()).to_string()).await;
+    let queued_data = queued(&context, &run["id"]).await;
+    assert_eq!(queued_data["agent"], json!({"name": "a", "version": "1.2.0"}));
+    assert_eq!(
+        (&queued_data["model"], &queued_data["config"]["system"]),
+        (&json!("here/m"), &json!("Speak Dutch."))
+    );
+    assert_eq!(queued_data["config"]["tools"], json!(["glob", "todo_write"]));
+    assert_eq!(
+        (&queued_data["config"]["ask_first"], &queued_data["config"]["max_turns"]),
+        (&json!(["glob"]), &json!(9))
+    );
     let mut own = of(option("a"));
     own["model"] = json!("here/other");
     own["system"] = json!("Be brief.");
     own["max_turns"] = json!(2);
-    let run = made(&house, "/v1/runs", &own.to_string()).await;
-    let told = queued(&house, &run["id"]).await;
-    assert_eq!((&told["model"], &told["config"]["system"]), (&json!("here/other"), &json!("Be brief.")));
-    assert_eq!((&told["config"]["ask_first"], &told["config"]["max_turns"]), (&Value::Null, &json!(2)));
-    let task = made(&house, "/v1/tasks", &of(chosen).to_string()).await;
-    let told = queued(&house, &task["latest_run_id"]).await;
-    assert_eq!(told["config"]["system"], "Speak Dutch.");
+    let run = create(&context, "/v1/runs", &own.to_string()).await;
+    let queued_data = queued(&context, &run["id"]).await;
+    assert_eq!(
+        (&queued_data["model"], &queued_data["config"]["system"]),
+        (&json!("here/other"), &json!("Be brief."))
+    );
+    assert_eq!(
+        (&queued_data["config"]["ask_first"], &queued_data["config"]["max_turns"]),
+        (&Value::Null, &json!(2))
+    );
+    let task = create(&context, "/v1/tasks", &of(chosen).to_string()).await;
+    let queued_data = queued(&context, &task["latest_run_id"]).await;
+    assert_eq!(queued_data["config"]["system"], "Speak Dutch.");
 
     for (agent, code, word) in [
         (json!({"name": "b"}), Code::AgentNotFound, "known agents: a"),
@@ -278,17 +298,21 @@ async fn an_agent_is_a_template_and_what_the_request_says_wins() {
         (json!({"name": "a", "version": "1"}), Code::OrderRefused, "agent.version"),
         (json!({"name": "a", "tools": ["glob"]}), Code::BodyMalformed, "object"),
     ] {
-        let refused = house.post("/v1/runs", &of(agent.clone()).to_string()).await;
+        let refused = context.post("/v1/runs", &of(agent.clone()).to_string()).await;
         let problem = check_problem(&refused, code, &agent.to_string());
         assert!(problem["detail"].as_str().unwrap().contains(word), "{problem}");
     }
     let outside = json!({"kind": "external", "agent": {"name": "z", "tools": []}}).to_string();
-    check_problem(&house.post("/v1/runs", &outside).await, Code::OrderRefused, "tools of a program outside");
+    check_problem(
+        &context.post("/v1/runs", &outside).await,
+        Code::OrderRefused,
+        "tools of a program outside",
+    );
 }
 
 #[tokio::test]
-async fn a_message_in_a_session_of_an_application_goes_on_as_that_set_it_up() {
-    let house = house().await;
+async fn a_message_in_an_application_session_uses_its_setup() {
+    let context = context_with_worker().await;
     let setup = Setup {
         agent: "a".into(),
         tools: Some(vec![ToolRef { name: "glob".into(), trust: Some(true) }]),
@@ -296,54 +320,60 @@ async fn a_message_in_a_session_of_an_application_goes_on_as_that_set_it_up() {
         ..Setup::default()
     };
     let session =
-        house.running.engine.write().create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
+        context.running.engine.write().create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
     let target = format!("/v1/sessions/{}/messages", session.unwrap().id);
-    let first = made(&house, &target, r#"{"text":"hello"}"#).await;
-    until_end(&house, &text(&first["id"])).await;
-    let told = queued(&house, &first["id"]).await;
-    assert_eq!((&told["agent"]["name"], &told["config"]["system"]), (&json!("a"), &json!("Speak Dutch.")));
-    assert_eq!(told["config"]["tools"], json!(["glob", "todo_write"]));
-    // What one message says is said for its run alone.
-    let second = made(&house, &target, r#"{"text":"again","system":"Be brief."}"#).await;
-    until_end(&house, &text(&second["id"])).await;
-    assert_eq!(queued(&house, &second["id"]).await["config"]["system"], "Be brief.");
-    let third = made(&house, &target, r#"{"text":"and again"}"#).await;
-    let told = queued(&house, &third["id"]).await;
-    assert_eq!((&told["config"]["system"], &told["prior_run_id"]), (&json!("Speak Dutch."), &second["id"]));
+    let first = create(&context, &target, r#"{"text":"hello"}"#).await;
+    until_end(&context, &text(&first["id"])).await;
+    let queued_data = queued(&context, &first["id"]).await;
+    assert_eq!(
+        (&queued_data["agent"]["name"], &queued_data["config"]["system"]),
+        (&json!("a"), &json!("Speak Dutch."))
+    );
+    assert_eq!(queued_data["config"]["tools"], json!(["glob", "todo_write"]));
+    // Fields of one message apply to its run alone.
+    let second = create(&context, &target, r#"{"text":"again","system":"Be brief."}"#).await;
+    until_end(&context, &text(&second["id"])).await;
+    assert_eq!(queued(&context, &second["id"]).await["config"]["system"], "Be brief.");
+    let third = create(&context, &target, r#"{"text":"and again"}"#).await;
+    let queued_data = queued(&context, &third["id"]).await;
+    assert_eq!(
+        (&queued_data["config"]["system"], &queued_data["prior_run_id"]),
+        (&json!("Speak Dutch."), &second["id"])
+    );
 }
 
-pub(crate) async fn made(house: &House, target: &str, body: &str) -> Value {
-    let reply = house.post(target, body).await;
+pub(crate) async fn create(context: &TestContext, target: &str, body: &str) -> Value {
+    let reply = context.post(target, body).await;
     assert_eq!(reply.status, 201, "{target} {body}: {}", reply.text());
     reply.data()
 }
 
-/// Reads a run until its end, and gives its events.
-pub(crate) async fn until_end(house: &House, run: &str) -> Vec<Value> {
+/// Waits for the end of a run, and returns its events.
+pub(crate) async fn until_end(context: &TestContext, run: &str) -> Vec<Value> {
     let id = run.parse().expect("an id");
-    let mut following = house.running.engine.read().follow_run(id, None).await.expect("it is there");
+    let mut following = context.running.engine.read().follow_run(id, None).await.expect("the run exists");
     while !matches!(following.next().await.expect("it can be read"), Delivery::Closed) {}
-    let envelopes = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+    let envelopes = context.envelopes(&format!("/v1/runs/{run}/events")).await;
     envelopes.iter().map(|envelope| serde_json::from_str(envelope).expect("an envelope")).collect()
 }
 
-/// A run that was made so and has ended.
-pub(crate) async fn ended(house: &House, body: &str) -> String {
-    let run = text(&made(house, "/v1/runs", body).await["id"]);
-    until_end(house, &run).await;
+/// Creates a run from this body and waits for its end; returns its id.
+pub(crate) async fn ended(context: &TestContext, body: &str) -> String {
+    let run = text(&create(context, "/v1/runs", body).await["id"]);
+    until_end(context, &run).await;
     run
 }
 
 #[tokio::test]
-async fn every_field_stands_in_the_log_as_it_was_asked() {
-    let house = house().await;
-    let task = text(&made(&house, "/v1/tasks", "{}").await["id"]);
-    let asked = json!({
+async fn every_requested_field_is_logged_unchanged() {
+    let context = context_with_worker().await;
+    let task = text(&create(&context, "/v1/tasks", "{}").await["id"]);
+    let requested = json!({
         "kind": "agent_loop", "title": "t", "request_text": "do", "model": "a/b", "system": "be brief",
         "tools": ["glob", "grep"], "max_turns": 3, "max_output_tokens": 100, "workspace": "/src",
         "workspace_mode": "in_place", "network": true, "timeout_seconds": 5, "output_bytes_max": 6, "task_id": task,
     });
-    let shown = made(&house, "/v1/runs", &asked.to_string()).await;
+    let shown = create(&context, "/v1/runs", &requested.to_string()).await;
     let about = [
         &shown["driver"],
         &shown["model"],
@@ -352,7 +382,7 @@ async fn every_field_stands_in_the_log_as_it_was_asked() {
         &shown["workspace_mode"],
     ];
     assert_eq!(about, [&json!("own"), &json!("a/b"), &json!("here"), &json!("/w"), &json!("in_place")]);
-    let events = until_end(&house, shown["id"].as_str().unwrap()).await;
+    let events = until_end(&context, shown["id"].as_str().unwrap()).await;
     let queued = &events[0]["data"];
     assert_eq!(
         queued["config"],
@@ -369,18 +399,18 @@ async fn every_field_stands_in_the_log_as_it_was_asked() {
     ] {
         let body = json!({"kind": kind, field: value, "workspace": "/src"});
         for target in [format!("/v1/tasks/{task}/runs"), "/v1/runs".to_owned()] {
-            let run = made(&house, &target, &body.to_string()).await;
-            let events = until_end(&house, run["id"].as_str().unwrap()).await;
+            let run = create(&context, &target, &body.to_string()).await;
+            let events = until_end(&context, run["id"].as_str().unwrap()).await;
             assert_eq!(events[0]["data"]["config"], json!({field: value, "workspace_source": "/src"}));
         }
-        let made = made(&house, "/v1/tasks", &body.to_string()).await;
-        until_end(&house, made["latest_run_id"].as_str().unwrap()).await;
+        let made = create(&context, "/v1/tasks", &body.to_string()).await;
+        until_end(&context, made["latest_run_id"].as_str().unwrap()).await;
     }
 }
 
 #[tokio::test]
-async fn what_does_not_go_together_is_refused_with_its_name() {
-    let house = house().await;
+async fn conflicting_fields_are_refused_by_name() {
+    let context = context_with_worker().await;
     let of = |kind: &str| match kind {
         "agent_loop" => json!({"kind": kind, "request_text": "x"}),
         "shell" => json!({"kind": kind, "command": "x"}),
@@ -413,7 +443,7 @@ async fn what_does_not_go_together_is_refused_with_its_name() {
         for kind in ["agent_loop", "shell", "git", "file", "external"] {
             let mut body = of(kind);
             body[field] = value.clone();
-            let reply = house.post("/v1/runs", &body.to_string()).await;
+            let reply = context.post("/v1/runs", &body.to_string()).await;
             if kinds.contains(&kind) {
                 assert_eq!(reply.status, 201, "{body}: {}", reply.text());
             } else if field == "resume" && kind == "agent_loop" {
@@ -428,7 +458,7 @@ async fn what_does_not_go_together_is_refused_with_its_name() {
             }
         }
         if !matches!(field, "resume" | "from_sequence") {
-            let reply = house.post("/v1/tasks", &json!({field: value}).to_string()).await;
+            let reply = context.post("/v1/tasks", &json!({field: value}).to_string()).await;
             let problem = check_problem(&reply, Code::OrderRefused, field);
             assert!(problem["detail"].as_str().unwrap().contains(field), "{problem}");
         }
@@ -455,21 +485,21 @@ async fn what_does_not_go_together_is_refused_with_its_name() {
     ] {
         for target in ["/v1/runs", "/v1/tasks"] {
             let problem =
-                check_problem(&house.post(target, &body.to_string()).await, Code::OrderRefused, field);
+                check_problem(&context.post(target, &body.to_string()).await, Code::OrderRefused, field);
             assert!(problem["detail"].as_str().unwrap().contains(field), "{body}: {problem}");
         }
     }
     for path in ["", "a", "./a", "~/a", "/a\u{0}", &format!("/{}", "x".repeat(5000))] {
         let body = json!({"kind": "shell", "command": "x", "workspace": path}).to_string();
-        check_problem(&house.post("/v1/runs", &body).await, Code::WorkspaceRefused, path);
+        check_problem(&context.post("/v1/runs", &body).await, Code::WorkspaceRefused, path);
     }
     let unknown = json!({"kind": "agent_loop", "request_text": "x", "model": "unknown"}).to_string();
-    check_problem(&house.post("/v1/runs", &unknown).await, Code::ModelUnknown, "unknown");
+    check_problem(&context.post("/v1/runs", &unknown).await, Code::ModelUnknown, "unknown");
 }
 
 #[tokio::test]
-async fn nothing_is_longer_than_it_may_be() {
-    let house = house().await;
+async fn overlong_fields_are_refused() {
+    let context = context_with_worker().await;
     let (long, name) = ("x".repeat((16 << 10) + 1), "x".repeat(257));
     for (field, value) in [
         ("request_text", json!(long)),
@@ -487,102 +517,103 @@ async fn nothing_is_longer_than_it_may_be() {
         let mut body = json!({"kind": "agent_loop", "request_text": "x"});
         body[field] = value.clone();
         let problem =
-            check_problem(&house.post("/v1/runs", &body.to_string()).await, Code::LimitReached, field);
+            check_problem(&context.post("/v1/runs", &body.to_string()).await, Code::LimitReached, field);
         assert!(problem["detail"].as_str().unwrap().contains(field), "{problem}");
     }
     for args in [json!(vec!["x"; 257]), json!(["x".repeat((8 << 10) + 1)])] {
         let body = json!({"kind": "git", "args": args}).to_string();
-        check_problem(&house.post("/v1/runs", &body).await, Code::LimitReached, "args");
+        check_problem(&context.post("/v1/runs", &body).await, Code::LimitReached, "args");
     }
     let body = json!({"kind": "shell", "command": long}).to_string();
-    check_problem(&house.post("/v1/runs", &body).await, Code::LimitReached, "command");
+    check_problem(&context.post("/v1/runs", &body).await, Code::LimitReached, "command");
     for body in [
         r#"{"kind":"shell","command":7}"#,
         r#"{"kind":"git","args":"log"}"#,
         r#"{"kind":"file","file":["glob",{}]}"#,
     ] {
-        check_problem(&house.post("/v1/runs", body).await, Code::BodyMalformed, body);
+        check_problem(&context.post("/v1/runs", body).await, Code::BodyMalformed, body);
     }
 }
 
 #[tokio::test]
-async fn who_may_make_them_and_who_does_them() {
-    let house = House::memory().await;
+async fn own_runs_need_a_performer_and_the_run_scope() {
+    let context = TestContext::memory().await;
     let body = r#"{"kind":"shell","command":"ls"}"#;
     for target in ["/v1/runs", "/v1/tasks"] {
-        check_problem(&house.post(target, body).await, Code::KindUnavailable, target);
+        check_problem(&context.post(target, body).await, Code::KindUnavailable, target);
     }
-    let session = text(&made(&house, "/v1/sessions", "{}").await["id"]);
+    let session = text(&create(&context, "/v1/sessions", "{}").await["id"]);
     let target = format!("/v1/sessions/{session}/messages");
-    check_problem(&house.post(&target, r#"{"text":"hello"}"#).await, Code::KindUnavailable, &target);
-    house.running.engine.work().employ(Arc::new(Worker), 1).await.unwrap();
-    let ingest = make_token(&house, None, r#"{"name":"in","scopes":["ingest","read"]}"#).await;
+    check_problem(&context.post(&target, r#"{"text":"hello"}"#).await, Code::KindUnavailable, &target);
+    context.running.engine.work().attach_performer(Arc::new(Worker), 1).await.unwrap();
+    let ingest = make_token(&context, None, r#"{"name":"in","scopes":["ingest","read"]}"#).await;
     let bearer = format!("Bearer {ingest}");
     let headers = [("authorization", bearer.as_str())];
-    let reply = house.ask("POST", "/v1/runs", &headers, Some(body.as_bytes())).await;
+    let reply = context.request("POST", "/v1/runs", &headers, Some(body.as_bytes())).await;
     check_problem(&reply, Code::ScopeMissing, "only from outside");
-    let outside = house.ask("POST", "/v1/runs", &headers, Some(br#"{"kind":"external"}"#)).await;
+    let outside = context.request("POST", "/v1/runs", &headers, Some(br#"{"kind":"external"}"#)).await;
     assert_eq!(outside.status, 201);
 }
 
 #[tokio::test]
-async fn what_has_ended_is_made_again() {
-    let house = house().await;
-    let task = text(&made(&house, "/v1/tasks", "{}").await["id"]);
+async fn an_ended_run_can_be_retried() {
+    let context = context_with_worker().await;
+    let task = text(&create(&context, "/v1/tasks", "{}").await["id"]);
     let body =
         json!({"kind": "shell", "command": "ls", "workspace": "/src", "task_id": task, "title": "list"});
-    let first = ended(&house, &body.to_string()).await;
-    let again = made(&house, &format!("/v1/runs/{first}/retry"), "{}").await;
+    let first = ended(&context, &body.to_string()).await;
+    let again = create(&context, &format!("/v1/runs/{first}/retry"), "{}").await;
     assert_eq!(
         (&again["task_id"], &again["prior_run_id"], &again["title"]),
         (&json!(task), &json!(first), &json!("list"))
     );
-    let events = until_end(&house, again["id"].as_str().unwrap()).await;
+    let events = until_end(&context, again["id"].as_str().unwrap()).await;
     assert_eq!(events[0]["data"]["config"], json!({"command": "ls", "workspace_source": "/src"}));
     assert_eq!(events[0]["data"]["prior_run_id"], json!(first));
-    // No body at all is fine, too, and the same key makes one run.
+    // A missing body is allowed, and the same key creates one run.
     let headers = [("idempotency-key", "k")];
     let target = format!("/v1/runs/{first}/retry");
-    let one = house.ask("POST", &target, &headers, None).await;
-    let two = house.ask("POST", &target, &headers, None).await;
+    let one = context.request("POST", &target, &headers, None).await;
+    let two = context.request("POST", &target, &headers, None).await;
     assert_eq!((one.status, &one.body), (201, &two.body));
-    let refused = house.post(&target, r#"{"model":"m"}"#).await;
+    let refused = context.post(&target, r#"{"model":"m"}"#).await;
     check_problem(&refused, Code::OrderRefused, "a shell has no model");
-    let refused = house.post(&format!("/v1/runs/{first}/resume"), "{}").await;
+    let refused = context.post(&format!("/v1/runs/{first}/resume"), "{}").await;
     check_problem(&refused, Code::OrderRefused, "a shell has nothing to go on from");
 
     let waits = json!({"kind": "shell", "command": WAITS, "task_id": task}).to_string();
-    until_end(&house, one.data()["id"].as_str().unwrap()).await;
-    let active = text(&made(&house, "/v1/runs", &waits).await["id"]);
-    check_problem(&house.post("/v1/runs", &waits).await, Code::TaskBusy, "one at a time");
-    check_problem(&house.post(&target, "{}").await, Code::TaskBusy, "one at a time");
+    until_end(&context, one.data()["id"].as_str().unwrap()).await;
+    let active = text(&create(&context, "/v1/runs", &waits).await["id"]);
+    check_problem(&context.post("/v1/runs", &waits).await, Code::TaskBusy, "one at a time");
+    check_problem(&context.post(&target, "{}").await, Code::TaskBusy, "one at a time");
     for verb in ["retry", "resume"] {
-        let reply = house.post(&format!("/v1/runs/{active}/{verb}"), "{}").await;
+        let reply = context.post(&format!("/v1/runs/{active}/{verb}"), "{}").await;
         check_problem(&reply, Code::RunActive, verb);
-        let external = house.told_run().await;
-        let reply = house.post(&format!("/v1/runs/{external}/{verb}"), "{}").await;
+        let external = context.run_with_story().await;
+        let reply = context.post(&format!("/v1/runs/{external}/{verb}"), "{}").await;
         check_problem(&reply, Code::RunExternal, verb);
-        let nobody = "run_01JXMZ00000000000000000000";
-        let reply = house.post(&format!("/v1/runs/{nobody}/{verb}"), "{}").await;
+        let unknown_run = "run_01JXMZ00000000000000000000";
+        let reply = context.post(&format!("/v1/runs/{unknown_run}/{verb}"), "{}").await;
         check_problem(&reply, Code::RunNotFound, verb);
     }
-    let loose = ended(&house, r#"{"kind":"shell","command":"ls"}"#).await;
-    assert_eq!(house.post(&format!("/v1/runs/{loose}/prune"), "{}").await.status, 200);
-    let pruned = house.get(&format!("/v1/runs/{loose}")).await.data();
-    assert_eq!(pruned["workspace_path"], "/w", "its marker says it");
-    check_problem(&house.post(&format!("/v1/runs/{loose}/retry"), "{}").await, Code::RunPruned, "pruned");
+    let loose = ended(&context, r#"{"kind":"shell","command":"ls"}"#).await;
+    assert_eq!(context.post(&format!("/v1/runs/{loose}/prune"), "{}").await.status, 200);
+    let pruned = context.get(&format!("/v1/runs/{loose}")).await.data();
+    assert_eq!(pruned["workspace_path"], "/w", "its marker has it");
+    check_problem(&context.post(&format!("/v1/runs/{loose}/retry"), "{}").await, Code::RunPruned, "pruned");
 }
 
 #[tokio::test]
-async fn a_run_goes_on_from_another() {
-    let house = house().await;
-    let task = text(&made(&house, "/v1/tasks", "{}").await["id"]);
+async fn a_run_resumes_another() {
+    let context = context_with_worker().await;
+    let task = text(&create(&context, "/v1/tasks", "{}").await["id"]);
     let body =
         json!({"kind": "agent_loop", "request_text": "do", "system": "s", "task_id": task, "model": "a"});
-    let first = ended(&house, &body.to_string()).await;
+    let first = ended(&context, &body.to_string()).await;
     let resumed =
-        made(&house, &format!("/v1/runs/{first}/resume"), r#"{"request_text":"more","max_turns":2}"#).await;
-    let events = until_end(&house, resumed["id"].as_str().unwrap()).await;
+        create(&context, &format!("/v1/runs/{first}/resume"), r#"{"request_text":"more","max_turns":2}"#)
+            .await;
+    let events = until_end(&context, resumed["id"].as_str().unwrap()).await;
     assert_eq!(events[0]["type"], "run.resumed_from_event");
     assert_eq!(
         events[0]["data"],
@@ -592,17 +623,17 @@ async fn a_run_goes_on_from_another() {
     assert_eq!((&queued["request_text"], &queued["model"]), (&json!("more"), &json!("a")));
     assert_eq!((&queued["workspace_path"], &queued["prior_run_id"]), (&json!("/w"), &json!(first)));
     assert_eq!(queued["config"], json!({"system": "s", "max_turns": 2}));
-    // The other way to say it.
+    // The same with the fields of `POST /v1/runs`.
     let other =
         json!({"kind": "agent_loop", "resume": first, "from_sequence": 3, "task_id": task}).to_string();
-    let run = ended(&house, &other).await;
-    let events = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+    let run = ended(&context, &other).await;
+    let events = context.envelopes(&format!("/v1/runs/{run}/events")).await;
     assert!(
         events[0].contains(r#""from_sequence":3"#) && !events[1].contains("request_text"),
         "{}",
         events[1]
     );
-    let ahead = house.post(&format!("/v1/runs/{first}/resume"), r#"{"from_sequence":10}"#).await;
+    let ahead = context.post(&format!("/v1/runs/{first}/resume"), r#"{"from_sequence":10}"#).await;
     assert!(
         check_problem(&ahead, Code::OrderRefused, "ahead")["detail"]
             .as_str()
@@ -610,52 +641,52 @@ async fn a_run_goes_on_from_another() {
             .contains("from_sequence")
     );
     let elsewhere = json!({"kind": "agent_loop", "resume": first}).to_string();
-    check_problem(&house.post("/v1/runs", &elsewhere).await, Code::OrderRefused, "of another task");
+    check_problem(&context.post("/v1/runs", &elsewhere).await, Code::OrderRefused, "of another task");
 }
 
 #[tokio::test]
-async fn what_was_sent_in_goes_along() {
-    let house = house().await;
+async fn uploads_are_attached_to_runs() {
+    let context = context_with_worker().await;
     let png = [("content-type", "image/png")];
-    let sent = house.ask("POST", "/v1/artifacts?name=a.png", &png, Some(b"not really one")).await;
+    let sent = context.request("POST", "/v1/artifacts?name=a.png", &png, Some(b"not really one")).await;
     assert_eq!(sent.status, 201, "{}", sent.text());
     let id = text(&sent.data()["id"]);
     let attachments = json!([{"artifact_id": id}, {"artifact_id": id, "name": "b"}]);
     let body = json!({"kind": "agent_loop", "request_text": "look", "attachments": attachments});
-    let run = made(&house, "/v1/runs", &body.to_string()).await;
-    let events = until_end(&house, run["id"].as_str().unwrap()).await;
+    let run = create(&context, "/v1/runs", &body.to_string()).await;
+    let events = until_end(&context, run["id"].as_str().unwrap()).await;
     let of = |name: &str| json!({"artifact_id": id, "mime": "image/png", "name": name});
     assert_eq!(events[0]["data"]["config"]["attachments"], json!([of("a.png"), of("b")]));
     let nothing =
         json!({"kind": "agent_loop", "request_text": "x", "attachments": [{"artifact_id": "art_x"}]});
     for target in ["/v1/runs", "/v1/tasks"] {
-        let reply = house.post(target, &nothing.to_string()).await;
+        let reply = context.post(target, &nothing.to_string()).await;
         check_problem(&reply, Code::ArtifactNotFound, target);
     }
 }
 
 #[tokio::test]
 async fn a_session_is_a_conversation() {
-    let house = house().await;
-    let session = text(&made(&house, "/v1/sessions", "{}").await["id"]);
+    let context = context_with_worker().await;
+    let session = text(&create(&context, "/v1/sessions", "{}").await["id"]);
     let target = format!("/v1/sessions/{session}/messages");
-    let said = json!({"text": "hello", "model": "a", "system": "s", "workspace": "/src", "network": true});
-    let first = made(&house, &target, &said.to_string()).await;
+    let message = json!({"text": "hello", "model": "a", "system": "s", "workspace": "/src", "network": true});
+    let first = create(&context, &target, &message.to_string()).await;
     assert_eq!((&first["kind"], &first["session_id"]), (&json!("agent_loop"), &json!(session)));
-    until_end(&house, first["id"].as_str().unwrap()).await;
-    // What is left open stays as it was.
-    let second = made(&house, &target, r#"{"text":"and now?"}"#).await;
-    let events = until_end(&house, second["id"].as_str().unwrap()).await;
+    until_end(&context, first["id"].as_str().unwrap()).await;
+    // Omitted fields keep the values of the run before.
+    let second = create(&context, &target, r#"{"text":"and now?"}"#).await;
+    let events = until_end(&context, second["id"].as_str().unwrap()).await;
     let queued = &events[0]["data"];
     assert_eq!((&queued["model"], &queued["prior_run_id"]), (&json!("a"), &first["id"]));
     assert_eq!(queued["config"], json!({"system": "s", "workspace_source": "/src", "network": true}));
-    let third = made(&house, &target, r#"{"text":"wait","network":false}"#).await;
-    check_problem(&house.post(&target, r#"{"text":"too soon"}"#).await, Code::SessionBusy, "one at a time");
+    let third = create(&context, &target, r#"{"text":"wait","network":false}"#).await;
+    check_problem(&context.post(&target, r#"{"text":"too soon"}"#).await, Code::SessionBusy, "one at a time");
     let id = text(&third["id"]);
-    assert_eq!(house.post(&format!("/v1/runs/{id}/cancel"), "{}").await.status, 200);
-    assert_eq!(until_end(&house, &id).await[0]["data"]["config"]["network"], Value::Null);
+    assert_eq!(context.post(&format!("/v1/runs/{id}/cancel"), "{}").await.status, 200);
+    assert_eq!(until_end(&context, &id).await[0]["data"]["config"]["network"], Value::Null);
 
-    let all = house.get(&target).await.json();
+    let all = context.get(&target).await.json();
     let roles: Vec<&str> =
         all["data"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "assistant", "tool"].repeat(2));
@@ -665,32 +696,32 @@ async fn a_session_is_a_conversation() {
     assert_eq!((&of(3)["outcome"], &of(3)["output"]), (&json!("refused"), &json!("not here")));
     assert_eq!((&of(0)["run_id"], &of(4)["run_id"]), (&first["id"], &second["id"]));
     for limit in [1, 2, 3, 8, 200] {
-        let (mut told, mut after) = (Vec::new(), String::new());
+        let (mut messages, mut after) = (Vec::new(), String::new());
         loop {
-            let page = house.get(&format!("{target}?limit={limit}&after={after}")).await.json();
-            told.extend(page["data"].as_array().unwrap().clone());
+            let page = context.get(&format!("{target}?limit={limit}&after={after}")).await.json();
+            messages.extend(page["data"].as_array().unwrap().clone());
             after = text(&page["next"]);
             if page["has_more"] == false {
                 break;
             }
         }
-        assert_eq!(json!(told), all["data"], "by {limit}");
+        assert_eq!(json!(messages), all["data"], "by {limit}");
     }
-    let other = text(&made(&house, "/v1/sessions", "{}").await["id"]);
-    let empty = house.get(&format!("/v1/sessions/{other}/messages")).await.json();
+    let other = text(&create(&context, "/v1/sessions", "{}").await["id"]);
+    let empty = context.get(&format!("/v1/sessions/{other}/messages")).await.json();
     assert_eq!(
         (&empty["data"], &empty["has_more"], &empty["next"]),
         (&json!([]), &json!(false), &Value::Null)
     );
     let foreign = format!("/v1/sessions/{other}/messages?after={}:0", text(&first["id"]));
-    check_problem(&house.get(&foreign).await, Code::CursorForeign, "of another session");
+    check_problem(&context.get(&foreign).await, Code::CursorForeign, "of another session");
     for bad in ["run_x", "run_01JXMZ00000000000000000000", "run_01JXMZ00000000000000000000:x"] {
-        check_problem(&house.get(&format!("{target}?after={bad}")).await, Code::CursorMalformed, bad);
+        check_problem(&context.get(&format!("{target}?after={bad}")).await, Code::CursorMalformed, bad);
     }
     for bad in [r#"{"text":" "}"#, r#"{"text":"x","attachments":[{"artifact_id":"?"}]}"#] {
-        check_problem(&house.post(&target, bad).await, Code::OrderRefused, bad);
+        check_problem(&context.post(&target, bad).await, Code::OrderRefused, bad);
     }
     for bad in ["{}", r#"{"text":"x","command":"ls"}"#, "[]"] {
-        check_problem(&house.post(&target, bad).await, Code::BodyMalformed, bad);
+        check_problem(&context.post(&target, bad).await, Code::BodyMalformed, bad);
     }
 }

@@ -1,14 +1,14 @@
-//! Questions and handoffs over the wire: listed, shown, answered once, refused in words.
+//! Clarifications and handoffs over the wire: lists, single ones, answers and refusals.
 
 use recount_event::Code;
 use serde_json::{Value, json};
 
-use crate::house::{House, check_problem, text};
-use crate::http::access::ask_as;
+use crate::http::access::request_as;
 use crate::http::orders;
+use crate::test_context::{TestContext, check_problem, text};
 
-async fn asks(house: &House, name: &str) -> String {
-    let run = house.new_run().await;
+async fn request_prompts(context: &TestContext, name: &str) -> String {
+    let run = context.new_run().await;
     let question = format!(
         r#"{{"clarification_id":"q-{name}","question":"which one?","context":"two fit","choices":["a", "b"],"default_response":"a","timeout_seconds":600}}"#
     );
@@ -20,65 +20,65 @@ async fn asks(house: &House, name: &str) -> String {
         ("clarification.requested", question.as_str()),
         ("handoff.requested", &handoff),
     ];
-    house.tell(&run, 0, &events).await;
+    context.report(&run, 0, &events).await;
     run
 }
 
-async fn ids(house: &House, target: &str) -> Vec<String> {
-    let reply = house.get(target).await;
+async fn ids(context: &TestContext, target: &str) -> Vec<String> {
+    let reply = context.get(target).await;
     assert_eq!(reply.status, 200, "{target}: {}", reply.text());
-    reply.json()["data"].as_array().unwrap().iter().map(|thing| text(&thing["id"])).collect()
+    reply.json()["data"].as_array().unwrap().iter().map(|row| text(&row["id"])).collect()
 }
 
-async fn last_event(house: &House, run: &str) -> Value {
-    let events = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+async fn last_event(context: &TestContext, run: &str) -> Value {
+    let events = context.envelopes(&format!("/v1/runs/{run}/events")).await;
     serde_json::from_str(events.last().unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn an_allowance_is_given_listed_and_taken_back() {
-    let house = orders::house().await;
-    let asked = orders::asking(&house, None).await;
-    assert_eq!(asked["can_be_remembered"], true);
-    let target = format!("/v1/approvals/{}/resolve", text(&asked["id"]));
-    let no = house.post(&target, r#"{"decision":"reject","remember":"run"}"#).await;
+async fn an_allowance_is_granted_listed_and_revoked() {
+    let context = orders::context_with_worker().await;
+    let approval = orders::pending_approval(&context, None).await;
+    assert_eq!(approval["can_be_remembered"], true);
+    let target = format!("/v1/approvals/{}/resolve", text(&approval["id"]));
+    let no = context.post(&target, r#"{"decision":"reject","remember":"run"}"#).await;
     check_problem(&no, Code::AllowanceRefused, "what is no such decision");
-    let no = house.post(&target, r#"{"decision":"approve","remember":"session"}"#).await;
+    let no = context.post(&target, r#"{"decision":"approve","remember":"session"}"#).await;
     check_problem(&no, Code::AllowanceRefused, "what is no such decision");
-    let no = house.post(&target, r#"{"decision":"approve","remember":"ever"}"#).await;
+    let no = context.post(&target, r#"{"decision":"approve","remember":"ever"}"#).await;
     check_problem(&no, Code::BodyMalformed, "what is no such decision");
-    let given = house.post(&target, r#"{"decision":"approve","remember":"run"}"#).await.data();
+    let given = context.post(&target, r#"{"decision":"approve","remember":"run"}"#).await.data();
     assert_eq!((&given["status"], &given["allowance_scope"]), (&json!("approved"), &json!("run")));
     let id = text(&given["allowance_id"]);
 
-    let listed = house.get("/v1/allowances").await.json();
+    let listed = context.get("/v1/allowances").await.json();
     let expected = json!({
-        "id": id, "scope": "run", "run_id": asked["run_id"], "approval_id": asked["id"], "kind": "shell_exec",
+        "id": id, "scope": "run", "run_id": approval["run_id"], "approval_id": approval["id"], "kind": "shell_exec",
         "summary": "ask", "preview": "ask", "given_by": "operator", "given_at": given["decided_at"],
     });
     assert_eq!(listed["data"], json!([expected]));
-    let of_run = format!("/v1/allowances?run_id={}", text(&asked["run_id"]));
-    assert_eq!(ids(&house, &of_run).await, std::slice::from_ref(&id));
-    assert_eq!(ids(&house, "/v1/allowances?scope=session").await, [""; 0]);
-    check_problem(&house.get("/v1/allowances?scope=ever").await, Code::ParameterInvalid, "a scope");
-    check_problem(&house.get("/v1/allowances?session_id=").await, Code::SessionNotFound, "no session");
-    check_problem(&house.get("/v1/allowances?run_id=x").await, Code::RunNotFound, "no run");
+    let of_run = format!("/v1/allowances?run_id={}", text(&approval["run_id"]));
+    assert_eq!(ids(&context, &of_run).await, std::slice::from_ref(&id));
+    assert_eq!(ids(&context, "/v1/allowances?scope=session").await, [""; 0]);
+    check_problem(&context.get("/v1/allowances?scope=ever").await, Code::ParameterInvalid, "a scope");
+    check_problem(&context.get("/v1/allowances?session_id=").await, Code::SessionNotFound, "no session");
+    check_problem(&context.get("/v1/allowances?run_id=x").await, Code::RunNotFound, "no run");
 
     let target = format!("/v1/allowances/{id}");
-    assert_eq!(ask_as(&house, None, "DELETE", &target, None).await.data(), expected);
+    assert_eq!(request_as(&context, None, "DELETE", &target, None).await.data(), expected);
     check_problem(
-        &ask_as(&house, None, "DELETE", &target, None).await,
+        &request_as(&context, None, "DELETE", &target, None).await,
         Code::AllowanceNotFound,
-        "it is gone",
+        "it was revoked",
     );
-    assert_eq!(ids(&house, "/v1/allowances").await, [""; 0]);
+    assert_eq!(ids(&context, "/v1/allowances").await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_question_is_asked_and_answered() {
-    let house = House::memory().await;
-    let run = asks(&house, "1").await;
-    let shown = house.get("/v1/clarifications/q-1").await.data();
+async fn a_clarification_is_requested_and_answered() {
+    let context = TestContext::memory().await;
+    let run = request_prompts(&context, "1").await;
+    let shown = context.get("/v1/clarifications/q-1").await.data();
     let expected = json!({
         "id": "q-1", "run_id": run, "question": "which one?", "context": "two fit", "choices": ["a", "b"],
         "default_response": "a", "status": "pending", "requested_at": shown["requested_at"],
@@ -86,44 +86,44 @@ async fn a_question_is_asked_and_answered() {
     });
     assert_eq!(shown, expected);
     assert!(shown["expires_at"].as_str() > shown["requested_at"].as_str(), "{shown}");
-    let of_run = house.get(&format!("/v1/runs/{run}")).await.data();
+    let of_run = context.get(&format!("/v1/runs/{run}")).await.data();
     assert_eq!(of_run["needs_attention"], true);
     assert_eq!(of_run["pending_clarifications"], json!(["q-1"]));
     assert_eq!(of_run["pending_handoffs"], json!(["h-1"]));
     assert_eq!(of_run["pending_approvals"], json!([]));
 
     let path = "/v1/clarifications/q-1/answer";
-    let answered = house.post(path, r#"{"response": {"pick": [ 1.50 ], "why": null}}"#).await;
+    let answered = context.post(path, r#"{"response": {"pick": [ 1.50 ], "why": null}}"#).await;
     assert_eq!(answered.status, 200, "{}", answered.text());
     assert!(answered.text().contains(r#""response":{"pick":[1.50],"why":null}"#), "{}", answered.text());
     let answered = answered.data();
     assert_eq!((&answered["status"], &answered["answered_by"]), (&json!("answered"), &json!("operator")));
-    assert_eq!(house.get("/v1/clarifications/q-1").await.data(), answered);
-    let event = last_event(&house, &run).await;
+    assert_eq!(context.get("/v1/clarifications/q-1").await.data(), answered);
+    let event = last_event(&context, &run).await;
     assert_eq!(event["type"], "clarification.answered");
     assert_eq!(event["data"]["response"], json!({"pick": [1.50], "why": null}));
 
-    let again = house.post(path, r#"{"response":"b"}"#).await;
+    let again = context.post(path, r#"{"response":"b"}"#).await;
     let problem = check_problem(&again, Code::ClarificationNotPending, "twice");
     assert!(problem["detail"].as_str().unwrap().contains("operator"), "{problem}");
-    assert_eq!(ids(&house, "/v1/clarifications?status=pending").await, [""; 0]);
-    assert_eq!(ids(&house, "/v1/clarifications?status=answered").await, ["q-1"]);
+    assert_eq!(ids(&context, "/v1/clarifications?status=pending").await, [""; 0]);
+    assert_eq!(ids(&context, "/v1/clarifications?status=answered").await, ["q-1"]);
 }
 
 #[tokio::test]
-async fn a_question_is_given_more_time_within_limits() {
-    let house = House::memory().await;
-    let run = asks(&house, "1").await;
+async fn a_clarification_is_extended_within_limits() {
+    let context = TestContext::memory().await;
+    let run = request_prompts(&context, "1").await;
     let path = "/v1/clarifications/q-1/extend";
-    let before = house.get("/v1/clarifications/q-1").await.data();
-    let extended = house.post(path, r#"{"seconds":90}"#).await;
+    let before = context.get("/v1/clarifications/q-1").await.data();
+    let extended = context.post(path, r#"{"seconds":90}"#).await;
     assert_eq!(extended.status, 200, "{}", extended.text());
     let extended = extended.data();
-    let ms = |thing: &Value| recount_event::time::parse_ms(&text(&thing["expires_at"])).unwrap();
+    let ms = |row: &Value| recount_event::time::parse_ms(&text(&row["expires_at"])).unwrap();
     assert_eq!(ms(&extended), ms(&before) + 90_000);
     assert_eq!((&extended["status"], &extended["id"]), (&json!("pending"), &json!("q-1")));
-    assert_eq!(house.get("/v1/clarifications/q-1").await.data(), extended);
-    let event = last_event(&house, &run).await;
+    assert_eq!(context.get("/v1/clarifications/q-1").await.data(), extended);
+    let event = last_event(&context, &run).await;
     assert_eq!(event["type"], "clarification.extended");
     assert_eq!(
         event["data"],
@@ -131,8 +131,8 @@ async fn a_question_is_given_more_time_within_limits() {
     );
 
     let refused = |body: &'static str, code: Code| {
-        let house = &house;
-        async move { check_problem(&house.post(path, body).await, code, body) }
+        let context = &context;
+        async move { check_problem(&context.post(path, body).await, code, body) }
     };
     for body in ["", "{}", r#"{"seconds":-1}"#, r#"{"seconds":1.5}"#, r#"{"seconds":1,"by":"eve"}"#] {
         refused(body, Code::BodyMalformed).await;
@@ -140,21 +140,21 @@ async fn a_question_is_given_more_time_within_limits() {
     refused(r#"{"seconds":0}"#, Code::ExtensionRefused).await;
     let problem = refused(r#"{"seconds":86400}"#, Code::LimitReached).await;
     assert!(text(&problem["detail"]).contains("send at most 86310"), "{problem}");
-    let endless = house.post("/v1/handoffs/h-1/extend", r#"{"seconds":9}"#).await;
+    let endless = context.post("/v1/handoffs/h-1/extend", r#"{"seconds":9}"#).await;
     check_problem(&endless, Code::ExtensionRefused, "a handoff without a deadline");
     check_problem(
-        &house.post("/v1/approvals/none/extend", r#"{"seconds":9}"#).await,
+        &context.post("/v1/approvals/none/extend", r#"{"seconds":9}"#).await,
         Code::ApprovalNotFound,
         "no approval",
     );
-    house.post("/v1/clarifications/q-1/answer", r#"{"response":"a"}"#).await;
+    context.post("/v1/clarifications/q-1/answer", r#"{"response":"a"}"#).await;
     refused(r#"{"seconds":9}"#, Code::ClarificationNotPending).await;
 }
 
 #[tokio::test]
-async fn an_answer_must_be_json_that_everybody_reads_alike() {
-    let house = House::memory().await;
-    let run = asks(&house, "1").await;
+async fn an_answer_must_be_unambiguous_json() {
+    let context = TestContext::memory().await;
+    let run = request_prompts(&context, "1").await;
     let path = "/v1/clarifications/q-1/answer";
     for body in [
         "",
@@ -168,57 +168,57 @@ async fn an_answer_must_be_json_that_everybody_reads_alike() {
         r#"{"response":9007199254740992}"#,
         r#"{"answer":"a"}"#,
     ] {
-        check_problem(&house.post(path, body).await, Code::BodyMalformed, body);
+        check_problem(&context.post(path, body).await, Code::BodyMalformed, body);
     }
     let long = |bytes: usize| format!(r#"{{"response":"{}"}}"#, "x".repeat(bytes - 2));
-    check_problem(&house.post(path, &long((256 << 10) + 1)).await, Code::LimitReached, "a long answer");
-    check_problem(&house.post(path, &long(300 << 10)).await, Code::BodyTooLarge, "a longer one");
-    assert_eq!(house.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 4);
-    let reply = house.post(path, &long(256 << 10)).await;
+    check_problem(&context.post(path, &long((256 << 10) + 1)).await, Code::LimitReached, "a long answer");
+    check_problem(&context.post(path, &long(300 << 10)).await, Code::BodyTooLarge, "a longer one");
+    assert_eq!(context.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 4);
+    let reply = context.post(path, &long(256 << 10)).await;
     assert_eq!(reply.status, 200, "{:.300}", reply.text());
 }
 
 #[tokio::test]
 async fn a_null_is_an_answer() {
-    let house = House::memory().await;
-    asks(&house, "1").await;
-    let reply = house.post("/v1/clarifications/q-1/answer", r#"{"response":null}"#).await;
+    let context = TestContext::memory().await;
+    request_prompts(&context, "1").await;
+    let reply = context.post("/v1/clarifications/q-1/answer", r#"{"response":null}"#).await;
     assert_eq!(reply.data().get("response"), Some(&Value::Null), "{}", reply.text());
-    assert_eq!(house.get("/v1/clarifications/q-1").await.data()["response"], Value::Null);
+    assert_eq!(context.get("/v1/clarifications/q-1").await.data()["response"], Value::Null);
 }
 
 #[tokio::test]
 async fn a_handoff_is_taken_or_refused_once() {
-    let house = House::memory().await;
-    for (name, verb, body, status, said, event) in [
+    let context = TestContext::memory().await;
+    for (name, verb, body, status, comment, event) in [
         ("1", "acknowledge", r#"{"comment":"mine"}"#, "acknowledged", Some("mine"), "handoff.acknowledged"),
         ("2", "acknowledge", "", "acknowledged", None, "handoff.acknowledged"),
         ("3", "reject", r#"{"reason":"not ours"}"#, "rejected", Some("not ours"), "handoff.rejected"),
         ("4", "reject", "", "rejected", None, "handoff.rejected"),
     ] {
-        let run = asks(&house, name).await;
+        let run = request_prompts(&context, name).await;
         let path = format!("/v1/handoffs/h-{name}");
-        let shown = house.get(&path).await;
+        let shown = context.get(&path).await;
         assert!(shown.text().contains(r#""packaged_context":{"b":1,"a":2}"#), "{}", shown.text());
         assert_eq!(
             (&shown.data()["status"], &shown.data()["target_uri"]),
             (&json!("pending"), &json!("queue:x"))
         );
-        let listed = house.get("/v1/handoffs?status=pending").await.json();
+        let listed = context.get("/v1/handoffs?status=pending").await.json();
         assert_eq!(listed["data"][0]["id"], format!("h-{name}"));
-        assert_eq!(listed["data"][0].get("packaged_context"), None, "only one handoff tells it");
+        assert_eq!(listed["data"][0].get("packaged_context"), None, "lists omit it");
         let body = (!body.is_empty()).then_some(body.as_bytes());
-        let reply = house.ask("POST", &format!("{path}/{verb}"), &[], body).await;
+        let reply = context.request("POST", &format!("{path}/{verb}"), &[], body).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
         let done = reply.data();
         assert_eq!((&done["status"], &done["answered_by"]), (&json!(status), &json!("operator")));
-        assert_eq!(done.get("comment").and_then(Value::as_str), said);
-        assert_eq!(last_event(&house, &run).await["type"], event);
+        assert_eq!(done.get("comment").and_then(Value::as_str), comment);
+        assert_eq!(last_event(&context, &run).await["type"], event);
         for verb in ["acknowledge", "reject"] {
-            let again = house.post(&format!("{path}/{verb}"), "{}").await;
+            let again = context.post(&format!("{path}/{verb}"), "{}").await;
             check_problem(&again, Code::HandoffNotPending, verb);
         }
-        let of_run = house.get(&format!("/v1/runs/{run}")).await.data();
+        let of_run = context.get(&format!("/v1/runs/{run}")).await.data();
         assert_eq!(of_run["pending_handoffs"], json!([]));
     }
     for (verb, body) in [
@@ -227,44 +227,44 @@ async fn a_handoff_is_taken_or_refused_once() {
         ("acknowledge", "[]"),
         ("reject", r#"{"reason":7}"#),
     ] {
-        asks(&house, &format!("bad-{}", body.len())).await;
+        request_prompts(&context, &format!("bad-{}", body.len())).await;
         let path = format!("/v1/handoffs/h-bad-{}/{verb}", body.len());
-        check_problem(&house.post(&path, body).await, Code::BodyMalformed, body);
+        check_problem(&context.post(&path, body).await, Code::BodyMalformed, body);
         let long = format!(
             r#"{{"{}":"{}"}}"#,
             if verb == "reject" { "reason" } else { "comment" },
             "x".repeat(20_000)
         );
-        check_problem(&house.post(&path, &long).await, Code::LimitReached, verb);
-        house.post(&path, "{}").await;
+        check_problem(&context.post(&path, &long).await, Code::LimitReached, verb);
+        context.post(&path, "{}").await;
     }
 }
 
 #[tokio::test]
-async fn what_was_never_asked_is_not_there() {
-    let house = House::memory().await;
-    asks(&house, "1").await;
-    for id in ["nobody", "h-1", "%2F", "a%20b", "%ff", "q-", &"x".repeat(129)] {
+async fn unknown_prompts_are_not_found() {
+    let context = TestContext::memory().await;
+    request_prompts(&context, "1").await;
+    for id in ["unknown", "h-1", "%2F", "a%20b", "%ff", "q-", &"x".repeat(129)] {
         for (method, tail) in [("GET", ""), ("POST", "/answer")] {
             let target = format!("/v1/clarifications/{id}{tail}");
-            let reply = house.ask(method, &target, &[], None).await;
+            let reply = context.request(method, &target, &[], None).await;
             let code = if id == "%ff" { Code::RouteNotFound } else { Code::ClarificationNotFound };
             check_problem(&reply, code, &target);
         }
     }
-    for id in ["nobody", "q-1", "h"] {
+    for id in ["unknown", "q-1", "h"] {
         for (method, tail) in [("GET", ""), ("POST", "/acknowledge"), ("POST", "/reject")] {
             let target = format!("/v1/handoffs/{id}{tail}");
-            check_problem(&house.ask(method, &target, &[], None).await, Code::HandoffNotFound, &target);
+            check_problem(&context.request(method, &target, &[], None).await, Code::HandoffNotFound, &target);
         }
     }
 }
 
 #[tokio::test]
 async fn lists_go_from_the_newest_and_their_pages_join() {
-    let house = House::memory().await;
+    let context = TestContext::memory().await;
     for name in ["m", "a", "z", "b"] {
-        asks(&house, name).await;
+        request_prompts(&context, name).await;
     }
     for (list, prefix) in [("clarifications", "q"), ("handoffs", "h")] {
         let expected: Vec<String> =
@@ -274,8 +274,8 @@ async fn lists_go_from_the_newest_and_their_pages_join() {
                 let (mut listed, mut after) = (Vec::new(), String::new());
                 loop {
                     let target = format!("/v1/{list}?limit={limit}{status}&after={after}");
-                    let page = house.get(&target).await.json();
-                    listed.extend(page["data"].as_array().unwrap().iter().map(|thing| text(&thing["id"])));
+                    let page = context.get(&target).await.json();
+                    listed.extend(page["data"].as_array().unwrap().iter().map(|row| text(&row["id"])));
                     if page["has_more"] == false {
                         break;
                     }
@@ -289,15 +289,15 @@ async fn lists_go_from_the_newest_and_their_pages_join() {
 
 #[tokio::test]
 async fn an_id_that_is_taken_is_refused_with_the_batch() {
-    let house = House::memory().await;
-    asks(&house, "1").await;
-    let run = house.new_run().await;
+    let context = TestContext::memory().await;
+    request_prompts(&context, "1").await;
+    let run = context.new_run().await;
     for (name, data) in [
         ("clarification.requested", r#"{"clarification_id":"q-1","question":"?"}"#),
         ("handoff.requested", r#"{"handoff_id":"h-1","reason":"r","target_kind":"human"}"#),
     ] {
-        let reply = house.append(&run, 0, &[("run.started", "{}"), (name, data)]).await;
+        let reply = context.append(&run, 0, &[("run.started", "{}"), (name, data)]).await;
         check_problem(&reply, Code::IdTaken, name);
     }
-    assert_eq!(house.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 1);
+    assert_eq!(context.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 1);
 }

@@ -3,13 +3,13 @@
 use recount_api::routes::{ROUTES, Route, RouteName};
 use recount_event::Code;
 
-use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
-use crate::http::access::ask_as;
-use crate::http::contract::check_kept;
+use crate::http::access::request_as;
+use crate::http::contract::check_contract;
 use crate::http::{import, orders};
+use crate::test_context::{PREFIXES, TestContext, batch, check_problem, check_reply, text};
 use crate::wire::Frame;
 
-/// A task with a run that waits for an approval, an answer and a takeover, and a session.
+/// A task with a run that waits for an approval, a clarification and a handoff, and a session.
 pub(crate) struct Scene {
     task: String,
     run: String,
@@ -19,20 +19,20 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) async fn set(house: &House, number: usize) -> Scene {
-        Scene::set_by(house, number, None).await
+    pub(crate) async fn set(context: &TestContext, number: usize) -> Scene {
+        Scene::set_by(context, number, None).await
     }
 
     /// The same, for a token.
-    pub(crate) async fn set_by(house: &House, number: usize, token: Option<&str>) -> Scene {
+    pub(crate) async fn set_by(context: &TestContext, number: usize, token: Option<&str>) -> Scene {
         let post = async |target: &str, body: &str| {
-            let reply = ask_as(house, token, "POST", target, Some(body)).await;
+            let reply = request_as(context, token, "POST", target, Some(body)).await;
             assert!(matches!(reply.status, 200 | 201), "{target}: {}", reply.text());
             reply.data()
         };
         let task = text(&post("/v1/tasks", r#"{"title":"tidy up"}"#).await["id"]);
         let run = text(&post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await["id"]);
-        let asked = format!(
+        let approval = format!(
             r#"{{"approval_id":"appr:{number}","tool_call_id":"c1","kind":"shell","summary":"rm a file","timeout_seconds":600}}"#
         );
         let question = format!(
@@ -46,7 +46,7 @@ impl Scene {
         let events = [
             ("run.started", "{}"),
             ("artifact.created", artifact.as_str()),
-            ("approval.requested", asked.as_str()),
+            ("approval.requested", approval.as_str()),
             ("clarification.requested", &question),
             ("handoff.requested", &handoff),
         ];
@@ -55,13 +55,13 @@ impl Scene {
         Scene { task, run, number, session, allowance: format!("allow:{number}") }
     }
 
-    /// All that it could be found by.
+    /// All names that identify it.
     pub(crate) fn names(&self) -> Vec<String> {
         let prompts = ["appr", "clar", "hand", "art"].map(|kind| format!("{kind}:{}", self.number));
         [self.task.clone(), self.run.clone(), self.session.clone()].into_iter().chain(prompts).collect()
     }
 
-    /// The path of a route, with what it names filled in.
+    /// The path of a route with its parameters filled in.
     pub(crate) fn path(&self, route: &Route) -> String {
         route
             .path
@@ -78,36 +78,36 @@ impl Scene {
     }
 }
 
-/// What a good request for a route is, and what it is answered with.
-pub(crate) struct Happy {
+/// A valid request for a route, and the expected response.
+pub(crate) struct RouteExample {
     pub(crate) body: Option<String>,
     status: u16,
-    /// The `object` of the answer; `None` for an event stream.
+    /// The `object` of the response; `None` for an event stream.
     object: Option<&'static str>,
-    /// What `Location` begins with.
+    /// The beginning of `Location`.
     location: Option<&'static str>,
 }
 
-pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
-    let shown = |object| Happy { body: None, status: 200, object: Some(object), location: None };
-    let created = |object, location, body: &str| Happy {
+pub(crate) fn route_example(name: RouteName, number: usize) -> RouteExample {
+    let shown = |object| RouteExample { body: None, status: 200, object: Some(object), location: None };
+    let created = |object, location, body: &str| RouteExample {
         body: Some(body.to_owned()),
         status: 201,
         object: Some(object),
         location: Some(location),
     };
-    let said = |object, body: String| Happy { body: Some(body), ..shown(object) };
+    let with_body = |object, body: String| RouteExample { body: Some(body), ..shown(object) };
     let run = r#"{"kind":"external","title":"t","request_text":"do","agent":{"name":"a","version":"1"}}"#;
     match name {
         RouteName::CreateTask => created("task", "/v1/tasks/task_", r#"{"title":"t","kind":"external"}"#),
-        RouteName::ChangeTask => said("task", r#"{"title":"t","budget_tokens":5}"#.into()),
+        RouteName::ChangeTask => with_body("task", r#"{"title":"t","budget_tokens":5}"#.into()),
         RouteName::UploadArtifact => created("artifact", "/v1/artifacts/art_", r#"{"some":"bytes"}"#),
         RouteName::GetArtifact => shown("artifact"),
         RouteName::PinArtifact | RouteName::UnpinArtifact => shown("artifact"),
         RouteName::DeleteArtifact => shown("deleted"),
-        RouteName::ReadArtifact => Happy { object: None, ..shown("") },
+        RouteName::ReadArtifact => RouteExample { object: None, ..shown("") },
         RouteName::ApplyPatch | RouteName::RejectPatch | RouteName::RevertPatch => {
-            said("patch", r#"{"reason":"r"}"#.into())
+            with_body("patch", r#"{"reason":"r"}"#.into())
         }
         RouteName::ListArtifacts
         | RouteName::ListRunArtifacts
@@ -130,32 +130,34 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::CancelTask => shown("task"),
         RouteName::CreateTaskRun => created("run", "/v1/runs/run_", run),
         RouteName::GetTaskRun | RouteName::GetRun => shown("run"),
-        RouteName::CancelTaskRun => said("run", "{}".into()),
-        RouteName::CancelRun => said("run", r#"{"reason":"enough"}"#.into()),
+        RouteName::CancelTaskRun => with_body("run", "{}".into()),
+        RouteName::CancelRun => with_body("run", r#"{"reason":"enough"}"#.into()),
         RouteName::AppendTaskRunEvents | RouteName::AppendRunEvents => {
-            said("receipt", batch("q", 0, 0, &[("user.message", r#"{"text":"hi"}"#)]))
+            with_body("receipt", batch("q", 0, 0, &[("user.message", r#"{"text":"hi"}"#)]))
         }
         RouteName::CreateRun => created("run", "/v1/runs/run_", run),
         RouteName::GetRunDigest => shown("digest"),
         RouteName::GetRunChanges => shown("changes"),
-        RouteName::ApplyRun => said("changes", r#"{"branch":"b"}"#.into()),
+        RouteName::ApplyRun => with_body("changes", r#"{"branch":"b"}"#.into()),
         RouteName::ImportRun => created("import", "/v1/runs/run_", &import::queued(number)),
-        RouteName::StreamFeed => Happy { object: None, ..shown("") },
+        RouteName::StreamFeed => RouteExample { object: None, ..shown("") },
         RouteName::DeleteTask => shown("deleted"),
         RouteName::PinRun | RouteName::UnpinRun => shown("run"),
-        RouteName::PruneRun => said("pruned", r#"{"before":1}"#.into()),
-        RouteName::Prune => said("swept", r#"{"max_age_seconds":9999}"#.into()),
+        RouteName::PruneRun => with_body("pruned", r#"{"before":1}"#.into()),
+        RouteName::Prune => with_body("swept", r#"{"max_age_seconds":9999}"#.into()),
         RouteName::GetApproval => shown("approval"),
-        RouteName::ResolveApproval => said("approval", r#"{"decision":"approve","comment":"fine"}"#.into()),
+        RouteName::ResolveApproval => {
+            with_body("approval", r#"{"decision":"approve","comment":"fine"}"#.into())
+        }
         RouteName::TakeBackAllowance => shown("allowance"),
         RouteName::GetClarification => shown("clarification"),
-        RouteName::AnswerClarification => said("clarification", r#"{"response":{"n":[1]}}"#.into()),
+        RouteName::AnswerClarification => with_body("clarification", r#"{"response":{"n":[1]}}"#.into()),
         RouteName::GetHandoff => shown("handoff"),
         RouteName::AcknowledgeHandoff => shown("handoff"),
-        RouteName::RejectHandoff => said("handoff", r#"{"reason":"nobody is here"}"#.into()),
-        RouteName::ExtendApproval => said("approval", r#"{"seconds":60}"#.into()),
-        RouteName::ExtendClarification => said("clarification", r#"{"seconds":60}"#.into()),
-        RouteName::ExtendHandoff => said("handoff", r#"{"seconds":60}"#.into()),
+        RouteName::RejectHandoff => with_body("handoff", r#"{"reason":"no person is available"}"#.into()),
+        RouteName::ExtendApproval => with_body("approval", r#"{"seconds":60}"#.into()),
+        RouteName::ExtendClarification => with_body("clarification", r#"{"seconds":60}"#.into()),
+        RouteName::ExtendHandoff => with_body("handoff", r#"{"seconds":60}"#.into()),
         RouteName::CreateSession => created("session", "/v1/sessions/chat_", r#"{"title":"t"}"#),
         RouteName::RetryRun => created("run", "/v1/runs/run_", r#"{"model":"m"}"#),
         RouteName::ResumeRun => {
@@ -173,8 +175,8 @@ fn object_is_a_patch(name: RouteName) -> bool {
     matches!(name, RouteName::ApplyPatch | RouteName::RejectPatch | RouteName::RevertPatch)
 }
 
-async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) {
-    let mut scene = Scene::set(house, number).await;
+async fn check_route(context: &TestContext, route: &Route, prefix: &str, number: usize) {
+    let mut scene = Scene::set(context, number).await;
     if matches!(
         route.name,
         RouteName::RetryRun
@@ -184,32 +186,33 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
             | RouteName::GetRunChanges
             | RouteName::ApplyRun
     ) {
-        scene.run = orders::ended(house, r#"{"kind":"agent_loop","request_text":"do"}"#).await;
+        scene.run = orders::ended(context, r#"{"kind":"agent_loop","request_text":"do"}"#).await;
     }
     if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun | RouteName::DeleteArtifact) {
-        assert_eq!(house.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
+        assert_eq!(context.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
     }
     if route.name == RouteName::TakeBackAllowance {
-        scene.allowance = orders::allowed(house, None).await;
+        scene.allowance = orders::allowed(context, None).await;
     }
     let path = scene.path(route);
     let target = format!("{prefix}{path}");
     let about = format!("{} {target}", route.method);
-    let happy = happy(route.name, number);
+    let example = route_example(route.name, number);
     if route.name == RouteName::ReadArtifact {
-        let reply = house.get(&target).await;
+        let reply = context.get(&target).await;
         assert_eq!((reply.status, reply.text()), (200, r#"{"tidy up":1}"#), "{about}");
         return;
     }
     if object_is_a_patch(route.name) {
-        // What becomes of a patch of a real run is tested with real processes; that of the scene is a note.
-        let reply = house.ask(route.method, &target, &[], happy.body.as_deref().map(str::as_bytes)).await;
+        // Patches of real runs are tested with real processes; that of the scene is only recorded.
+        let reply =
+            context.request(route.method, &target, &[], example.body.as_deref().map(str::as_bytes)).await;
         check_problem(&reply, Code::PatchUnusable, &about);
         return;
     }
-    let Some(object) = happy.object else {
+    let Some(object) = example.object else {
         // Without an Accept header, for clients that cannot set one.
-        let mut stream = crate::wire::Listener::open(house.address, &target, &[("accept", "*/*")]).await;
+        let mut stream = crate::wire::Listener::open(context.address, &target, &[("accept", "*/*")]).await;
         assert_eq!(stream.head.header("content-type"), Some("text/event-stream"), "{about}");
         check_reply(&stream.head);
         assert!(matches!(stream.next().await, Ok(Frame::Retry(_))), "{about}");
@@ -217,22 +220,23 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
     };
     let lines = [("content-type", "application/x-ndjson")];
     let headers: &[(&str, &str)] = if route.name == RouteName::ImportRun { &lines } else { &[] };
-    let reply = house.ask(route.method, &target, headers, happy.body.as_deref().map(str::as_bytes)).await;
-    assert_eq!(reply.status, happy.status, "{about}: {}", reply.text());
+    let reply =
+        context.request(route.method, &target, headers, example.body.as_deref().map(str::as_bytes)).await;
+    assert_eq!(reply.status, example.status, "{about}: {}", reply.text());
     assert_eq!(reply.header("content-type"), Some("application/json"), "{about}");
     check_reply(&reply);
-    check_kept(route.method, &format!("/v1{}", route.path), &reply);
+    check_contract(route.method, &format!("/v1{}", route.path), &reply);
     let body = reply.json();
     assert_eq!(body["object"], object, "{about}: {body}");
     assert!(body["data"].is_object() || object == "list" && body["data"].is_array(), "{about}: {body}");
     if object == "list" {
         assert!(body["has_more"].is_boolean() && body.get("next").is_some(), "{about}: {body}");
     }
-    match (happy.location, reply.header("location")) {
+    match (example.location, reply.header("location")) {
         (None, None) => {}
         (Some(start), Some(location)) => {
             assert!(location.starts_with(start), "{about}: {location}");
-            let there = house.get(location).await;
+            let there = context.get(location).await;
             assert_eq!(there.status, 200, "{about}: {location}");
             let made = &body["data"];
             let id = if made["id"].is_null() { &made["run_id"] } else { &made["id"] };
@@ -244,18 +248,18 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
 
 #[tokio::test]
 async fn every_route_answers_under_both_prefixes() {
-    let house = orders::house().await;
+    let context = orders::context_with_worker().await;
     for (at, route) in ROUTES.iter().enumerate() {
         for (which, prefix) in PREFIXES.iter().enumerate() {
-            check_route(&house, route, prefix, at * 2 + which).await;
+            check_route(&context, route, prefix, at * 2 + which).await;
         }
     }
 }
 
 #[tokio::test]
-async fn every_route_tells_other_methods_which_ones_it_takes() {
-    let house = House::memory().await;
-    let scene = Scene::set(&house, 0).await;
+async fn every_route_lists_its_methods_when_refusing_others() {
+    let context = TestContext::memory().await;
+    let scene = Scene::set(&context, 0).await;
     for route in ROUTES {
         let path = scene.path(route);
         let here = |method: &str| ROUTES.iter().any(|r| r.path == route.path && r.method == method);
@@ -267,7 +271,7 @@ async fn every_route_tells_other_methods_which_ones_it_takes() {
                     continue;
                 }
                 let about = format!("{method} {target}");
-                let reply = house.ask(method, &target, &[], None).await;
+                let reply = context.request(method, &target, &[], None).await;
                 if method == "HEAD" {
                     assert_eq!(reply.status, 405, "{about}");
                 } else {
@@ -291,8 +295,8 @@ async fn every_route_tells_other_methods_which_ones_it_takes() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_problem_everywhere() {
-    let house = House::memory().await;
+async fn unknown_paths_are_problems() {
+    let context = TestContext::memory().await;
     for target in [
         "/v1",
         "/v1/",
@@ -317,7 +321,7 @@ async fn what_is_not_there_is_a_problem_everywhere() {
         "/v1/runs?",
         "/v1/%ff%fe",
     ] {
-        let reply = house.get(target).await;
+        let reply = context.get(target).await;
         if target == "/v1/runs?" {
             assert_eq!(reply.status, 200, "{target}");
             continue;
@@ -333,19 +337,19 @@ async fn what_is_not_there_is_a_problem_everywhere() {
         "/src/fold/fold.js",
     ];
     for path in ["/healthz", "/readyz", "/", "/console.css"].into_iter().chain(scripts) {
-        let reply = house.ask("DELETE", path, &[], None).await;
+        let reply = context.request("DELETE", path, &[], None).await;
         check_problem(&reply, Code::MethodNotAllowed, path);
         assert!(reply.header("allow").is_some_and(|allow| allow.contains("GET")), "{path}: {reply:?}");
-        let reply = house.get(path).await;
+        let reply = context.get(path).await;
         assert_eq!(reply.status, 200, "{path}");
         assert!(reply.header("x-request-id").is_some(), "{path}: {reply:?}");
     }
 }
 
 #[tokio::test]
-async fn heads_say_what_gets_would() {
-    let house = House::memory().await;
-    let scene = Scene::set(&house, 0).await;
+async fn head_requests_match_get_requests() {
+    let context = TestContext::memory().await;
+    let scene = Scene::set(&context, 0).await;
     for path in [
         "/tasks",
         "/runs",
@@ -358,8 +362,8 @@ async fn heads_say_what_gets_would() {
         "/runs/{run}/events",
     ] {
         let target = format!("/v1{}", path.replace("{run}", &scene.run));
-        let get = house.get(&target).await;
-        let head = house.ask("HEAD", &target, &[], None).await;
+        let get = context.get(&target).await;
+        let head = context.request("HEAD", &target, &[], None).await;
         assert_eq!((head.status, head.body.len()), (200, 0), "{target}");
         for name in ["content-type", "content-length", "cache-control"] {
             assert_eq!(head.header(name), get.header(name), "{target}: {name}");
@@ -369,47 +373,47 @@ async fn heads_say_what_gets_would() {
 
 #[tokio::test]
 async fn a_run_is_found_under_its_own_task_only() {
-    let house = House::memory().await;
-    let (one, two) = (Scene::set(&house, 1).await, Scene::set(&house, 2).await);
-    let loose = house.new_run().await;
+    let context = TestContext::memory().await;
+    let (one, two) = (Scene::set(&context, 1).await, Scene::set(&context, 2).await);
+    let loose = context.new_run().await;
     for run in [&two.run, &loose] {
         for (method, path) in [("GET", ""), ("POST", "/cancel"), ("GET", "/events"), ("POST", "/events")] {
             let target = format!("/v1/tasks/{}/runs/{run}{path}", one.task);
-            let reply = house.ask(method, &target, &[], None).await;
+            let reply = context.request(method, &target, &[], None).await;
             check_problem(&reply, Code::RunNotFound, &target);
         }
     }
-    let nobody = "run_01JXMZ00000000000000000000";
+    let unknown = "run_01JXMZ00000000000000000000";
     for (method, path) in [("GET", ""), ("POST", "/cancel"), ("GET", "/events"), ("GET", "/digest")] {
-        let target = format!("/v1/runs/{nobody}{path}");
-        check_problem(&house.ask(method, &target, &[], None).await, Code::RunNotFound, &target);
+        let target = format!("/v1/runs/{unknown}{path}");
+        check_problem(&context.request(method, &target, &[], None).await, Code::RunNotFound, &target);
     }
     let body = batch("p", 0, 0, &[("run.started", "{}")]);
-    let target = format!("/v1/runs/{nobody}/events");
-    check_problem(&house.post(&target, &body).await, Code::RunNotFound, &target);
+    let target = format!("/v1/runs/{unknown}/events");
+    check_problem(&context.post(&target, &body).await, Code::RunNotFound, &target);
     let task = "task_01JXMZ00000000000000000000";
     for (method, path) in [("GET", ""), ("POST", "/cancel"), ("GET", "/runs")] {
         let target = format!("/v1/tasks/{task}{path}");
-        check_problem(&house.ask(method, &target, &[], None).await, Code::TaskNotFound, &target);
+        check_problem(&context.request(method, &target, &[], None).await, Code::TaskNotFound, &target);
     }
-    let reply = house.post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
+    let reply = context.post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
     check_problem(&reply, Code::TaskNotFound, "a run of no task");
 }
 
 #[tokio::test]
 async fn lists_go_from_the_newest_and_their_pages_join() {
-    let house = House::memory().await;
-    let task = text(&house.post("/v1/tasks", "{}").await.data()["id"]);
+    let context = TestContext::memory().await;
+    let task = text(&context.post("/v1/tasks", "{}").await.data()["id"]);
     let mut runs = Vec::new();
     for number in 0..7 {
         let body = format!(r#"{{"kind":"external","task_id":"{task}","title":"{number}"}}"#);
-        let run = text(&house.post("/v1/runs", &body).await.data()["id"]);
+        let run = text(&context.post("/v1/runs", &body).await.data()["id"]);
         if number < 6 {
-            assert_eq!(house.post(&format!("/v1/runs/{run}/cancel"), "{}").await.status, 200);
+            assert_eq!(context.post(&format!("/v1/runs/{run}/cancel"), "{}").await.status, 200);
         }
         runs.insert(0, run);
     }
-    let other = house.new_run().await;
+    let other = context.new_run().await;
     let ended = &runs[1..];
     let mut with_other = runs.clone();
     with_other.insert(0, other.clone());
@@ -428,16 +432,16 @@ async fn lists_go_from_the_newest_and_their_pages_join() {
             let mut listed = Vec::new();
             let mut after = String::new();
             loop {
-                let reply = house.get(&format!("{target}limit={limit}&after={after}")).await;
+                let reply = context.get(&format!("{target}limit={limit}&after={after}")).await;
                 assert_eq!(reply.status, 200, "{target}: {}", reply.text());
                 let page = reply.json();
                 let items = page["data"].as_array().unwrap();
                 assert!(items.len() <= limit, "{target}");
                 listed.extend(items.iter().map(|run| text(&run["id"])));
                 if page["has_more"] == false {
-                    // The cursor stays where it is, so that asking again finds nothing old.
+                    // The cursor stays, so that the next request finds nothing old.
                     if let Some(next) = page["next"].as_str() {
-                        let again = house.get(&format!("{target}limit={limit}&after={next}")).await.json();
+                        let again = context.get(&format!("{target}limit={limit}&after={next}")).await.json();
                         assert_eq!(again["data"], serde_json::json!([]), "{target}");
                         assert_eq!(again["next"], page["next"], "{target}");
                     }
@@ -467,6 +471,6 @@ async fn lists_go_from_the_newest_and_their_pages_join() {
         ("/v1/sessions?status=idle", Code::ParameterInvalid),
         ("/v1/sessions?after=run_01JXMZ00000000000000000000", Code::CursorForeign),
     ] {
-        check_problem(&house.get(target).await, code, target);
+        check_problem(&context.get(target).await, code, target);
     }
 }

@@ -1,18 +1,18 @@
-//! Salvage: what is said to be saved of a damaged folder is as it was, over HTTP and by `verify`, and all else is named.
-//! And artifacts whose bytes were kept here and are lost.
+//! Salvage: saved runs of a damaged folder are unchanged, over HTTP and by `verify`, and all losses are named. And
+//! artifacts with lost bytes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use recount_engine::{Engine, Keep, NewRun};
+use recount_engine::{ArtifactInput, Engine, NewRun};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, RunId, door};
 use recount_run::Command;
 use recount_server::salvage::{Outcome, SalvageReport, salvage};
 use recount_server::verify;
 
-use crate::house::{House, STORY, check_problem, text};
+use crate::test_context::{STORY, TestContext, check_problem, text};
 
 const PAGE: usize = 4096;
 const OTHER: &str = "tenants/acme";
@@ -67,7 +67,7 @@ async fn own_run(engine: &Engine, bytes: &str) -> (RunId, String) {
     let (run, _) = engine.write().create_run(new).await.unwrap();
     let started = vec![door::draft("run.started", "{}").unwrap()];
     engine.write().submit(run, Command::Progress { drafts: started }).await.unwrap();
-    let keep = Keep {
+    let keep = ArtifactInput {
         kind: "command_output".into(),
         mime: "text/plain".into(),
         summary: None,
@@ -77,40 +77,41 @@ async fn own_run(engine: &Engine, bytes: &str) -> (RunId, String) {
         call: None,
         target: None,
     };
-    let kept = engine.write().keep(run, keep).await.unwrap();
+    let kept = engine.write().store_artifact(run, keep).await.unwrap();
     engine.write().submit(run, Command::Progress { drafts: vec![kept.created] }).await.unwrap();
     (run, kept.id.to_string())
 }
 
-/// External runs that have ended and that have not, own ones with an artifact, a task and a session; the older half sealed.
+/// External runs that have ended and that have not, own ones with an artifact, a task and a session; the older half
+/// sealed.
 async fn fill(folder: &Path, count: usize) -> (BTreeMap<String, Vec<String>>, String, String) {
     let mut ids = Vec::new();
-    let house = House::sqlite(folder).await;
+    let context = TestContext::sqlite(folder).await;
     for number in 0..count {
-        let run = house.told_run().await;
+        let run = context.run_with_story().await;
         ids.push(run);
         if number == count / 2 {
-            let reply = house.post("/v1/tasks", r#"{"title":"a task"}"#).await;
+            let reply = context.post("/v1/tasks", r#"{"title":"a task"}"#).await;
             assert_eq!(reply.status, 201, "{}", reply.text());
         }
     }
     let output = format!("what a command wrote, in {}", folder.display());
-    let (own, artifact) = own_run(&house.running.engine, &output).await;
+    let (own, artifact) = own_run(&context.running.engine, &output).await;
     ids.push(own.to_string());
-    house.running.stop().await;
+    context.running.stop().await;
     verify::seal(folder).await.unwrap();
-    let house = House::sqlite(folder).await;
+    let context = TestContext::sqlite(folder).await;
     for number in 0..count {
-        let run = house.new_run().await;
-        house.tell(&run, 0, &STORY[..3 + number % 9]).await;
+        let run = context.new_run().await;
+        context.report(&run, 0, &STORY[..3 + number % 9]).await;
         ids.push(run);
     }
     let mut runs = BTreeMap::new();
     for run in ids {
-        let events = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+        let events = context.envelopes(&format!("/v1/runs/{run}/events")).await;
         runs.insert(run, events);
     }
-    house.running.stop().await;
+    context.running.stop().await;
     let blob = blake3::hash(output.as_bytes()).to_hex().to_string();
     (runs, artifact, blob)
 }
@@ -126,7 +127,7 @@ async fn problems(folder: &Path) -> Vec<String> {
     survey.reports.into_iter().flat_map(|report| report.problems).collect()
 }
 
-/// Salvages and compares everything with what there was. Answers runs whole, in part and lost.
+/// Salvages and compares everything with the original. Returns the number of whole, partial and lost runs.
 async fn check(original: &Original, what: &str) -> [usize; 3] {
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("new");
@@ -136,22 +137,22 @@ async fn check(original: &Original, what: &str) -> [usize; 3] {
     for (store, (runs, folder)) in
         report.stores.iter().zip(original.runs.iter().zip([to.clone(), to.join(OTHER)]))
     {
-        let house = House::sqlite(&folder).await;
+        let context = TestContext::sqlite(&folder).await;
         for (run, events) in runs {
-            let Some(told) = store.runs.iter().find(|told| told.run_id == *run) else {
+            let Some(report) = store.runs.iter().find(|report| report.run_id == *run) else {
                 let nameless = store.damage.nameless_records > 0 || store.damage != Default::default();
-                assert!(nameless, "{what}: {run} is not named, and nothing is said to be lost");
+                assert!(nameless, "{what}: {run} is not named, and no loss is reported");
                 count[2] += 1;
                 continue;
             };
-            match &told.outcome {
+            match &report.outcome {
                 Outcome::Whole => {
-                    let now = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+                    let now = context.envelopes(&format!("/v1/runs/{run}/events")).await;
                     assert_eq!(now, *events, "{what}: {run}");
                     count[0] += 1;
                 }
                 Outcome::Part(damage) => {
-                    let now = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+                    let now = context.envelopes(&format!("/v1/runs/{run}/events")).await;
                     let proven = usize::try_from(damage.first).unwrap();
                     assert_eq!(now[..proven], events[..proven], "{what}: {run}");
                     let last = now.last().unwrap();
@@ -159,14 +160,14 @@ async fn check(original: &Original, what: &str) -> [usize; 3] {
                     count[1] += 1;
                 }
                 Outcome::Lost { .. } => {
-                    check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunNotFound, run);
+                    check_problem(&context.get(&format!("/v1/runs/{run}")).await, Code::RunNotFound, run);
                     count[2] += 1;
                 }
                 Outcome::Erased => panic!("{what}: nothing was erased"),
             }
         }
-        assert_eq!(store.runs.len(), runs.len(), "{what}: each run is told once");
-        house.running.stop().await;
+        assert_eq!(store.runs.len(), runs.len(), "{what}: each run is reported once");
+        context.running.stop().await;
     }
     assert_eq!(
         report.is_whole(),
@@ -192,17 +193,17 @@ async fn a_sound_folder_is_saved_whole_with_its_tenants_records_and_artifacts() 
     let report = salvaged(original.folder.path(), &to).await;
     assert!(report.is_whole());
     assert_eq!((report.stores[0].blobs, report.stores[0].records["tasks"]), (1, 1));
-    let house = House::sqlite(&to).await;
-    assert_eq!(house.get(&format!("/v1/artifacts/{}/raw", original.artifact)).await.status, 200);
-    // What has not ended goes on.
+    let context = TestContext::sqlite(&to).await;
+    assert_eq!(context.get(&format!("/v1/artifacts/{}/raw", original.artifact)).await.status, 200);
+    // An unfinished run continues.
     let (run, events) = original.runs[0].iter().rfind(|(_, events)| events.len() == 4).unwrap();
     assert!(!events.last().unwrap().contains("run.finished"));
-    house.tell(run, 1, &STORY[3..]).await;
-    house.running.stop().await;
+    context.report(run, 1, &STORY[3..]).await;
+    context.running.stop().await;
 }
 
 #[tokio::test]
-async fn each_kind_of_damage_costs_what_it_hit_and_is_told() {
+async fn each_kind_of_damage_affects_only_what_it_hits_and_is_reported() {
     let original = Original::make().await;
     let total: usize = original.runs.iter().map(BTreeMap::len).sum();
     let whole = std::fs::read(original.database()).unwrap();
@@ -240,7 +241,7 @@ async fn each_kind_of_damage_costs_what_it_hit_and_is_told() {
 }
 
 #[tokio::test]
-async fn lost_bytes_of_an_artifact_are_told_by_salvage_verify_doctor_and_over_http() {
+async fn lost_bytes_of_an_artifact_are_reported_by_salvage_verify_doctor_and_over_http() {
     for changed in [false, true] {
         let original = Original::make().await;
         match changed {
@@ -251,33 +252,33 @@ async fn lost_bytes_of_an_artifact_are_told_by_salvage_verify_doctor_and_over_ht
         assert!(found.iter().any(|problem| problem.contains(&original.blob)), "{found:?}");
         let checks = recount_server::doctor::offline(original.folder.path(), true);
         assert!(checks.iter().any(|check| check.value.contains(&original.blob)), "{checks:?}");
-        let house = House::sqlite(original.folder.path()).await;
+        let context = TestContext::sqlite(original.folder.path()).await;
         let target = format!("/v1/artifacts/{}/raw", original.artifact);
-        check_problem(&house.get(&target).await, Code::ArtifactBytesLost, &original.artifact);
-        let told = house.get(&format!("/v1/artifacts/{}", original.artifact)).await;
-        assert_eq!(text(&told.data()["id"]), original.artifact);
-        house.running.stop().await;
+        check_problem(&context.get(&target).await, Code::ArtifactBytesLost, &original.artifact);
+        let shown = context.get(&format!("/v1/artifacts/{}", original.artifact)).await;
+        assert_eq!(text(&shown.data()["id"]), original.artifact);
+        context.running.stop().await;
         check(&original, "a lost blob").await;
     }
 }
 
-/// A producer sends bytes in and names them in a run of its own; what it names and never sent is elsewhere by right.
+/// A producer uploads bytes and names them in its run; bytes that it names without an upload are kept elsewhere.
 #[tokio::test]
-async fn lost_bytes_that_a_producer_sent_in_are_told_by_verify_doctor_backup_and_over_http() {
+async fn lost_uploaded_bytes_are_reported_by_verify_doctor_backup_and_over_http() {
     let place = tempfile::tempdir().unwrap();
     let (folder, copied) = (place.path().join("data"), place.path().join("copy"));
-    let house = House::sqlite(&folder).await;
+    let context = TestContext::sqlite(&folder).await;
     let headers = [("content-type", "image/png")];
-    let reply = house.ask("POST", "/v1/artifacts?kind=image", &headers, Some(b"\x89PNG\0sent")).await;
+    let reply = context.request("POST", "/v1/artifacts?kind=image", &headers, Some(b"\x89PNG\0sent")).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     let hash = text(&reply.data()["hash"]);
-    let run = house.new_run().await;
+    let run = context.new_run().await;
     let named = |id: &str, hash: &str| format!(r#"{{"artifact_id":"{id}","kind":"image","hash":"{hash}"}}"#);
     let elsewhere = named("elsewhere", &format!("blake3:{}", "ab".repeat(32)));
     let sent = named("sent", &hash);
     let events = [("run.started", "{}"), ("artifact.created", &*sent), ("artifact.created", &*elsewhere)];
-    house.tell(&run, 0, &events).await;
-    house.running.stop().await;
+    context.report(&run, 0, &events).await;
+    context.running.stop().await;
     let blob = hash.strip_prefix("blake3:").unwrap();
     std::fs::remove_file(folder.join("blobs").join(&blob[..2]).join(blob)).unwrap();
     tokio::task::spawn_blocking({
@@ -293,12 +294,13 @@ async fn lost_bytes_that_a_producer_sent_in_are_told_by_verify_doctor_backup_and
         let report = survey.reports.iter().find(|report| report.run_id.as_deref() == Some(&*run)).unwrap();
         assert_eq!(report.problems, [lost.as_str()], "{}", folder.display());
         let checks = recount_server::doctor::offline(folder, true);
-        let told = checks.iter().filter(|check| check.value.contains("bytes of artifact sent are missing"));
-        assert_eq!(told.count(), 1, "{checks:?}");
+        let reported =
+            checks.iter().filter(|check| check.value.contains("bytes of artifact sent are missing"));
+        assert_eq!(reported.count(), 1, "{checks:?}");
         assert!(!checks.iter().any(|check| check.value.contains("artifact elsewhere")), "{checks:?}");
     }
-    let house = House::sqlite(&folder).await;
-    check_problem(&house.get("/v1/artifacts/sent/raw").await, Code::ArtifactBytesLost, "sent");
-    check_problem(&house.get("/v1/artifacts/elsewhere/raw").await, Code::ArtifactBytesMissing, "elsewhere");
-    house.running.stop().await;
+    let context = TestContext::sqlite(&folder).await;
+    check_problem(&context.get("/v1/artifacts/sent/raw").await, Code::ArtifactBytesLost, "sent");
+    check_problem(&context.get("/v1/artifacts/elsewhere/raw").await, Code::ArtifactBytesMissing, "elsewhere");
+    context.running.stop().await;
 }

@@ -1,19 +1,19 @@
-//! Sessions over the wire: made, listed, their runs, deleted with them.
+//! Sessions over the wire: creation, lists, their runs, and deletion with them.
 
 use recount_event::Code;
 use serde_json::json;
 
-use crate::house::{House, STORY, check_problem, text};
+use crate::test_context::{STORY, TestContext, check_problem, text};
 
-async fn begin(house: &House, title: &str) -> String {
-    let reply = house.post("/v1/sessions", &json!({"title": title}).to_string()).await;
+async fn begin(context: &TestContext, title: &str) -> String {
+    let reply = context.post("/v1/sessions", &json!({"title": title}).to_string()).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     text(&reply.data()["id"])
 }
 
-async fn run_in(house: &House, session: &str) -> String {
+async fn run_in(context: &TestContext, session: &str) -> String {
     let body = json!({"kind": "external", "session_id": session}).to_string();
-    let reply = house.post("/v1/runs", &body).await;
+    let reply = context.post("/v1/runs", &body).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     assert_eq!(reply.data()["session_id"], session);
     text(&reply.data()["id"])
@@ -22,21 +22,21 @@ async fn run_in(house: &House, session: &str) -> String {
 #[tokio::test]
 async fn a_session_knows_its_runs() {
     let folder = tempfile::tempdir().unwrap();
-    for house in [House::memory().await, House::sqlite(folder.path()).await] {
-        let (session, other) = (begin(&house, "talk").await, begin(&house, "other").await);
-        let shown = house.get(&format!("/v1/sessions/{session}")).await.data();
+    for context in [TestContext::memory().await, TestContext::sqlite(folder.path()).await] {
+        let (session, other) = (begin(&context, "talk").await, begin(&context, "other").await);
+        let shown = context.get(&format!("/v1/sessions/{session}")).await.data();
         let created_at = shown["created_at"].clone();
         let expected =
             json!({"id": session, "title": "talk", "status": "idle", "created_at": created_at, "runs": 0});
         assert_eq!(shown, expected);
         let mut runs = Vec::new();
         for _ in 0..5 {
-            let run = run_in(&house, &session).await;
-            house.tell(&run, 0, STORY).await;
-            run_in(&house, &other).await;
+            let run = run_in(&context, &session).await;
+            context.report(&run, 0, STORY).await;
+            run_in(&context, &other).await;
             runs.insert(0, run);
         }
-        let shown = house.get(&format!("/v1/sessions/{session}")).await.data();
+        let shown = context.get(&format!("/v1/sessions/{session}")).await.data();
         assert_eq!((&shown["status"], &shown["runs"]), (&json!("finished"), &json!(5)));
         assert_eq!(shown["latest_run_id"], runs[0]);
         for limit in [1, 2, 50] {
@@ -46,7 +46,7 @@ async fn a_session_knows_its_runs() {
                 let (mut listed, mut after) = (Vec::new(), String::new());
                 loop {
                     let target = format!("/v1/runs?session_id={session}&limit={limit}{status}&after={after}");
-                    let page = house.get(&target).await.json();
+                    let page = context.get(&target).await.json();
                     listed.extend(page["data"].as_array().unwrap().iter().map(|run| text(&run["id"])));
                     if page["has_more"] == false {
                         break;
@@ -56,64 +56,64 @@ async fn a_session_knows_its_runs() {
                 assert_eq!(listed, expected, "by {limit}{status}");
             }
         }
-        let list = house.get("/v1/sessions?limit=1").await.json();
+        let list = context.get("/v1/sessions?limit=1").await.json();
         assert_eq!((&list["data"][0]["id"], &list["has_more"]), (&json!(other), &json!(true)));
         let next = text(&list["next"]);
-        let list = house.get(&format!("/v1/sessions?limit=1&after={next}")).await.json();
+        let list = context.get(&format!("/v1/sessions?limit=1&after={next}")).await.json();
         assert_eq!((&list["data"][0]["id"], &list["has_more"]), (&json!(session), &json!(false)));
-        // What belongs to a session is kept whole.
-        let pruned = house.post(&format!("/v1/runs/{}/prune", runs[0]), "{}").await;
+        // Runs of a session are not pruned.
+        let pruned = context.post(&format!("/v1/runs/{}/prune", runs[0]), "{}").await;
         check_problem(&pruned, Code::RunInSession, "a run of a session");
-        house.running.stop().await;
+        context.running.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_deleted_session_takes_its_runs_along() {
-    let house = House::memory().await;
-    let (session, other) = (begin(&house, "talk").await, begin(&house, "other").await);
-    let (ended, active) = (run_in(&house, &session).await, run_in(&house, &session).await);
-    house.tell(&ended, 0, STORY).await;
-    let ask = r#"{"clarification_id":"q","question":"?"}"#;
-    house.tell(&active, 0, &[("run.started", "{}"), ("clarification.requested", ask)]).await;
-    let stays = run_in(&house, &other).await;
-    let deleted = house.ask("DELETE", &format!("/v1/sessions/{session}"), &[], None).await;
+async fn deleting_a_session_deletes_its_runs() {
+    let context = TestContext::memory().await;
+    let (session, other) = (begin(&context, "talk").await, begin(&context, "other").await);
+    let (ended, active) = (run_in(&context, &session).await, run_in(&context, &session).await);
+    context.report(&ended, 0, STORY).await;
+    let clarification = r#"{"clarification_id":"q","question":"?"}"#;
+    context.report(&active, 0, &[("run.started", "{}"), ("clarification.requested", clarification)]).await;
+    let stays = run_in(&context, &other).await;
+    let deleted = context.request("DELETE", &format!("/v1/sessions/{session}"), &[], None).await;
     assert_eq!(deleted.data(), json!({"session_id": session, "runs": 2}));
     for run in [&ended, &active] {
         for tail in ["", "/events", "/digest"] {
-            check_problem(&house.get(&format!("/v1/runs/{run}{tail}")).await, Code::RunErased, tail);
+            check_problem(&context.get(&format!("/v1/runs/{run}{tail}")).await, Code::RunErased, tail);
         }
     }
     let path = format!("/v1/sessions/{session}");
-    check_problem(&house.get(&path).await, Code::SessionErased, "shown");
-    check_problem(&house.ask("DELETE", &path, &[], None).await, Code::SessionErased, "deleted again");
+    check_problem(&context.get(&path).await, Code::SessionErased, "shown");
+    check_problem(&context.request("DELETE", &path, &[], None).await, Code::SessionErased, "deleted again");
     let body = json!({"kind": "external", "session_id": session}).to_string();
-    check_problem(&house.post("/v1/runs", &body).await, Code::SessionErased, "a run in it");
-    check_problem(&house.get("/v1/clarifications/q").await, Code::ClarificationNotFound, "its question");
-    let runs = house.get("/v1/runs").await.json();
+    check_problem(&context.post("/v1/runs", &body).await, Code::SessionErased, "a run in it");
+    check_problem(&context.get("/v1/clarifications/q").await, Code::ClarificationNotFound, "its question");
+    let runs = context.get("/v1/runs").await.json();
     assert_eq!((runs["data"].as_array().unwrap().len(), &runs["data"][0]["id"]), (1, &json!(stays)));
-    let none = house.get(&format!("/v1/runs?session_id={session}")).await.json();
+    let none = context.get(&format!("/v1/runs?session_id={session}")).await.json();
     assert_eq!(none["data"], json!([]));
 }
 
 #[tokio::test]
-async fn sessions_that_are_not_there_and_bodies_that_are_none() {
-    let house = House::memory().await;
-    let nobody = "chat_01JXMZ00000000000000000000";
-    for id in [nobody, "x", "task_01JXMZ00000000000000000000", "%2F", "chat_01jxmz00000000000000000000"] {
+async fn unknown_sessions_and_invalid_bodies_are_refused() {
+    let context = TestContext::memory().await;
+    let unknown = "chat_01JXMZ00000000000000000000";
+    for id in [unknown, "x", "task_01JXMZ00000000000000000000", "%2F", "chat_01jxmz00000000000000000000"] {
         for method in ["GET", "DELETE"] {
             let target = format!("/v1/sessions/{id}");
-            check_problem(&house.ask(method, &target, &[], None).await, Code::SessionNotFound, &target);
+            check_problem(&context.request(method, &target, &[], None).await, Code::SessionNotFound, &target);
         }
         let body = json!({"kind": "external", "session_id": id}).to_string();
-        check_problem(&house.post("/v1/runs", &body).await, Code::SessionNotFound, id);
+        check_problem(&context.post("/v1/runs", &body).await, Code::SessionNotFound, id);
     }
     for body in [r#"{"titel":"x"}"#, r#"{"title":7}"#, "[]", "null", "{"] {
-        check_problem(&house.post("/v1/sessions", body).await, Code::BodyMalformed, body);
+        check_problem(&context.post("/v1/sessions", body).await, Code::BodyMalformed, body);
     }
     let long = json!({"title": "x".repeat((16 << 10) + 1)}).to_string();
-    check_problem(&house.post("/v1/sessions", &long).await, Code::LimitReached, "a long title");
-    // No body at all is an empty one.
-    let reply = house.ask("POST", "/v1/sessions", &[], None).await;
+    check_problem(&context.post("/v1/sessions", &long).await, Code::LimitReached, "a long title");
+    // A missing body is an empty one.
+    let reply = context.request("POST", "/v1/sessions", &[], None).await;
     assert_eq!((reply.status, reply.data().get("title")), (201, None));
 }

@@ -1,12 +1,12 @@
-//! An event is the same bytes wherever and whenever it is read.
+//! Stored bytes: an event has the same bytes in every read.
 
 use recount_server::verify::Checker;
 use serde_json::Value;
 
-use crate::house::{House, PREFIXES, STORY, elements};
+use crate::test_context::{PREFIXES, STORY, TestContext, elements};
 use crate::wire::events;
 
-/// Data as a producer may well write it, and as it must be kept: only white space outside strings goes.
+/// Data as a producer may send it, and as it is stored: only white space outside strings is removed.
 const ODD: &[(&str, &str)] = &[
     (r#"{ "b" : 1 , "a" : 2 }"#, r#"{"b":1,"a":2}"#),
     ("{\n\t\"deep\": [ 1, [ 2, [ ] ], { } ]\r\n}", r#"{"deep":[1,[2,[]],{}]}"#),
@@ -21,37 +21,39 @@ const ODD: &[(&str, &str)] = &[
     (r#"{"zz":null,"a":true,"é":false,"A":"ß"}"#, ""),
 ];
 
-/// A run with all there is: a story with odd data in it.
-async fn odd_run(house: &House) -> String {
-    let run = house.new_run().await;
+/// Creates a run with a story and odd data.
+async fn odd_run(context: &TestContext) -> String {
+    let run = context.new_run().await;
     let mut events = vec![STORY[0]];
     events.extend(ODD.iter().map(|(sent, _)| ("ext.odd.data", *sent)));
     events.extend_from_slice(&STORY[1..]);
-    house.tell(&run, 0, &events).await;
+    context.report(&run, 0, &events).await;
     run
 }
 
-/// Every way to read a run: raw envelopes of each.
-async fn readings(house: &House, run: &str) -> Vec<(String, Vec<String>)> {
+/// The raw envelopes of a run from every kind of read.
+async fn readings(context: &TestContext, run: &str) -> Vec<(String, Vec<String>)> {
     let mut readings = Vec::new();
     for prefix in PREFIXES {
         let path = format!("{prefix}/runs/{run}/events");
-        readings
-            .push((format!("{path} whole"), elements(house.get(&format!("{path}?limit=1000")).await.text())));
+        readings.push((
+            format!("{path} whole"),
+            elements(context.get(&format!("{path}?limit=1000")).await.text()),
+        ));
         let mut paged = Vec::new();
         for after in -1..40 {
-            let reply = house.get(&format!("{path}?after_sequence={after}&limit=1")).await;
+            let reply = context.get(&format!("{path}?after_sequence={after}&limit=1")).await;
             if reply.status == 200 {
                 paged.extend(elements(reply.text()));
             }
         }
         readings.push((format!("{path} one by one"), paged));
-        let (frames, _) = house.listen(&path).await.all().await;
+        let (frames, _) = context.listen(&path).await.all().await;
         readings
             .push((format!("{path} stream"), events(&frames).into_iter().map(|(_, data)| data).collect()));
         let feed = format!("{prefix}/events?limit=1000");
-        readings.push((feed.clone(), elements(house.get(&feed).await.text())));
-        let frames = house.listen(&format!("{prefix}/events/stream")).await.until_caught_up().await;
+        readings.push((feed.clone(), elements(context.get(&feed).await.text())));
+        let frames = context.listen(&format!("{prefix}/events/stream")).await.until_caught_up().await;
         readings.push((
             format!("{prefix}/events/stream"),
             events(&frames).into_iter().map(|(_, data)| data).collect(),
@@ -63,54 +65,55 @@ async fn readings(house: &House, run: &str) -> Vec<(String, Vec<String>)> {
 #[tokio::test]
 async fn every_reading_is_the_same_bytes_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let house = House::sqlite(folder.path()).await;
-    // Heard live, before anything was read back from the store.
-    let mut live = house.listen("/v1/events/stream").await;
+    let context = TestContext::sqlite(folder.path()).await;
+    // Received live, before anything is read from the store.
+    let mut live = context.listen("/v1/events/stream").await;
     live.until_caught_up().await;
-    let run = odd_run(&house).await;
-    let mut heard = Vec::new();
+    let run = odd_run(&context).await;
+    let mut received = Vec::new();
     for _ in 0..=STORY.len() + ODD.len() {
-        heard.push(live.event().await.unwrap().1);
+        received.push(live.event().await.unwrap().1);
     }
-    let before = readings(&house, &run).await;
-    let digest = house.get(&format!("/v1/runs/{run}/digest")).await.text().to_owned();
-    assert_eq!(house.running.stop().await, 0);
-    let house = House::sqlite(folder.path()).await;
-    let after = readings(&house, &run).await;
+    let before = readings(&context, &run).await;
+    let digest = context.get(&format!("/v1/runs/{run}/digest")).await.text().to_owned();
+    assert_eq!(context.running.stop().await, 0);
+    let context = TestContext::sqlite(folder.path()).await;
+    let after = readings(&context, &run).await;
     for (name, reading) in before.iter().chain(&after) {
-        assert_eq!(reading, &heard, "{name}");
+        assert_eq!(reading, &received, "{name}");
     }
-    assert_eq!(house.get(&format!("/v1/runs/{run}/digest")).await.text(), digest);
-    // The digest is of exactly these bytes, and they keep to the grammar.
+    assert_eq!(context.get(&format!("/v1/runs/{run}/digest")).await.text(), digest);
+    // The digest covers exactly these bytes, and they follow the grammar.
     let mut checker = Checker::new(&run);
-    for envelope in &heard {
+    for envelope in &received {
         checker.event(envelope.as_bytes()).unwrap();
     }
     let report = checker.finish(None);
-    let said: Value = serde_json::from_str(&digest).unwrap();
+    let digest: Value = serde_json::from_str(&digest).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(
-        (&said["data"]["head"], &said["data"]["events"]),
+        (&digest["data"]["head"], &digest["data"]["events"]),
         (&report.head.into(), &report.events.into())
     );
-    assert_eq!(said["data"]["algorithm"], "recount.run.v1");
-    house.running.stop().await;
+    assert_eq!(digest["data"]["algorithm"], "recount.run.v1");
+    context.running.stop().await;
 }
 
 #[tokio::test]
 async fn data_is_kept_token_for_token() {
-    let house = House::memory().await;
-    let run = odd_run(&house).await;
-    let events = house.envelopes(&format!("/v1/runs/{run}/events")).await;
-    let told = events.iter().filter(|event| event.contains(r#""type":"ext.odd.data""#));
-    let data: Vec<&str> =
-        told.map(|event| event.split_once(r#""data":"#).unwrap().1.strip_suffix('}').unwrap()).collect();
+    let context = TestContext::memory().await;
+    let run = odd_run(&context).await;
+    let events = context.envelopes(&format!("/v1/runs/{run}/events")).await;
+    let odd_events = events.iter().filter(|event| event.contains(r#""type":"ext.odd.data""#));
+    let data: Vec<&str> = odd_events
+        .map(|event| event.split_once(r#""data":"#).unwrap().1.strip_suffix('}').unwrap())
+        .collect();
     let expected: Vec<&str> =
         ODD.iter().map(|(sent, kept)| if kept.is_empty() { *sent } else { *kept }).collect();
     assert_eq!(data, expected);
 }
 
-/// The keys of an envelope in their order, without reading what they hold.
+/// The keys of an envelope in their order, without parsing the values.
 fn keys(envelope: &str) -> Vec<String> {
     let mut keys = Vec::new();
     let mut rest = envelope.strip_prefix('{').unwrap();
@@ -126,32 +129,32 @@ fn keys(envelope: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn envelopes_have_their_keys_in_order_and_times_that_do_not_fall() {
-    let house = House::memory().await;
-    let task = house.post("/v1/tasks", "{}").await.data()["id"].as_str().unwrap().to_owned();
-    let chat = house.post("/v1/sessions", "{}").await.data()["id"].as_str().unwrap().to_owned();
+    let context = TestContext::memory().await;
+    let task = context.post("/v1/tasks", "{}").await.data()["id"].as_str().unwrap().to_owned();
+    let chat = context.post("/v1/sessions", "{}").await.data()["id"].as_str().unwrap().to_owned();
     let made = |extra: &str| format!(r#"{{"kind":"external"{extra}}}"#);
     for (extra, optional) in [
         (String::new(), vec![]),
         (format!(r#","session_id":"{chat}""#), vec!["session_id"]),
         (format!(r#","task_id":"{task}","session_id":"{chat}""#), vec!["task_id", "session_id"]),
     ] {
-        let run = house.post("/v1/runs", &made(&extra)).await.data()["id"].as_str().unwrap().to_owned();
-        house.tell(&run, 0, &STORY[..3]).await;
-        house.tell(&run, 1, &STORY[3..]).await;
+        let run = context.post("/v1/runs", &made(&extra)).await.data()["id"].as_str().unwrap().to_owned();
+        context.report(&run, 0, &STORY[..3]).await;
+        context.report(&run, 1, &STORY[3..]).await;
         let mut expected = vec!["schema_version", "event_id", "run_id"];
         expected.extend(optional);
         expected.extend(["sequence", "occurred_at", "type", "data"]);
         let (mut last_time, mut last_id) = (String::new(), String::new());
         for (sequence, envelope) in
-            house.envelopes(&format!("/v1/runs/{run}/events")).await.iter().enumerate()
+            context.envelopes(&format!("/v1/runs/{run}/events")).await.iter().enumerate()
         {
             assert_eq!(keys(envelope), expected, "{envelope}");
-            let said: Value = serde_json::from_str(envelope).unwrap();
-            assert_eq!((&said["schema_version"], &said["sequence"]), (&"1".into(), &sequence.into()));
-            let time = said["occurred_at"].as_str().unwrap().to_owned();
+            let event: Value = serde_json::from_str(envelope).unwrap();
+            assert_eq!((&event["schema_version"], &event["sequence"]), (&"1".into(), &sequence.into()));
+            let time = event["occurred_at"].as_str().unwrap().to_owned();
             let shape: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
             assert_eq!(shape, "0000-00-00T00:00:00.000Z", "{envelope}");
-            let id = said["event_id"].as_str().unwrap().to_owned();
+            let id = event["event_id"].as_str().unwrap().to_owned();
             assert!(time >= last_time && id > last_id, "{envelope}");
             (last_time, last_id) = (time, id);
             assert!(!envelope.contains(['\n', '\r']), "{envelope}");
@@ -165,14 +168,14 @@ async fn times_do_not_fall_when_the_clock_does() {
     let world = recount_world::World { clock: clock.clone(), ..recount_world::World::real() };
     let store = std::sync::Arc::new(recount_log::MemoryStore::new());
     let running = recount_server::Running::start(store, world, "127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let house = House { address: running.address, running };
-    let run = house.new_run().await;
-    house.tell(&run, 0, &STORY[..1]).await;
+    let context = TestContext { address: running.address, running };
+    let run = context.new_run().await;
+    context.report(&run, 0, &STORY[..1]).await;
     clock.set(1_700_000_000_000);
-    house.tell(&run, 1, &STORY[1..3]).await;
+    context.report(&run, 1, &STORY[1..3]).await;
     clock.set(1_800_000_000_001);
-    house.tell(&run, 2, &STORY[3..4]).await;
-    let events = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+    context.report(&run, 2, &STORY[3..4]).await;
+    let events = context.envelopes(&format!("/v1/runs/{run}/events")).await;
     let times: Vec<String> = events
         .iter()
         .map(|event| {

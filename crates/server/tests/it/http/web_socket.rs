@@ -1,4 +1,4 @@
-//! A WebSocket on a [`Wire`], frame by frame: nothing is answered or hidden by a library.
+//! A raw WebSocket on a [`Wire`], frame by frame, without a library.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub(crate) struct WebSocket {
 }
 
 impl WebSocket {
-    /// Opens the socket of the accessibility face; as little as possible is received ahead.
+    /// Opens the socket of the accessibility face with small receive buffers.
     pub(crate) async fn open(address: SocketAddr, token: Option<&str>) -> WebSocket {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(64 << 10).unwrap();
@@ -33,27 +33,27 @@ impl WebSocket {
         ];
         headers.extend(bearer.iter().map(|bearer| ("authorization", bearer.as_str())));
         wire.send(&request(address, "GET", "/aaep/v1/ws", &headers, None)).await;
-        let head = wire.head().await.expect("a head comes");
+        let head = wire.head().await.expect("a response head");
         assert_eq!(head.status, 101, "{head:?}");
         assert_eq!(head.header("sec-websocket-protocol"), Some("aaep.v1"));
         WebSocket { wire }
     }
 
-    /// The same, with a subscription. Answers its id, too.
+    /// Opens a socket with a subscription, and returns its id too.
     pub(crate) async fn subscribed(
         address: SocketAddr,
         token: Option<&str>,
         own: Value,
     ) -> (WebSocket, String) {
         let mut socket = WebSocket::open(address, token).await;
-        socket.say(&wish(json!({}), own)).await;
+        socket.send_json(&subscription_request(json!({}), own)).await;
         let answer = socket.message().await;
         assert_eq!(answer["type"], "subscription.accepted", "{answer}");
         let id = answer["subscription_id"].as_str().unwrap().to_owned();
         (socket, id)
     }
 
-    pub(crate) async fn say(&mut self, message: &Value) {
+    pub(crate) async fn send_json(&mut self, message: &Value) {
         self.frame(TEXT, message.to_string().as_bytes()).await;
     }
 
@@ -73,7 +73,7 @@ impl WebSocket {
         }
         bytes.extend([0; 4]);
         bytes.extend_from_slice(payload);
-        // The server may close before it has received all of it.
+        // The server may close before it receives all bytes.
         self.wire.send_anyway(&bytes).await;
     }
 
@@ -101,17 +101,16 @@ impl WebSocket {
     }
 
     pub(crate) async fn message(&mut self) -> Value {
-        let text = self.text().await.expect("a message comes");
+        let text = self.text().await.expect("a message");
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The code and the reason that it is closed with; what comes before them is skipped. `None` when the connection
-    /// ends without them.
+    /// The close code and reason; earlier frames are skipped. `None` when the connection ends without them.
     pub(crate) async fn closed(&mut self) -> Option<(u16, String)> {
         self.until_closed().await.1
     }
 
-    /// The same, with the texts before it.
+    /// The texts before the close frame, and the close code and reason.
     pub(crate) async fn until_closed(&mut self) -> (Vec<String>, Option<(u16, String)>) {
         let mut texts = Vec::new();
         while let Some((opcode, payload)) = self.next().await {
@@ -130,7 +129,7 @@ impl WebSocket {
 }
 
 /// A request for a subscription.
-pub(crate) fn wish(capabilities: Value, own: Value) -> Value {
+pub(crate) fn subscription_request(capabilities: Value, own: Value) -> Value {
     json!({
         "type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "reader",
         "capabilities": capabilities, "extensions": { "recount": own },

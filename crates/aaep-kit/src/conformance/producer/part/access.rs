@@ -1,15 +1,15 @@
-//! Checks of access: who can listen and reply, and whether an idle stream sends heartbeats.
+//! Checks of access: which clients can listen and reply, and whether an idle stream sends heartbeats.
 
 use serde_json::json;
 
-use crate::conformance::producer::harness::{Harness, Trouble, able, request};
+use crate::conformance::producer::harness::{Harness, PartError, able, request};
 use crate::conformance::producer::specs;
 use crate::conformance::transcript::Scope;
 use crate::limits;
 use crate::link::call::Caller;
 use crate::link::{Dial, Link, Surface, Target};
 
-pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn run(harness: &Harness<'_>) -> Result<(), PartError> {
     let (local, plain) = match &harness.target {
         Target::Http { base: url, .. } | Target::WebSocket { url } => {
             (is_local(url), url.starts_with("http:") || url.starts_with("ws:"))
@@ -50,7 +50,7 @@ pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
         taken.push("a stream of events was opened with a wrong token".to_owned());
     }
     let mut routes = 0;
-    if let (Target::Http { base, surface }, Some(without)) = (&harness.target, &harness.stranger) {
+    if let (Target::Http { base, surface }, Some(without)) = (&harness.target, &harness.unauthenticated) {
         let false_one = Caller::new(base, Some(&wrong), harness.patience()).map_err(|why| why.to_string())?;
         let root = base.strip_suffix("/aaep/v1").unwrap_or(base);
         let places = match surface {
@@ -59,7 +59,7 @@ pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
             }
             Surface::Legacy => vec![format!("{base}/messages"), format!("{base}/sessions")],
         };
-        // A subscription there is, so that its name could be taken for a credential.
+        // Open a subscription whose id could be mistaken for a credential.
         let known = harness.listen("a name that is not a credential", Scope::Part).await?;
         let id = super::reply::subscription(&known);
         let legacy = Target::Http { base: root.to_owned(), surface: Surface::Legacy };
@@ -98,7 +98,7 @@ pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether a client with this token, or none, gets a stream.
+/// Whether a client with this token, or without one, gets a stream.
 async fn listens(harness: &Harness<'_>, token: Option<&str>) -> bool {
     let strict = harness.is_strict();
     let dial = Dial {
@@ -131,17 +131,17 @@ pub(super) fn is_local(url: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-pub(super) async fn quiet(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn quiet(harness: &Harness<'_>) -> Result<(), PartError> {
     if harness.subject.quiet.is_zero() {
         harness.not_shown(&specs::HEARTBEAT, "no waiting time was set (--quiet)");
         return Ok(());
     }
-    let signs = async |time| -> Result<u64, Trouble> {
-        let talk = harness.listen("a stream on which nothing happens", Scope::Part).await?;
+    let signs = async |time| -> Result<u64, PartError> {
+        let conversation = harness.listen("a stream on which nothing happens", Scope::Part).await?;
         harness.wait(time).await;
-        Ok(talk.cut_and_count().await)
+        Ok(conversation.cut_and_count().await)
     };
-    // What is said at the beginning is no heartbeat.
+    // Signs at the beginning are not heartbeats.
     let first = signs(limits::EFFECT_WAIT * 3).await?;
     let all = signs(harness.subject.quiet).await?;
     let waited = harness.subject.quiet.as_secs_f32();

@@ -1,5 +1,5 @@
-//! Checks of delivery at every level: order, the same bytes to two readers, and nothing missing after a lost
-//! connection. It must not know prompts.
+//! Checks of delivery at every level: order, identical bytes for two readers, and complete delivery after a lost
+//! connection. It does not depend on prompts.
 
 use std::collections::BTreeSet;
 
@@ -8,26 +8,29 @@ use serde_json::Value;
 
 use super::listening::{listen, of_session, same_bytes};
 use super::reply::shown;
+use crate::conformance::conversation::Conversation;
 use crate::conformance::judge;
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope, Transcript};
 use crate::limits;
 use crate::scenario::Scenario;
 
 pub(super) const NO_IDS: &str = "frames have no id, so received events cannot be identified";
 
-/// One story, heard on two subscriptions with the same terms.
-pub(super) async fn two_readers(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
-    let session = harness.begin(talk, Scenario::LongStream).await?;
-    harness.end_of(talk, &session).await;
-    order(harness, &of_session(talk, &session));
-    match talks.get(1) {
+/// Runs one story on two subscriptions with the same terms.
+pub(super) async fn two_readers(
+    harness: &Harness<'_>,
+    conversations: &[Conversation],
+) -> Result<(), PartError> {
+    let conversation = &conversations[0];
+    let session = harness.begin(conversation, Scenario::LongStream).await?;
+    harness.end_of(conversation, &session).await;
+    order(harness, &of_session(conversation, &session));
+    match conversations.get(1) {
         Some(other) => {
             harness.end_of(other, &session).await;
-            same_bytes(harness, &of_session(talk, &session), &of_session(other, &session));
+            same_bytes(harness, &of_session(conversation, &session), &of_session(other, &session));
         }
         None => harness.inapplicable(&specs::SAME_BYTES, super::UNSHARED),
     }
@@ -58,18 +61,18 @@ pub(super) fn order(harness: &Harness<'_>, lines: &[Line]) {
         .passed(&specs::IN_ORDER, format!("{} events", lines.iter().filter(|line| line.is_event()).count()));
 }
 
-/// A connection that breaks amid a story, and one that comes back behind the last event it had.
-pub(super) async fn resumed(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let whole = &talks[0];
-    let talk = listen(harness, "a reader that breaks off", Scope::Part).await?;
-    let id = talk.id.clone();
+/// Breaks a connection during a story and resumes after its last event.
+pub(super) async fn resumed(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let whole = &conversations[0];
+    let conversation = listen(harness, "a reader that breaks off", Scope::Part).await?;
+    let id = conversation.id.clone();
     let session = harness.begin(whole, Scenario::LongStream).await?;
     let some = |lines: &[Line]| (lines.iter().filter(|line| line.is_event()).count() >= 10).then_some(());
-    talk.until(harness.patience(), some).await;
-    let mut first = talk.cut().await;
+    conversation.until(harness.patience(), some).await;
+    let mut first = conversation.cut().await;
     let last = first.lines.iter().rfind(|line| line.is_event()).and_then(|line| line.id.clone());
     let Some(last) = last else {
-        harness.keep(first);
+        harness.store_transcript(first);
         harness.failed(&specs::RESUMED, NO_IDS, []);
         harness.not_shown(&specs::AT_LEAST_ONCE, "received events cannot be identified");
         harness.end_of(whole, &session).await;
@@ -81,13 +84,13 @@ pub(super) async fn resumed(harness: &Harness<'_>, talks: &[Talk]) -> Result<(),
     harness.end_of(&again, &session).await;
     first.lines.extend(again.lines());
     complete(harness, &first, &of_session(whole, &session), &session, &last);
-    harness.keep(first);
+    harness.store_transcript(first);
     harness.finish(again).await;
     Ok(())
 }
 
 fn complete(harness: &Harness<'_>, had: &Transcript, all: &[Line], session: &str, last: &str) {
-    // The same event may come twice; it counts once.
+    // A repeated event counts once.
     let mut ids = BTreeSet::new();
     let had: Vec<Line> =
         had.of_session(session).filter(|line| ids.insert(line.str("event_id").to_owned())).cloned().collect();

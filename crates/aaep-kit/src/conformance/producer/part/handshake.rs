@@ -1,17 +1,17 @@
-//! Checks of subscription requests: what is accepted, and which code a rejection has.
+//! Checks of subscription requests: which are accepted, and the reason code of a rejection.
 
 use serde_json::{Value, json};
 
-use crate::conformance::producer::harness::{Harness, Trouble, able, request};
+use crate::conformance::conversation::Conversation;
+use crate::conformance::producer::harness::{Harness, PartError, able, request};
 use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::report::Outcome;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Scope;
 use crate::limits;
 use crate::link::{LinkError, Surface, Target};
 
-/// What is asked for, on every axis; the rules hold the answers against it.
-fn wishes() -> Vec<(&'static str, Value)> {
+/// A request for each kind of capability. The rules compare the responses with them.
+fn capability_requests() -> Vec<(&'static str, Value)> {
     vec![
         ("nothing", json!({})),
         ("one event a second", json!({"max_events_per_second": 1})),
@@ -40,8 +40,8 @@ fn wishes() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Without handshakes the rest of this part has nothing to ask.
-pub(super) async fn answers(harness: &Harness<'_>) -> Result<(), Trouble> {
+/// Ends the part if the producer answers no handshakes.
+pub(super) async fn answers(harness: &Harness<'_>) -> Result<(), PartError> {
     if harness.handshakes.load(std::sync::atomic::Ordering::Relaxed) {
         return Ok(());
     }
@@ -50,25 +50,25 @@ pub(super) async fn answers(harness: &Harness<'_>) -> Result<(), Trouble> {
     Err(why)
 }
 
-pub(super) async fn answered(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn answered(harness: &Harness<'_>) -> Result<(), PartError> {
     let mut silent = Vec::new();
     let mut count = 0;
-    for (what, wish) in wishes() {
-        match harness.ask(&format!("a request for {what}"), Scope::Part, &request(wish)).await {
-            Ok(talk) => {
+    for (what, wish) in capability_requests() {
+        match harness.open_with_request(&format!("a request for {what}"), Scope::Part, &request(wish)).await {
+            Ok(conversation) => {
                 count += 1;
-                harness.finish(talk).await;
+                harness.finish(conversation).await;
             }
             Err(why) => silent.push(format!("a request for {what}: {why}")),
         }
     }
     count += malformed(harness, &mut silent).await;
     let amiss = (!silent.is_empty()).then_some(silent);
-    harness.hold(&specs::ANSWERED, amiss, "a request got no response", format!("{count} requests"));
+    harness.check(&specs::ANSWERED, amiss, "a request got no response", format!("{count} requests"));
     Ok(())
 }
 
-/// Requests that are none. They can be sent beside a connection over HTTP only.
+/// Sends malformed requests. Only HTTP can carry them beside a connection.
 async fn malformed(harness: &Harness<'_>, silent: &mut Vec<String>) -> usize {
     let (Target::Http { base, surface: Surface::Versioned }, Some(caller)) =
         (&harness.target, &harness.caller)
@@ -76,7 +76,7 @@ async fn malformed(harness: &Harness<'_>, silent: &mut Vec<String>) -> usize {
         return 0;
     };
     let url = format!("{base}/subscriptions");
-    let bad = [
+    let malformed_requests = [
         ("cut off", "{\"type\":\"subscription.request\"".to_owned()),
         (
             "without capabilities",
@@ -87,7 +87,7 @@ async fn malformed(harness: &Harness<'_>, silent: &mut Vec<String>) -> usize {
         ("of another type", json!({"type": "subscription.wish"}).to_string()),
     ];
     let mut count = 0;
-    for (what, body) in bad {
+    for (what, body) in malformed_requests {
         match caller.post(&url, body.as_bytes()).await {
             Ok(reply) if reply.is_success() && !reply.body.is_empty() => {
                 let answer = String::from_utf8_lossy(&reply.body).into_owned();
@@ -106,30 +106,30 @@ async fn malformed(harness: &Harness<'_>, silent: &mut Vec<String>) -> usize {
     count
 }
 
-/// The answer to a request, read; the subscription is ended at once.
+/// The parsed response to a request; the subscription is closed at once.
 async fn answer(harness: &Harness<'_>, label: &str, request: &str) -> Result<Value, LinkError> {
-    let talk = harness.ask(label, Scope::Part, request).await?;
-    let answer = read(&talk);
-    harness.finish(talk).await;
+    let conversation = harness.open_with_request(label, Scope::Part, request).await?;
+    let answer = read(&conversation);
+    harness.finish(conversation).await;
     Ok(answer)
 }
 
-fn read(talk: &Talk) -> Value {
-    talk.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()).unwrap_or(Value::Null)
+fn read(conversation: &Conversation) -> Value {
+    conversation.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()).unwrap_or(Value::Null)
 }
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Asks, and holds the answer against what it must be.
+/// Sends a request and evaluates the response.
 async fn judged(
     harness: &Harness<'_>,
     spec: &'static Spec,
     label: &str,
     request: &str,
     judge: impl Fn(&Value) -> (Outcome, String),
-) -> Result<(), Trouble> {
+) -> Result<(), PartError> {
     match answer(harness, label, request).await {
         Err(why) => harness.failed(spec, why.to_string(), []),
         Ok(answer) => {
@@ -145,14 +145,14 @@ fn is_accepted(answer: &Value) -> bool {
     text(answer, "type") == "subscription.accepted"
 }
 
-/// A refusal must have this code.
+/// Checks that a rejection has this code.
 fn refused(answer: &Value, code: &str) -> (Outcome, String) {
     let reason_code = text(answer, "reason_code");
     let outcome = if reason_code == code { Outcome::Passed } else { Outcome::Failed };
     (outcome, format!("it was refused with `{reason_code}`"))
 }
 
-pub(super) async fn signed_only(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn signed_only(harness: &Harness<'_>) -> Result<(), PartError> {
     let wish = request(able(json!({"accept_signed_manifests_only": true})));
     judged(harness, &specs::SIGNED_ONLY, "a request for signed manifests only", &wish, |answer| {
         match (is_accepted(answer), text(answer, "signed_manifest")) {
@@ -164,7 +164,7 @@ pub(super) async fn signed_only(harness: &Harness<'_>) -> Result<(), Trouble> {
     .await
 }
 
-pub(super) async fn unknown_extension(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn unknown_extension(harness: &Harness<'_>) -> Result<(), PartError> {
     let wish = request(able(json!({"zz": {"anything": [1, {"deep": true}]}})));
     let label = "a request with capabilities of an unknown extension";
     judged(harness, &specs::UNKNOWN_EXTENSION, label, &wish, |answer| match is_accepted(answer) {
@@ -174,7 +174,7 @@ pub(super) async fn unknown_extension(harness: &Harness<'_>) -> Result<(), Troub
     .await
 }
 
-pub(super) async fn version(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn version(harness: &Harness<'_>) -> Result<(), PartError> {
     let mut wish: Value = serde_json::from_str(&request(able(json!({})))).unwrap_or_default();
     wish["aaep_version"] = "99.99.99".into();
     let label = "a request of version 99.99.99";
@@ -192,7 +192,7 @@ pub(super) async fn version(harness: &Harness<'_>) -> Result<(), Trouble> {
     .await
 }
 
-pub(super) async fn large(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn large(harness: &Harness<'_>) -> Result<(), PartError> {
     let spec = &specs::LARGE;
     let sized = |bytes: usize| request(able(json!({"zz": {"filler": "x".repeat(bytes)}})));
     let taken =
@@ -215,8 +215,8 @@ pub(super) async fn large(harness: &Harness<'_>) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// As many subscriptions as the manifest says, and one more.
-pub(super) async fn full(harness: &Harness<'_>) -> Result<(), Trouble> {
+/// Opens as many subscriptions as the manifest allows, and one more.
+pub(super) async fn full(harness: &Harness<'_>) -> Result<(), PartError> {
     let spec = &specs::FULL;
     let most = super::manifest::fetch(harness)
         .await
@@ -235,22 +235,22 @@ pub(super) async fn full(harness: &Harness<'_>) -> Result<(), Trouble> {
     let mut refusal = None;
     let wish = request(able(json!({})));
     for _ in 0..=most {
-        match harness.ask("as many subscriptions as allowed", Scope::Part, &wish).await {
-            Ok(talk) if talk.rejected => {
-                refusal = Some(read(&talk));
-                open.push(talk);
+        match harness.open_with_request("as many subscriptions as allowed", Scope::Part, &wish).await {
+            Ok(conversation) if conversation.rejected => {
+                refusal = Some(read(&conversation));
+                open.push(conversation);
                 break;
             }
-            Ok(talk) => open.push(talk),
+            Ok(conversation) => open.push(conversation),
             Err(why) => {
                 refusal = Some(json!({"reason_code": why.to_string()}));
                 break;
             }
         }
     }
-    let had = open.iter().filter(|talk| !talk.rejected).count();
-    for talk in open {
-        harness.finish(talk).await;
+    let had = open.iter().filter(|conversation| !conversation.rejected).count();
+    for conversation in open {
+        harness.finish(conversation).await;
     }
     match refusal {
         None => harness.failed(

@@ -1,8 +1,7 @@
-//! Checks of prompts without a subscriber that can answer, and of prompts whose subscriber leaves.
+//! Checks of prompts without a subscriber that can reply, and of prompts whose subscriber leaves.
 //!
-//! The protocol says both that the default is applied at once and that others may still answer (§5.5.4, §5.8.2, §6.6,
-//! §6.7). Either passes here: the default, or a prompt that stays open for another who can answer. The report says
-//! which it was.
+//! The protocol both applies the default at once and lets others still answer (§5.5.4, §5.8.2, §6.6, §6.7). Either
+//! passes here: the default, or a prompt that stays open for another subscriber. The report names which one it was.
 
 use std::time::Duration;
 
@@ -10,41 +9,44 @@ use recount_aaep::Kind;
 
 use super::prompt::{age_ms, default_applied, report_default, timeout_ms};
 use super::reply::{PromptRef, shown};
+use crate::conformance::conversation::Conversation;
 use crate::conformance::judge::{self, PromptStatus};
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::report::Outcome;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
 use crate::scenario::Scenario;
 
 const KIND: Kind = Kind::AwaitingConfirmation;
 
-pub(super) async fn without_approver(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
+pub(super) async fn without_approver(
+    harness: &Harness<'_>,
+    conversations: &[Conversation],
+) -> Result<(), PartError> {
+    let conversation = &conversations[0];
     let spec = &specs::CANNOT_REPLY;
-    let session = harness.begin(talk, Scenario::Confirm).await?;
+    let session = harness.begin(conversation, Scenario::Confirm).await?;
     let (began, own) = (recount_world::moment(), |line: &Line| line.session() == session);
-    // A prompt that others may answer is open until its time is up, which nothing tells here.
+    // A prompt that others may answer stays open until its timeout, which is not visible here.
     let patience = harness.patience().max(harness.subject.outlast);
-    let end = talk.line(0, patience, |line| own(line) && (line.is(KIND) || line.is_terminal())).await;
+    let end = conversation.line(0, patience, |line| own(line) && (line.is(KIND) || line.is_terminal())).await;
     let Some(end) = end else {
         harness
             .not_shown(spec, format!("neither a prompt nor an ending came within {} s", patience.as_secs()));
-        return put_away(harness, &session).await;
+        return settle_open_prompt(harness, &session).await;
     };
-    if talk.read(|lines| lines[end].is(KIND)) {
-        let evidence = talk.read(|lines| shown(lines, [end]));
+    if conversation.read(|lines| lines[end].is(KIND)) {
+        let evidence = conversation.read(|lines| shown(lines, [end]));
         harness.failed(
             spec,
             "a prompt was sent to a subscription that declared it cannot reply, and no other could",
             evidence,
         );
-        harness.end_of(talk, &session).await;
+        harness.end_of(conversation, &session).await;
         return Ok(());
     }
-    talk.read(|lines| {
+    conversation.read(|lines| {
         let changes = lines.iter().filter(|line| own(line) && line.is(Kind::StateChanged)).count();
         let calls = lines.iter().filter(|line| own(line) && line.is(Kind::ToolInvoked)).count();
         let how = if calls == 0 { "the action was not done" } else { "the action was done" };
@@ -67,25 +69,30 @@ pub(super) async fn without_approver(harness: &Harness<'_>, talks: &[Talk]) -> R
     Ok(())
 }
 
-/// Settles a prompt that is still open: later parts would join its session in the middle, and must not take that for a
-/// session without a beginning.
-async fn put_away(harness: &Harness<'_>, session: &str) -> Result<(), Trouble> {
-    let talk = harness.listen("a prompt that was left open", Scope::Part).await?;
+/// Settles a prompt that is still open. Otherwise later parts would join its session in the middle and report a
+/// missing start.
+async fn settle_open_prompt(harness: &Harness<'_>, session: &str) -> Result<(), PartError> {
+    let conversation = harness.listen("a prompt that was left open", Scope::Part).await?;
     let is = |line: &Line| line.session() == session && (line.is(KIND) || line.is_terminal());
-    if let Some(found) = talk.line(0, harness.patience(), is).await
-        && talk.read(|lines| lines[found].is(KIND))
+    if let Some(found) = conversation.line(0, harness.patience(), is).await
+        && conversation.read(|lines| lines[found].is(KIND))
     {
-        talk.send_text(&PromptRef::of(&talk, found).decide(harness, "reject").to_string()).await?;
-        harness.end_of(&talk, session).await;
+        conversation
+            .send_text(&PromptRef::of(&conversation, found).decide(harness, "reject").to_string())
+            .await?;
+        harness.end_of(&conversation, session).await;
     }
-    harness.finish(talk).await;
+    harness.finish(conversation).await;
     Ok(())
 }
 
-pub(super) async fn one_cannot(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let (talk, other) = (&talks[0], &talks[1]);
+pub(super) async fn one_cannot(
+    harness: &Harness<'_>,
+    conversations: &[Conversation],
+) -> Result<(), PartError> {
+    let (conversation, other) = (&conversations[0], &conversations[1]);
     let spec = &specs::ONE_CANNOT;
-    let prompt = harness.prompt(talk, Scenario::Confirm, KIND).await?;
+    let prompt = harness.prompt(conversation, Scenario::Confirm, KIND).await?;
     harness.wait(harness.silence()).await;
     let informed = other.read(|lines| lines.iter().any(|line| line.is(KIND)));
     let delivery = if informed {
@@ -93,71 +100,80 @@ pub(super) async fn one_cannot(harness: &Harness<'_>, talks: &[Talk]) -> Result<
     } else {
         "the one that cannot reply received no prompt"
     };
-    if talk.read(|lines| judge::settled(lines, prompt)).is_some() {
-        harness.end_of_line(talk, prompt).await;
-        talk.read(|lines| report_default(harness, spec, lines, prompt, &format!("at once; {delivery}")));
+    if conversation.read(|lines| judge::settled(lines, prompt)).is_some() {
+        harness.end_of_line(conversation, prompt).await;
+        conversation
+            .read(|lines| report_default(harness, spec, lines, prompt, &format!("at once; {delivery}")));
         return Ok(());
     }
-    talk.send_text(&PromptRef::of(talk, prompt).decide(harness, "accept").to_string()).await?;
+    conversation
+        .send_text(&PromptRef::of(conversation, prompt).decide(harness, "accept").to_string())
+        .await?;
     let done =
         |lines: &[Line]| matches!(judge::prompt_status(lines, prompt), PromptStatus::Done(_)).then_some(());
-    match talk.until(harness.patience(), done).await {
+    match conversation.until(harness.patience(), done).await {
         Some(()) => {
             harness.passed(spec, format!("the prompt stayed open for the one that can reply; {delivery}"))
         }
         None => {
-            let evidence =
-                talk.read(|lines| shown(lines, [prompt].into_iter().chain(judge::settled(lines, prompt))));
+            let evidence = conversation
+                .read(|lines| shown(lines, [prompt].into_iter().chain(judge::settled(lines, prompt))));
             harness.failed(spec, "neither its default nor the one that can reply settled it", evidence);
         }
     }
-    harness.end_of_line(talk, prompt).await;
+    harness.end_of_line(conversation, prompt).await;
     Ok(())
 }
 
-/// How long a prompt may stay open when no subscriber is left: less than its time after a close, and not
-/// longer than the grace for who may come back after a connection broke.
+/// How long a prompt may stay open when no subscriber remains: less than its timeout after a close, and no longer than
+/// the reconnect grace after a lost connection.
 fn grace(harness: &Harness<'_>, prompt: &Line, goodbye: bool) -> Duration {
     let rest = Duration::from_millis(timeout_ms(prompt).unwrap_or_default().saturating_sub(age_ms(prompt)));
     let most = if goodbye { limits::CLOSE_GRACE } else { limits::BREAK_GRACE };
     let late = if rest < most && !goodbye { limits::DEFAULT_LATE } else { Duration::ZERO };
-    // By then a close must have shown more than that the time was up.
+    // A close must take effect noticeably before the timeout.
     let rest = if goodbye { rest * 3 / 4 } else { rest };
     let grace = most.min(rest) + late;
     grace.min(harness.subject.outlast.max(limits::CLOSE_GRACE))
 }
 
-/// The only one who can answer says goodbye.
-pub(super) async fn last_closes(harness: &Harness<'_>, talks: &mut Vec<Talk>) -> Result<(), Trouble> {
-    last_leaves(harness, talks, &specs::LAST_LEAVES, true).await
+/// The only subscriber that can reply closes its subscription.
+pub(super) async fn last_closes(
+    harness: &Harness<'_>,
+    conversations: &mut Vec<Conversation>,
+) -> Result<(), PartError> {
+    last_leaves(harness, conversations, &specs::LAST_LEAVES, true).await
 }
 
-/// The connection of the only one who can answer breaks.
-pub(super) async fn last_breaks_off(harness: &Harness<'_>, talks: &mut Vec<Talk>) -> Result<(), Trouble> {
-    last_leaves(harness, talks, &specs::BROKEN_OFF, false).await
+/// The connection of the only subscriber that can reply breaks.
+pub(super) async fn last_breaks_off(
+    harness: &Harness<'_>,
+    conversations: &mut Vec<Conversation>,
+) -> Result<(), PartError> {
+    last_leaves(harness, conversations, &specs::BROKEN_OFF, false).await
 }
 
 async fn last_leaves(
     harness: &Harness<'_>,
-    talks: &mut Vec<Talk>,
+    conversations: &mut Vec<Conversation>,
     spec: &'static Spec,
     goodbye: bool,
-) -> Result<(), Trouble> {
-    let prompt = harness.prompt(&talks[1], Scenario::Confirm, KIND).await?;
-    let talk = talks.remove(1);
-    let watcher = &talks[0];
-    let prompt_line = talk.read(|lines| lines[prompt].clone());
+) -> Result<(), PartError> {
+    let prompt = harness.prompt(&conversations[1], Scenario::Confirm, KIND).await?;
+    let conversation = conversations.remove(1);
+    let watcher = &conversations[0];
+    let prompt_line = conversation.read(|lines| lines[prompt].clone());
     let from = watcher.len();
     let grace = grace(harness, &prompt_line, goodbye);
     if goodbye {
-        harness.finish(talk).await;
+        harness.finish(conversation).await;
     } else {
-        let transcript = talk.cut().await;
-        harness.keep(transcript);
+        let transcript = conversation.cut().await;
+        harness.store_transcript(transcript);
     }
     let left = recount_world::moment();
-    // The watcher may have been told of the prompt or not; what follows is what counts. Its stream may lag, so what was
-    // said before the prompt can still come.
+    // Whether the watcher received the prompt does not matter; only what follows counts. Its stream may lag, so events
+    // from before the prompt may still arrive.
     let moved = |line: &Line| {
         line.is_event()
             && line.stamp_ms() >= prompt_line.stamp_ms()
@@ -168,7 +184,7 @@ async fn last_leaves(
     };
     let mut settled = watcher.line(from, grace, moved).await;
     let waits_on = settled.is_none();
-    // Others may answer who are not subscribers of this protocol. Then the default comes when the time is up.
+    // Clients outside this protocol may answer. Then the default follows at the timeout.
     let rest = timeout_ms(&prompt_line).unwrap_or_default().saturating_sub(age_ms(&prompt_line));
     let rest = Duration::from_millis(rest) + limits::DEFAULT_LATE;
     if waits_on {
@@ -183,7 +199,7 @@ async fn last_leaves(
                 rest.as_secs()
             );
             harness.not_shown(spec, detail);
-            put_away(harness, prompt_line.session()).await?;
+            settle_open_prompt(harness, prompt_line.session()).await?;
         }
         None => {
             let detail = format!(
@@ -216,12 +232,15 @@ async fn last_leaves(
     Ok(())
 }
 
-pub(super) async fn one_leaves(harness: &Harness<'_>, talks: &mut Vec<Talk>) -> Result<(), Trouble> {
+pub(super) async fn one_leaves(
+    harness: &Harness<'_>,
+    conversations: &mut Vec<Conversation>,
+) -> Result<(), PartError> {
     let spec = &specs::ONE_LEAVES;
-    let prompt = harness.prompt(&talks[1], Scenario::Confirm, KIND).await?;
-    let talk = talks.remove(0);
-    let other = &talks[0];
-    harness.finish(talk).await;
+    let prompt = harness.prompt(&conversations[1], Scenario::Confirm, KIND).await?;
+    let conversation = conversations.remove(0);
+    let other = &conversations[0];
+    harness.finish(conversation).await;
     harness.wait(harness.silence()).await;
     if other.read(|lines| judge::settled(lines, prompt)).is_some() {
         harness.end_of_line(other, prompt).await;

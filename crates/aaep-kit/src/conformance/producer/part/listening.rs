@@ -1,12 +1,16 @@
-//! Subscriptions that listen beside others, and comparisons of what they received.
+//! Opens additional subscriptions and compares what they received.
 
 use super::terms::fine;
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::conversation::Conversation;
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope};
 
-pub(super) async fn listen(harness: &Harness<'_>, label: &str, scope: Scope) -> Result<Talk, Trouble> {
+pub(super) async fn listen(
+    harness: &Harness<'_>,
+    label: &str,
+    scope: Scope,
+) -> Result<Conversation, PartError> {
     if harness.has_own_terms() {
         harness.subscribe(label, scope, fine()).await
     } else {
@@ -14,8 +18,8 @@ pub(super) async fn listen(harness: &Harness<'_>, label: &str, scope: Scope) -> 
     }
 }
 
-pub(super) fn of_session(talk: &Talk, session: &str) -> Vec<Line> {
-    talk.read(|lines| {
+pub(super) fn of_session(conversation: &Conversation, session: &str) -> Vec<Line> {
+    conversation.read(|lines| {
         lines.iter().filter(|line| line.is_event() && line.session() == session).cloned().collect()
     })
 }
@@ -38,7 +42,7 @@ pub(super) fn same_bytes(harness: &Harness<'_>, lines: &[Line], others: &[Line])
     }
 }
 
-/// The bytes of an event without its reply token, which may be of one subscription.
+/// The bytes of an event without its reply token, which may differ between subscriptions.
 fn without_token(line: &Line) -> String {
     match line.str("reply_token") {
         "" => line.text.clone(),

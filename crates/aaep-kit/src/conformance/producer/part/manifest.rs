@@ -1,4 +1,4 @@
-//! Checks of the manifest against what the producer did.
+//! Checks the manifest against the producer's behaviour.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,18 @@ use recount_aaep::rule::{Profile, Severity};
 use recount_aaep::session::{Checker, Options};
 use serde_json::Value;
 
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs;
 use crate::conformance::transcript::Scope;
 use crate::link::Target;
 use crate::link::call::Caller;
 use crate::scenario::Scenario;
 
-/// Where manifests are.
-const PLACE: &str = "/.well-known/aaep-manifest.json";
+/// The path of manifests.
+const MANIFEST_PATH: &str = "/.well-known/aaep-manifest.json";
 
-/// Fetches it.
-pub(super) async fn fetch(harness: &Harness<'_>) -> Result<Value, Trouble> {
+/// Fetches the manifest.
+pub(super) async fn fetch(harness: &Harness<'_>) -> Result<Value, PartError> {
     let address = match &harness.target {
         Target::Http { base, .. } => base.clone(),
         Target::WebSocket { url } => url.replacen("ws", "http", 1),
@@ -27,11 +27,11 @@ pub(super) async fn fetch(harness: &Harness<'_>) -> Result<Value, Trouble> {
     let origin = format!("{scheme}://{}", rest.split(['/', '?']).next().unwrap_or_default());
     let caller = Caller::new(&origin, harness.subject.token.as_deref(), harness.patience())
         .map_err(|why| why.to_string())?;
-    // It may lie beside the paths of the protocol, too, where several producers share a server.
+    // If several producers share a server, it may also be beside the protocol's paths.
     let beside = address.split("/aaep/v1").next().unwrap_or(&address).trim_end_matches('/').to_owned();
     let mut last = String::new();
     for base in BTreeSet::from([beside, origin]) {
-        let url = format!("{base}{PLACE}");
+        let url = format!("{base}{MANIFEST_PATH}");
         match caller.get(&url).await {
             Ok(reply) if reply.is_success() => {
                 let manifest = serde_json::from_slice(&reply.body);
@@ -44,7 +44,7 @@ pub(super) async fn fetch(harness: &Harness<'_>) -> Result<Value, Trouble> {
     Err(last)
 }
 
-pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn run(harness: &Harness<'_>) -> Result<(), PartError> {
     let manifest = match fetch(harness).await {
         Ok(manifest) => manifest,
         Err(_) if matches!(harness.target, Target::Command { .. }) => {
@@ -72,14 +72,14 @@ pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
     if !list("transports_supported").iter().any(|one| one == transport) {
         amiss.push(format!("`transports_supported` does not name `{transport}`, which is in use"));
     }
-    let talk = harness.listen("what the manifest says", Scope::Whole).await?;
-    let session = harness.begin(&talk, Scenario::Brief).await;
+    let conversation = harness.listen("the behaviour declared by the manifest", Scope::Whole).await?;
+    let session = harness.begin(&conversation, Scenario::Brief).await;
     if let Ok(session) = &session {
-        harness.end_of(&talk, session).await;
+        harness.end_of(&conversation, session).await;
     }
     let own = manifest.get("agent_id").and_then(Value::as_str).unwrap_or_default();
     let emitted = list("event_types_emitted");
-    talk.read(|lines| {
+    conversation.read(|lines| {
         for line in lines.iter().filter(|line| line.is_event()) {
             let agent = line.json.get("producer").and_then(|producer| producer.get("agent_id"));
             if agent.and_then(Value::as_str) != Some(own) {
@@ -103,7 +103,7 @@ pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
             }
         }
     });
-    harness.finish(talk).await;
+    harness.finish(conversation).await;
     match amiss.as_slice() {
         [] => harness
             .passed(&specs::MANIFEST, format!("`{own}`, levels {:?}", list("conformance_levels_supported"))),
@@ -113,7 +113,7 @@ pub(super) async fn run(harness: &Harness<'_>) -> Result<(), Trouble> {
     session.map(|_| ())
 }
 
-/// What the rules say of it.
+/// The rules' findings on the manifest.
 fn wrong_form(text: &str) -> Vec<String> {
     let mut checker = Checker::new(Options { profile: Profile::Strict, ..Options::default() });
     checker.text(1, text);
@@ -121,8 +121,8 @@ fn wrong_form(text: &str) -> Vec<String> {
     errors.map(|finding| finding.to_string()).collect()
 }
 
-/// Whether a producer whose sessions have several agents says in which way.
-async fn several(harness: &Harness<'_>, manifest: &Value) -> Result<(), Trouble> {
+/// Checks whether a producer with several agents per session declares how it handles them.
+async fn several(harness: &Harness<'_>, manifest: &Value) -> Result<(), PartError> {
     let agents = harness.agents_per_session();
     match (agents, manifest.get("multi_agent_pattern").is_some()) {
         (0 | 1, _) => harness.inapplicable(&specs::SEVERAL_AGENTS, "every session had one agent"),

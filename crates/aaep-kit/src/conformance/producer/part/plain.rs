@@ -5,46 +5,46 @@ use std::collections::BTreeSet;
 use recount_aaep::Kind;
 use serde_json::Value;
 
+use crate::conformance::conversation::Conversation;
 use crate::conformance::judge;
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs;
 use crate::conformance::report::Outcome;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Line;
 use crate::limits;
 use crate::scenario::Scenario;
 
-/// What the scenario with a secret holds.
+/// The secrets in the scenario that contains one.
 const SECRETS: [&str; 1] = ["sk-test-12345"];
 
-pub(super) async fn sessions(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
+pub(super) async fn sessions(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let conversation = &conversations[0];
     let mut ids = Vec::new();
-    let mut troubles = Vec::new();
+    let mut errors = Vec::new();
     let mut endless = 0;
     for scenario in Scenario::ALL.into_iter().filter(|scenario| !scenario.has_prompts()) {
-        let from = talk.len();
-        match harness.begin(talk, scenario).await {
+        let from = conversation.len();
+        match harness.begin(conversation, scenario).await {
             Ok(id) => {
-                endless += usize::from(harness.end_of(talk, &id).await.is_none());
+                endless += usize::from(harness.end_of(conversation, &id).await.is_none());
                 if scenario == Scenario::ToolTimeout {
-                    given_up(harness, &talk.read(|lines| lines[from..].to_vec()));
+                    given_up(harness, &conversation.read(|lines| lines[from..].to_vec()));
                 }
                 ids.push(id);
             }
-            Err(trouble) => troubles.push(trouble),
+            Err(error) => errors.push(error),
         }
-        // To wait as long for each of the others would show nothing new.
-        if troubles.len() >= limits::SILENT_SCENARIOS_MAX || endless >= limits::SILENT_SCENARIOS_MAX {
+        // Waiting as long for the others would show nothing new.
+        if errors.len() >= limits::SILENT_SCENARIOS_MAX || endless >= limits::SILENT_SCENARIOS_MAX {
             break;
         }
     }
-    match (ids.as_slice(), troubles.first()) {
-        ([], Some(trouble)) => {
-            harness.failed(&specs::SHOWN, trouble.clone(), []);
-            return Err(trouble.clone());
+    match (ids.as_slice(), errors.first()) {
+        ([], Some(error)) => {
+            harness.failed(&specs::SHOWN, error.clone(), []);
+            return Err(error.clone());
         }
-        (_, Some(trouble)) => harness.failed(&specs::SHOWN, trouble.clone(), []),
+        (_, Some(error)) => harness.failed(&specs::SHOWN, error.clone(), []),
         _ => harness.passed(&specs::SHOWN, format!("{} sessions came", ids.len())),
     }
     let distinct: BTreeSet<&String> = ids.iter().collect();
@@ -57,7 +57,7 @@ pub(super) async fn sessions(harness: &Harness<'_>, talks: &[Talk]) -> Result<()
             harness.failed(&specs::NEW_SESSION, format!("{count} requests, {} sessions", distinct.len()), [])
         }
     }
-    let lines = talk.lines();
+    let lines = conversation.lines();
     agents(harness, &lines);
     secrets(harness, &lines);
     times(harness, &lines);
@@ -121,7 +121,7 @@ fn secrets(harness: &Harness<'_>, lines: &[Line]) {
         return harness.not_shown(&specs::MASKED, "no session started");
     }
     let leak = judge::leaks(lines, &SECRETS);
-    // What was asked for is the person's own text and no text of the producer.
+    // The request is the user's own text, not the producer's.
     let mut rest = lines.to_vec();
     for fields in rest.iter_mut().filter_map(|line| line.json.as_object_mut()) {
         fields.remove("request_text");
@@ -130,7 +130,7 @@ fn secrets(harness: &Harness<'_>, lines: &[Line]) {
     let own = own.or_else(|| judge::leaks(&rest, &SECRETS));
     for (spec, leak) in [(&specs::SECRETS, own), (&specs::MASKED, leak)] {
         let wrong = leak.as_ref().map_or(String::new(), |(_, field)| format!("it is in `{field}`"));
-        harness.hold(spec, leak.map(|(line, _)| [line.shown()]), wrong, "");
+        harness.check(spec, leak.map(|(line, _)| [line.shown()]), wrong, "");
     }
 }
 
@@ -176,13 +176,14 @@ fn texts(harness: &Harness<'_>, lines: &[Line]) {
         _ => harness.passed(&specs::VERSIONED, ""),
     }
     let decomposed = judge::decomposed(lines).map(|line| [line.shown()]);
-    harness.hold(&specs::NFC, decomposed, "a letter is followed by a combining mark", "");
-    let heard = lines.iter().filter(|line| line.origin == crate::conformance::transcript::LineOrigin::Heard);
-    let other = heard.clone().find(|line| !line.json.is_object()).map(|line| [line.shown()]);
-    harness.hold(
+    harness.check(&specs::NFC, decomposed, "a letter is followed by a combining mark", "");
+    let received =
+        lines.iter().filter(|line| line.origin == crate::conformance::transcript::LineOrigin::Received);
+    let other = received.clone().find(|line| !line.json.is_object()).map(|line| [line.shown()]);
+    harness.check(
         &specs::ONE_EACH,
         other,
         "a frame holds something else",
-        format!("{} frames", heard.count()),
+        format!("{} frames", received.count()),
     );
 }

@@ -1,4 +1,5 @@
-//! Checks of confirmations: rejected, answered by several at once, timed out, accepted with changes, asked for twice.
+//! Checks of confirmations: rejected, answered by several subscribers, timed out, accepted with changes, requested
+//! twice.
 
 use std::time::Duration;
 
@@ -6,30 +7,30 @@ use futures_util::StreamExt;
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
-use super::grave::remember;
+use super::irreversible::store_response;
 use super::listening;
 use super::reply::{PromptRef, shown, with};
+use crate::conformance::conversation::Conversation;
 use crate::conformance::judge::{self, PromptStatus};
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::report::Outcome;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Line;
 use crate::limits;
 use crate::scenario::Scenario;
 
-pub(super) async fn rejected(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
-    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let prompt_ref = PromptRef::of(talk, prompt);
-    other_token(harness, talk, prompt, &prompt_ref).await?;
-    if talk.read(|lines| judge::settled(lines, prompt)).is_some() {
+pub(super) async fn rejected(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let conversation = &conversations[0];
+    let prompt = harness.prompt(conversation, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let prompt_ref = PromptRef::of(conversation, prompt);
+    other_token(harness, conversation, prompt, &prompt_ref).await?;
+    if conversation.read(|lines| judge::settled(lines, prompt)).is_some() {
         return Err("the prompt was settled before it was rejected".to_owned());
     }
-    talk.send_text(&prompt_ref.decide(harness, "reject").to_string()).await?;
-    let settled = talk.until(harness.patience(), |lines| judge::settled(lines, prompt)).await;
-    harness.end_of_line(talk, prompt).await;
-    talk.read(|lines| match (settled, judge::prompt_status(lines, prompt)) {
+    conversation.send_text(&prompt_ref.decide(harness, "reject").to_string()).await?;
+    let settled = conversation.until(harness.patience(), |lines| judge::settled(lines, prompt)).await;
+    harness.end_of_line(conversation, prompt).await;
+    conversation.read(|lines| match (settled, judge::prompt_status(lines, prompt)) {
         (None, _) => {
             harness.failed(&specs::REJECTED, "nothing followed the rejection", shown(lines, [prompt]))
         }
@@ -45,15 +46,19 @@ pub(super) async fn rejected(harness: &Harness<'_>, talks: &[Talk]) -> Result<()
             harness.passed(&specs::REJECTED, detail);
         }
     });
-    harness.old_tokens.lock().expect("nothing panics while it notes").push(prompt_ref.token.clone());
-    let Some(other) = talks.get(1) else {
+    harness
+        .ended_tokens
+        .lock()
+        .expect("no code panics while holding this lock")
+        .push(prompt_ref.token.clone());
+    let Some(other) = conversations.get(1) else {
         harness.inapplicable(&specs::ALL_HEAR, super::UNSHARED);
         return Ok(());
     };
-    all_hear(harness, &prompt_ref, other).await;
-    let session = talk.read(|lines| lines[prompt].session().to_owned());
+    check_outcome_received(harness, &prompt_ref, other).await;
+    let session = conversation.read(|lines| lines[prompt].session().to_owned());
     harness.end_of(other, &session).await;
-    listening::same_bytes(harness, &talk.lines(), &other.lines());
+    listening::same_bytes(harness, &conversation.lines(), &other.lines());
     Ok(())
 }
 
@@ -67,30 +72,30 @@ fn follow_up(line: &Line) -> String {
 
 async fn other_token(
     harness: &Harness<'_>,
-    talk: &Talk,
+    conversation: &Conversation,
     prompt: usize,
     prompt_ref: &PromptRef,
-) -> Result<(), Trouble> {
-    let old = harness.old_tokens.lock().expect("nothing panics while it notes").last().cloned();
+) -> Result<(), PartError> {
+    let old = harness.ended_tokens.lock().expect("no code panics while holding this lock").last().cloned();
     let Some(old) = old else {
         harness.not_shown(&specs::OTHER_TOKEN, "no prompt of an earlier session was answered");
         return Ok(());
     };
     let reply = with(prompt_ref.decide(harness, "accept"), json!({"reply_token": old}));
-    let answer = talk.send_ineffective(&reply.to_string()).await?;
-    remember(harness, "a reply with the token of an earlier session".into(), answer);
-    let settled = talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await;
-    let settled = settled.map(|settled| talk.read(|lines| shown(lines, [prompt, settled])));
-    harness.hold(&specs::OTHER_TOKEN, settled, "it settled the prompt", "");
+    let answer = conversation.send_ineffective(&reply.to_string()).await?;
+    store_response(harness, "a reply with the token of an earlier session".into(), answer);
+    let settled = conversation.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await;
+    let settled = settled.map(|settled| conversation.read(|lines| shown(lines, [prompt, settled])));
+    harness.check(&specs::OTHER_TOKEN, settled, "it settled the prompt", "");
     Ok(())
 }
 
-async fn all_hear(harness: &Harness<'_>, prompt_ref: &PromptRef, other: &Talk) {
+async fn check_outcome_received(harness: &Harness<'_>, prompt_ref: &PromptRef, other: &Conversation) {
     let Some(prompt) = other.line(0, harness.patience(), |line| prompt_ref.is(line)).await else {
         return harness.not_shown(&specs::ALL_HEAR, "the second subscription did not get the prompt");
     };
     match other.until(harness.patience(), |lines| judge::settled(lines, prompt)).await {
-        // That the session is over tells nothing of the prompt.
+        // The end of the session reveals nothing about the prompt.
         Some(number) if !other.read(|lines| lines[number].is(Kind::SessionCompleted)) => {
             harness.passed(&specs::ALL_HEAR, other.read(|lines| follow_up(&lines[number])));
         }
@@ -105,17 +110,17 @@ async fn all_hear(harness: &Harness<'_>, prompt_ref: &PromptRef, other: &Talk) {
     }
 }
 
-pub(super) async fn race(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let (talk, other) = (&talks[0], talks.get(1).unwrap_or(&talks[0]));
-    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let prompt_ref = PromptRef::of(talk, prompt);
+pub(super) async fn race(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let (conversation, other) = (&conversations[0], conversations.get(1).unwrap_or(&conversations[0]));
+    let prompt = harness.prompt(conversation, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let prompt_ref = PromptRef::of(conversation, prompt);
     let Some(there) = other.line(0, harness.patience(), |line| prompt_ref.is(line)).await else {
         return Err("the second subscription did not get the prompt".to_owned());
     };
     let also = PromptRef::of(other, there);
     let replies = (0..limits::RACE_REPLIES).map(|number| {
         let decision = if number % 4 < 2 { "accept" } else { "reject" };
-        let (by, prompt_ref) = if number % 2 == 0 { (talk, &prompt_ref) } else { (other, &also) };
+        let (by, prompt_ref) = if number % 2 == 0 { (conversation, &prompt_ref) } else { (other, &also) };
         let text = prompt_ref.decide(harness, decision).to_string();
         async move { by.send_ineffective(&text).await }
     });
@@ -124,11 +129,11 @@ pub(super) async fn race(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Tr
         .filter_map(async |outcome| outcome.err())
         .collect::<Vec<_>>()
         .await;
-    harness.end_of_line(talk, prompt).await;
-    let session = talk.read(|lines| lines[prompt].session().to_owned());
+    harness.end_of_line(conversation, prompt).await;
+    let session = conversation.read(|lines| lines[prompt].session().to_owned());
     harness.end_of(other, &session).await;
     harness.wait(limits::EFFECT_WAIT).await;
-    let views = [(talk.lines(), prompt), (other.lines(), there)].map(|(lines, prompt)| {
+    let views = [(conversation.lines(), prompt), (other.lines(), there)].map(|(lines, prompt)| {
         let calls = judge::calls_of(&lines, prompt);
         let moves = judge::departures(&lines, prompt);
         let evidence = shown(&lines, calls.iter().chain(&moves).copied());
@@ -140,7 +145,11 @@ pub(super) async fn race(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Tr
     if one.0.max(two.0) > 1 || one.1.max(two.1) > 1 {
         harness.failed(&specs::RACE, "more than one of them took effect", evidence());
     } else if one.2 == std::mem::discriminant(&PromptStatus::Open) {
-        harness.failed(&specs::RACE, "none of them took effect", talk.read(|lines| shown(lines, [prompt])));
+        harness.failed(
+            &specs::RACE,
+            "none of them took effect",
+            conversation.read(|lines| shown(lines, [prompt])),
+        );
     } else if one.2 != two.2 {
         harness.failed(&specs::RACE, "the two subscriptions received different outcomes", evidence());
     } else {
@@ -154,26 +163,26 @@ pub(super) async fn race(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Tr
     Ok(())
 }
 
-/// How long a prompt waits, from the moment of its timestamp.
+/// The timeout of a prompt, from its timestamp.
 pub(super) fn timeout_ms(prompt: &Line) -> Option<u64> {
     Some(prompt.json.get("timeout_seconds")?.as_u64()? * 1_000)
 }
 
-/// How much of its time was gone when it came, by both clocks, as far as these agree.
+/// How much of the timeout had passed on arrival, by both clocks as far as they agree.
 pub(super) fn age_ms(prompt: &Line) -> u64 {
     let stamp = prompt.stamp_ms().and_then(|stamp| u64::try_from(stamp).ok());
     let age = stamp.and_then(|stamp| prompt.wall_ms.checked_sub(stamp)).unwrap_or(0);
     if age > limits::CLOCK_SKEW_MS { 0 } else { age }
 }
 
-/// Waits for what happens when nobody answers; answers the milliseconds since the prompt's timestamp.
+/// Waits for the default when no reply is sent; returns the milliseconds since the prompt's timestamp.
 pub(super) async fn outlast(
     harness: &Harness<'_>,
-    talk: &Talk,
+    conversation: &Conversation,
     prompt: usize,
     spec: &'static Spec,
 ) -> Option<(usize, u64)> {
-    let line = talk.read(|lines| lines[prompt].clone());
+    let line = conversation.read(|lines| lines[prompt].clone());
     let Some(timeout) = timeout_ms(&line) else {
         harness.not_shown(spec, "the prompt has no `timeout_seconds`");
         return None;
@@ -191,7 +200,7 @@ pub(super) async fn outlast(
         return None;
     }
     let rest = Duration::from_millis(timeout.saturating_sub(age_ms(&line))) + limits::DEFAULT_LATE * 3;
-    let settled = talk.until(rest, |lines| judge::settled(lines, prompt)).await;
+    let settled = conversation.until(rest, |lines| judge::settled(lines, prompt)).await;
     let Some(settled) = settled else {
         let detail = format!(
             "nothing happened within {} ms after the timeout",
@@ -200,25 +209,28 @@ pub(super) async fn outlast(
         harness.failed(spec, detail, [line.shown()]);
         return None;
     };
-    let at = talk.read(|lines| lines[settled].at_ms);
+    let at = conversation.read(|lines| lines[settled].at_ms);
     Some((settled, (at - line.at_ms) + age_ms(&line)))
 }
 
-pub(super) async fn timed_out(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
-    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let prompt_ref = PromptRef::of(talk, prompt);
-    let line = talk.read(|lines| lines[prompt].clone());
-    let Some((settled, took)) = outlast(harness, talk, prompt, &specs::DEFAULT_ON_TIME).await else {
-        // Not to leave it open.
-        talk.send_text(&prompt_ref.decide(harness, "reject").to_string()).await?;
+pub(super) async fn timed_out(
+    harness: &Harness<'_>,
+    conversations: &[Conversation],
+) -> Result<(), PartError> {
+    let conversation = &conversations[0];
+    let prompt = harness.prompt(conversation, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let prompt_ref = PromptRef::of(conversation, prompt);
+    let line = conversation.read(|lines| lines[prompt].clone());
+    let Some((settled, took)) = outlast(harness, conversation, prompt, &specs::DEFAULT_ON_TIME).await else {
+        // Settle the prompt.
+        conversation.send_text(&prompt_ref.decide(harness, "reject").to_string()).await?;
         for spec in [&specs::DEFAULT_APPLIED, &specs::EXPIRED, &specs::COUNTDOWN] {
             harness.not_shown(spec, "no time ran out while we waited");
         }
         return Ok(());
     };
     let timeout = timeout_ms(&line).unwrap_or_default();
-    let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
+    let evidence = conversation.read(|lines| shown(lines, [prompt, settled]));
     let late = u64::try_from(limits::DEFAULT_LATE.as_millis()).unwrap_or(u64::MAX);
     let detail =
         format!("it was applied {took} ms after the timestamp of a prompt with a timeout of {timeout} ms");
@@ -227,12 +239,12 @@ pub(super) async fn timed_out(harness: &Harness<'_>, talks: &[Talk]) -> Result<(
     } else {
         harness.passed(&specs::DEFAULT_ON_TIME, detail);
     }
-    countdown(harness, talk, prompt, settled, timeout);
-    let answer = talk.send_ineffective(&prompt_ref.decide(harness, "accept").to_string()).await?;
-    remember(harness, "a reply after the timeout".into(), answer);
-    harness.end_of_line(talk, prompt).await;
+    countdown(harness, conversation, prompt, settled, timeout);
+    let answer = conversation.send_ineffective(&prompt_ref.decide(harness, "accept").to_string()).await?;
+    store_response(harness, "a reply after the timeout".into(), answer);
+    harness.end_of_line(conversation, prompt).await;
     harness.wait(limits::EFFECT_WAIT).await;
-    talk.read(|lines| {
+    conversation.read(|lines| {
         let default = lines[prompt].str("default_decision");
         let calls = judge::calls_of(lines, prompt);
         match (default, calls.len()) {
@@ -258,14 +270,20 @@ pub(super) async fn timed_out(harness: &Harness<'_>, talks: &[Talk]) -> Result<(
     Ok(())
 }
 
-fn countdown(harness: &Harness<'_>, talk: &Talk, prompt: usize, settled: usize, timeout: u64) {
+fn countdown(
+    harness: &Harness<'_>,
+    conversation: &Conversation,
+    prompt: usize,
+    settled: usize,
+    timeout: u64,
+) {
     if timeout <= 60_000 {
         return harness.inapplicable(
             &specs::COUNTDOWN,
             format!("the prompt waits {} s; more than 60 s count as long", timeout / 1_000),
         );
     }
-    let counts = talk.read(|lines| {
+    let counts = conversation.read(|lines| {
         let updates = lines[prompt..settled].iter().filter(|line| line.is(Kind::ProgressUpdated));
         updates.filter(|line| line.session() == lines[prompt].session()).count()
     });
@@ -275,15 +293,15 @@ fn countdown(harness: &Harness<'_>, talk: &Talk, prompt: usize, settled: usize, 
     }
 }
 
-pub(super) async fn modified(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
-    let prompt = harness.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+pub(super) async fn modified(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let conversation = &conversations[0];
+    let prompt = harness.prompt(conversation, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
     let change = json!({"modified_action": {"recount_conformance": "nobody supports this"}});
-    let reply = with(PromptRef::of(talk, prompt).decide(harness, "accept"), change);
-    talk.send_text(&reply.to_string()).await?;
-    let settled = talk.until(harness.patience(), |lines| judge::settled(lines, prompt)).await;
-    harness.end_of_line(talk, prompt).await;
-    talk.read(|lines| match (settled, judge::prompt_status(lines, prompt)) {
+    let reply = with(PromptRef::of(conversation, prompt).decide(harness, "accept"), change);
+    conversation.send_text(&reply.to_string()).await?;
+    let settled = conversation.until(harness.patience(), |lines| judge::settled(lines, prompt)).await;
+    harness.end_of_line(conversation, prompt).await;
+    conversation.read(|lines| match (settled, judge::prompt_status(lines, prompt)) {
         (None, _) => harness.failed(&specs::MODIFIED, "nothing followed it", shown(lines, [prompt])),
         (_, PromptStatus::Done(call)) => {
             harness.failed(&specs::MODIFIED, "the action was done", shown(lines, [prompt, call]));
@@ -293,11 +311,11 @@ pub(super) async fn modified(harness: &Harness<'_>, talks: &[Talk]) -> Result<()
     Ok(())
 }
 
-pub(super) async fn twice(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
-    let prompt = harness.prompt(talk, Scenario::Twice, Kind::AwaitingConfirmation).await?;
+pub(super) async fn twice(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let conversation = &conversations[0];
+    let prompt = harness.prompt(conversation, Scenario::Twice, Kind::AwaitingConfirmation).await?;
     harness.wait(harness.silence()).await;
-    let open: Vec<usize> = talk.read(|lines| {
+    let open: Vec<usize> = conversation.read(|lines| {
         let same = |line: &Line| {
             line.is(Kind::AwaitingConfirmation)
                 && (line.session(), line.str("action"))
@@ -310,28 +328,30 @@ pub(super) async fn twice(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), T
         0 => harness.not_shown(&specs::ONE_PROMPT, "the prompt was settled before a second could come"),
         1 => harness.passed(&specs::ONE_PROMPT, ""),
         count => {
-            let evidence = talk.read(|lines| shown(lines, open.iter().copied()));
+            let evidence = conversation.read(|lines| shown(lines, open.iter().copied()));
             harness.failed(&specs::ONE_PROMPT, format!("{count} prompts for it are open"), evidence);
         }
     }
-    // Whatever else is asked in this session is turned down, until it ends.
-    let session = talk.read(|lines| lines[prompt].session().to_owned());
+    // Reject the other prompts of this session until it ends.
+    let session = conversation.read(|lines| lines[prompt].session().to_owned());
     let mut from = prompt;
     for _ in 0..limits::PROMPTS_ANSWERED_MAX {
         let next = |line: &Line| {
             line.session() == session && (line.is(Kind::AwaitingConfirmation) || line.is_terminal())
         };
-        let Some(number) = talk.line(from, harness.patience(), next).await else { break };
-        if talk.read(|lines| lines[number].is_terminal()) {
+        let Some(number) = conversation.line(from, harness.patience(), next).await else { break };
+        if conversation.read(|lines| lines[number].is_terminal()) {
             break;
         }
-        talk.send_text(&PromptRef::of(talk, number).decide(harness, "reject").to_string()).await?;
+        conversation
+            .send_text(&PromptRef::of(conversation, number).decide(harness, "reject").to_string())
+            .await?;
         from = number + 1;
     }
     Ok(())
 }
 
-/// Whether an outcome is one that a prompt's default asks for.
+/// Whether the outcome matches the prompt's default.
 pub(super) fn default_applied(lines: &[Line], prompt: usize) -> Result<String, String> {
     let default = lines[prompt].json.get("default_decision").and_then(Value::as_str).unwrap_or_default();
     let calls = judge::calls_of(lines, prompt).len();
@@ -341,7 +361,7 @@ pub(super) fn default_applied(lines: &[Line], prompt: usize) -> Result<String, S
     }
 }
 
-/// Tells how a prompt without anybody who can answer came out.
+/// Reports how a prompt without a possible replier was settled.
 pub(super) fn report_default(
     harness: &Harness<'_>,
     spec: &'static Spec,

@@ -1,21 +1,21 @@
-//! Checks of clarifications, their answers, and handoffs.
+//! Checks of clarifications, their replies, and handoffs.
 
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
 use super::prompt::outlast;
 use super::reply::{PromptRef, shown};
+use crate::conformance::conversation::Conversation;
 use crate::conformance::judge;
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, LineOrigin};
 use crate::limits;
 use crate::scenario::Scenario;
 
 const KIND: Kind = Kind::AwaitingClarification;
 
-/// The kinds of answers that a question takes: those it lists, or else what its choices imply.
+/// The reply kinds that a question accepts: its list, or else those that its choices imply.
 fn kinds(question: &Line) -> Vec<String> {
     let listed = question.json.get("accepted_response_kinds").and_then(Value::as_array);
     match listed {
@@ -25,10 +25,10 @@ fn kinds(question: &Line) -> Vec<String> {
     }
 }
 
-/// An answer of a kind.
+/// A reply of a kind.
 fn answer(question: &Line, kind: &str) -> Option<Value> {
     match kind {
-        // Hardly a choice, so that it is free text and nothing else.
+        // Unlikely to be a choice, so it is free text only.
         "freetext" => Some(json!("Ouagadougou")),
         "yes_no" => Some(json!(true)),
         "numeric" => Some(json!(7)),
@@ -37,7 +37,7 @@ fn answer(question: &Line, kind: &str) -> Option<Value> {
     }
 }
 
-/// Answers that a question does not take.
+/// Replies that a question does not accept.
 fn wrong(question: &Line) -> Vec<(&'static str, Value)> {
     let kinds = kinds(question);
     let takes = |kind: &str| kinds.iter().any(|one| one == kind);
@@ -55,11 +55,14 @@ fn wrong(question: &Line) -> Vec<(&'static str, Value)> {
     wrong
 }
 
-pub(super) async fn settle_question(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
-    let prompt = harness.prompt(talk, Scenario::Clarify, KIND).await?;
-    let question = talk.read(|lines| lines[prompt].clone());
-    let reply = PromptRef::of(talk, prompt);
+pub(super) async fn settle_question(
+    harness: &Harness<'_>,
+    conversations: &[Conversation],
+) -> Result<(), PartError> {
+    let conversation = &conversations[0];
+    let prompt = harness.prompt(conversation, Scenario::Clarify, KIND).await?;
+    let question = conversation.read(|lines| lines[prompt].clone());
+    let reply = PromptRef::of(conversation, prompt);
     let mut spoilt = false;
     let mut tried = wrong(&question)
         .into_iter()
@@ -67,9 +70,11 @@ pub(super) async fn settle_question(harness: &Harness<'_>, talks: &[Talk]) -> Re
         .collect::<Vec<_>>();
     tried.push(("a confirmation", reply.decide(harness, "accept")));
     for (what, text) in &tried {
-        talk.send_ineffective(&text.to_string()).await?;
-        if let Some(settled) = talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await {
-            let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
+        conversation.send_ineffective(&text.to_string()).await?;
+        if let Some(settled) =
+            conversation.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await
+        {
+            let evidence = conversation.read(|lines| shown(lines, [prompt, settled]));
             harness.failed(&specs::WRONG_KIND, format!("{what} was accepted as an answer"), evidence);
             spoilt = true;
             break;
@@ -83,20 +88,20 @@ pub(super) async fn settle_question(harness: &Harness<'_>, talks: &[Talk]) -> Re
             0 if spoilt => continue,
             0 => (prompt, reply.clone()),
             _ => {
-                let prompt = harness.prompt(talk, Scenario::Clarify, KIND).await?;
-                (prompt, PromptRef::of(talk, prompt))
+                let prompt = harness.prompt(conversation, Scenario::Clarify, KIND).await?;
+                (prompt, PromptRef::of(conversation, prompt))
             }
         };
-        talk.send_text(&reply.answer(harness, value).to_string()).await?;
-        // Sooner than its time: that would be the default.
-        let question = talk.read(|lines| lines[prompt].clone());
+        conversation.send_text(&reply.answer(harness, value).to_string()).await?;
+        // Faster than the timeout, which would be the default.
+        let question = conversation.read(|lines| lines[prompt].clone());
         let rest = super::prompt::timeout_ms(&question).unwrap_or(u64::MAX) / 3;
         let patience = harness.patience().min(std::time::Duration::from_millis(rest));
-        let settled = talk.until(patience, |lines| judge::settled(lines, prompt)).await;
+        let settled = conversation.until(patience, |lines| judge::settled(lines, prompt)).await;
         if settled.is_none() {
             refused.push((kind.clone(), question.shown()));
         }
-        harness.end_of_line(talk, prompt).await;
+        harness.end_of_line(conversation, prompt).await;
     }
     if let [(kind, shown), ..] = refused.as_slice() {
         harness.failed(
@@ -112,13 +117,13 @@ pub(super) async fn settle_question(harness: &Harness<'_>, talks: &[Talk]) -> Re
     } else if !spoilt {
         harness.failed(&specs::WRONG_KIND, "after wrong answers a right one was not accepted", []);
     }
-    unanswered(harness, talk).await
+    unanswered(harness, conversation).await
 }
 
-async fn unanswered(harness: &Harness<'_>, talk: &Talk) -> Result<(), Trouble> {
-    let prompt = harness.prompt(talk, Scenario::Clarify, KIND).await?;
-    if let Some((settled, took)) = outlast(harness, talk, prompt, &specs::UNANSWERED).await {
-        let reported = talk.read(|lines| lines[settled].kind());
+async fn unanswered(harness: &Harness<'_>, conversation: &Conversation) -> Result<(), PartError> {
+    let prompt = harness.prompt(conversation, Scenario::Clarify, KIND).await?;
+    if let Some((settled, took)) = outlast(harness, conversation, prompt, &specs::UNANSWERED).await {
+        let reported = conversation.read(|lines| lines[settled].kind());
         match reported {
             Some(Kind::StateChanged) => {
                 harness.passed(&specs::UNANSWERED, format!("`state.changed` came after {took} ms"))
@@ -126,24 +131,26 @@ async fn unanswered(harness: &Harness<'_>, talk: &Talk) -> Result<(), Trouble> {
             Some(kind) => harness.passed(&specs::UNANSWERED, format!("`{kind}` came after {took} ms")),
             None => {}
         }
-    } else if talk.read(|lines| judge::settled(lines, prompt)).is_none() {
-        let question = talk.read(|lines| lines[prompt].clone());
+    } else if conversation.read(|lines| judge::settled(lines, prompt)).is_none() {
+        let question = conversation.read(|lines| lines[prompt].clone());
         if let Some(value) = kinds(&question).first().and_then(|kind| answer(&question, kind)) {
-            talk.send_text(&PromptRef::of(talk, prompt).answer(harness, value).to_string()).await?;
+            conversation
+                .send_text(&PromptRef::of(conversation, prompt).answer(harness, value).to_string())
+                .await?;
         }
     }
-    harness.end_of_line(talk, prompt).await;
+    harness.end_of_line(conversation, prompt).await;
     Ok(())
 }
 
-pub(super) async fn handoff(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let talk = &talks[0];
-    let session = harness.begin(talk, Scenario::Handoff).await?;
-    let end = harness.end_of(talk, &session).await;
-    talk.read(|lines| {
+pub(super) async fn handoff(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let conversation = &conversations[0];
+    let session = harness.begin(conversation, Scenario::Handoff).await?;
+    let end = harness.end_of(conversation, &session).await;
+    conversation.read(|lines| {
         let mut own = lines.iter().filter(|line| line.session() == session);
         let large = own.clone().map(|line| line.text.len()).max().unwrap_or(0);
-        let broken = lines.iter().find(|line| line.origin == LineOrigin::Heard && line.json.is_null());
+        let broken = lines.iter().find(|line| line.origin == LineOrigin::Received && line.json.is_null());
         match (large, broken) {
             (_, Some(line)) => {
                 let detail = format!("the data is not JSON after {} bytes", line.text.len());
@@ -176,7 +183,7 @@ mod tests {
     use super::*;
 
     fn question(value: Value) -> Line {
-        Line::new(0, 0, LineOrigin::Heard, value.to_string())
+        Line::new(0, 0, LineOrigin::Received, value.to_string())
     }
 
     ///

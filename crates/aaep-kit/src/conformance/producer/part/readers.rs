@@ -8,41 +8,45 @@ use super::delivery;
 use super::listening::{listen, of_session};
 use super::prompt::timeout_ms;
 use super::reply::turn_down;
+use crate::conformance::conversation::Conversation;
 use crate::conformance::judge;
-use crate::conformance::producer::harness::{Harness, Trouble};
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::producer::specs;
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
 use crate::scenario::Scenario;
 
-/// Sessions that fill what lies between a producer and a reader that does not read.
+/// Sessions that fill the buffers between a producer and a reader that does not read.
 fn filling() -> impl Iterator<Item = Scenario> {
     let large = std::iter::repeat_n(Scenario::Handoff, limits::STALL_HANDOFFS);
     std::iter::repeat_n(Scenario::LongStream, 2).chain(large).chain([Scenario::Error])
 }
 
-pub(super) async fn slow(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let (quick, slow) = (&talks[0], &talks[1]);
+pub(super) async fn slow(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let (quick, slow) = (&conversations[0], &conversations[1]);
     let outcome = beside_slow(harness, quick, slow).await;
     slow.pause(false).await;
     outcome
 }
 
-async fn beside_slow(harness: &Harness<'_>, quick: &Talk, slow: &Talk) -> Result<(), Trouble> {
+async fn beside_slow(
+    harness: &Harness<'_>,
+    quick: &Conversation,
+    slow: &Conversation,
+) -> Result<(), PartError> {
     slow.pause(true).await;
     let mut sessions = Vec::new();
     let began = recount_world::moment();
     for scenario in filling() {
         let session = match harness.begin(quick, scenario).await {
             Ok(session) => session,
-            Err(trouble) => {
+            Err(error) => {
                 harness.failed(
                     &specs::NOT_HELD_UP,
-                    format!("beside a subscription that does not read: {trouble}"),
+                    format!("beside a subscription that does not read: {error}"),
                     [],
                 );
-                return Err(trouble);
+                return Err(error);
             }
         };
         if harness.end_of(quick, &session).await.is_none() {
@@ -62,7 +66,7 @@ async fn beside_slow(harness: &Harness<'_>, quick: &Talk, slow: &Talk) -> Result
     Ok(())
 }
 
-fn stalled(harness: &Harness<'_>, slow: &Talk, quick: &Talk, sessions: &[String]) {
+fn stalled(harness: &Harness<'_>, slow: &Conversation, quick: &Conversation, sessions: &[String]) {
     let spec = &specs::STALLED;
     for session in sessions {
         let (had, all) = (of_session(slow, session), of_session(quick, session));
@@ -86,14 +90,14 @@ fn stalled(harness: &Harness<'_>, slow: &Talk, quick: &Talk, sessions: &[String]
     harness.passed(spec, format!("{had} messages after the stall, {all} for a reader that never stopped"));
 }
 
-/// Comes back with an id that nobody knows, while a prompt is open.
-pub(super) async fn aged(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let whole = &talks[0];
-    let talk = listen(harness, "a reader that forgets what it had", Scope::Part).await?;
-    let id = talk.id.clone();
+/// Reconnects with an unknown event id while a prompt is open.
+pub(super) async fn aged(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let whole = &conversations[0];
+    let conversation = listen(harness, "a reader that forgets what it had", Scope::Part).await?;
+    let id = conversation.id.clone();
     let prompt = harness.prompt(whole, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let first = talk.cut().await;
-    harness.keep(first);
+    let first = conversation.cut().await;
+    harness.store_transcript(first);
     let has_ids = whole.read(|lines| lines.iter().any(|line| line.is_event() && line.id.is_some()));
     if !has_ids {
         harness.failed(&specs::AGED, delivery::NO_IDS, []);
@@ -102,8 +106,8 @@ pub(super) async fn aged(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Tr
     }
     let draw = harness.world.entropy.draw();
     let again = harness.resume("come back with an unknown id", id, &format!("evt_{draw:032x}")).await?;
-    let heard = again.line(0, while_open(harness, whole, prompt), Line::is_event).await;
-    match heard.map(|number| again.read(|lines| lines[number].clone())) {
+    let received = again.line(0, while_open(harness, whole, prompt), Line::is_event).await;
+    match received.map(|number| again.read(|lines| lines[number].clone())) {
         Some(line) if line.is(Kind::StateChanged) => {
             harness.passed(&specs::AGED, format!("`state.changed` to `{}` came first", line.str("to_state")));
         }
@@ -115,17 +119,17 @@ pub(super) async fn aged(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Tr
     Ok(())
 }
 
-/// How long what is told to a late reader is waited for: not until the prompt's default is told to everybody.
-fn while_open(harness: &Harness<'_>, talk: &Talk, prompt: usize) -> Duration {
-    let timeout = talk.read(|lines| timeout_ms(&lines[prompt]));
+/// How long to wait for events sent to a late reader: not until the prompt's default is sent to all readers.
+fn while_open(harness: &Harness<'_>, conversation: &Conversation, prompt: usize) -> Duration {
+    let timeout = conversation.read(|lines| timeout_ms(&lines[prompt]));
     let half = timeout.map_or(harness.patience(), |timeout| Duration::from_millis(timeout / 2));
     half.min(harness.patience())
 }
 
-pub(super) async fn midway(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), Trouble> {
-    let whole = &talks[0];
+pub(super) async fn midway(harness: &Harness<'_>, conversations: &[Conversation]) -> Result<(), PartError> {
+    let whole = &conversations[0];
     let prompt = harness.prompt(whole, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-    let late = listen(harness, "who comes amid a session", Scope::Part).await?;
+    let late = listen(harness, "a subscriber that joins during a session", Scope::Part).await?;
     // `session.started` may come first.
     let summary = |line: &Line| line.is(Kind::StateChanged);
     match late.line(0, while_open(harness, whole, prompt), summary).await {
@@ -144,19 +148,19 @@ pub(super) async fn midway(harness: &Harness<'_>, talks: &[Talk]) -> Result<(), 
     Ok(())
 }
 
-pub(super) async fn survives(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn survives(harness: &Harness<'_>) -> Result<(), PartError> {
     for _ in 0..limits::BREAKS_TRIED {
-        let talk = listen(harness, "a connection that breaks off", Scope::Part).await?;
-        talk.cut().await;
+        let conversation = listen(harness, "a connection that breaks off", Scope::Part).await?;
+        conversation.cut().await;
     }
-    let talk = listen(harness, "after connections broke off", Scope::Whole).await?;
-    let ended = match harness.begin(&talk, Scenario::Brief).await {
-        Ok(session) => harness.end_of(&talk, &session).await.is_some(),
+    let conversation = listen(harness, "after connections broke off", Scope::Whole).await?;
+    let ended = match harness.begin(&conversation, Scenario::Brief).await {
+        Ok(session) => harness.end_of(&conversation, &session).await.is_some(),
         Err(_) => false,
     };
     let broke = limits::BREAKS_TRIED;
     let wrong = format!("no session ended after {broke} broke off");
-    harness.hold(&specs::SURVIVES, (!ended).then_some([]), wrong, format!("{broke} broke off"));
-    harness.finish(talk).await;
+    harness.check(&specs::SURVIVES, (!ended).then_some([]), wrong, format!("{broke} broke off"));
+    harness.finish(conversation).await;
     Ok(())
 }

@@ -3,8 +3,8 @@
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
-use crate::conformance::producer::harness::{Harness, Trouble};
-use crate::conformance::talk::Talk;
+use crate::conformance::conversation::Conversation;
+use crate::conformance::producer::harness::{Harness, PartError};
 use crate::conformance::transcript::Line;
 
 /// The identifiers that a reply to a prompt needs.
@@ -17,15 +17,15 @@ pub(super) struct PromptRef {
 }
 
 impl PromptRef {
-    pub(super) fn of(talk: &Talk, number: usize) -> PromptRef {
-        let (token, event) = talk.read(|lines| {
+    pub(super) fn of(conversation: &Conversation, number: usize) -> PromptRef {
+        let (token, event) = conversation.read(|lines| {
             let line = &lines[number];
             (line.str("reply_token").to_owned(), line.str("event_id").to_owned())
         });
-        PromptRef { token, event, subscription: subscription(talk) }
+        PromptRef { token, event, subscription: subscription(conversation) }
     }
 
-    /// Whether it is the same prompt, perhaps of another subscription: each may have a token of its own.
+    /// Whether it is the same prompt, possibly of another subscription: each may have its own token.
     pub(super) fn is(&self, line: &Line) -> bool {
         line.is(Kind::AwaitingConfirmation)
             && (line.str("event_id") == self.event || line.str("reply_token") == self.token)
@@ -47,15 +47,21 @@ impl PromptRef {
 }
 
 /// Rejects a prompt, and waits until its session has ended.
-pub(super) async fn turn_down(harness: &Harness<'_>, talk: &Talk, prompt: usize) -> Result<(), Trouble> {
-    talk.send_text(&PromptRef::of(talk, prompt).decide(harness, "reject").to_string()).await?;
-    harness.end_of_line(talk, prompt).await;
+pub(super) async fn turn_down(
+    harness: &Harness<'_>,
+    conversation: &Conversation,
+    prompt: usize,
+) -> Result<(), PartError> {
+    conversation
+        .send_text(&PromptRef::of(conversation, prompt).decide(harness, "reject").to_string())
+        .await?;
+    harness.end_of_line(conversation, prompt).await;
     Ok(())
 }
 
-/// How a subscription is called in replies; who had no handshake has no name, and any will do.
-pub(super) fn subscription(talk: &Talk) -> String {
-    talk.id.clone().unwrap_or_else(|| "sub_conformance".to_owned())
+/// The subscription id in replies. Without a handshake any id is accepted.
+pub(super) fn subscription(conversation: &Conversation) -> String {
+    conversation.id.clone().unwrap_or_else(|| "sub_conformance".to_owned())
 }
 
 /// A value with other fields.
@@ -74,7 +80,7 @@ pub(super) fn without(mut value: Value, names: &[&str]) -> Value {
     value
 }
 
-/// The lines around what happened to a prompt, for evidence.
+/// The lines around the settling of a prompt, as evidence.
 pub(super) fn shown(lines: &[Line], numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
     numbers.into_iter().filter_map(|number| lines.get(number)).map(Line::shown).collect()
 }

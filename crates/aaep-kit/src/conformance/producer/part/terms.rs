@@ -1,4 +1,4 @@
-//! Checks of terms: one session on many subscriptions with different terms, each compared with another.
+//! Checks of terms: one session on many subscriptions with different terms, compared with each other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,48 +7,48 @@ use recount_aaep::Kind;
 use serde_json::{Value, json};
 
 use super::reply::{shown, turn_down, with};
+use crate::conformance::conversation::Conversation;
 use crate::conformance::judge;
-use crate::conformance::producer::harness::{Harness, Trouble, able};
+use crate::conformance::producer::harness::{Harness, PartError, able};
 use crate::conformance::producer::specs::{self, Spec};
-use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
 use crate::scenario::Scenario;
 
-/// Every boundary there is: nothing need be joined.
+/// Capabilities with every boundary, so that nothing needs to be joined.
 pub(super) fn fine() -> Value {
     able(json!({"coalesce_boundaries": ["none", "word", "sentence", "paragraph", "completion"]}))
 }
 
 const BOUNDARIES: [&str; 4] = ["word", "sentence", "paragraph", "completion"];
 
-/// Opens several subscriptions; when one cannot be had, none is.
+/// Opens several subscriptions, or none if one fails.
 async fn open(
     harness: &Harness<'_>,
     terms: Vec<(&'static str, Scope, Value)>,
-) -> Result<BTreeMap<&'static str, Talk>, Trouble> {
-    let mut talks = BTreeMap::new();
+) -> Result<BTreeMap<&'static str, Conversation>, PartError> {
+    let mut conversations = BTreeMap::new();
     for (name, scope, capabilities) in terms {
         match harness.subscribe(&format!("a story for \"{name}\""), scope, capabilities).await {
-            Ok(talk) => {
-                talks.insert(name, talk);
+            Ok(conversation) => {
+                conversations.insert(name, conversation);
             }
-            Err(trouble) => {
-                close(harness, talks).await;
-                return Err(trouble);
+            Err(error) => {
+                close(harness, conversations).await;
+                return Err(error);
             }
         }
     }
-    Ok(talks)
+    Ok(conversations)
 }
 
-async fn close(harness: &Harness<'_>, talks: BTreeMap<&'static str, Talk>) {
-    for talk in talks.into_values() {
-        harness.finish(talk).await;
+async fn close(harness: &Harness<'_>, conversations: BTreeMap<&'static str, Conversation>) {
+    for conversation in conversations.into_values() {
+        harness.finish(conversation).await;
     }
 }
 
-pub(super) async fn story(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn story(harness: &Harness<'_>) -> Result<(), PartError> {
     let with = |more: Value| with(fine(), more);
     let rate = limits::RATE_TRIED;
     let mut terms = vec![
@@ -70,67 +70,70 @@ pub(super) async fn story(harness: &Harness<'_>) -> Result<(), Trouble> {
     ];
     terms
         .extend(BOUNDARIES.map(|one| (one, Scope::Whole, able(json!({"coalesce_boundaries": agreed(one)})))));
-    let talks = open(harness, terms).await?;
-    let outcome = listen_to_story(harness, &talks).await;
-    close(harness, talks).await;
+    let conversations = open(harness, terms).await?;
+    let outcome = run_story(harness, &conversations).await;
+    close(harness, conversations).await;
     outcome
 }
 
-/// A boundary, and that everything is over, which is one as well.
+/// A boundary, and completion, which always counts as one.
 fn agreed(boundary: &str) -> Vec<&str> {
     if boundary == "completion" { vec![boundary] } else { vec![boundary, "completion"] }
 }
 
-async fn listen_to_story(harness: &Harness<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result<(), Trouble> {
-    let fine = &talks["fine"];
+async fn run_story(
+    harness: &Harness<'_>,
+    conversations: &BTreeMap<&'static str, Conversation>,
+) -> Result<(), PartError> {
+    let fine = &conversations["fine"];
     let session = harness.begin(fine, Scenario::LongStream).await?;
     harness.end_of(fine, &session).await.ok_or("the story did not end in time")?;
-    let mut heard: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
-    for (name, talk) in talks {
-        if harness.end_of(talk, &session).await.is_none() {
-            // At its rate the story may take longer than that.
-            talk.mark_cut_short();
+    let mut received: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
+    for (name, conversation) in conversations {
+        if harness.end_of(conversation, &session).await.is_none() {
+            // At its rate the story may take longer than the patience.
+            conversation.mark_cut_short();
         }
-        heard.insert(
+        received.insert(
             name,
-            talk.read(|lines| {
+            conversation.read(|lines| {
                 lines.iter().filter(|line| line.is_event() && line.session() == session).cloned().collect()
             }),
         );
     }
-    if judge::joined(&heard["fine"]).is_empty() {
+    if judge::joined(&received["fine"]).is_empty() {
         return Err("the story had no output".to_owned());
     }
-    exact(harness, &heard);
-    boundaries(harness, &heard);
-    as_many(harness, &heard);
-    adapts(harness, &heard);
-    no_language(harness, &heard);
-    oldest(harness, &heard);
+    check_text(harness, &received);
+    boundaries(harness, &received);
+    check_event_count(harness, &received);
+    check_verbosity(harness, &received);
+    check_unknown_language(harness, &received);
+    check_oldest_version(harness, &received);
     Ok(())
 }
 
-/// Several sessions at once fill a subscription's bucket with what cannot be joined.
-pub(super) async fn burst(harness: &Harness<'_>) -> Result<(), Trouble> {
+/// Several sessions at once exceed a subscription's rate with events that cannot be joined.
+pub(super) async fn burst(harness: &Harness<'_>) -> Result<(), PartError> {
     let terms = with(fine(), json!({"max_events_per_second": limits::BURST_RATE}));
-    let talks =
+    let conversations =
         open(harness, vec![("sessions", Scope::Part, fine()), ("sessions in a hurry", Scope::Part, terms)])
             .await?;
     let outcome = async {
-        let (all, slow) = (&talks["sessions"], &talks["sessions in a hurry"]);
-        // What a machine that is busy with other things delays comes in a heap: that is not the producer's doing, so
-        // what looks too fast is looked at again.
+        let (all, slow) = (&conversations["sessions"], &conversations["sessions in a hurry"]);
+        // A busy machine may deliver delayed events in a burst, which is not the producer's fault. Repeat the
+        // measurement when the rate looks too high.
         for left in (0..limits::RATE_TRIES).rev() {
             let from = (all.len(), slow.len());
             for _ in 0..limits::BURST_SESSIONS {
                 harness.drive(all, Scenario::Tool).await?;
             }
-            for (talk, from) in [(all, from.0), (slow, from.1)] {
+            for (conversation, from) in [(all, from.0), (slow, from.1)] {
                 let ended = |lines: &[Line]| {
                     let ends = lines[from..].iter().filter(|line| line.is_terminal()).count();
                     (ends >= limits::BURST_SESSIONS).then_some(())
                 };
-                talk.until(harness.patience(), ended).await;
+                conversation.until(harness.patience(), ended).await;
             }
             let lines = slow.read(|lines| lines[from.1..].to_vec());
             if left == 0 || too_fast(&lines, limits::BURST_RATE).is_none() {
@@ -141,11 +144,11 @@ pub(super) async fn burst(harness: &Harness<'_>) -> Result<(), Trouble> {
         Ok(())
     };
     let outcome = outcome.await;
-    close(harness, talks).await;
+    close(harness, conversations).await;
     outcome
 }
 
-/// More events in one second than were agreed: how many.
+/// More events within one second than agreed: how many, and when.
 pub(super) fn too_fast(lines: &[Line], rate: u32) -> Option<(usize, u64)> {
     let plain = lines.iter().filter(|line| line.is_event() && !line.is_critical());
     let moments: Vec<u64> = plain.map(|line| line.at_ms).collect();
@@ -182,10 +185,10 @@ fn texts(lines: &[Line]) -> Vec<String> {
     judge::joined(lines).into_values().filter(|text| !text.is_empty()).collect()
 }
 
-fn exact(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
-    let source = texts(&heard["fine"]);
+fn check_text(harness: &Harness<'_>, received: &BTreeMap<&str, Vec<Line>>) {
+    let source = texts(&received["fine"]);
     let mut joined = 0;
-    for (name, lines) in heard {
+    for (name, lines) in received {
         if texts(lines) != source {
             let differ = |text: &String| {
                 let same = text.chars().zip(source.first().map_or("", String::as_str).chars());
@@ -200,21 +203,21 @@ fn exact(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
             let detail = format!("`position` of \"{name}\" should be {expected}");
             return harness.failed(&specs::EXACT, detail, [line.shown()]);
         }
-        joined += usize::from(lines.len() < heard["fine"].len());
+        joined += usize::from(lines.len() < received["fine"].len());
     }
     let characters = source.iter().map(|text| text.chars().count()).sum::<usize>();
     harness.passed(
         &specs::EXACT,
         format!(
             "{characters} characters, received alike by {}; {joined} of them had joined pieces",
-            heard.len()
+            received.len()
         ),
     );
 }
 
-fn boundaries(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn boundaries(harness: &Harness<'_>, received: &BTreeMap<&str, Vec<Line>>) {
     for name in BOUNDARIES {
-        let lines = &heard[name];
+        let lines = &received[name];
         if let Some((line, why)) = judge::untrue_hints(lines, &[]).first() {
             return harness.failed(
                 &specs::BOUNDARIES,
@@ -223,14 +226,14 @@ fn boundaries(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
             );
         }
         if let Some(line) = judge::cut_elsewhere(lines, name) {
-            let detail = format!("\"{name}\" was agreed: a piece ends elsewhere and does not say so");
+            let detail = format!("\"{name}\" was agreed: a piece ends elsewhere without a hint");
             return harness.failed(&specs::BOUNDARIES, detail, [line.shown()]);
         }
     }
     let counts: Vec<String> = BOUNDARIES
         .iter()
         .map(|name| {
-            format!("{name}: {}", heard[name].iter().filter(|line| line.is(Kind::OutputStreaming)).count())
+            format!("{name}: {}", received[name].iter().filter(|line| line.is(Kind::OutputStreaming)).count())
         })
         .collect();
     harness.passed(&specs::BOUNDARIES, format!("pieces by boundary: {}", counts.join(", ")));
@@ -244,10 +247,10 @@ fn kinds(lines: &[Line]) -> BTreeMap<&str, usize> {
     kinds
 }
 
-fn as_many(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
-    let (terse, detailed) = (kinds(&heard["terse"]), kinds(&heard["detailed"]));
+fn check_event_count(harness: &Harness<'_>, received: &BTreeMap<&str, Vec<Line>>) {
+    let (terse, detailed) = (kinds(&received["terse"]), kinds(&received["detailed"]));
     if terse == detailed {
-        return harness.passed(&specs::AS_MANY, format!("{} events each", heard["terse"].len()));
+        return harness.passed(&specs::AS_MANY, format!("{} events each", received["terse"].len()));
     }
     harness.failed(
         &specs::AS_MANY,
@@ -256,9 +259,9 @@ fn as_many(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     );
 }
 
-fn adapts(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn check_verbosity(harness: &Harness<'_>, received: &BTreeMap<&str, Vec<Line>>) {
     let size = |name: &str| {
-        let lines = &heard[name];
+        let lines = &received[name];
         (lines.len(), lines.iter().map(|line| line.text.len()).sum::<usize>())
     };
     let ((few, short), (many, long)) = (size("little"), size("much"));
@@ -270,37 +273,37 @@ fn adapts(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
     }
 }
 
-fn no_language(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
-    let (one, other) = (kinds(&heard["klingon"]), kinds(&heard["fine"]));
+fn check_unknown_language(harness: &Harness<'_>, received: &BTreeMap<&str, Vec<Line>>) {
+    let (one, other) = (kinds(&received["klingon"]), kinds(&received["fine"]));
     if one == other {
-        let hints = heard["klingon"].iter().find_map(|line| {
+        let hints = received["klingon"].iter().find_map(|line| {
             let tag = line.json.get("localization_hints")?.get("primary_language")?.as_str()?;
             Some(tag.to_owned())
         });
-        let language = hints.map_or("no language said".to_owned(), |tag| format!("in `{tag}`"));
+        let language = hints.map_or("without a language".to_owned(), |tag| format!("in `{tag}`"));
         return harness.passed(&specs::NO_LANGUAGE, format!("everything came, {language}"));
     }
     harness.failed(
         &specs::NO_LANGUAGE,
         "some events were withheld",
-        [format!("asked for `tlh`: {one:?}"), format!("others: {other:?}")],
+        [format!("requested `tlh`: {one:?}"), format!("others: {other:?}")],
     );
 }
 
-fn oldest(harness: &Harness<'_>, heard: &BTreeMap<&str, Vec<Line>>) {
+fn check_oldest_version(harness: &Harness<'_>, received: &BTreeMap<&str, Vec<Line>>) {
     let later = |line: &&Line| {
         let mut parts =
             line.str("aaep_version").split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
         let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         version > (1, 0)
     };
-    let later = heard["fine"].iter().find(later).map(|line| [line.shown()]);
-    harness.hold(&specs::OLDEST, later, "1.0.0 was asked for", "");
+    let later = received["fine"].iter().find(later).map(|line| [line.shown()]);
+    harness.check(&specs::OLDEST, later, "1.0.0 was requested", "");
 }
 
-pub(super) async fn progress(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn progress(harness: &Harness<'_>) -> Result<(), PartError> {
     let rate_tried = limits::RATE_TRIED / 2;
-    let talks = open(
+    let conversations = open(
         harness,
         vec![
             ("progress", Scope::Part, fine()),
@@ -311,27 +314,27 @@ pub(super) async fn progress(harness: &Harness<'_>) -> Result<(), Trouble> {
     .await?;
     let outcome = async {
         for _ in 0..limits::RATE_TRIES {
-            let (slow, terse) = (&talks["slow progress"], &talks["terse progress"]);
+            let (slow, terse) = (&conversations["slow progress"], &conversations["terse progress"]);
             let from = slow.len();
-            let session = harness.begin(&talks["progress"], Scenario::Progress).await?;
-            // Either stream may lag behind the other.
-            for talk in [&talks["progress"], terse] {
-                if harness.end_of(talk, &session).await.is_none() {
+            let session = harness.begin(&conversations["progress"], Scenario::Progress).await?;
+            // Either stream may lag after the other.
+            for conversation in [&conversations["progress"], terse] {
+                if harness.end_of(conversation, &session).await.is_none() {
                     return Err("the work in steps did not end in time".to_owned());
                 }
             }
-            let updates = |talk: &Talk| {
+            let updates = |conversation: &Conversation| {
                 let is = |line: &&Line| line.is(Kind::ProgressUpdated) && line.session() == session;
-                talk.read(|lines| lines.iter().filter(is).count())
+                conversation.read(|lines| lines.iter().filter(is).count())
             };
-            let (reported, had) = (updates(&talks["progress"]), updates(terse));
+            let (reported, had) = (updates(&conversations["progress"]), updates(terse));
             if reported != had {
                 let detail = format!("of {reported} updates a terse subscription received {had}");
                 harness.failed(&specs::AS_MANY, detail, []);
             }
             harness.end_of(slow, &session).await;
             let lines = slow.read(|lines| lines[from..].to_vec());
-            let all = talks["progress"]
+            let all = conversations["progress"]
                 .read(|lines| lines.iter().filter(|line| line.is(Kind::ProgressUpdated)).count());
             if all <= rate_tried as usize {
                 harness.not_shown(
@@ -360,13 +363,13 @@ pub(super) async fn progress(harness: &Harness<'_>) -> Result<(), Trouble> {
         Ok(())
     };
     let outcome = outcome.await;
-    close(harness, talks).await;
+    close(harness, conversations).await;
     outcome
 }
 
-pub(super) async fn filters(harness: &Harness<'_>) -> Result<(), Trouble> {
+pub(super) async fn filters(harness: &Harness<'_>) -> Result<(), PartError> {
     let filters = json!({"include": ["aaep:agent.tool.*"], "exclude": ["aaep:agent.tool.completed"]});
-    let talks = open(
+    let conversations = open(
         harness,
         vec![
             ("everything", Scope::Whole, fine()),
@@ -380,7 +383,7 @@ pub(super) async fn filters(harness: &Harness<'_>) -> Result<(), Trouble> {
     )
     .await?;
     let outcome = async {
-        let all = &talks["everything"];
+        let all = &conversations["everything"];
         let session = harness.begin(all, Scenario::Tool).await?;
         harness.end_of(all, &session).await;
         let wanted = all.read(|lines| lines.iter().filter(|line| line.is(Kind::ToolInvoked)).count());
@@ -388,10 +391,10 @@ pub(super) async fn filters(harness: &Harness<'_>) -> Result<(), Trouble> {
             let calls = lines.iter().filter(|line| line.is(Kind::ToolInvoked)).count();
             (calls >= wanted).then_some(())
         };
-        talks["calls only"].until(harness.patience(), had).await;
-        // What was left out may still come.
+        conversations["calls only"].until(harness.patience(), had).await;
+        // Excluded events may still arrive.
         harness.wait(harness.silence()).await;
-        talks["calls only"].read(|lines| {
+        conversations["calls only"].read(|lines| {
             let events: Vec<&Line> =
                 lines.iter().filter(|line| line.is_event() && !line.is_critical()).collect();
             let other = events.iter().find(|line| !line.is(Kind::ToolInvoked));
@@ -411,12 +414,12 @@ pub(super) async fn filters(harness: &Harness<'_>) -> Result<(), Trouble> {
                 ),
             }
         });
-        harness.end_of(&talks["no states"], &session).await;
-        numbered(harness, &talks["no states"].lines());
+        harness.end_of(&conversations["no states"], &session).await;
+        numbered(harness, &conversations["no states"].lines());
         Ok(())
     };
     let outcome = outcome.await;
-    close(harness, talks).await;
+    close(harness, conversations).await;
     outcome
 }
 
@@ -438,10 +441,10 @@ fn numbered(harness: &Harness<'_>, lines: &[Line]) {
     }
 }
 
-/// A prompt while a bucket is empty, past filters, and for subscriptions of level 1.
-pub(super) async fn critical(harness: &Harness<'_>) -> Result<(), Trouble> {
+/// Sends a prompt while the rate is exhausted, despite filters, and to subscriptions of level 1.
+pub(super) async fn critical(harness: &Harness<'_>) -> Result<(), PartError> {
     let tools = json!({"include": ["aaep:agent.tool.*"], "exclude": ["aaep:agent.awaiting.*"]});
-    let talks = open(
+    let conversations = open(
         harness,
         vec![
             ("prompts", Scope::Part, fine()),
@@ -451,25 +454,29 @@ pub(super) async fn critical(harness: &Harness<'_>) -> Result<(), Trouble> {
         ],
     )
     .await?;
-    let outcome = prompt_through(harness, &talks).await;
-    close(harness, talks).await;
+    let outcome = prompt_through(harness, &conversations).await;
+    close(harness, conversations).await;
     outcome
 }
 
-async fn prompt_through(harness: &Harness<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result<(), Trouble> {
-    let all = &talks["prompts"];
+async fn prompt_through(
+    harness: &Harness<'_>,
+    conversations: &BTreeMap<&'static str, Conversation>,
+) -> Result<(), PartError> {
+    let all = &conversations["prompts"];
     harness.begin(all, Scenario::LongStream).await?;
     let from = all.len();
     harness.drive(all, Scenario::Confirm).await?;
     let is = |line: &Line| line.is(Kind::AwaitingConfirmation);
     let Some(prompt) = all.line(from, harness.patience(), is).await else {
-        return Err("no prompt came while a story was told".to_owned());
+        return Err("no prompt came during a story".to_owned());
     };
     let (at_ms, evidence) = all.read(|lines| (lines[prompt].at_ms, shown(lines, [prompt])));
     let mut delays = Vec::new();
     for name in ["full bucket", "filters"] {
-        let number = talks[name].line(0, limits::CRITICAL_LATE * 2, is).await;
-        let late = number.map(|number| talks[name].read(|lines| lines[number].at_ms).saturating_sub(at_ms));
+        let number = conversations[name].line(0, limits::CRITICAL_LATE * 2, is).await;
+        let late =
+            number.map(|number| conversations[name].read(|lines| lines[number].at_ms).saturating_sub(at_ms));
         match late {
             None => delays.push(format!("it did not come to \"{name}\"")),
             Some(late) if u128::from(late) > limits::CRITICAL_LATE.as_millis() => {
@@ -478,7 +485,7 @@ async fn prompt_through(harness: &Harness<'_>, talks: &BTreeMap<&'static str, Ta
             Some(_) => {}
         }
     }
-    // It may come late to everybody: its own timestamp tells, when it is older than other events are when they come.
+    // It may be late for all subscriptions: compare its timestamp with those of other events on arrival.
     let late = all.read(|lines| {
         let age = |line: &Line| Some(i64::try_from(line.wall_ms).ok()? - line.stamp_ms()?);
         let usual = lines.iter().filter(|line| line.is_event()).filter_map(age).min().unwrap_or_default();
@@ -496,10 +503,10 @@ async fn prompt_through(harness: &Harness<'_>, talks: &BTreeMap<&'static str, Ta
     }
     harness.wait(Duration::from_millis(100)).await;
     let prompted =
-        talks["level 1"].read(|lines| lines.iter().find(|line| is(line)).map(|line| [line.shown()]));
-    harness.hold(&specs::HIGHEST_LEVEL, prompted, "a prompt came", "");
+        conversations["level 1"].read(|lines| lines.iter().find(|line| is(line)).map(|line| [line.shown()]));
+    harness.check(&specs::HIGHEST_LEVEL, prompted, "a prompt came", "");
     turn_down(harness, all, prompt).await?;
-    // The story is to be over before the next part begins.
+    // Wait until the story ends, before the next part begins.
     let story = all.read(|lines| {
         lines.iter().find(|line| line.is(Kind::OutputStreaming)).map(|line| line.session().to_owned())
     });

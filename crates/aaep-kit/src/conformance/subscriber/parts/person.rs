@@ -1,5 +1,5 @@
-//! Checks that need a person: what the subscriber says and shows. Each plays something and asks the person at the
-//! terminal about it. Without a person, the result is unknown.
+//! Checks that need a person: what the subscriber speaks and shows. Each sends events and asks the person at the
+//! terminal about them. Without a person, the result is unknown.
 
 use recount_aaep::wire::Boundary;
 use serde_json::json;
@@ -11,16 +11,16 @@ use crate::conformance::subscriber::trial::Trial;
 use crate::conformance::subscriber::{Expectation, Question, TrialError};
 use crate::limits;
 
-type Play = fn(&mut Trial<'_>) -> Vec<Event>;
+type EventsFn = fn(&mut Trial<'_>) -> Vec<Event>;
 
-/// What is played, and what is asked about it; yes is right.
-struct Scene {
+/// Events to send and a question about them; "yes" passes.
+struct PersonCheck {
     expects: Expectation,
-    play: Play,
+    play: EventsFn,
     question: &'static str,
 }
 
-/// What people are asked about, for the table of what is covered.
+/// The requirements of the questions, for the coverage table.
 #[cfg(test)]
 pub(crate) fn requirements() -> impl Iterator<Item = &'static str> {
     SCENES.iter().map(|scene| scene.expects.0).chain([SHOWN.0])
@@ -28,8 +28,8 @@ pub(crate) fn requirements() -> impl Iterator<Item = &'static str> {
 
 const SHOWN: Expectation = Expectation("R-092", "prompts are shown at once, complete and unchanged");
 
-const SCENES: &[Scene] = &[
-    Scene {
+const SCENES: &[PersonCheck] = &[
+    PersonCheck {
         expects: Expectation("R-034", "errors are reported promptly, whatever is queued"),
         play: |trial| {
             let mut events: Vec<Event> = (1..=limits::TRIAL_BACKLOG)
@@ -42,12 +42,12 @@ const SCENES: &[Scene] = &[
         question: "Many small steps were reported, then an error: “The bank did not answer.” Were you told of the error at \
                    once, not only after all the steps?",
     },
-    Scene {
+    PersonCheck {
         expects: Expectation("R-035", "the remedy for an error is reported"),
         play: |_| Vec::new(),
         question: "That error came with advice: “Try again in a minute.” Were you told?",
     },
-    Scene {
+    PersonCheck {
         expects: Expectation("R-038", "unknown states are reported in general words"),
         play: |trial| {
             let odd = json!({"to_state": "pondering", "summary_normal": "Pondering the matter."});
@@ -56,7 +56,7 @@ const SCENES: &[Scene] = &[
         question: "The producer said that it is “pondering”, a state that no version knows. Were you told something of it, \
                    or could you have it told if you wanted to?",
     },
-    Scene {
+    PersonCheck {
         expects: Expectation("R-041", "the three endings can be told apart"),
         play: |trial| {
             let builder = &mut trial.builder;
@@ -67,7 +67,7 @@ const SCENES: &[Scene] = &[
         question: "Three sessions ended just now: one was completed, one failed, one was cancelled. Could you tell which was \
                    which?",
     },
-    Scene {
+    PersonCheck {
         expects: Expectation("R-061", "pieces without a boundary are not spoken by themselves"),
         play: |trial| {
             let builder = &mut trial.builder;
@@ -83,7 +83,7 @@ const SCENES: &[Scene] = &[
         question: "A sentence came in three pieces: “The balance is twenty euros.” Did you get it whole, and not cut inside \
                    of the word balance?",
     },
-    Scene {
+    PersonCheck {
         expects: Expectation("R-185", "characters are not cut, and the direction of a text is kept"),
         play: |trial| {
             let builder = &mut trial.builder;
@@ -93,7 +93,7 @@ const SCENES: &[Scene] = &[
         },
         question: "An Arabic sentence was reported. Was it told whole, and where it was shown, did it run from right to left?",
     },
-    Scene {
+    PersonCheck {
         expects: Expectation("R-189", "a piece in another language is spoken in that language"),
         play: |trial| {
             let builder = &mut trial.builder;
@@ -123,11 +123,11 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     prompt(trial).await
 }
 
-/// Whether there are a person to ask and a subscriber to ask about; a check begins then.
+/// Whether a person and a connected subscriber are available. If so, starts a check.
 async fn is_watched(trial: &mut Trial<'_>, expects: Expectation) -> Result<bool, TrialError> {
     let is_watched = trial.subject.person.is_some() && trial.present().await?;
     match is_watched {
-        true => trial.fresh(),
+        true => trial.start_check(),
         false => {
             trial
                 .not_shown(expects, "only a person can judge what it says and shows; pass --ask to be asked");
@@ -140,13 +140,13 @@ async fn prompt(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if !is_watched(trial, SHOWN).await? {
         return Ok(());
     }
-    let sign = trial.probe().await;
+    let reaction = trial.probe().await;
     let question = format!(
         "You were just asked for permission. Were you told both what is to be done, “{ACTION}”, and what follows, \
          “{CONSEQUENCE}”, before anything else?"
     );
     let answer = ask_person(trial, &question).await;
-    let description = trial.describe(&sign);
+    let description = trial.describe(&reaction);
     trial.note(&description);
     report_answer(trial, SHOWN, answer);
     Ok(())

@@ -4,12 +4,12 @@
 use crate::conformance::Outcome;
 use crate::conformance::subscriber::builder::{Event, Prompt};
 use crate::conformance::subscriber::received::ReceivedMessage;
-use crate::conformance::subscriber::trial::{Sign, Trial};
+use crate::conformance::subscriber::trial::{SubscriberReaction, Trial};
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 use recount_aaep::wire::Decision;
 
-use super::survive::QUESTIONS;
+use super::unusual_input::QUESTIONS;
 
 const LONG: Expectation = Expectation("R-076", "it returns a token of 64 characters unchanged");
 const NARROW: Expectation =
@@ -37,63 +37,63 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
         wait_in_a_fresh_session(trial).await;
         let prompt = trial.builder.clarification(kind, limits::TRIAL_PROMPT_SECONDS);
-        // Who accepts by itself need not answer questions; what it sends is judged with all replies.
-        let sign = trial.send_prompt_quietly(prompt).await;
-        trial.follow(&sign).await;
+        // A subscriber that accepts automatically need not answer questions; its replies are checked with all others.
+        let reaction = trial.send_prompt_quietly(prompt).await;
+        trial.follow(&reaction).await;
     }
     both(trial).await?;
     twice(trial).await?;
     withdrawn(trial).await?;
     expired(trial).await?;
     let why = "no prompt here counts down, and those above were answered";
-    trial.hold(COUNTDOWN, !trial.took.is_empty(), why);
+    trial.check_that(COUNTDOWN, !trial.took.is_empty(), why);
     Ok(())
 }
 
-/// Nothing is to be answered: prompts of both kinds are left open and time out.
+/// No replies are configured: leaves prompts of both kinds open until they time out.
 async fn unanswered(trial: &mut Trial<'_>) -> Result<(), TrialError> {
-    let why = if trial.mute { "it answers nothing" } else { "nobody answers its prompts" };
+    let why = if trial.unresponsive { "it answers nothing" } else { "its prompts are not answered" };
     for expectation in [LONG, BOTH, TWICE, WITHDRAWN, COUNTDOWN] {
         trial.not_shown(expectation, why);
     }
     wait_in_a_fresh_session(trial).await;
     let prompt = trial.builder.clarification(QUESTIONS[0], limits::TRIAL_PROMPT_SECONDS);
-    let sign = trial.send_prompt_quietly(prompt).await;
-    trial.follow(&sign).await;
+    let reaction = trial.send_prompt_quietly(prompt).await;
+    trial.follow(&reaction).await;
     Ok(())
 }
 
 async fn long_token(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     wait_in_a_fresh_session(trial).await;
-    // Letters of both cases and digits, so that nothing may be folded, cut or read as a number.
+    // Letters of both cases and digits, so that case folding, truncation and number parsing are detected.
     let drawn = trial.builder.token();
     let token = format!("rpl_00AbCdEfGhIjKlMnOpQrStUvWxYz9e99{}", &drawn[4..]);
     let token = token[..68].to_owned();
     let prompt = trial.builder.confirmation(token.clone(), limits::TRIAL_PROMPT_SECONDS);
     let piece = prompt.event.piece();
-    let sign = trial.send_prompt(prompt, &piece).await;
-    trial.follow(&sign).await;
-    let detail = match &sign {
-        Sign::Answered { .. } => "the token came back unchanged".to_owned(),
-        Sign::Silent => {
+    let reaction = trial.send_prompt(prompt, &piece).await;
+    trial.follow(&reaction).await;
+    let detail = match &reaction {
+        SubscriberReaction::Answered { .. } => "the token came back unchanged".to_owned(),
+        SubscriberReaction::Silent => {
             let others = ReceivedMessage::all(&trial.producer.since(trial.producer.mark().saturating_sub(4)));
             match others.iter().rev().find(|message| message.is_reply() && message.token() != token) {
                 Some(other) => format!("`{token}` was sent; what came back last is `{}`", other.token()),
                 None => "it did not answer".to_owned(),
             }
         }
-        sign => trial.describe(sign),
+        reaction => trial.describe(reaction),
     };
-    trial.hold(LONG, matches!(sign, Sign::Answered { .. }), detail);
+    trial.check_that(LONG, matches!(reaction, SubscriberReaction::Answered { .. }), detail);
     Ok(())
 }
 
-/// A prompt that leaves only the other decision: who decides by itself must keep silent or send that one.
+/// Allows only the opposite decision: an automatic subscriber must stay silent or send that one.
 async fn narrow(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if !trial.present().await? {
         return Ok(());
     }
-    trial.fresh();
+    trial.start_check();
     let (only, word) = match trial.decision() {
         Some("accept") => (Decision::Reject, "reject"),
         _ => (Decision::Accept, "accept"),
@@ -101,17 +101,19 @@ async fn narrow(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let waiting = trial.builder.go("awaiting_input");
     trial.send_event(&waiting).await;
     let prompt = trial.builder.confirmation_for(only, limits::TRIAL_PROMPT_SECONDS);
-    let sign = trial.send_prompt_quietly(prompt).await;
-    trial.follow(&sign).await;
-    let (holds, detail) = match &sign {
-        Sign::Answered { reply, .. } => {
+    let reaction = trial.send_prompt_quietly(prompt).await;
+    trial.follow(&reaction).await;
+    let (holds, detail) = match &reaction {
+        SubscriberReaction::Answered { reply, .. } => {
             let decision = reply.decision();
             (decision == word, format!("only `{word}` was allowed, and it sent `{decision}`"))
         }
-        Sign::Disconnected => (false, trial.describe(&sign)),
-        Sign::Held | Sign::Silent => (true, "it sent nothing".to_owned()),
+        SubscriberReaction::Disconnected => (false, trial.describe(&reaction)),
+        SubscriberReaction::StayedConnected | SubscriberReaction::Silent => {
+            (true, "it sent nothing".to_owned())
+        }
     };
-    trial.hold(NARROW, holds, detail);
+    trial.check_that(NARROW, holds, detail);
     Ok(())
 }
 
@@ -121,41 +123,44 @@ async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     }
     wait_in_a_fresh_session(trial).await;
     let mark = trial.producer.mark();
-    let (one, two) = (trial.draw(limits::TRIAL_PROMPT_SECONDS), trial.draw(limits::TRIAL_PROMPT_SECONDS));
+    let (one, two) = (
+        trial.new_confirmation(limits::TRIAL_PROMPT_SECONDS),
+        trial.new_confirmation(limits::TRIAL_PROMPT_SECONDS),
+    );
     let sent = [trial.issue(&one).await, trial.issue(&two).await];
     let mut missing = Vec::new();
     for (which, prompt, sent) in [("first", &one, sent[0]), ("second", &two, sent[1])] {
-        let sign = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
-        if !matches!(sign, Sign::Answered { .. }) {
+        let reaction = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
+        if !matches!(reaction, SubscriberReaction::Answered { .. }) {
             missing.push(which);
         }
     }
-    trial.follow(&Sign::Silent).await;
+    trial.follow(&SubscriberReaction::Silent).await;
     let detail = match &missing[..] {
         [] => "both were answered".to_owned(),
         missing => format!("no answer came to the {}", missing.join(" and the ")),
     };
-    trial.hold(BOTH, missing.is_empty(), detail);
+    trial.check_that(BOTH, missing.is_empty(), detail);
     Ok(())
 }
 
-/// Begins a session that waits for an answer.
+/// Starts a session that waits for a reply.
 async fn wait_in_a_fresh_session(trial: &mut Trial<'_>) {
-    trial.fresh();
+    trial.start_check();
     let waiting = trial.builder.go("awaiting_input");
     trial.send_event(&waiting).await;
 }
 
-/// Sends a prompt in a session of its own; answers the mark before it, and when it was sent.
+/// Sends a prompt in its own session; returns the mark before it, the prompt, and the send time.
 async fn prompt_in_a_fresh_session(trial: &mut Trial<'_>) -> (usize, Prompt, tokio::time::Instant) {
     wait_in_a_fresh_session(trial).await;
     let mark = trial.producer.mark();
-    let prompt = trial.draw(limits::TRIAL_PROMPT_SECONDS);
+    let prompt = trial.new_confirmation(limits::TRIAL_PROMPT_SECONDS);
     let sent = trial.issue(&prompt).await;
     (mark, prompt, sent)
 }
 
-/// How many replies with this token came behind the mark.
+/// The number of replies with this token after the mark.
 fn replies(trial: &Trial<'_>, mark: usize, token: &str) -> usize {
     let messages = ReceivedMessage::all(&trial.producer.since(mark));
     messages.iter().filter(|message| message.is_reply() && message.token() == token).count()
@@ -167,8 +172,8 @@ async fn twice(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     }
     let (mark, prompt, sent) = prompt_in_a_fresh_session(trial).await;
     trial.send_event(&prompt.event).await;
-    let sign = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
-    // The second may come while the first is answered, or behind that.
+    let reaction = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
+    // The second may arrive while the first is being answered, or later.
     trial.send_event(&prompt.event).await;
     let quiet = trial.quiet();
     let token = prompt.token.clone();
@@ -180,20 +185,20 @@ async fn twice(trial: &mut Trial<'_>) -> Result<(), TrialError> {
                 .then_some(())
         })
         .await;
-    trial.follow(&sign).await;
+    trial.follow(&reaction).await;
     let count = replies(trial, mark, &prompt.token);
     let detail = format!("{count} replies came to an event that was sent three times with one `event_id`");
-    match sign {
-        Sign::Answered { .. } => trial.hold(TWICE, count == 1, detail),
-        sign => {
-            let detail = trial.describe(&sign);
-            trial.hold(TWICE, false, detail);
+    match reaction {
+        SubscriberReaction::Answered { .. } => trial.check_that(TWICE, count == 1, detail),
+        reaction => {
+            let detail = trial.describe(&reaction);
+            trial.check_that(TWICE, false, detail);
         }
     }
     Ok(())
 }
 
-/// A prompt is taken back before it is usually answered, once by the state, once by the end of the session.
+/// Withdraws a prompt before it is usually answered: once by the state, once by the end of the session.
 async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let usual = trial.usual().unwrap_or_default();
     if usual < limits::TRIAL_HASTE {
@@ -208,7 +213,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     ];
     let mut late = None;
     for (by, take_back) in by {
-        // More than once, because it may have been about to answer.
+        // Repeated, because it may have been about to answer.
         for _ in 0..limits::TRIAL_WITHDRAWALS {
             if !trial.present().await? {
                 return Ok(());
@@ -219,8 +224,8 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             trial.send_event(&taken).await;
             let at = recount_world::moment();
             let quiet = trial.quiet().max(usual * 2);
-            let sign = match early {
-                Sign::Answered { .. } => early,
+            let reaction = match early {
+                SubscriberReaction::Answered { .. } => early,
                 _ => trial.watch(mark, &prompt.token, sent, quiet).await,
             };
             if taken.value["type"] != "aaep:agent.state.changed" {
@@ -228,11 +233,11 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
                 trial.send_event(&begin).await;
                 trial.send_event(&think).await;
             }
-            late = match sign {
-                Sign::Answered { reply, .. } => {
-                    let behind = reply.at.saturating_duration_since(at);
-                    (behind > usual / limits::TRIAL_WITHDRAW_PART)
-                        .then(|| format!("it still answered {} ms after {by}", behind.as_millis()))
+            late = match reaction {
+                SubscriberReaction::Answered { reply, .. } => {
+                    let delay = reply.at.saturating_duration_since(at);
+                    (delay > usual / limits::TRIAL_WITHDRAW_PART)
+                        .then(|| format!("it still answered {} ms after {by}", delay.as_millis()))
                 }
                 _ => None,
             };
@@ -245,49 +250,51 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
     }
     let holds = late.is_none();
-    trial.hold(WITHDRAWN, holds, late.unwrap_or_else(|| "it dropped the prompt".to_owned()));
+    trial.check_that(WITHDRAWN, holds, late.unwrap_or_else(|| "it dropped the prompt".to_owned()));
     Ok(())
 }
 
-/// A prompt whose time was up before it came, as after a long cut; and one whose time is short.
+/// A prompt that had expired on arrival, as after a long cut, and one with a short timeout.
 async fn expired(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if !trial.present().await? {
         return Ok(());
     }
-    trial.fresh();
-    let mut prompt = trial.draw(1);
-    // What was said a minute ago belongs to a session of then.
+    trial.start_check();
+    let mut prompt = trial.new_confirmation(1);
+    // Events from a minute ago belong to a session of that time.
     let then = trial.world.clock.now_ms().saturating_sub(limits::TRIAL_LONG_AGO_MS);
     let timestamp = recount_aaep::lex::time::Moment::write(i64::try_from(then).unwrap_or_default());
     let session = format!("sess_{}", &prompt.token[4..]);
     let fields = serde_json::json!({"timestamp": timestamp, "session_id": session});
     prompt.event = prompt.event.with(fields);
     let outcome = match trial.send_prompt_quietly(prompt).await {
-        // The producer passes such a reply over; the user was made to believe that it counts.
-        Sign::Answered { .. } => {
+        // The producer ignores such a reply, but the user believes that it counts.
+        SubscriberReaction::Answered { .. } => {
             (Outcome::Warned, "it answered, and its user does not know that it counts for nothing")
         }
-        Sign::Disconnected => (Outcome::Failed, "its connection ended"),
-        Sign::Held | Sign::Silent => (Outcome::Passed, "it left it alone"),
+        SubscriberReaction::Disconnected => (Outcome::Failed, "its connection ended"),
+        SubscriberReaction::StayedConnected | SubscriberReaction::Silent => {
+            (Outcome::Passed, "it left it alone")
+        }
     };
     trial.check(EXPIRED, outcome.0, outcome.1);
     if !trial.present().await? {
         return Ok(());
     }
-    // Replies behind the time of this one are found among all replies.
+    // Replies after this prompt's timeout are found among all replies.
     let usual = trial.usual().unwrap_or_default();
     let waiting = trial.builder.go("awaiting_input");
     trial.send_event(&waiting).await;
-    let prompt = trial.draw(1);
+    let prompt = trial.new_confirmation(1);
     let piece = prompt.event.piece();
     let waits = limits::TRIAL_LATE * 2 + limits::TRIAL_SECOND + usual;
-    let sign = trial.send_prompt_for(prompt, &piece, waits).await;
-    if let Sign::Answered { after, .. } = &sign
+    let reaction = trial.send_prompt_for(prompt, &piece, waits).await;
+    if let SubscriberReaction::Answered { after, .. } = &reaction
         && *after > limits::TRIAL_SECOND
     {
-        // Not a time that is usual.
+        // Not a usual reply time.
         trial.took.pop();
     }
-    trial.follow(&sign).await;
+    trial.follow(&reaction).await;
     Ok(())
 }

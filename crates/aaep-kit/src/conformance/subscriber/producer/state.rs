@@ -1,4 +1,4 @@
-//! State of the synthetic producer: what it received, which streams are open, and how it answers handshakes.
+//! State of the synthetic producer: recorded actions of the subscriber, open streams, and the handshake mode.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::limits;
 
 /// The surface that a subscriber uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Face {
+pub(crate) enum StreamSurface {
     /// `/events` and `/messages`.
     Legacy,
     /// `/aaep/v1/…`.
@@ -23,39 +23,39 @@ pub(crate) enum Face {
     VersionedSocket,
 }
 
-impl Face {
+impl StreamSurface {
     pub(crate) fn is_socket(self) -> bool {
-        matches!(self, Face::LegacySocket | Face::VersionedSocket)
+        matches!(self, StreamSurface::LegacySocket | StreamSurface::VersionedSocket)
     }
 
     pub(crate) fn is_versioned(self) -> bool {
-        matches!(self, Face::Versioned | Face::VersionedSocket)
+        matches!(self, StreamSurface::Versioned | StreamSurface::VersionedSocket)
     }
 
     pub(crate) fn label(self) -> &'static str {
         match self {
-            Face::Legacy => "/events and /messages",
-            Face::Versioned => "/aaep/v1",
-            Face::LegacySocket => "the WebSocket at /ws",
-            Face::VersionedSocket => "the WebSocket at /aaep/v1/ws",
+            StreamSurface::Legacy => "/events and /messages",
+            StreamSurface::Versioned => "/aaep/v1",
+            StreamSurface::LegacySocket => "the WebSocket at /ws",
+            StreamSurface::VersionedSocket => "the WebSocket at /aaep/v1/ws",
         }
     }
 }
 
 /// The response to handshakes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Terms {
+pub(crate) enum HandshakeMode {
     /// As requested.
     AsRequested,
     /// As requested, with half of the event rate.
     Slower,
     /// Rejected.
-    No { code: &'static str, retry_after_seconds: u32 },
+    Rejected { code: &'static str, retry_after_seconds: u32 },
 }
 
 /// An action of the subscriber.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct Observation {
     pub at: Instant,
     pub what: Input,
 }
@@ -69,7 +69,7 @@ pub(crate) enum Input {
     /// A stream ended, by either side.
     Closed,
     /// A message arrived.
-    Message { text: String, face: Face },
+    Message { text: String, surface: StreamSurface },
 }
 
 pub(super) enum Output {
@@ -79,39 +79,39 @@ pub(super) enum Output {
 
 pub(super) struct StreamState {
     pub(super) number: u64,
-    pub(super) face: Face,
+    pub(super) surface: StreamSurface,
     pub(super) subscription: Option<String>,
-    /// Whether events may be sent: not before the handshake where one is owed.
+    /// Whether events may be sent: only after the handshake, if the surface has one.
     pub(super) ready: bool,
     pub(super) sender: mpsc::Sender<Output>,
 }
 
 impl StreamState {
     pub(super) fn open(&self) -> OpenStream {
-        OpenStream { line: self.number, face: self.face, subscription: self.subscription.clone() }
+        OpenStream { line: self.number, surface: self.surface, subscription: self.subscription.clone() }
     }
 }
 
 /// The response to a handshake.
-pub(super) struct Answer {
+pub(super) struct HandshakeResponse {
     pub(super) body: String,
-    /// The subscription, when the answer is yes.
+    /// The subscription, if the handshake was accepted.
     pub(super) subscription: Option<String>,
     pub(super) retry_after_seconds: Option<u32>,
 }
 
 pub(super) struct State {
-    pub(super) seen: Vec<Seen>,
+    pub(super) observations: Vec<Observation>,
     pub(super) lines: Vec<StreamState>,
-    lines_so_far: u64,
-    pub(super) terms: Terms,
+    streams_opened: u64,
+    pub(super) handshake_mode: HandshakeMode,
     pub(super) refusing: Option<u16>,
-    /// Subscriptions that were accepted, with what is honoured.
+    /// Accepted subscriptions with their honoured capabilities.
     pub(super) known: VecDeque<(String, Value)>,
     /// Responses that wait for a stream of `/events`.
-    owed: VecDeque<Piece>,
+    queued: VecDeque<Piece>,
     /// The subscription that the next stream of `/events` belongs to.
-    owed_subscription: Option<String>,
+    queued_subscription: Option<String>,
 }
 
 pub(super) struct Shared {
@@ -125,14 +125,14 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(world: World, token: Option<String>) -> Shared {
         let state = State {
-            seen: Vec::new(),
+            observations: Vec::new(),
             lines: Vec::new(),
-            lines_so_far: 0,
-            terms: Terms::AsRequested,
+            streams_opened: 0,
+            handshake_mode: HandshakeMode::AsRequested,
             refusing: None,
             known: VecDeque::new(),
-            owed: VecDeque::new(),
-            owed_subscription: None,
+            queued: VecDeque::new(),
+            queued_subscription: None,
         };
         let (changed, cuts) = (watch::Sender::new(0), watch::Sender::new(0));
         Shared { world, token, state: Mutex::new(state), changed, cuts }
@@ -168,32 +168,32 @@ impl Shared {
         self.changed.send_modify(|changes| *changes += 1);
     }
 
-    /// Notes what the subscriber did.
+    /// Records an action of the subscriber.
     pub(super) fn note(&self, what: Input) {
         self.with(|state| state.note(what));
         self.notify();
     }
 
-    /// A stream is open; answers its number and what is to be told on it.
+    /// Registers a stream; returns its number and its outgoing messages.
     pub(super) fn opened(
         &self,
-        face: Face,
+        surface: StreamSurface,
         resumes: Option<String>,
         mut subscription: Option<String>,
         ready: bool,
     ) -> (u64, mpsc::Receiver<Output>) {
-        let (sender, receiver) = mpsc::channel(limits::STAGE_QUEUE);
+        let (sender, receiver) = mpsc::channel(limits::SYNTHETIC_QUEUE);
         let number = self.with(|state| {
-            state.lines_so_far += 1;
-            let number = state.lines_so_far;
-            if face == Face::Legacy {
-                subscription = subscription.or(state.owed_subscription.take());
-                for piece in state.owed.drain(..) {
-                    // The queue is longer than what can be owed.
+            state.streams_opened += 1;
+            let number = state.streams_opened;
+            if surface == StreamSurface::Legacy {
+                subscription = subscription.or(state.queued_subscription.take());
+                for piece in state.queued.drain(..) {
+                    // The queue is longer than the backlog.
                     sender.try_send(Output::Send(piece)).ok();
                 }
             }
-            state.lines.push(StreamState { number, face, subscription, ready, sender });
+            state.lines.push(StreamState { number, surface, subscription, ready, sender });
             state.note(Input::Opened { line: number, resumes });
             number
         });
@@ -201,7 +201,7 @@ impl Shared {
         (number, receiver)
     }
 
-    /// The handshake of a line is done: events may come.
+    /// The handshake of a stream is done: events may follow.
     pub(super) fn ready(&self, line: u64, subscription: String) {
         self.with(|state| {
             if let Some(open) = state.lines.iter_mut().find(|open| open.number == line) {
@@ -222,23 +222,24 @@ impl Shared {
         self.notify();
     }
 
-    /// A handshake over `/messages` was answered: its answer goes to the streams of `/events`, which it is about.
+    /// Sends the response to a handshake over `/messages` on the streams of `/events`.
     pub(super) fn send_legacy(&self, body: String, subscription: Option<String>) {
         self.with(|state| {
-            let mut open = state.lines.iter_mut().filter(|line| line.face == Face::Legacy).peekable();
+            let mut open =
+                state.lines.iter_mut().filter(|line| line.surface == StreamSurface::Legacy).peekable();
             if open.peek().is_none() && subscription.is_some() {
-                state.owed_subscription.clone_from(&subscription);
+                state.queued_subscription.clone_from(&subscription);
             }
             if subscription.is_some() {
                 open.for_each(|line| line.subscription.clone_from(&subscription));
             }
-            state.owe(Piece::new(None, body));
+            state.queue_message(Piece::new(None, body));
         });
         self.notify();
     }
 
     /// Answers a handshake.
-    pub(super) fn answer(&self, request: &str) -> Answer {
+    pub(super) fn answer(&self, request: &str) -> HandshakeResponse {
         let id = format!("sub_{:032x}", self.world.entropy.draw());
         let request: Value = serde_json::from_str(request).unwrap_or(Value::Null);
         self.with(|state| {
@@ -246,8 +247,8 @@ impl Shared {
                 Some(Value::Object(capabilities)) => capabilities.clone(),
                 _ => serde_json::Map::new(),
             };
-            match state.terms.clone() {
-                Terms::No { code, retry_after_seconds } => {
+            match state.handshake_mode.clone() {
+                HandshakeMode::Rejected { code, retry_after_seconds } => {
                     let body = json!({
                         "type": "subscription.rejected",
                         "reason_code": code,
@@ -255,23 +256,27 @@ impl Shared {
                         "retry_after_seconds": retry_after_seconds,
                     });
                     let retry_after_seconds = Some(retry_after_seconds);
-                    return Answer { body: body.to_string(), subscription: None, retry_after_seconds };
+                    return HandshakeResponse {
+                        body: body.to_string(),
+                        subscription: None,
+                        retry_after_seconds,
+                    };
                 }
-                Terms::Slower => {
+                HandshakeMode::Slower => {
                     let requested_rate = honored.get("max_events_per_second").and_then(Value::as_u64);
                     let rate = requested_rate
-                        .map_or(limits::STAGE_RATE, |requested_rate| (requested_rate / 2).max(1));
+                        .map_or(limits::SYNTHETIC_RATE, |requested_rate| (requested_rate / 2).max(1));
                     honored.insert("max_events_per_second".into(), rate.into());
                 }
-                Terms::AsRequested => {}
+                HandshakeMode::AsRequested => {}
             }
             state.know(&id, Value::Object(honored.clone()));
             let body = accepted(&id, Value::Object(honored));
-            Answer { body, subscription: Some(id), retry_after_seconds: None }
+            HandshakeResponse { body, subscription: Some(id), retry_after_seconds: None }
         })
     }
 
-    /// Answers a wish to change the terms: what is not said keeps its value.
+    /// Responds to a renegotiation: omitted terms keep their values.
     pub(super) fn renegotiated(&self, wish: &str) -> Option<String> {
         let wish: Value = serde_json::from_str(wish).ok()?;
         let id = wish.get("subscription_id")?.as_str()?;
@@ -298,30 +303,30 @@ fn accepted(id: &str, honored: Value) -> String {
 
 impl State {
     fn note(&mut self, what: Input) {
-        if self.seen.len() < limits::STAGE_SEEN_MAX {
-            self.seen.push(Seen { at: recount_world::moment(), what });
+        if self.observations.len() < limits::SYNTHETIC_OBSERVATIONS_MAX {
+            self.observations.push(Observation { at: recount_world::moment(), what });
         }
     }
 
     fn know(&mut self, id: &str, honored: Value) {
-        if self.known.len() >= limits::STAGE_SUBSCRIPTIONS_MAX {
+        if self.known.len() >= limits::SYNTHETIC_SUBSCRIPTIONS_MAX {
             self.known.pop_front();
         }
         self.known.push_back((id.to_owned(), honored));
     }
 
-    /// Something to be told on the streams of `/events`, now or as soon as there is one.
-    fn owe(&mut self, piece: Piece) {
-        let open: Vec<_> = self.lines.iter().filter(|line| line.face == Face::Legacy).collect();
+    /// Sends a message on the streams of `/events`, or queues it for the next one.
+    fn queue_message(&mut self, piece: Piece) {
+        let open: Vec<_> = self.lines.iter().filter(|line| line.surface == StreamSurface::Legacy).collect();
         if open.is_empty() {
-            if self.owed.len() >= limits::STAGE_OWED_MAX {
-                self.owed.pop_front();
+            if self.queued.len() >= limits::SYNTHETIC_QUEUED_MAX {
+                self.queued.pop_front();
             }
-            self.owed.push_back(piece);
+            self.queued.push_back(piece);
             return;
         }
         for line in open {
-            // A line whose queue is full is not being read; what follows shows that.
+            // A stream with a full queue is not being read; later checks detect that.
             line.sender.try_send(Output::Send(piece.clone())).ok();
         }
     }

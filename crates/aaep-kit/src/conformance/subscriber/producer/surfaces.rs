@@ -1,8 +1,8 @@
-//! The synthetic producer behind the host. It notes what comes and answers as the stage says.
+//! Connects the synthetic producer to the host: records requests and sends the configured responses.
 //!
 //! What it does on purpose that no right producer does goes through hooks of the host: refusing every request
 //! (`admit`), WebSockets without a subprotocol whose handshake it answers itself (`Sockets::Lenient`), hanging up after
-//! a rejection (`Reply::Last`), and frames of any bytes and any cut (`Item::Raw`).
+//! a rejection (`Reply::FinalMessage`), and frames of any bytes and any cut (`Item::Raw`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use http::{Method, StatusCode, header};
 use recount_aaep::wire::ProducerManifest;
 use recount_aaep_host::response::{challenge, empty, text};
 use recount_aaep_host::{
-    Close, Handshake, InUse, Item, Pages, Place, Policy, Preflight, Problem, Producer, Rejected, Reply,
-    Route, Sockets, Source,
+    Close, Handshake, Item, LegacySurface, Pages, Policy, Preflight, Problem, Producer, Rejected, Reply,
+    Route, Sockets, Source, StreamRoute,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::super::builder;
-use super::state::{Face, Input, Output, Shared};
+use super::state::{Input, Output, Shared, StreamSurface};
 use crate::limits;
 
-/// What `/aaep/v1` calls its frames.
+/// The frame name on `/aaep/v1`.
 const NAMED: &str = "aaep.event";
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let policy = Policy {
-        in_use: Some(InUse { base: "", sessions: true }),
+        legacy: Some(LegacySurface { base: "", sessions: true }),
         manifest: true,
-        message_bytes_max: limits::STAGE_REPLY_BYTES_MAX,
+        message_bytes_max: limits::SYNTHETIC_REPLY_BYTES_MAX,
         write_bytes: 0,
-        // Streams have comments of their own, and WebSockets no pings.
+        // Streams have their own comments, and WebSockets no pings.
         heartbeat: None,
         sockets: Sockets::Lenient,
-        closing: |why| (why == Close::Clean).then_some((limits::STAGE_CLOSE_CODE, "closed")),
-        // The events here are made up, and stay on this machine.
+        closing: |why| (why == Close::Clean).then_some((limits::SYNTHETIC_CLOSE_CODE, "closed")),
+        // The events are fictional and stay on this machine.
         pages: Some(Pages {
             allowed_headers: "content-type, authorization, last-event-id, cache-control",
             exposed_headers: None,
@@ -46,24 +46,24 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
             preflight: Preflight::AtAnyPath,
         }),
     };
-    recount_aaep_host::service(Arc::new(StageSurfaces { shared, policy }))
+    recount_aaep_host::service(Arc::new(SyntheticSurfaces { shared, policy }))
 }
 
-/// The stage as the host sees it.
-struct StageSurfaces {
+/// Implements the host's producer interface.
+struct SyntheticSurfaces {
     shared: Arc<Shared>,
     policy: Policy,
 }
 
-impl StageSurfaces {
-    fn line(&self, face: Face, resumes: Option<&str>, subscription: Option<&str>) -> StreamFeed {
-        let ready = face != Face::VersionedSocket;
+impl SyntheticSurfaces {
+    fn line(&self, surface: StreamSurface, resumes: Option<&str>, subscription: Option<&str>) -> StreamFeed {
+        let ready = surface != StreamSurface::VersionedSocket;
         let (resumes, subscription) = (resumes.map(str::to_owned), subscription.map(str::to_owned));
-        let (number, receiver) = self.shared.opened(face, resumes, subscription, ready);
-        StreamFeed { shared: self.shared.clone(), number, face, receiver, writes: VecDeque::new() }
+        let (number, receiver) = self.shared.opened(surface, resumes, subscription, ready);
+        StreamFeed { shared: self.shared.clone(), number, surface, receiver, writes: VecDeque::new() }
     }
 
-    /// Answers what comes to `/messages` on the streams of `/events`.
+    /// Responds to `/messages` on the streams of `/events`.
     fn receive_in_room(&self, text: &str) -> Reply {
         match kind(text).as_deref() {
             Some("subscription.request") => {
@@ -78,16 +78,16 @@ impl StageSurfaces {
             Some(_) => {}
             None => return Reply::Refused(Problem::Malformed),
         }
-        Reply::Taken
+        Reply::Accepted
     }
 
     fn receive_reply(&self, text: &str) -> Reply {
         match kind(text).as_deref() {
             Some("subscription.renegotiate") => match self.shared.renegotiated(text) {
-                Some(body) => Reply::Answer(body),
+                Some(body) => Reply::Message(body),
                 None => Reply::Response(empty(StatusCode::NOT_FOUND)),
             },
-            Some(_) => Reply::Taken,
+            Some(_) => Reply::Accepted,
             None => Reply::Refused(Problem::Malformed),
         }
     }
@@ -97,7 +97,7 @@ impl StageSurfaces {
             Some("subscription.request") => {
                 let answer = self.shared.answer(text);
                 if let Some(id) = answer.subscription {
-                    // What is said from now on is written after the answer.
+                    // Later events are written after the response.
                     self.shared.ready(line.number, id);
                 }
                 Some(answer.body)
@@ -106,21 +106,21 @@ impl StageSurfaces {
             _ => None,
         };
         match body {
-            None => Reply::Taken,
-            Some(body) if body.contains("subscription.rejected") => Reply::Last(body),
-            Some(body) => Reply::Answer(body),
+            None => Reply::Accepted,
+            Some(body) if body.contains("subscription.rejected") => Reply::FinalMessage(body),
+            Some(body) => Reply::Message(body),
         }
     }
 }
 
-/// What kind of message a text is, as far as the way it is answered goes.
+/// The type of a message, as far as it determines the response.
 fn kind(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     let kind = value.get("type")?.as_str()?;
     Some(kind.strip_prefix("aaep:").unwrap_or(kind).to_owned())
 }
 
-impl Producer for StageSurfaces {
+impl Producer for SyntheticSurfaces {
     type Caller = ();
     type Feed = StreamFeed;
 
@@ -128,7 +128,7 @@ impl Producer for StageSurfaces {
         &self.policy
     }
 
-    /// Notes the request, and refuses it where it is told to or the token is missing.
+    /// Records the request, and refuses it if configured or if the token is missing.
     fn admit(&self, request: &Parts) -> Result<(), Box<Response>> {
         let bearer = request.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
@@ -147,40 +147,40 @@ impl Producer for StageSurfaces {
     }
 
     async fn subscribe(&self, (): &(), request: &str, _on_socket: bool) -> Handshake {
-        self.shared.note(Input::Message { text: request.to_owned(), face: Face::Versioned });
+        self.shared.note(Input::Message { text: request.to_owned(), surface: StreamSurface::Versioned });
         let answer = self.shared.answer(request);
         let retry_after_seconds = answer.retry_after_seconds;
         let rejected = Rejected { status: StatusCode::TOO_MANY_REQUESTS, retry_after_seconds };
         Handshake { text: Some(answer.body), result: answer.subscription.ok_or(rejected) }
     }
 
-    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<StreamFeed, Problem> {
-        Ok(match place {
-            Place::Room => self.line(Face::Legacy, last, None),
-            Place::RoomSocket => self.line(Face::LegacySocket, None, None),
-            Place::Socket(_) => self.line(Face::VersionedSocket, None, None),
-            Place::Subscription(id) if self.knows(&(), id).await => {
-                self.line(Face::Versioned, last, Some(id))
+    async fn open(&self, (): &(), route: StreamRoute<'_>, last: Option<&str>) -> Result<StreamFeed, Problem> {
+        Ok(match route {
+            StreamRoute::Legacy => self.line(StreamSurface::Legacy, last, None),
+            StreamRoute::LegacySocket => self.line(StreamSurface::LegacySocket, None, None),
+            StreamRoute::Socket(_) => self.line(StreamSurface::VersionedSocket, None, None),
+            StreamRoute::Subscription(id) if self.has_subscription(&(), id).await => {
+                self.line(StreamSurface::Versioned, last, Some(id))
             }
-            Place::Subscription(_) => return Err(Problem::SubscriptionUnknown),
+            StreamRoute::Subscription(_) => return Err(Problem::SubscriptionUnknown),
         })
     }
 
-    async fn knows(&self, (): &(), subscription: &str) -> bool {
+    async fn has_subscription(&self, (): &(), subscription: &str) -> bool {
         self.shared.with(|state| state.known.iter().any(|(known, _)| known == subscription))
     }
 
     async fn receive(&self, (): &(), source: Source<'_, StreamFeed>, text: &str) -> Reply {
-        let face = match &source {
+        let surface = match &source {
             Source::Sessions => return Reply::Started(json!({"status": "started"}).to_string()),
-            Source::Messages => Face::Legacy,
-            Source::Replies => Face::Versioned,
+            Source::Messages => StreamSurface::Legacy,
+            Source::Replies => StreamSurface::Versioned,
             Source::Socket(line) => {
-                self.shared.note(Input::Request { path: line.face.label().to_owned(), entitled: true });
-                line.face
+                self.shared.note(Input::Request { path: line.surface.label().to_owned(), entitled: true });
+                line.surface
             }
         };
-        self.shared.note(Input::Message { text: text.to_owned(), face });
+        self.shared.note(Input::Message { text: text.to_owned(), surface });
         match source {
             Source::Socket(line) => self.receive_on_socket(line, text),
             Source::Replies => self.receive_reply(text),
@@ -210,13 +210,13 @@ impl Producer for StageSurfaces {
     }
 }
 
-/// A stream that a subscriber has open. The stage forgets it when it is dropped.
+/// A stream that a subscriber has open. Dropping it removes it from the state.
 struct StreamFeed {
     shared: Arc<Shared>,
     number: u64,
-    face: Face,
+    surface: StreamSurface,
     receiver: mpsc::Receiver<Output>,
-    /// Writes of a piece that was taken, for an event stream.
+    /// Remaining writes of the current piece.
     writes: VecDeque<Bytes>,
 }
 
@@ -225,23 +225,23 @@ impl recount_aaep_host::Feed for StreamFeed {
         loop {
             if self.writes.len() > 1 {
                 // tidy: so that the pieces are written one by one
-                tokio::time::sleep(limits::STAGE_WRITE_PAUSE).await;
+                tokio::time::sleep(limits::SYNTHETIC_WRITE_PAUSE).await;
             }
             if let Some(write) = self.writes.pop_front() {
                 return Item::Raw(write);
             }
-            let out = if self.face.is_socket() {
+            let out = if self.surface.is_socket() {
                 self.receiver.recv().await
             } else {
-                match tokio::time::timeout(limits::STAGE_HEARTBEAT, self.receiver.recv()).await {
+                match tokio::time::timeout(limits::SYNTHETIC_HEARTBEAT, self.receiver.recv()).await {
                     Ok(out) => out,
                     Err(_) => return Item::Raw(Bytes::from_static(b": still there\n\n")),
                 }
             };
             match out {
-                Some(Output::Send(piece)) if self.face.is_socket() => return Item::Raw(piece.data.into()),
+                Some(Output::Send(piece)) if self.surface.is_socket() => return Item::Raw(piece.data.into()),
                 Some(Output::Send(piece)) => {
-                    self.writes = piece.writes(self.face.is_versioned().then_some(NAMED))
+                    self.writes = piece.writes(self.surface.is_versioned().then_some(NAMED))
                 }
                 Some(Output::End) | None => return Item::End(Close::Clean),
             }

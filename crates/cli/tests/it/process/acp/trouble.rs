@@ -271,7 +271,7 @@ async fn floods_and_long_lines_pass_whole_and_what_was_not_recorded_is_counted()
 fn a_command_that_cannot_start_and_a_server_that_refuses() {
     let mut command = recount();
     command.args(["acp", "--", "/nonexistent/agent"]);
-    crate::server::Answer::of(&mut command).bad(2, "check the command after --");
+    crate::server::CommandOutput::of(&mut command).bad(2, "check the command after --");
 
     let data = tempfile::tempdir().unwrap();
     let mut command = recount();

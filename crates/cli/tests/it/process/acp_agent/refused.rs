@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::editor::Editor;
 use crate::process::scene::Scene;
-use crate::server::{Answer, recount};
+use crate::server::{CommandOutput, recount};
 
 #[test]
 fn bad_messages_are_answered_and_change_nothing() {
@@ -82,9 +82,9 @@ fn an_agent_or_a_server_that_is_not_there_is_named() {
     let words = why["message"].as_str().unwrap();
     assert!(words.contains("http://127.0.0.1:1") && words.contains("recount serve"), "{words}");
 
-    Answer::of(recount().args(["acp"])).bad(2, "COMMAND");
-    Answer::of(recount().args(["acp", "--agent", "a", "--", "cat"])).bad(2, "cannot be used with");
-    Answer::of(recount().args(["acp", "--agent", "a", "--option", "b"])).bad(2, "NAME=VALUE");
+    CommandOutput::of(recount().args(["acp"])).bad(2, "COMMAND");
+    CommandOutput::of(recount().args(["acp", "--agent", "a", "--", "cat"])).bad(2, "cannot be used with");
+    CommandOutput::of(recount().args(["acp", "--agent", "a", "--option", "b"])).bad(2, "NAME=VALUE");
     // The end of the input is the end of the program.
-    Answer::of(recount().args(["acp", "--agent", "a"])).good();
+    CommandOutput::of(recount().args(["acp", "--agent", "a"])).good();
 }

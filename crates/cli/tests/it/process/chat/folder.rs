@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{agent, around, piped};
 use crate::process::scene::Scene;
-use crate::server::{Answer, Server, recount, the_usual_address_is_free};
+use crate::server::{CommandOutput, Server, recount, the_usual_address_is_free};
 
 const SCRIPT: &str = r#"
 end = "Nothing more."
@@ -43,8 +43,8 @@ impl At<'_> {
         command
     }
 
-    fn ask(&self, arguments: &[&str]) -> Answer {
-        Answer::of(&mut self.command(arguments))
+    fn ask(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(&mut self.command(arguments))
     }
 
     fn file(&self) -> String {
@@ -52,14 +52,14 @@ impl At<'_> {
     }
 }
 
-pub(super) fn session(answer: &Answer) -> String {
+pub(super) fn session(answer: &CommandOutput) -> String {
     let line = answer.words.lines().find(|line| line.starts_with("session ")).unwrap();
     line.split(' ').nth(1).unwrap().to_owned()
 }
 
 /// The run in the note about changes that can be applied.
 #[track_caller]
-pub(super) fn run_to_apply(answer: &Answer) -> String {
+pub(super) fn run_to_apply(answer: &CommandOutput) -> String {
     let (_, rest) = answer.words.split_once("recount apply ").unwrap_or_else(|| panic!("{answer:?}"));
     rest.split_whitespace().next().unwrap().to_owned()
 }
@@ -123,7 +123,8 @@ fn the_folder_can_be_another_one_or_worked_on_itself_or_none() {
     assert_eq!(at.file(), "two\n");
 
     // Without a folder flag, a chat continues without the folder that the server rejects, and reports it.
-    let elsewhere = |arguments: &[&str]| Answer::of(at.command(arguments).current_dir(Path::new("/usr")));
+    let elsewhere =
+        |arguments: &[&str]| CommandOutput::of(at.command(arguments).current_dir(Path::new("/usr")));
     let other = elsewhere(&["chat", "--message", "hello"]);
     assert!(other.words.contains("works in an empty folder: the workspace \"/usr\" is outside"), "{other:?}");
     assert_eq!(other.status, 0, "{other:?}");

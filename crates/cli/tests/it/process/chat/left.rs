@@ -5,7 +5,7 @@ use std::process::Command;
 use super::folder::{run_to_apply, session};
 use crate::process::scene::Scene;
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, Following, recount, the_usual_address_is_free};
+use crate::server::{CommandOutput, RunningCommand, recount, the_usual_address_is_free};
 
 const SCRIPT: &str = r#"
 end = "Nothing more."
@@ -30,8 +30,8 @@ fn chat(scene: &Scene, arguments: &[&str]) -> Command {
     command
 }
 
-fn run_chat(scene: &Scene, arguments: &[&str]) -> Answer {
-    Answer::of(&mut chat(scene, arguments))
+fn run_chat(scene: &Scene, arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(&mut chat(scene, arguments))
 }
 
 /// A session that was left at a question.
@@ -61,7 +61,7 @@ fn a_turn_that_waits_in_a_session_neither_blocks_other_chats_nor_is_cancelled_by
     assert_ne!(session(&other), waits);
 
     // A chat that is killed while its model speaks is what --unfinished is about.
-    let killed = Following::of(&mut chat(&scene, &["--json", "--message", "slow"]));
+    let killed = RunningCommand::of(&mut chat(&scene, &["--json", "--message", "slow"]));
     while !killed.line().contains("text_delta") {}
     drop(killed);
     run_chat(&scene, &["--message", "hello"]).bad(1, "1 run of a previous process is unfinished");

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::process::behind_tls::Proxy;
 use crate::process::scene::{ALLOW_ALL, MODEL, NO_SANDBOX, PRICES, SLOW, Scene, WHICH_ONE};
 use crate::process::terminal::Terminal;
-use crate::server::{Answer, Following, Server, recount};
+use crate::server::{CommandOutput, RunningCommand, Server, recount};
 
 const AGENT: &str = r#"
 [agents.clerk]
@@ -84,7 +84,7 @@ fn server(scene: &Scene) -> Server {
 }
 
 /// The session that a chat printed.
-fn session(answer: &Answer) -> String {
+fn session(answer: &CommandOutput) -> String {
     let first = answer.words.lines().next().unwrap();
     first.strip_prefix("session ").and_then(|line| line.split(' ').next()).unwrap().to_owned()
 }
@@ -215,7 +215,7 @@ fn outliving(befalls: impl FnOnce(&mut Server)) -> Vec<Value> {
     std::fs::write(scene.path("script.toml"), pace).unwrap();
     let mut server = server(&scene);
     let talking =
-        Following::of(recount().args(["--url", &server.url(), "chat", "--message", "slow", "--json"]));
+        RunningCommand::of(recount().args(["--url", &server.url(), "chat", "--message", "slow", "--json"]));
     let mut lines = Vec::new();
     while !lines.last().is_some_and(|line: &String| line.contains("two")) {
         lines.push(talking.line());
@@ -295,7 +295,8 @@ fn a_token_is_shown_to_the_server_it_is_for() {
     let data = scene.path("data");
     let scopes = "admin,read,run,approve,ingest";
     let token =
-        Answer::of(recount().args(["token", "add", "boss", "--scope", scopes, "--data"]).arg(&data)).good();
+        CommandOutput::of(recount().args(["token", "add", "boss", "--scope", scopes, "--data"]).arg(&data))
+            .good();
     let server = Server::of(command(&scene, "127.0.0.1:0").arg("--require-token")).listening();
     server.ask(&["chat", "--message", "say hello"]).bad(1, "the server requires a token");
     std::fs::write(scene.path("token"), &token).unwrap();
@@ -303,7 +304,7 @@ fn a_token_is_shown_to_the_server_it_is_for() {
     server.ask(&["chat", "--message", "say hello", "--token-file", file.to_str().unwrap()]).good();
     let mut by_environment = recount();
     by_environment.env("RECOUNT_URL", server.url()).env("RECOUNT_TOKEN", token.trim());
-    Answer::of(by_environment.args(["chat", "--message", "say hello"])).good();
+    CommandOutput::of(by_environment.args(["chat", "--message", "say hello"])).good();
 }
 
 #[tokio::test]
@@ -358,7 +359,7 @@ const PICTURE: &[u8] = &[
 fn behind_tls(scene: &Scene) -> (Server, String, Proxy) {
     let mut add = recount();
     add.args(["token", "add", "ann", "--scope", "read,run", "--data"]).arg(scene.path("data"));
-    let token = Answer::of(&mut add).good().trim().to_owned();
+    let token = CommandOutput::of(&mut add).good().trim().to_owned();
     let server = Server::of(command(scene, "127.0.0.1:0").arg("--require-token")).listening();
     let proxy = Proxy::before(&server, scene.folder.path());
     (server, token, proxy)
@@ -376,12 +377,12 @@ fn talks_and_other_verbs_reach_a_server_behind_tls_whose_certificate_is_known() 
             .args(arguments);
         command
     };
-    let spoken = Answer::of(&mut ask(&proxy.url(), &["chat", "--message", "say hello"]));
+    let spoken = CommandOutput::of(&mut ask(&proxy.url(), &["chat", "--message", "say hello"]));
     assert_eq!(spoken.good(), "thinking: A greeting.\nHello there, dear old friend.\n");
-    let listed = Answer::of(&mut ask(&proxy.url(), &["ls"])).good();
-    assert_eq!(listed, Answer::of(&mut ask(&server.url(), &["ls"])).good());
+    let listed = CommandOutput::of(&mut ask(&proxy.url(), &["ls"])).good();
+    assert_eq!(listed, CommandOutput::of(&mut ask(&server.url(), &["ls"])).good());
     let run = listed.split_whitespace().find(|word| word.starts_with("run_")).unwrap();
-    let (lines, status) = Following::of(&mut ask(&proxy.url(), &["tail", "-f", run])).end();
+    let (lines, status) = RunningCommand::of(&mut ask(&proxy.url(), &["tail", "-f", run])).end();
     assert!(status == 0 && lines.last().unwrap().contains("run.finished"), "{status} {lines:?}");
 }
 
@@ -395,13 +396,15 @@ fn nothing_is_sent_to_a_server_whose_certificate_is_not_known_or_is_another_s() 
             command.args(["--url", url, "--token", &token]).args(verb);
             command
         };
-        Answer::of(&mut ask(&proxy.url())).bad(3, "SSL_CERT_FILE");
+        CommandOutput::of(&mut ask(&proxy.url())).bad(3, "SSL_CERT_FILE");
         let other_name = format!("https://127.0.0.1:{}", proxy.port);
-        Answer::of(ask(&other_name).env("SSL_CERT_FILE", &proxy.authority)).bad(3, "not valid for name");
+        CommandOutput::of(ask(&other_name).env("SSL_CERT_FILE", &proxy.authority))
+            .bad(3, "not valid for name");
         // One that speaks no TLS at all.
         let plain = format!("https://{}", server.address);
-        Answer::of(&mut ask(&plain)).bad(3, &format!("no response from {plain}"));
+        CommandOutput::of(&mut ask(&plain)).bad(3, &format!("no response from {plain}"));
     }
-    let runs = Answer::of(recount().args(["--url", &server.url(), "--token", &token, "ls", "--json"])).good();
+    let runs =
+        CommandOutput::of(recount().args(["--url", &server.url(), "--token", &token, "ls", "--json"])).good();
     assert_eq!(runs, "");
 }

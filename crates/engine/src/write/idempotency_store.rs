@@ -1,0 +1,139 @@
+//! Claims idempotency keys, stores responses and deletes expired keys. The stored data are in
+//! [`idempotency`](crate::write::idempotency).
+
+use recount_log::{Append, Guard, RowPut, RowRange};
+
+use crate::boxed;
+use crate::catalogue::table::read_row;
+use crate::ground::row_pages::RowPages;
+use crate::ground::rows;
+use crate::ground::rows::deletion;
+use crate::write::handle::WriteHandle;
+use crate::write::idempotency::IdempotencyRow;
+use crate::{Error, IdempotencyKey, RequestResult, RequestState, StoredResponse, limits};
+
+impl WriteHandle {
+    /// Claims the key of a request, or returns its state. Also deletes some expired keys.
+    #[boxed]
+    pub async fn claim_request(&self, idempotency: &IdempotencyKey) -> Result<RequestState, Error> {
+        let Some(in_flight) = self.context.in_flight.claim(&idempotency.key) else {
+            return Ok(RequestState::InProgress);
+        };
+        let now = self.ground().world.clock.now_ms();
+        let row: Option<IdempotencyRow> =
+            self.catalogue().row(rows::IDEMPOTENCY_KEYS, &idempotency.key).await?;
+        let row = row.filter(|row| row.until_ms > now);
+        if row.is_none()
+            && let Err(error) = self.delete_expired_keys().await
+        {
+            tracing::debug!(%error, "cannot delete expired idempotency keys; retrying later");
+        }
+        Ok(match row {
+            None => RequestState::New(in_flight),
+            Some(row) if row.body != idempotency.body => RequestState::KeyReused,
+            Some(IdempotencyRow { answer: Some(answer), .. }) => RequestState::Answered(answer),
+            Some(IdempotencyRow { result: Some(result), .. }) => RequestState::Unanswered(in_flight, result),
+            Some(_) => RequestState::New(in_flight),
+        })
+    }
+
+    /// The rows that store the result of a request, for the same append.
+    pub(crate) fn result_rows(&self, idempotency: &IdempotencyKey, result: RequestResult) -> Vec<RowPut> {
+        self.idempotency_rows(idempotency, Some(result), None)
+    }
+
+    /// Stores a response.
+    #[boxed]
+    pub async fn store_response(
+        &self,
+        idempotency: &IdempotencyKey,
+        answer: StoredResponse,
+    ) -> Result<(), Error> {
+        // The result is kept longer than the response: see `delete_stored_responses`.
+        let now = self.ground().world.clock.now_ms();
+        let row: Option<IdempotencyRow> =
+            self.catalogue().row(rows::IDEMPOTENCY_KEYS, &idempotency.key).await?;
+        let result =
+            row.filter(|row| row.until_ms > now && row.body == idempotency.body).and_then(|row| row.result);
+        let rows = self.idempotency_rows(idempotency, result, Some(answer));
+        self.ground().store().append(Append { rows, ..Append::default() }).await?;
+        Ok(())
+    }
+
+    async fn delete_expired_keys(&self) -> Result<(), Error> {
+        let rows = self.expired_rows().await?;
+        if !rows.is_empty() {
+            self.ground().store().append(Append { rows, ..Append::default() }).await?;
+        }
+        Ok(())
+    }
+
+    fn idempotency_rows(
+        &self,
+        idempotency: &IdempotencyKey,
+        result: Option<RequestResult>,
+        answer: Option<StoredResponse>,
+    ) -> Vec<RowPut> {
+        idempotency.rows(self.ground().world.clock.now_ms(), result, answer)
+    }
+
+    /// Deletes stored responses but not results, because a response may contain erased data. A repeated request gets
+    /// a new response.
+    pub(crate) async fn delete_stored_responses(&self) -> Result<(), Error> {
+        let mut pages = RowPages::new(self.ground().store(), rows::IDEMPOTENCY_KEYS, limits::PAGE_EVENTS);
+        while let Some(page) = pages.next().await? {
+            let mut changed = Vec::new();
+            for row in &page.rows {
+                // An unreadable response is never returned.
+                let Ok(stored) = read_row::<IdempotencyRow>(rows::IDEMPOTENCY_KEYS, &row.key, &row.value)
+                else {
+                    continue;
+                };
+                if stored.answer.is_some() {
+                    let stored = IdempotencyRow { answer: None, ..stored };
+                    changed.push(rows::put(rows::IDEMPOTENCY_KEYS, row.key.clone(), Guard::Any, &stored));
+                }
+            }
+            if !changed.is_empty() {
+                self.ground().store().append(deletion(changed)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a few expired keys, more than one for each new key. A key that is in use is deleted by a later call.
+    async fn expired_rows(&self) -> Result<Vec<RowPut>, Error> {
+        let now = self.ground().world.clock.now_ms();
+        let range = RowRange {
+            space: rows::IDEMPOTENCY_KEYS_DUE.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: limits::IDEMPOTENCY_KEYS_DELETED_AT_A_TIME,
+        };
+        let mut deletions = Vec::new();
+        // A damaged one does not block the expiry of others.
+        for due in self.ground().store().whole_rows(range).await?.rows {
+            if &*due.key >= rows::due_key(now, "").as_str() {
+                break;
+            }
+            let Ok(key) = read_row::<String>(rows::IDEMPOTENCY_KEYS_DUE, &due.key, &due.value) else {
+                deletions.push(rows::delete(rows::IDEMPOTENCY_KEYS_DUE, due.key));
+                continue;
+            };
+            if self.context.in_flight.has(&key) {
+                continue;
+            }
+            let row = match self.catalogue().row::<IdempotencyRow>(rows::IDEMPOTENCY_KEYS, &key).await {
+                Err(error) if error.is_damage() => None,
+                row => row?,
+            };
+            // It may have been used again.
+            if row.is_some_and(|row| row.until_ms <= now) {
+                deletions.push(rows::delete(rows::IDEMPOTENCY_KEYS, key));
+            }
+            deletions.push(rows::delete(rows::IDEMPOTENCY_KEYS_DUE, due.key));
+        }
+        Ok(deletions)
+    }
+}

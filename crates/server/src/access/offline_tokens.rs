@@ -1,0 +1,81 @@
+//! Manages tokens in a data folder that no server holds, for `recount token --data`. See [`OfflineTokens`].
+
+use std::path::{Path, PathBuf};
+
+use recount_api::admin::{AddToken, AddedToken, Token};
+use recount_api::reply::Page;
+use recount_engine::{Caller, TokenRows};
+use recount_log::Store as _;
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_world::World;
+use serde_json::json;
+
+use super::token::{created, new_token, public_token};
+use crate::StartError;
+use crate::audit::{self, AuditKind};
+use crate::boxed;
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
+
+/// The tokens of a data folder, which stays locked until [`OfflineTokens::close`].
+pub struct OfflineTokens {
+    data: PathBuf,
+    store: SqliteStore,
+}
+
+impl OfflineTokens {
+    /// Opens a data folder; a missing one is created.
+    pub fn open(data: &Path) -> Result<Self, StartError> {
+        Ok(OfflineTokens { data: data.to_owned(), store: store_in(data)? })
+    }
+
+    /// Creates a token, and the store of its tenant if it is missing.
+    #[boxed]
+    pub async fn add(&self, request: AddToken) -> Result<AddedToken, StartError> {
+        let tenant = request.tenant.clone().unwrap_or_else(|| TENANT_DEFAULT.to_owned());
+        let new = new_token(request, tenant, &Caller::operator())
+            .map_err(|refusal| StartError::usage(refusal.detail))?;
+        if new.tenant != TENANT_DEFAULT {
+            close(store_in(&folder_within(&self.data, &new.tenant))?).await?;
+        }
+        let (row, secret) = new.minted(&World::real());
+        recount_engine::add_token(&self.store, &row).await.map_err(failed)?;
+        audit::record_offline(&self.data, AuditKind::TokenCreated, created(&row)).await?;
+        Ok(AddedToken { secret: secret.reveal().to_owned(), token: public_token(row) })
+    }
+
+    #[boxed]
+    pub async fn list(&self) -> Result<Page<Token>, StartError> {
+        let TokenRows { whole, damaged } = recount_engine::tokens(&self.store).await.map_err(failed)?;
+        let tokens = whole.into_iter().map(public_token).collect();
+        Ok(Page { damaged, ..Page::new(tokens, None, false) })
+    }
+
+    /// Revokes a token; returns whether it existed.
+    #[boxed]
+    pub async fn remove(&self, id: &str) -> Result<bool, StartError> {
+        let Ok(id) = id.parse() else { return Ok(false) };
+        let existed = recount_engine::remove_token(&self.store, id).await.map_err(failed)?;
+        if existed {
+            let facts = json!({"token_id": id.to_string(), "by": Caller::operator().name});
+            audit::record_offline(&self.data, AuditKind::TokenRevoked, facts).await?;
+        }
+        Ok(existed)
+    }
+
+    #[boxed]
+    pub async fn close(self) -> Result<(), StartError> {
+        close(self.store).await
+    }
+}
+
+fn store_in(folder: &Path) -> Result<SqliteStore, StartError> {
+    SqliteStore::open(SqliteOptions::new(folder)).map_err(|fault| StartError::failed(fault.to_string()))
+}
+
+async fn close(store: SqliteStore) -> Result<(), StartError> {
+    store.close().await.map_err(|fault| StartError::failed(fault.to_string()))
+}
+
+fn failed(error: recount_engine::Error) -> StartError {
+    StartError::failed(error.to_string())
+}
