@@ -1,6 +1,6 @@
 //! Projections of runs that all subscriptions share: each run is projected once for each language in use.
 //!
-//! [`RunReader`] reads one run from any place, [`TenantReader`] all runs of a tenant as they happen. A reader has only
+//! [`RunReader`] reads one run from any sequence number, [`TenantReader`] all runs of a tenant as they happen. A reader has only
 //! a cursor. Events are shared in windows of bounded bytes; older events are projected again from the store. Must not
 //! depend on subscriptions, terms or sockets. Start with [`Projections`].
 

@@ -13,19 +13,19 @@ use tokio::sync::watch;
 /// then connections, effects, and writers last, so that accepted commands are still written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A listener or a sweeper; asked to stop, then allowed to finish.
+    /// A listener or a sweeper; it gets the stop signal and may finish what it does.
     Service,
     /// One client's connection or stream.
     Connection,
-    /// Work the outside world owes a run.
+    /// Work outside of the store that a run waits for, such as a tool call.
     Effect,
-    /// The one writer of an awake run; finishes the append in hand.
+    /// The one writer of an awake run; finishes its current append.
     Writer,
 }
 
 const KINDS: [Kind; 4] = [Kind::Service, Kind::Connection, Kind::Effect, Kind::Writer];
 
-/// The tree. Cheap to clone.
+/// The task tree. Cheap to clone.
 #[derive(Clone)]
 pub struct Tasks {
     inner: Arc<Inner>,
@@ -64,7 +64,7 @@ impl Shutdown {
 }
 
 impl Tasks {
-    #[expect(clippy::new_without_default, reason = "a tree is made on purpose, once a world")]
+    #[expect(clippy::new_without_default, reason = "each world creates exactly one tree")]
     pub fn new() -> Self {
         let group = || Group {
             stop: watch::channel(false).0,
@@ -85,19 +85,19 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         // Counted from here on, so that a kind that is ended meanwhile waits for it.
-        let leave = self.enter(kind);
-        self.spawn_boxed(Box::pin(body(self.shutdown_signal(kind))), leave);
+        let guard = self.enter(kind);
+        self.spawn_boxed(Box::pin(body(self.shutdown_signal(kind))), guard);
     }
 
     /// Boxed, so that the runtime's code for tasks is compiled once and not for each future.
     #[expect(clippy::disallowed_methods, reason = "the only place that spawns tasks")]
-    fn spawn_boxed(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>, leave: Leave) {
-        tokio::spawn(counted(future, leave));
+    fn spawn_boxed(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>, guard: AliveGuard) {
+        tokio::spawn(counted(future, guard));
     }
 
-    fn enter(&self, kind: Kind) -> Leave {
+    fn enter(&self, kind: Kind) -> AliveGuard {
         self.group(kind).alive.fetch_add(1, Ordering::SeqCst);
-        Leave { tree: self.clone(), kind }
+        AliveGuard { tree: self.clone(), kind }
     }
 
     /// Runs a short piece of blocking work, such as reading a file, outside the runtime's own threads. It
@@ -109,9 +109,9 @@ impl Tasks {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Panicked> {
         let turn = self.inner.blocking.clone().acquire_owned().await.map_err(|_| Panicked)?;
-        let leave = self.enter(kind);
+        let guard = self.enter(kind);
         let done = tokio::task::spawn_blocking(move || {
-            let _held = (leave, turn);
+            let _held = (guard, turn);
             body()
         });
         done.await.map_err(|_| Panicked)
@@ -125,7 +125,7 @@ impl Tasks {
         self.group(kind).alive.load(Ordering::SeqCst)
     }
 
-    /// Asks one kind to end and waits, at most `patience`. Returns how many tasks were still alive then.
+    /// Signals one kind to end and waits for at most `patience`. Returns the number of tasks that are still alive.
     pub async fn end(&self, kind: Kind, patience: Duration) -> usize {
         let group = self.group(kind);
         group.stop.send_replace(true);
@@ -144,29 +144,29 @@ impl Tasks {
         }
     }
 
-    /// Ends every kind in order, each with the same patience. Answers how many tasks did not end.
+    /// Ends all kinds in order, each with the same `patience`. Returns the number of tasks that did not end.
     pub async fn end_all(&self, patience: Duration) -> usize {
-        let mut left = 0;
+        let mut alive = 0;
         for kind in KINDS {
-            left += self.end(kind, patience).await;
+            alive += self.end(kind, patience).await;
         }
-        left
+        alive
     }
 }
 
-/// A task that is counted out when it ends. Not an `async` block that awaits it: such a block has room for what it was
-/// given twice, and there are thousands of tasks.
-fn counted<F: Future<Output = ()>>(task: F, leave: Leave) -> impl Future<Output = ()> {
-    task.map(move |()| drop(leave))
+/// Uncounts a task when it ends. Not an `async` block, because that would store the future twice, and there are thousands
+/// of tasks.
+fn counted<F: Future<Output = ()>>(task: F, guard: AliveGuard) -> impl Future<Output = ()> {
+    task.map(move |()| drop(guard))
 }
 
-/// Counts a task out, however it ends.
-struct Leave {
+/// Uncounts a task when dropped, so also after a panic.
+struct AliveGuard {
     tree: Tasks,
     kind: Kind,
 }
 
-impl Drop for Leave {
+impl Drop for AliveGuard {
     fn drop(&mut self) {
         let group = self.tree.group(self.kind);
         group.alive.fetch_sub(1, Ordering::SeqCst);
@@ -196,29 +196,29 @@ mod tests {
             done.send_replace(1);
         });
         assert_eq!(tasks.end(Kind::Service, Duration::from_secs(5)).await, 0);
-        assert_eq!(*finished.borrow_and_update(), 0, "the writer was not told yet");
+        assert_eq!(*finished.borrow_and_update(), 0, "the writer has no signal yet");
         assert_eq!(tasks.end(Kind::Writer, Duration::from_secs(5)).await, 0);
         assert_eq!(*finished.borrow_and_update(), 1);
     }
 
     #[tokio::test]
-    async fn a_task_is_counted_out_however_it_ends_and_takes_no_more_room_than_it_needs() {
+    async fn a_task_is_uncounted_however_it_ends_and_its_future_is_stored_once() {
         let tasks = Tasks::new();
-        let leave = || {
+        let guard = || {
             tasks.group(Kind::Effect).alive.fetch_add(1, Ordering::SeqCst);
-            Leave { tree: tasks.clone(), kind: Kind::Effect }
+            AliveGuard { tree: tasks.clone(), kind: Kind::Effect }
         };
         let large = async |much: [u8; 4096]| {
             std::future::pending::<()>().await;
             assert_eq!(much.len(), 4096);
         };
         let task = large([0; 4096]);
-        let (its_own, counting) = (size_of_val(&task), counted(task, leave()));
+        let (its_own, counting) = (size_of_val(&task), counted(task, guard()));
         assert!(size_of_val(&counting) < its_own + 64, "{} for {its_own}", size_of_val(&counting));
         assert_eq!(tasks.alive(Kind::Effect), 1);
         drop(counting);
         assert_eq!(tasks.alive(Kind::Effect), 0);
-        counted(async {}, leave()).await;
+        counted(async {}, guard()).await;
         assert_eq!(tasks.alive(Kind::Effect), 0);
     }
 
@@ -232,7 +232,7 @@ mod tests {
         let mut work = Box::pin(tasks.block(Kind::Effect, move || held.recv().is_ok()));
         assert!(futures_poll(&mut work).is_pending());
         drop(work);
-        assert_eq!(tasks.alive(Kind::Effect), 1, "nobody waits for it, and it goes on");
+        assert_eq!(tasks.alive(Kind::Effect), 1, "it continues although its result is no longer awaited");
         release.send(()).unwrap();
         assert_eq!(tasks.end(Kind::Effect, Duration::from_secs(5)).await, 0);
         assert_eq!(tasks.block(Kind::Effect, || panic!("on purpose")).await, Err::<(), _>(Panicked));

@@ -185,7 +185,7 @@ impl HookedCall {
         if hook.style == HookStyle::ClaudeCode {
             environment.push(("CLAUDE_PROJECT_DIR".to_owned(), self.cwd().to_string_lossy().into_owned()));
         }
-        let order = HookRequest {
+        let request = HookRequest {
             argv: &hook.argv,
             cwd: self.cwd(),
             environment: &environment,
@@ -193,7 +193,7 @@ impl HookedCall {
             until,
             timeout: hook.timeout,
         };
-        process::run(order).await
+        process::run(request).await
     }
 
     /// Logs the failure without the hook's output, because that is not masked.

@@ -1,7 +1,7 @@
-//! `recount hook AGENT [EVENT]`: send a hook's body from standard input to the server, and its answer to standard output.
+//! `recount hook AGENT [EVENT]`: sends a hook's body from standard input to the server, and prints the response.
 //!
-//! An agent waits for this program, so it starts fast, gives up soon, and never blocks the agent: what the server does not
-//! take waits on disk ([`spool`]). It must not know what a hook means. Look at [`SendHook`].
+//! The agent waits for this program, so it starts fast, times out soon, and never blocks the agent: hooks that the server
+//! does not accept are stored on disk ([`spool`]). It must not know what a hook means. Start at [`SendHook`].
 
 pub(super) mod spool;
 
@@ -42,20 +42,20 @@ pub(super) struct SendHook {
     token_file: Option<PathBuf>,
 }
 
-/// What became of a call.
+/// The outcome of sending one hook.
 enum Sent {
     Answer(Vec<u8>),
-    /// The server takes this body never.
+    /// The server will never accept this body.
     Refused(String),
-    /// It may take it later.
+    /// The server may accept it later.
     Away(String),
 }
 
-/// What became of the hooks that waited.
+/// The outcome of sending the hooks on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Drained {
     All,
-    /// The server is away, or there are too many to send them at once.
+    /// The server does not respond, or there are too many to send them now.
     Part,
     /// Another process sends them.
     Busy,
@@ -116,12 +116,12 @@ impl SendHook {
 struct Sender {
     client: Client,
     ask_seconds: Option<u64>,
-    /// When a hook that is only recorded goes to disk.
+    /// The time after which a hook that is only recorded is stored on disk.
     until: Instant,
 }
 
 impl Sender {
-    /// Sends what waited before, then this hook. What cannot be sent is kept.
+    /// Sends the hooks on disk, then this one. Hooks that cannot be sent are stored on disk.
     async fn send(&self, spool: &Spool, hook: Hook) -> Result<(), Failure> {
         if spool.is_away(SystemClock.now_ms()) {
             return keep(spool, &hook);
@@ -141,14 +141,14 @@ impl Sender {
         }
         keep(spool, &hook)?;
         if drained == Drained::Busy {
-            // The other process takes this hook with it, unless it has ended meanwhile.
+            // The other process sends this hook too, unless it has ended in the meantime.
             self.drain(spool).await?;
         }
         Ok(())
     }
 
     async fn drain(&self, spool: &Spool) -> Result<Drained, Failure> {
-        // A permission request needs its answer, so it waits for its turn.
+        // A permission request needs a response, so it waits for the other process.
         let (draining, wait) = match self.ask_seconds {
             None => (spool.drain(), limits::HOOK_DRAIN_WAIT),
             Some(_) => (spool.wait_to_drain().map(Some), limits::HOOK_ASK_MARGIN),
@@ -167,7 +167,7 @@ impl Sender {
                 Sent::Refused(why) => {
                     note(&format!("recount: the server rejected the hook {}: {why}", hook.event));
                     draining.done();
-                    // Of the count itself no count is sent.
+                    // Rejected reports of dropped hooks are not counted again.
                     if hook.event != DROPPED {
                         spool.drop_hook(&hook, "refused").map_err(not_kept)?;
                     }
@@ -186,7 +186,7 @@ impl Sender {
 
     async fn post(&self, spool: &Spool, hook: &Hook, ask_seconds: Option<u64>) -> Sent {
         let before = moment();
-        // What waited on disk before a permission request has the time that recording has.
+        // Hooks on disk before a permission request have the time limit of recorded hooks.
         let left = || self.until.saturating_duration_since(before).max(limits::HOOK_POST_WAIT_MIN);
         let patience =
             ask_seconds.map_or_else(left, |seconds| Duration::from_secs(seconds) + limits::HOOK_ASK_MARGIN);
@@ -206,7 +206,7 @@ impl Sender {
             }
             Err(ClientError::Unusable(why)) => Sent::Refused(why),
             Err(why) => {
-                // Not one that is refused at once, which costs the agent nothing.
+                // An immediate refusal costs the agent no time, so it is not remembered.
                 if before.elapsed() >= patience
                     && let Err(why) = spool.set_away(SystemClock.now_ms())
                 {
@@ -233,14 +233,14 @@ fn not_kept(why: io::Error) -> Failure {
     Failure::Own(format!("cannot store the hook on disk: {why}"))
 }
 
-/// What was read of a body.
+/// The body of a hook, as far as it could be read.
 struct Body {
     text: String,
     /// Why it cannot be sent.
     fault: Option<&'static str>,
 }
 
-/// Reads to the end, so that the agent can write all of it, and holds no more than the bound.
+/// Reads to the end, so that the agent can write all of it, and keeps at most the limit.
 fn whole_body(mut input: impl Read) -> io::Result<Body> {
     let mut bytes = Vec::new();
     input.by_ref().take(limits::HOOK_BODY_BYTES_MAX as u64).read_to_end(&mut bytes)?;
@@ -257,7 +257,7 @@ fn whole_body(mut input: impl Read) -> io::Result<Body> {
     Ok(Body { text, fault })
 }
 
-/// A text of the outermost object, as far as the JSON can be read.
+/// A text member of the outermost object, even if the JSON is incomplete.
 fn member(json: &str, name: &str) -> Option<String> {
     let mut scanner = Scanner::trusting(json);
     while let Ok(Some(token)) = scanner.token() {
@@ -280,7 +280,7 @@ pub(super) fn is_called() -> bool {
 
 /// Reports a command line that cannot be read. The usual status of that, 2, would block the agent's call.
 pub(super) fn not_understood(why: &clap::Error) -> ExitCode {
-    // Where nothing reads the words they are lost, which changes nothing for the agent.
+    // If standard error is closed, the message is lost, which does not affect the agent.
     drop(why.print());
     if why.use_stderr() { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }

@@ -122,8 +122,8 @@ fn is_late(code: Code) -> bool {
 }
 
 fn is_permission(answers: &[CallAnswer], id: &ForeignId) -> bool {
-    let of = answers.iter().find(|answer| answer.tool_call_id == *id);
-    of.is_some_and(|answer| {
+    let answer = answers.iter().find(|answer| answer.tool_call_id == *id);
+    answer.is_some_and(|answer| {
         matches!(answer.resolution, CallResolution::Granted | CallResolution::Denied { .. })
     })
 }

@@ -23,9 +23,9 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Folders that runs may work in.
     pub workspaces: Vec<String>,
-    /// Serves a room whose agent plays scripts. Only on the command line: it is for conformance suites.
+    /// Serves a legacy surface with a scripted agent. Only on the command line: it is for conformance suites.
     pub conformance_agent: bool,
-    /// Sends the id of each session before it on streams of rooms, as the public suite needs.
+    /// Sends the id of each session before it on legacy streams, as the public suite needs.
     pub suite_compat: bool,
     /// Keeps events in memory only. Not for operators: measures the cost of the disk.
     #[doc(hidden)]
