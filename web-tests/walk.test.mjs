@@ -37,7 +37,9 @@ const pressable = (page) => page.locator(PRESSABLE).evaluateAll((all) =>
 /// Waits until a place shows what it is about: the run, or on the overview the links to it and to its question.
 async function drawn(page, place) {
   if (place) return page.locator('#run-status', { hasText: 'running' }).waitFor();
-  for (const name of [/everything/, /which\?/]) await page.getByRole('link', { name }).first().waitFor();
+  await page.getByRole('navigation', { name: 'Runs' }).getByRole('link', { name: /everything/ }).first().waitFor();
+  // Also the page of the run has a link to its question.
+  await page.locator('#overview').getByRole('link', { name: /which\?/ }).first().waitFor();
 }
 
 test('everything that can be pressed is pressed, and nothing complains', TEST, async (t) => {

@@ -238,7 +238,9 @@ pub(crate) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> 
     let scored = names.filter_map(|name| {
         let name_chars: Vec<char> = name.chars().map(plain).collect();
         let apart = distance(&given, &name_chars);
-        (apart * 2 <= given.len().max(name_chars.len()) && apart < name_chars.len()).then_some((apart, name))
+        let length = given.len().max(name_chars.len());
+        let is_similar = apart * 2 <= length && (apart <= 2 || apart * 3 <= length);
+        (is_similar && apart < name_chars.len()).then_some((apart, name))
     });
     scored.min().map(|(_, name)| name)
 }

@@ -18,7 +18,7 @@ use super::text;
 /// let event = r#"{"@context":"https://aaep-protocol.org/context/v1","type":"aaep:agent.session.started",
 ///   "event_id":"evt_1","session_id":"sess_1","timestamp":"2026-05-24T14:22:11.342Z",
 ///   "producer":{"agent_id":"planner"},"summary_normal":"Planning your week."}"#;
-/// assert_eq!(live.hear(1, event)[..2], [
+/// assert_eq!(live.push(1, event)[..2], [
 ///     "Session sess_1",
 ///     "Line 1, after 0 s: The session starts: “Planning your week.”",
 /// ]);
