@@ -7,10 +7,12 @@
 
 pub(crate) mod card;
 mod keyed;
+mod named;
 mod pem;
 mod web;
 
 pub(crate) use keyed::BETWEEN_MAX as BEFORE_VALUE_MAX;
+pub(crate) use named::is_secret;
 
 use crate::limits::SHOWN_BYTES_MAX;
 use crate::scan::{Verdict, Window};
@@ -25,13 +27,14 @@ pub struct Detector {
     pub triggers: &'static [&'static str],
     check: Check,
     /// Whether what is written as an escape in JSON may be part of it.
-    pub(crate) reads_escapes: bool,
+    reads_escapes: bool,
 }
 
 #[derive(Debug)]
 enum Check {
     Token(Token),
     Own(fn(&Window<'_>, Hit) -> Verdict),
+    Named(fn(&Window<'_>, Hit) -> Verdict),
 }
 
 /// The place of a trigger.
@@ -57,8 +60,9 @@ struct Token {
     looks: fn(&[u8]) -> bool,
 }
 
-/// The longest trigger.
-pub(crate) const LONGEST_TRIGGER: usize = 18;
+/// Bytes from the beginning of a shape in JSON within which an escape is decoded before the shape is judged: more
+/// than any shape needs that may contain one.
+const ESCAPE_NEAR: usize = 256;
 
 const ANY: usize = usize::MAX;
 
@@ -79,6 +83,15 @@ const fn own(
     reads_escapes: bool,
 ) -> Detector {
     Detector { name, about, triggers, check: Check::Own(check), reads_escapes }
+}
+
+const fn named(
+    about: &'static str,
+    name: &'static str,
+    triggers: &'static [&'static str],
+    check: fn(&Window<'_>, Hit) -> Verdict,
+) -> Detector {
+    Detector { name, about, triggers, check: Check::Named(check), reads_escapes: true }
 }
 
 const fn strict(class: fn(u8) -> bool, min: usize, max: usize) -> Token {
@@ -175,31 +188,55 @@ pub const TABLE: &[Detector] = &[
         common(lower_hex, 31, 31, anything),
     ),
     token("a key of SendGrid", "sendgrid", &["SG."], common(word_dash_dot, 60, 80, mixed)),
-    own(
-        "a JSON web token: header readable, payload and signature masked",
-        "jwt",
-        // `{"` and the first letter of alg, typ, kid, enc, cty, x5t, jku, zip, url, ppt, nonce, sub or b64.
-        &[
-            "eyJh", "eyJ0", "eyJr", "eyJl", "eyJj", "eyJ4", "eyJq", "eyJ6", "eyJ1", "eyJw", "eyJu", "eyJz",
-            "eyJi",
-        ],
-        web::jwt,
-        false,
-    ),
+    own("a JSON web token: header readable, payload and signature masked", "jwt", &["eyJ"], web::jwt, false),
     own("a private key in PEM", "private-key", &["-----BEGIN "], pem::private_key, true),
-    own("the token of a bearer authorization", "bearer", &["earer ", "EARER "], web::bearer, false),
-    own("the credentials of a basic authorization", "basic", &["asic ", "ASIC "], web::basic, false),
+    own("the token of a bearer authorization", "bearer", &["earer", "EARER"], web::bearer, true),
+    own("the credentials of a basic authorization", "basic", &["asic", "ASIC"], web::basic, true),
     own("the password in an address", "url-password", &["://"], web::password, false),
     own("a token of this server", "recount", &["rct_"], keyed::recount, false),
+    own("an incoming webhook of Slack", "slack-hook", &["hooks.slack.com/"], web::slack_hook, false),
+    named(
+        "a password after its name; in code and prose only with a digit or a symbol",
+        "password",
+        named::PASSWORD_TRIGGERS,
+        named::password,
+    ),
+    named(
+        "a token, secret or API key after its name: at least 8 letters and digits that are not words",
+        "named-key",
+        named::KEY_TRIGGERS,
+        named::key,
+    ),
+    named(
+        "a cookie that looks like a key, and those after it in a request",
+        "cookie",
+        &["ookie", "OOKIE"],
+        named::cookie,
+    ),
 ];
 
 impl Detector {
+    /// Whether its triggers are names, of which there are many in ordinary text.
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self.check, Check::Named(_))
+    }
+
     pub(crate) fn look(&self, window: &Window<'_>, at: usize, trigger: usize) -> Verdict {
         let hit = Hit { at, end: at + trigger };
         match &self.check {
             Check::Token(token) => token.look(window, hit),
-            Check::Own(check) => check(window, hit),
+            Check::Own(check) | Check::Named(check) => check(window, hit),
         }
+    }
+
+    /// Whether it may be at a place in JSON, of which the strings are not decoded yet.
+    pub(crate) fn may_be_in(&self, json: &Window<'_>, at: usize, trigger: usize) -> bool {
+        if self.is_named() {
+            return named::may_follow(json.bytes, at + trigger);
+        }
+        let near = &json.bytes[at..json.len().min(at + ESCAPE_NEAR)];
+        (self.reads_escapes && memchr::memchr(b'\\', near).is_some())
+            || self.look(json, at, trigger) != Verdict::No
     }
 }
 
@@ -258,7 +295,11 @@ pub fn describe() -> String {
     for row in TABLE {
         let shown = match row.name {
             "twilio" => &["SK"] as &[&str],
-            "jwt" => &["eyJ"],
+            "password" => &["password", "passwd", "passphrase", "pwd"],
+            "named-key" => &["token", "secret", "api_key", "api-key"],
+            "bearer" => &["Bearer"],
+            "basic" => &["Basic"],
+            "cookie" => &["Cookie", "Set-Cookie"],
             _ => row.triggers,
         };
         let triggers: Vec<String> = shown.iter().map(|trigger| format!("`{}`", trigger.trim())).collect();

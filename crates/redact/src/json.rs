@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use recount_json::{Kind, Scanner, Token, unescape};
 
+use crate::detector::is_secret;
 use crate::limits::PATHS_MAX;
 use crate::redactor::Redactor;
 use crate::scan::mask;
@@ -164,12 +165,15 @@ impl Walk<'_> {
 
     fn string(&mut self, token: &Token, key: Option<&str>) {
         let unescaped = unescape(&self.text[token.inside()]);
-        // A key may identify its value as a secret.
+        // A key may identify its value as a secret, if it is a name and no sentence.
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/@".contains(&byte);
+        let key = key.filter(|key| key.bytes().all(is_name));
         let before = key.map_or(0, |key| key.len() + 1);
         let mut bytes = Vec::with_capacity(before + unescaped.len());
         if let Some(key) = key {
             bytes.extend_from_slice(key.as_bytes());
-            bytes.push(b'=');
+            // Whether a member is a named value is decided for all of it, but cookies are parts.
+            bytes.push(if key.to_ascii_lowercase().ends_with("cookie") { b'=' } else { b'`' });
         }
         bytes.extend_from_slice(unescaped.as_bytes());
         let spans: Vec<Range<usize>> = self
@@ -179,6 +183,10 @@ impl Walk<'_> {
             .map(|span| span.start.max(before)..span.end)
             .filter(|span| span.start < span.end)
             .collect();
+        let spans = match key {
+            Some(key) if is_secret(key, &unescaped) => std::iter::once(before..bytes.len()).collect(),
+            _ => spans,
+        };
         if spans.is_empty() || (self.keep)(&self.path) {
             return;
         }

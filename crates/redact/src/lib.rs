@@ -9,6 +9,7 @@
 //! but what it is given, reads no clock and draws no randomness.
 
 mod detector;
+mod escape;
 mod json;
 mod known;
 pub mod limits;
@@ -16,6 +17,7 @@ mod redactor;
 mod scan;
 mod search;
 mod stream;
+mod stripped;
 
 pub use detector::{TABLE as DETECTORS, describe};
 pub use json::{JsonField, MaskedJson, with_paths};

@@ -24,6 +24,9 @@ pub const SHOWN_DIGITS_MAX: usize = 11;
 /// Bytes before a place that may decide what begins there.
 pub(crate) const LOOK_BEHIND: usize = 64;
 
+/// Bytes of an escape sequence of a terminal; a longer one is text.
+pub(crate) const ESCAPE_BYTES_MAX: usize = 48;
+
 /// Bytes kept of a growing text in which nothing is open.
 pub(crate) const KEPT_QUIET: usize = LOOK_BEHIND + 32;
 
@@ -38,6 +41,15 @@ pub const PATHS_MAX: usize = 64;
 
 /// Bytes of the part of an address before its host, user and password.
 pub(crate) const USERINFO_BYTES_MAX: usize = 512;
+
+/// Bytes of a name that is followed by a secret.
+pub(crate) const NAME_BYTES_MAX: usize = 48;
+
+/// Bytes of a value that is recognized by its name; a longer one is none.
+pub(crate) const NAMED_VALUE_BYTES_MAX: usize = 512;
+
+/// Bytes before a line of a private key that repeat those before its first line.
+pub(crate) const LINE_PREFIX_BYTES_MAX: usize = 48;
 
 /// Bytes of a token's header.
 pub(crate) const JWT_HEADER_BYTES_MAX: usize = 1024;

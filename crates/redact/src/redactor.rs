@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::DETECTORS;
-use crate::detector::{self, BEFORE_VALUE_MAX, card};
+use crate::detector::{BEFORE_VALUE_MAX, card};
+use crate::escape;
 use crate::known::Secret;
 use crate::scan::{Candidate, MASK, Verdict, Window, joined, mask};
 use crate::search::{Search, Trigger, TriggerTarget};
+use crate::stripped::Stripped;
 
 /// Masks known secrets and strings that have the shape of one. Created once and shared.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub struct Redactor {
 }
 
 /// How many searches there are for shapes.
-const SHAPE_SEARCHES: usize = 2;
+const SHAPE_SEARCHES: usize = 3;
 
 impl Redactor {
     /// Looks for these values and, with `shapes`, for everything in the table of detectors.
@@ -39,10 +41,15 @@ impl Redactor {
                     .iter()
                     .map(move |trigger| Trigger::new(trigger.as_bytes(), TriggerTarget::Shape(index)))
             });
-            // Few short ones are found as quickly as many long ones; many of which some are short are not.
+            // Few short ones are found as quickly as many long ones; many of which some are short are not, and
+            // more than 64 are not, either.
             let (short, long): (Vec<_>, Vec<_>) = triggers.partition(Trigger::is_short);
-            searches.push(Arc::new(Search::of(long)));
-            searches.push(Arc::new(Search::of(short)));
+            let is_name = |trigger: &Trigger| match trigger.what {
+                TriggerTarget::Shape(index) => DETECTORS[index].is_named(),
+                TriggerTarget::Known(..) => false,
+            };
+            let (names, long): (Vec<_>, Vec<_>) = long.into_iter().partition(is_name);
+            searches.extend([long, short, names].map(|triggers| Arc::new(Search::of(triggers))));
         }
         Redactor::of(known, searches, shapes)
     }
@@ -128,7 +135,7 @@ impl Redactor {
         let mut spans = Vec::new();
         self.candidates(&Window::whole(bytes), |candidate| {
             if let Verdict::Yes { from, to, .. } = candidate.verdict {
-                spans.push(from..to);
+                candidate.add(from..to, &Window::whole(bytes), &mut spans);
             }
             true
         });
@@ -138,9 +145,14 @@ impl Redactor {
     /// Whether a JSON text may contain something to mask, by a search of its raw bytes. Fast, and
     /// wrong in one direction only.
     pub(crate) fn may_contain_secret(&self, json: &[u8]) -> bool {
-        // A character written as \u0041 or \/ is only found by decoding; other escapes are in no shape, or in
-        // one that is decoded whenever its beginning is found.
-        let hidden = memchr::memchr_iter(b'\\', json).any(|at| matches!(json.get(at + 1), Some(b'u' | b'/')));
+        // A character written as \u0041 or \/ is only found by decoding, and so may be a secret with a spelled escape
+        // sequence of a terminal in it. Other escapes are in no shape, or in one that is decoded if an escape
+        // follows its beginning.
+        let hidden = memchr::memchr_iter(b'\\', json).any(|at| match json.get(at + 1) {
+            Some(b'u' | b'/') => true,
+            Some(b'\\') => escape::may_begin(json, at),
+            _ => false,
+        });
         if hidden {
             return true;
         }
@@ -165,8 +177,7 @@ impl Redactor {
                 let may_be = match trigger.what {
                     TriggerTarget::Known(..) => true,
                     TriggerTarget::Shape(index) => {
-                        let shape = &DETECTORS[index];
-                        shape.reads_escapes || shape.look(&window, found, trigger.bytes.len()) != Verdict::No
+                        DETECTORS[index].may_be_in(&window, found, trigger.bytes.len())
                     }
                 };
                 goes_on = !may_be || each(found);
@@ -182,7 +193,40 @@ impl Redactor {
     }
 
     /// Passes every place where a secret is or may begin to `each`, until it returns `false`.
-    pub(crate) fn candidates(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
+    pub(crate) fn candidates(&self, window: &Window<'_>, each: impl FnMut(Candidate) -> bool) {
+        self.candidates_with(window, Stripped::of(window).as_ref(), each);
+    }
+
+    /// The same with the text without escape sequences, if it has any.
+    pub(crate) fn candidates_with(
+        &self,
+        window: &Window<'_>,
+        stripped: Option<&Stripped>,
+        mut each: impl FnMut(Candidate) -> bool,
+    ) {
+        match stripped {
+            None => self.candidates_in(window, each),
+            Some(stripped) => self.candidates_in_both(window, stripped, &mut each),
+        }
+    }
+
+    fn candidates_in_both(
+        &self,
+        window: &Window<'_>,
+        stripped: &Stripped,
+        each: &mut dyn FnMut(Candidate) -> bool,
+    ) {
+        let mut goes_on = true;
+        self.candidates_in(window, |candidate| {
+            goes_on = each(candidate);
+            goes_on
+        });
+        if goes_on {
+            self.candidates_in(&stripped.window(), |candidate| each(stripped.candidate(candidate)));
+        }
+    }
+
+    fn candidates_in(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
         let mut goes_on = true;
         // A match that begins within another of the same shape ends with it. Searching for its end again and
         // again would let a text of beginnings only take quadratic time. One whose name or value may be after
@@ -210,7 +254,8 @@ impl Redactor {
                         _ => return true,
                     },
                 };
-                goes_on = verdict == Verdict::No || each(Candidate { at: begin, named, verdict });
+                goes_on =
+                    verdict == Verdict::No || each(Candidate { at: begin, named, verdict, stripped: false });
                 goes_on
             });
             if !goes_on {
@@ -246,7 +291,8 @@ impl Redactor {
         for at in first.chain(second) {
             for secret in &self.known[self.known_first[usize::from(window.bytes[at])].clone()] {
                 let verdict = secret.look(window, at);
-                if verdict != Verdict::No && !each(Candidate { at, named: at, verdict }) {
+                let candidate = Candidate { at, named: at, verdict, stripped: false };
+                if verdict != Verdict::No && !each(candidate) {
                     return;
                 }
             }
@@ -254,13 +300,15 @@ impl Redactor {
     }
 
     /// The first place from which the text may be the beginning of a trigger that ends after it.
-    pub(crate) fn trigger_begins(&self, window: &Window<'_>) -> Option<usize> {
-        let len = window.len();
-        let from = window.from.max(len.saturating_sub(detector::LONGEST_TRIGGER - 1));
+    pub(crate) fn trigger_begins(&self, window: &Window<'_>, stripped: Option<&Stripped>) -> Option<usize> {
         if !self.shapes {
             return None;
         }
-        let shapes = &self.searches[..SHAPE_SEARCHES];
-        (from..len).find(|at| shapes.iter().any(|search| search.begins(&window.bytes[*at..])))
+        let begin = |window: &Window<'_>| {
+            let shapes = self.searches[..SHAPE_SEARCHES].iter();
+            shapes.filter_map(|search| search.begins(window.bytes, window.from)).min()
+        };
+        let within = stripped.and_then(|text| begin(&text.window()).map(|at| text.place(at)));
+        begin(window).into_iter().chain(within).min()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::escape;
+
 /// The replacement of each byte of a secret.
 pub const MASK: u8 = b'*';
 
@@ -15,6 +17,10 @@ pub(crate) struct Window<'a> {
     pub(crate) from: usize,
     /// Before this place a `*` was put there by masking, and matches any byte.
     pub(crate) masked_until: usize,
+    /// Where escape sequences were taken out of the text.
+    pub(crate) taken: &'a [(usize, usize)],
+    /// Whether escape sequences may be in the text or were.
+    pub(crate) escapes: bool,
 }
 
 /// Whether a secret is at a place.
@@ -35,12 +41,28 @@ pub(crate) struct Candidate {
     /// Where its name ends, if it has one: what is searched for.
     pub(crate) named: usize,
     pub(crate) verdict: Verdict,
+    /// Whether it was found in the text without escape sequences: those in it are not masked.
+    pub(crate) stripped: bool,
+}
+
+impl Candidate {
+    /// Adds a range of the candidate to others.
+    pub(crate) fn add(&self, range: Range<usize>, window: &Window<'_>, ranges: &mut Vec<Range<usize>>) {
+        match self.stripped {
+            true => escape::around(window.bytes, window.ended, range, ranges),
+            false => ranges.push(range),
+        }
+    }
 }
 
 impl<'a> Window<'a> {
     /// A text from its beginning to its end.
     pub(crate) fn whole(bytes: &'a [u8]) -> Self {
-        Window { bytes, ended: true, from: 0, masked_until: 0 }
+        Window::new(bytes, true, 0, 0)
+    }
+
+    pub(crate) fn new(bytes: &'a [u8], ended: bool, from: usize, masked_until: usize) -> Self {
+        Window { bytes, ended, from, masked_until, taken: &[], escapes: escape::may_be_in(bytes) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,7 +75,7 @@ impl<'a> Window<'a> {
 
     /// Whether what was here before us has masked this byte.
     pub(crate) fn is_masked(&self, at: usize) -> bool {
-        at < self.masked_until && self.bytes[at] == MASK
+        at < self.masked_until && self.get(at) == Some(MASK)
     }
 
     /// Whether the text that ends at this offset may continue with later bytes.
@@ -71,8 +93,8 @@ impl<'a> Window<'a> {
         at
     }
 
-    /// Whether a word may begin here: no part of one precedes it. In text that was escaped once more a
-    /// word may directly follow `\n`, and in an address `%20`.
+    /// Whether a word may begin here: no part of one precedes it. A word may directly follow an escape
+    /// sequence, in text that was escaped once more `\n`, and in an address `%20`.
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).map(|before| self.bytes[before]) else { return true };
         if !before.is_ascii_alphanumeric() {
@@ -83,7 +105,14 @@ impl<'a> Window<'a> {
         let percent = before.is_ascii_hexdigit()
             && earlier(2).is_some_and(|byte| byte.is_ascii_hexdigit())
             && earlier(3) == Some(b'%');
-        escape || percent
+        escape || percent || self.escape_ends(at)
+    }
+
+    /// Whether there is an escape sequence of a terminal directly before this place.
+    pub(crate) fn escape_ends(&self, at: usize) -> bool {
+        self.escapes
+            && (self.taken.binary_search_by_key(&at, |(place, _)| *place).is_ok()
+                || escape::ends_at(self.bytes, at))
     }
 }
 

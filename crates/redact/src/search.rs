@@ -35,6 +35,7 @@ pub(crate) struct Search {
     /// In the order of their first bytes.
     triggers: Vec<Trigger>,
     by_first: Box<[Range<usize>; 256]>,
+    longest: usize,
     engine: Engine,
 }
 
@@ -54,7 +55,8 @@ impl Search {
             from..to
         }));
         let engine = Engine::of(&triggers);
-        Search { triggers, by_first, engine }
+        let longest = triggers.iter().map(|trigger| trigger.bytes.len()).max().unwrap_or(1);
+        Search { triggers, by_first, longest, engine }
     }
 
     /// Passes every trigger from a place on to `each`, also several at one place, until it returns `false`.
@@ -70,11 +72,14 @@ impl Search {
         }
     }
 
-    /// Whether the bytes are the beginning of a trigger that is longer.
-    pub(crate) fn begins(&self, bytes: &[u8]) -> bool {
-        self.with_first(bytes[0])
-            .iter()
-            .any(|trigger| trigger.bytes.len() > bytes.len() && trigger.bytes.starts_with(bytes))
+    /// The first place from `from` on where a trigger begins that ends after the bytes.
+    pub(crate) fn begins(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        let from = from.max(bytes.len().saturating_sub(self.longest - 1));
+        (from..bytes.len()).find(|at| {
+            let end = &bytes[*at..];
+            let mut triggers = self.with_first(end[0]).iter();
+            triggers.any(|trigger| trigger.bytes.len() > end.len() && trigger.bytes.starts_with(end))
+        })
     }
 
     fn with_first(&self, first: u8) -> &[Trigger] {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::limits::{DECIDED_BYTES, HOLD_BYTES_MAX, KEPT_BYTES_MAX, KEPT_QUIET, LOOK_BEHIND};
 use crate::redactor::Redactor;
 use crate::scan::{Verdict, Window, joined, mask};
+use crate::stripped::Stripped;
 
 /// Masks a growing text and holds back what it must. For texts of our own making.
 #[derive(Debug)]
@@ -52,20 +53,23 @@ impl Redactor {
         let end = window.len();
         let mut found =
             Found { sure: Vec::new(), unsure: Vec::new(), names: Vec::new(), open_from: end, keep_from: end };
-        self.candidates(window, |candidate| {
+        let stripped = Stripped::of(window);
+        self.candidates_with(window, stripped.as_ref(), |candidate| {
             match candidate.verdict {
                 Verdict::No => {}
                 Verdict::Open { from } => {
-                    found.unsure.push(from..end);
+                    candidate.add(from..end, window, &mut found.unsure);
                     found.names.push(candidate.at..candidate.named);
                     found.open_from = found.open_from.min(candidate.at);
                     found.keep_from = found.keep_from.min(candidate.at);
                 }
                 Verdict::Yes { from, to, goes_on } => {
-                    found.sure.push((candidate.at, from..to));
+                    let mut sure = Vec::new();
+                    candidate.add(from..to, window, &mut sure);
+                    found.sure.extend(sure.into_iter().map(|part| (candidate.at, part)));
                     found.names.push(candidate.at..candidate.named);
                     if goes_on {
-                        found.unsure.push(to..end);
+                        candidate.add(to..end, window, &mut found.unsure);
                         found.open_from = found.open_from.min(to);
                         found.keep_from = found.keep_from.min(candidate.at);
                     }
@@ -74,7 +78,7 @@ impl Redactor {
             true
         });
         if !window.ended
-            && let Some(begin) = self.trigger_begins(window)
+            && let Some(begin) = self.trigger_begins(window, stripped.as_ref())
         {
             found.open_from = found.open_from.min(begin);
             found.keep_from = found.keep_from.min(begin);
@@ -114,7 +118,7 @@ impl Redactor {
         bytes.extend_from_slice(&before.kept);
         bytes.extend_from_slice(piece);
         let from = if before.cut { LOOK_BEHIND.min(bytes.len()) } else { 0 };
-        let found = self.look(&Window { bytes: &bytes, ended, from, masked_until: kept_bytes });
+        let found = self.look(&Window::new(&bytes, ended, from, kept_bytes));
         let mut spans: Vec<Range<usize>> = found.sure.into_iter().map(|(_, span)| span).collect();
         // The trigger of a shape is not masked on suspicion: it would not be found again.
         spans.extend(found.unsure.into_iter().flat_map(|unsure| without(unsure, &found.names)));
@@ -151,7 +155,7 @@ impl Online {
         self.kept.extend_from_slice(piece);
         if self.kept.len() > KEPT_BYTES_MAX {
             let from = if self.cut { LOOK_BEHIND.min(self.kept.len()) } else { 0 };
-            let window = Window { bytes: &self.kept, ended: false, from, masked_until: self.kept.len() };
+            let window = Window::new(&self.kept, false, from, self.kept.len());
             let keep_from = redactor.look(&window).keep_from;
             self.trim(keep_from);
         }
@@ -240,10 +244,7 @@ impl StreamRedactor {
     pub fn release_bytes(&mut self) -> Vec<u8> {
         let found = self.look(false);
         let unsure = found.unsure.iter().flat_map(|unsure| without(unsure.clone(), &found.names));
-        let mut until = unsure.map(|unsure| unsure.start).fold(self.kept.len(), usize::min);
-        while self.kept.get(until).is_some_and(|byte| byte & 0xC0 == 0x80) {
-            until -= 1;
-        }
+        let until = unsure.map(|unsure| unsure.start).fold(self.kept.len(), usize::min);
         self.let_out(found, until)
     }
 
@@ -254,25 +255,31 @@ impl StreamRedactor {
 
     fn advance(&mut self, ended: bool) -> Vec<u8> {
         let found = self.look(ended);
-        let until = found.open_from.max(self.out);
-        let held = self.kept.len() - until;
-        debug_assert!(ended || held <= HOLD_BYTES_MAX, "{held} bytes are held back");
+        // Escape sequences may make what is undecided longer than any shape.
+        let least = if ended { 0 } else { self.kept.len().saturating_sub(HOLD_BYTES_MAX) };
+        let until = found.open_from.max(least);
         self.let_out(found, until)
     }
 
     fn look(&self, ended: bool) -> Found {
         let from = if self.whole { 0 } else { LOOK_BEHIND.min(self.kept.len()) };
-        self.redactor.look(&Window { bytes: &self.kept, ended, from, masked_until: 0 })
+        self.redactor.look(&Window::new(&self.kept, ended, from, 0))
     }
 
-    /// Returns everything before an offset, masked.
-    fn let_out(&mut self, found: Found, until: usize) -> Vec<u8> {
+    /// Returns everything before an offset, masked. What is undecided there is masked, too.
+    fn let_out(&mut self, found: Found, mut until: usize) -> Vec<u8> {
+        // Not within a character.
+        for _ in 0..3 {
+            until -= usize::from(until > 0 && self.kept.get(until).is_some_and(|byte| byte & 0xC0 == 0x80));
+        }
         let until = until.max(self.out);
         let mut piece = self.kept[self.out..until].to_vec();
         // Masked text that was not released yet must be found again.
         let masked_later = found.sure.iter().filter(|(_, span)| span.end > until).map(|(at, _)| *at);
         let keep_from = masked_later.fold(found.keep_from.min(until), usize::min);
-        let spans: Vec<Range<usize>> = joined(found.sure.into_iter().map(|(_, span)| span).collect())
+        let mut spans: Vec<Range<usize>> = found.sure.into_iter().map(|(_, span)| span).collect();
+        spans.extend(found.unsure.into_iter().flat_map(|unsure| without(unsure, &found.names)));
+        let spans: Vec<Range<usize>> = joined(spans)
             .into_iter()
             .map(|span| span.start.max(self.out)..span.end.min(until))
             .filter(|span| span.start < span.end)

@@ -63,7 +63,8 @@ fn within(window: &Window<'_>, begin: usize, end: usize, visit: &mut impl FnMut(
         let first = window.bytes[at].is_ascii_digit() && (at == 0 || !window.bytes[at - 1].is_ascii_digit());
         if first {
             let verdict = look(window, at);
-            if verdict != Verdict::No && !visit(Candidate { at, named: at, verdict }) {
+            let candidate = Candidate { at, named: at, verdict, stripped: false };
+            if verdict != Verdict::No && !visit(candidate) {
                 return false;
             }
         }
@@ -163,21 +164,22 @@ fn judge(window: &Window<'_>, at: usize, end: usize) -> Verdict {
 fn is_separate_before(window: &Window<'_>, at: usize) -> bool {
     let Some(before) = at.checked_sub(1).and_then(|at| window.get(at)) else { return true };
     let earlier = at.checked_sub(2).and_then(|at| window.get(at));
-    match before {
-        b'.' | b',' => !earlier.is_some_and(|byte| byte.is_ascii_digit()),
+    let is_separate = match before {
+        b'.' | b',' | b'/' => !earlier.is_some_and(|byte| byte.is_ascii_digit()),
         b'-' | b'+' => !earlier.is_some_and(|byte| byte.is_ascii_alphanumeric()),
-        b'_' | b'#' | b'$' | b'/' | b'%' | b'@' => false,
+        b'_' | b'#' | b'$' | b'%' | b'@' => false,
         _ => window.word_begins(at),
-    }
+    };
+    is_separate || window.escape_ends(at)
 }
 
 fn is_separate_after(window: &Window<'_>, end: usize) -> bool {
     let Some(after) = window.get(end) else { return true };
     let later = window.get(end + 1);
     match after {
-        b'.' | b',' => !later.is_some_and(|byte| byte.is_ascii_digit()),
+        b'.' | b',' | b'/' => !later.is_some_and(|byte| byte.is_ascii_digit()),
         b'-' => !later.is_some_and(|byte| byte.is_ascii_alphanumeric()),
-        b'_' | b'/' | b'%' | b'@' => false,
+        b'_' | b'%' | b'@' => false,
         byte => !byte.is_ascii_alphanumeric(),
     }
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::{Hit, base64, beyond_shown, word_dash, word_dash_dot};
+use super::{Hit, base64, beyond_shown, digit_and_letter, word_dash, word_dash_dot};
 use crate::limits::{BASIC_BYTES_MAX, JWT_HEADER_BYTES_MAX, USERINFO_BYTES_MAX};
 use crate::scan::{Verdict, Window};
 
@@ -43,17 +43,39 @@ fn named(window: &Window<'_>, hit: Hit) -> bool {
         .is_some_and(|first| matches!(window.bytes[first], b'B' | b'b') && window.word_begins(first))
 }
 
-fn blank(byte: u8) -> bool {
-    byte == b' '
+/// Where the value after a scheme begins, and whether a line ends before it. `None` without anything between them.
+fn after_scheme(window: &Window<'_>, scheme_end: usize) -> Option<(usize, bool)> {
+    const BETWEEN_MAX: usize = 16;
+    let (mut at, mut breaks) = (scheme_end, false);
+    while at < scheme_end + BETWEEN_MAX {
+        match window.get(at) {
+            Some(b' ' | b'\t') => {}
+            Some(b'\n' | b'\r') => breaks = true,
+            // The break of a line may be spelled.
+            Some(b'\\') => match window.get(at + 1) {
+                Some(b'n' | b'r' | b't') => {
+                    at += 1;
+                    breaks = true;
+                }
+                Some(b'\\') => {}
+                None if !window.ended => {}
+                _ => break,
+            },
+            _ => break,
+        }
+        at += 1;
+    }
+    (at > scheme_end || window.may_go_on(at)).then_some((at, breaks))
 }
 
-/// `Bearer` and at least 12 bytes of a token, with a digit among the first 12 or capitals between small letters.
+/// `Bearer` and at least 12 bytes of a token, with a digit among the first 12 or capitals between small letters; on
+/// another line with a digit and a letter.
 pub(super) fn bearer(window: &Window<'_>, hit: Hit) -> Verdict {
     const MIN: usize = 12;
     if !named(window, hit) {
         return Verdict::No;
     }
-    let from = window.run(hit.end, 8, blank);
+    let Some((from, breaks)) = after_scheme(window, hit.end) else { return Verdict::No };
     let class = |byte: u8| word_dash_dot(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=');
     let least = window.run(from, MIN, class);
     if least < from + MIN {
@@ -64,7 +86,11 @@ pub(super) fn bearer(window: &Window<'_>, hit: Hit) -> Verdict {
     let masked = (from..from + MIN).any(|at| window.is_masked(at));
     let capitals =
         beginning.windows(2).filter(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
-    if !masked && !beginning.iter().any(u8::is_ascii_digit) && capitals.count() < 2 {
+    let looks = match breaks {
+        true => digit_and_letter(beginning) && beginning.iter().all(|byte| word_dash(*byte)),
+        false => beginning.iter().any(u8::is_ascii_digit) || capitals.count() >= 2,
+    };
+    if !masked && !looks {
         return Verdict::No;
     }
     let to = window.run(least, usize::MAX, class);
@@ -77,7 +103,7 @@ pub(super) fn basic(window: &Window<'_>, hit: Hit) -> Verdict {
     if !named(window, hit) {
         return Verdict::No;
     }
-    let from = window.run(hit.end, 8, blank);
+    let Some((from, _)) = after_scheme(window, hit.end) else { return Verdict::No };
     let to = window.run(from, BASIC_BYTES_MAX + 1, base64);
     let bytes = to - from;
     if bytes > BASIC_BYTES_MAX {
@@ -99,6 +125,29 @@ pub(super) fn basic(window: &Window<'_>, hit: Hit) -> Verdict {
         }
     }
     Verdict::Yes { from, to, goes_on: false }
+}
+
+/// The address of an incoming webhook: what is after the word for its kind.
+pub(super) fn slack_hook(window: &Window<'_>, hit: Hit) -> Verdict {
+    const MIN: usize = 24;
+    let kind = window.run(hit.end, 16, |byte| byte.is_ascii_lowercase());
+    match window.get(kind) {
+        Some(b'/') if kind > hit.end => {}
+        None if !window.ended => return Verdict::Open { from: window.len() },
+        _ => return Verdict::No,
+    }
+    let from = kind + 1;
+    let class = |byte: u8| word_dash(byte) || byte == b'/';
+    let least = window.run(from, MIN, class);
+    if least < from + MIN {
+        return if window.may_go_on(least) { Verdict::Open { from } } else { Verdict::No };
+    }
+    let masked = (from..least).any(|at| window.is_masked(at));
+    if !masked && !digit_and_letter(&window.bytes[from..least]) {
+        return Verdict::No;
+    }
+    let to = window.run(least, usize::MAX, class);
+    Verdict::Yes { from, to, goes_on: window.may_go_on(to) }
 }
 
 /// `scheme://user:password@host`: the password.

@@ -9,7 +9,7 @@ pub(crate) const TRUE: &str = include_str!("../../../../testdata/secrets/true.tx
 pub(crate) const FALSE: &str = include_str!("../../../../testdata/secrets/false.txt");
 
 /// Shape, text, and the text as it must come out.
-fn secrets() -> impl Iterator<Item = (&'static str, String, String)> {
+pub(crate) fn secrets() -> impl Iterator<Item = (&'static str, String, String)> {
     TRUE.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let (name, marked) = line.split_once('\t').unwrap();
         let (before, rest) = marked.split_once('⟦').unwrap();
@@ -19,7 +19,7 @@ fn secrets() -> impl Iterator<Item = (&'static str, String, String)> {
     })
 }
 
-fn innocent() -> impl Iterator<Item = &'static str> {
+pub(crate) fn innocent() -> impl Iterator<Item = &'static str> {
     FALSE.lines().filter(|line| !line.starts_with('#'))
 }
 
@@ -91,6 +91,36 @@ fn the_same_in_json_whatever_way_it_is_written() {
         let json = serde_json::json!({ "text": line, line: [line] }).to_string();
         assert_eq!(redactor.json(&json, None, &|_| false), None, "{line}");
     }
+}
+
+/// The name of a member of JSON makes the whole value a secret, also a word or a phrase.
+#[test]
+fn a_member_with_the_name_of_a_secret_is_masked_as_a_whole() {
+    let redactor = Redactor::shapes();
+    for (name, value, is_masked) in [
+        ("password", "swordfish", true),
+        ("db_password", "two words 2b", true),
+        ("userPassword", "a, b1 and 'c'; d", false),
+        ("password", "Passwort", false),
+        ("password", "Enter your password", false),
+        ("password", "${DB_PASSWORD}", false),
+        ("password_hint", "swordfish", false),
+        ("accessToken", "9f8e7d6c5b4a3928", true),
+        ("client_secret", "a1b2c3d4", true),
+        ("x-api-key", "a1b2 c3d4", false),
+        ("nextPageToken", "9f8e7d6c5b4a3928", false),
+        ("secretName", "9f8e7d6c5b4a3928", false),
+        ("the password", "swordfish", false),
+        ("label", "Token: none", false),
+    ] {
+        let json = serde_json::json!({ name: value }).to_string();
+        let masked = serde_json::json!({ name: "*".repeat(value.len()) }).to_string();
+        let output = redactor.json(&json, None, &|_| false).map(|output| output.text);
+        assert_eq!(output, is_masked.then_some(masked), "{json}");
+    }
+    let headers = r#"{"Cookie":"theme=dark; sid=8f14e45fceea167a5a36"}"#;
+    let output = redactor.json(headers, None, &|_| false).map(|output| output.text);
+    assert_eq!(output.as_deref(), Some(r#"{"Cookie":"theme=dark; sid=********************"}"#));
 }
 
 #[test]

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod corpus;
+mod escapes;
 mod pieces;

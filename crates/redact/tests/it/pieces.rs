@@ -272,6 +272,11 @@ fn text() -> impl Strategy<Value = String> {
         Just("4111 1111 ".to_owned()),
         Just("://a:b".to_owned()),
         Just("Bearer ".to_owned()),
+        Just("password=".to_owned()),
+        Just("\"token\": \"".to_owned()),
+        Just("\x1b[1;31m".to_owned()),
+        Just("\\u001b[0m".to_owned()),
+        "[\x1b\x07\\[\\]\\\\eux01b3m;]{0,8}",
     ];
     prop::collection::vec(part, 1..6).prop_map(|parts| parts.concat())
 }
